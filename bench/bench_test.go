@@ -1,0 +1,290 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lilac/internal/e2e"
+	"lilac/internal/event"
+	"lilac/internal/llmtest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	e2e.RemoveBinary()
+	os.Exit(code)
+}
+
+func start(b *testing.B, model *llmtest.Server) *e2e.Server {
+	return e2e.Start(b, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
+}
+
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(len(all)-1, int(float64(len(all))*q))]
+}
+
+func micros(b *testing.B, d time.Duration, unit string) {
+	b.ReportMetric(float64(d.Nanoseconds())/1e3, unit)
+}
+
+// BenchmarkAcceptedToModel is the time from the client's POST to the moment in
+// which the model's server has the call, beside the time of one synced write
+// to the same disk in the same run.
+func BenchmarkAcceptedToModel(b *testing.B) {
+	called := make(chan time.Time, 1)
+	model := llmtest.New(b, func(llmtest.Request) llmtest.Script {
+		called <- time.Now()
+		return llmtest.Say("Yes.")
+	})
+	s := start(b, model)
+	sync := syncTime(b, s.Dir)
+	var took []time.Duration
+	for b.Loop() {
+		session := ""
+		for i := range 200 {
+			if i%10 == 0 { // a conversation of ten prompts, not one that grows
+				session = s.NewSession()
+			}
+			begin := time.Now()
+			a := s.Prompt(session, "are you there?", event.Prompt)
+			took = append(took, (<-called).Sub(begin))
+			s.WaitEnded(a.RequestID, 10*time.Second)
+		}
+	}
+	micros(b, quantile(took, 0.5), "µs-p50")
+	micros(b, quantile(took, 0.99), "µs-p99")
+	micros(b, sync, "µs-sync")
+	b.ReportMetric(float64(quantile(took, 0.5))/float64(sync), "syncs-p50")
+}
+
+// syncTime is the median time of an appended page with fdatasync.
+func syncTime(b *testing.B, dir string) time.Duration {
+	b.Helper()
+	f, err := os.Create(filepath.Join(dir, "sync"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	page := make([]byte, 4096)
+	var took []time.Duration
+	for range 200 {
+		begin := time.Now()
+		if _, err := f.Write(page); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(begin))
+	}
+	return quantile(took, 0.5)
+}
+
+// BenchmarkTokenToReader is how late a token of one of 100 streams reaches its
+// reader: the model's server writes the time into the token. What is above the
+// interval at which deltas are gathered (40 ms) is ours.
+func BenchmarkTokenToReader(b *testing.B) {
+	const streams, tokens = 100, 60
+	for b.Loop() {
+		late, _ := run(b, streams, tokens, 50*time.Millisecond)
+		micros(b, quantile(late, 0.5), "µs-p50")
+		micros(b, quantile(late, 0.99), "µs-p99")
+	}
+}
+
+// BenchmarkStreams is the cost of 500 streams of 50 tokens a second, with the
+// model and the readers on the same machine.
+func BenchmarkStreams(b *testing.B) {
+	for _, load := range []struct {
+		streams int
+		delay   time.Duration
+	}{{125, 20 * time.Millisecond}, {250, 20 * time.Millisecond}, {500, 20 * time.Millisecond}, {1000, 50 * time.Millisecond}} {
+		b.Run(fmt.Sprintf("%dx%d", load.streams, time.Second/load.delay), func(b *testing.B) {
+			for b.Loop() {
+				tokens := int(10 * time.Second / load.delay)
+				late, used := run(b, load.streams, tokens, load.delay)
+				total := load.streams * tokens
+				b.ReportMetric(float64(used.cpu.Microseconds())/float64(total), "µs-cpu/token")
+				b.ReportMetric(float64(used.rss-used.idle)/1024/float64(load.streams), "KiB/stream")
+				micros(b, quantile(late, 0.99), "µs-p99")
+			}
+		})
+	}
+}
+
+type usage struct {
+	cpu       time.Duration
+	rss, idle int64
+}
+
+// run streams tokens in each of n sessions at once and returns how late the
+// last token of each frame reached its reader. It fails if a token is lost.
+func run(b *testing.B, n, tokens int, delay time.Duration) ([]time.Duration, usage) {
+	b.Helper()
+	base := time.Now()
+	fake := (&stampedModel{base: base, tokens: tokens, delay: delay}).listen(b)
+	s := e2e.Start(b, "OPENAI_BASE_URL="+fake+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
+	used := usage{idle: rss(b, s.PID())}
+	var (
+		mu    sync.Mutex
+		late  []time.Duration
+		lost  atomic.Int64
+		peak  atomic.Int64
+		wait  sync.WaitGroup
+		ready sync.WaitGroup
+	)
+	sessions := make([]string, n)
+	for i := range sessions {
+		sessions[i] = s.NewSession()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for _, session := range sessions {
+		wait.Add(1)
+		ready.Add(1)
+		go func() {
+			defer wait.Done()
+			done, stop := context.WithCancel(ctx)
+			defer stop()
+			var own []time.Duration
+			got := ""
+			_ = s.Stream(done, "session_id="+session+"&from=begin", "", func(f e2e.Frame) {
+				now := time.Since(base)
+				switch f.Event {
+				case "session.created":
+					ready.Done()
+				case "stream.text":
+					var p struct{ Content string }
+					if json.Unmarshal(f.Data.Payload, &p) != nil {
+						return
+					}
+					got += p.Content
+					if sent, ok := lastStamp(p.Content); ok {
+						own = append(own, now-sent)
+					}
+				case "stream.completed", "stream.error":
+					stop()
+				}
+			})
+			if strings.Count(got, " ") != tokens {
+				lost.Add(1)
+			}
+			mu.Lock()
+			late = append(late, own...)
+			mu.Unlock()
+		}()
+	}
+	ready.Wait()
+	// From here on: making sessions and opening streams is no token's cost. The
+	// prompts come together, or the first streams end before the last begin.
+	cpu := cpuTime(b, s.PID())
+	var prompts sync.WaitGroup
+	turn := make(chan struct{}, 50)
+	for _, session := range sessions {
+		turn <- struct{}{}
+		prompts.Go(func() {
+			defer func() { <-turn }()
+			s.Prompt(session, "go", event.Prompt)
+		})
+	}
+	prompts.Wait()
+	stopped := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-time.After(200 * time.Millisecond):
+				peak.Store(max(peak.Load(), rss(b, s.PID())))
+			}
+		}
+	}()
+	wait.Wait()
+	close(stopped)
+	if lost.Load() > 0 {
+		b.Errorf("%d of %d streams lost tokens", lost.Load(), n)
+	}
+	used.cpu, used.rss = cpuTime(b, s.PID())-cpu, peak.Load()
+	return late, used
+}
+
+// lastStamp reads the time of the newest token of a frame.
+func lastStamp(content string) (time.Duration, bool) {
+	fields := strings.Fields(content)
+	if len(fields) == 0 || !strings.HasSuffix(content, " ") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+	return time.Duration(n), err == nil
+}
+
+// BenchmarkStart is the time from exec to the first answer of /readyz, what an
+// idle process holds, and the size of the binary as it is shipped.
+func BenchmarkStart(b *testing.B) {
+	var took []time.Duration
+	var idle int64
+	for b.Loop() {
+		s := e2e.New(b)
+		s.Restart()
+		s.Terminate(10 * time.Second)
+		for range 10 {
+			begin := time.Now()
+			s.Restart()
+			took = append(took, time.Since(begin))
+			idle = rss(b, s.PID())
+			s.Terminate(10 * time.Second)
+		}
+	}
+	micros(b, quantile(took, 0.5), "µs-ready-p50")
+	b.ReportMetric(float64(idle)/(1<<20), "MiB-idle")
+}
+
+func rss(b testing.TB, pid int) int64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			if err != nil {
+				b.Error(err)
+			}
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// clockTick is the unit of /proc/<pid>/stat on every Linux that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+func cpuTime(b testing.TB, pid int) time.Duration {
+	b.Helper()
+	if runtime.GOOS != "linux" {
+		b.Skip("processor time is read from /proc: run this on Linux")
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(data)[strings.LastIndexByte(string(data), ')')+1:])
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * clockTick
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/client"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// maxPiped bounds what is read from a pipe as one message.
+const maxPiped = 900 << 10
+
+func (c *cli) chat() *cobra.Command {
+	var sessionID string
+	cmd := &cobra.Command{
+		Use:   "chat [MESSAGE...]",
+		Short: "Talk in the terminal",
+		Long: "Talks to the running server. A line that is typed while it answers is taken into the answer\n" +
+			"(it steers). Ctrl-C stops the answer; a second Ctrl-C, or Ctrl-D, leaves. /stop stops, /quit leaves.\n\n" +
+			"With a message, or with text from a pipe, it says that, prints the answer and ends.",
+		Example: "  lilac chat\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			t := &talk{cli: c, server: server, session: sessionID, terminal: isTerminal(c.out), done: make(chan struct{}, 1)}
+			if len(args) > 0 || !isTerminal(c.in) {
+				return t.once(cmd.Context(), strings.Join(args, " "))
+			}
+			return t.interactive(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&sessionID, "session", "", "continue this conversation `id`")
+	return cmd
+}
+
+// talk is one conversation in the terminal.
+type talk struct {
+	cli      *cli
+	server   *client.Client
+	session  string
+	terminal bool
+	// done has an element when a request of the session has ended; one is
+	// enough, since who waits looks at the state.
+	done chan struct{}
+
+	mu sync.Mutex // guards what follows and cli.out
+	// running is the request that runs, mine the one that once waits for.
+	running, mine string
+	screen        screen
+	midline       bool
+	ended         map[string]error
+}
+
+// open finds or makes the session and returns a cursor from before anything
+// that is said now.
+func (t *talk) open(ctx context.Context) (cursor string, err error) {
+	if t.session == "" {
+		s, err := t.server.CreateSession(ctx, "terminal", "")
+		if err != nil {
+			return "", err
+		}
+		t.session = s.ID
+	}
+	h, err := t.server.Messages(ctx, t.session, client.Page{Limit: 1})
+	return h.Cursor, err
+}
+
+// once says one thing and prints the answer.
+func (t *talk) once(ctx context.Context, message string) error {
+	if !isTerminal(t.cli.in) && message == "" {
+		data, err := io.ReadAll(io.LimitReader(t.cli.in, maxPiped+1))
+		if err != nil {
+			return fmt.Errorf("read message: %w", err)
+		}
+		if len(data) > maxPiped {
+			return fault.New(fault.TooLarge, "the message is larger than %d KiB", maxPiped>>10)
+		}
+		message = strings.TrimSpace(string(data))
+	}
+	if message == "" {
+		return fault.New(fault.Invalid, "there is nothing to say: give a message, or text on standard input")
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	cursor, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	t.ended = map[string]error{}
+	accepted, err := t.server.Prompt(ctx, t.session, message, event.Prompt)
+	if err != nil {
+		return err
+	}
+	t.mine = accepted.RequestID
+	err = t.server.Events(ctx, t.session, cursor, func(f client.Frame) error {
+		t.show(f.Event)
+		if _, over := t.ended[t.mine]; over {
+			return io.EOF
+		}
+		return nil
+	})
+	if errors.Is(err, io.EOF) {
+		return t.ended[t.mine]
+	}
+	if ctx.Err() != nil {
+		if err := t.server.Cancel(context.WithoutCancel(ctx), t.session); err != nil {
+			return err
+		}
+		return fault.New(fault.Cancelled, "the answer was stopped")
+	}
+	return err
+}
+
+// interactive talks until the user leaves.
+func (t *talk) interactive(ctx context.Context) error {
+	cursor, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.cli.out, "Session %s. Ctrl-C stops an answer, Ctrl-D leaves.\n", t.session)
+	t.prompt()
+
+	signals := make(chan os.Signal, 2) // room for the second Ctrl-C
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	ctx, stop := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop(nil)
+	wg.Go(func() {
+		err := t.server.Events(ctx, t.session, cursor, func(f client.Frame) error {
+			t.show(f.Event)
+			return nil
+		})
+		if err != nil {
+			stop(err)
+		}
+	})
+	// The reader of standard input ends with the process: a read of a
+	// terminal cannot be stopped.
+	lines := make(chan string)
+	go readLines(t.cli.in, lines, ctx.Done())
+
+	interrupted := false
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case sig := <-signals:
+			if sig != os.Interrupt || interrupted || !t.busy() {
+				fmt.Fprintln(t.cli.out)
+				return nil
+			}
+			interrupted = true
+			t.note("stopping; Ctrl-C again leaves")
+			if err := t.server.Cancel(ctx, t.session); err != nil {
+				t.note(err.Error())
+			}
+		case <-t.done:
+			interrupted = false
+		case line, ok := <-lines:
+			if !ok {
+				return nil
+			}
+			if leave := t.said(ctx, line); leave {
+				return nil
+			}
+		}
+	}
+}
+
+func readLines(in io.Reader, lines chan<- string, stop <-chan struct{}) {
+	defer close(lines)
+	sc := bufio.NewScanner(in)
+	sc.Buffer(make([]byte, 4096), maxPiped)
+	for sc.Scan() {
+		select {
+		case lines <- sc.Text():
+		case <-stop:
+			return
+		}
+	}
+}
+
+// said handles a line of the user and reports whether to leave.
+func (t *talk) said(ctx context.Context, line string) (leave bool) {
+	line = strings.TrimSpace(line)
+	queue := event.Prompt
+	switch {
+	case line == "":
+		t.prompt()
+		return false
+	case line == "/quit" || line == "/exit":
+		return true
+	case line == "/stop":
+		if err := t.server.Cancel(ctx, t.session); err != nil {
+			t.note(err.Error())
+		}
+		return false
+	case t.busy():
+		queue = event.Steer
+	}
+	accepted, err := t.server.Prompt(ctx, t.session, line, queue)
+	if err != nil {
+		t.note(err.Error())
+		t.prompt()
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if queue == event.Prompt {
+		t.mine = accepted.RequestID
+	}
+	return false
+}
+
+func (t *talk) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.running != ""
+}
+
+func (t *talk) prompt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.terminal && t.running == "" {
+		fmt.Fprint(t.cli.out, "› ")
+	}
+}
+
+// note prints a line beside the answer.
+func (t *talk) note(s string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.noteLocked(s)
+}
+
+func (t *talk) noteLocked(s string) {
+	if t.midline {
+		fmt.Fprintln(t.cli.out)
+		t.midline = false
+	}
+	fmt.Fprintf(t.cli.out, "  · %s\n", short(oneLine(s), 160))
+}

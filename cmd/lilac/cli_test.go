@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// call runs a command line in an environment that holds only HOME and env.
+func call(t *testing.T, in string, env map[string]string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	home := t.TempDir()
+	var stdout, stderr bytes.Buffer
+	c := &cli{in: strings.NewReader(in), out: &stdout, err: &stderr, getenv: func(name string) string {
+		if name == "HOME" {
+			return home
+		}
+		return env[name]
+	}}
+	code = c.run(t.Context(), args)
+	return stdout.String(), stderr.String(), code
+}
+
+// fake is a server that answers fixed texts by method and path.
+func fake(t *testing.T, answers map[string]string) map[string]string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.Method+" "+r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"error":{"kind":"not_found","message":"There is no such thing."}}`
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	return map[string]string{"LILAC_ADDR": strings.TrimPrefix(s.URL, "http://"), "LILAC_TOKEN": "0123456789abcdef"}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if !cmd.Hidden && (cmd.Short == "" || cmd.Example == "") {
+			t.Errorf("%s lacks a description or an example", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&cli{}).root())
+	out, _, code := call(t, "", nil, "dlq", "--help")
+	if code != 0 || !strings.Contains(out, "replay") {
+		t.Errorf("help ended with %d: %s", code, out)
+	}
+}
+
+func TestExitCodesComeFromKinds(t *testing.T) {
+	env := fake(t, nil)
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		code int
+		want string
+	}{
+		{"unknown command", nil, []string{"frobnicate"}, 2, "frobnicate"},
+		{"unknown subcommand", nil, []string{"dlq", "frobnicate"}, 2, "frobnicate"},
+		{"unknown flag", nil, []string{"serve", "--frobnicate"}, 2, "frobnicate"},
+		{"missing argument", nil, []string{"requests", "show"}, 2, "arg"},
+		{"bad configuration", map[string]string{"LILAC_MODEL": "x"}, []string{"config", "check"}, 2, "provider/model"},
+		{"no server", nil, []string{"sessions", "list"}, 6, "lilac serve"},
+		{"not found", env, []string{"requests", "show", "r"}, 4, "no such thing"},
+		{"nothing to say", env, []string{"chat"}, 2, "nothing to say"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, errOut, code := call(t, "", tt.env, tt.args...)
+			if code != tt.code || !strings.Contains(errOut, tt.want) {
+				t.Errorf("ended with %d: %q, want %d with %q", code, errOut, tt.code, tt.want)
+			}
+			if strings.Count(errOut, "\n") != 1 || out != "" {
+				t.Errorf("an error is one line on stderr, got %q and %q", errOut, out)
+			}
+		})
+	}
+}
+
+func TestListsPrintTablesAndJSON(t *testing.T) {
+	env := fake(t, map[string]string{
+		"GET /sessions": `{"sessions":[{"id":"s1","client":"web","state":"idle","title":"A \u001b[31mtitle"}]}`,
+		"GET /requests": `{"requests":[{"id":"web:s1:r1","state":"done","steps":2,"usage":{"inputTokens":5,"outputTokens":7,"costMicros":1500}}]}`,
+		"GET /dlq":      `{"deadLetters":[{"id":"7","group":"runner","attempts":5,"reason":"it broke","event":{"type":"user_query"}}]}`,
+	})
+	for command, want := range map[string][]string{
+		"sessions": {"s1", "A [31mtitle"},
+		"requests": {"web:s1:r1", "done", "12", "$0.0015"},
+		"dlq":      {"7", "runner", "it broke"},
+	} {
+		out, errOut, code := call(t, "", env, command, "list")
+		if code != 0 {
+			t.Errorf("%s list ended with %d: %s", command, code, errOut)
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s list lacks %q:\n%s", command, w, out)
+			}
+		}
+		out, _, _ = call(t, "", env, command, "list", "--json")
+		if !json.Valid([]byte(out)) {
+			t.Errorf("%s list --json is no JSON: %s", command, out)
+		}
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	env := map[string]string{"OPENAI_API_KEY": "canary-key"}
+	out, _, code := call(t, "", env, "config", "check")
+	if code != 0 || !strings.Contains(out, "openai/gpt-5") {
+		t.Errorf("check ended with %d: %s", code, out)
+	}
+	for _, args := range [][]string{{"config", "print"}, {"config", "print", "--json"}} {
+		out, _, code = call(t, "", env, args...)
+		if code != 0 || strings.Contains(out, "canary") || !strings.Contains(out, "***") {
+			t.Errorf("%v ended with %d: %s", args, code, out)
+		}
+	}
+	out, _, code = call(t, "", nil, "config", "schema")
+	if code != 0 || !json.Valid([]byte(out)) || !strings.Contains(out, "allowedHosts") {
+		t.Errorf("schema ended with %d: %s", code, out)
+	}
+}
+
+func TestPipedChatPrintsTheAnswerAlone(t *testing.T) {
+	frame := func(kind, payload string) string {
+		return fmt.Sprintf("id: c\nevent: %s\ndata: {\"id\":\"e\",\"type\":%q,\"payload\":%s}\n\n", kind, kind, payload)
+	}
+	answers := map[string]string{
+		"POST /sessions":            `{"id":"s1"}`,
+		"GET /sessions/s1/messages": `{"messages":[],"cursor":"c0"}`,
+		"POST /sessions/s1/prompt":  `{"requestId":"terminal:s1:m","messageId":"m"}`,
+		"GET /events": frame("stream.start", `{"requestId":"terminal:s1:m"}`) +
+			frame("stream.tool_call", `{"requestId":"terminal:s1:m","name":"bash","status":"start"}`) +
+			frame("stream.text", `{"requestId":"terminal:s1:m","content":"Hel","offset":0}`) +
+			frame("stream.completed", `{"requestId":"terminal:s1:m","content":"Hello\u001b"}`),
+	}
+	out, errOut, code := call(t, "hi\n", fake(t, answers), "chat")
+	if out != "Hello\n" || code != 0 {
+		t.Errorf("printed %q, ended with %d: %s", out, code, errOut)
+	}
+	answers["GET /events"] = frame("stream.error", `{"requestId":"terminal:s1:m","error":{"kind":"limit_reached","message":"The limit of steps is reached."}}`)
+	_, errOut, code = call(t, "", fake(t, answers), "chat", "hi")
+	if code != 1 || !strings.Contains(errOut, "limit of steps") {
+		t.Errorf("a failed answer ended with %d: %s", code, errOut)
+	}
+}
+
+func TestDoctorSaysWhatToDo(t *testing.T) {
+	out, errOut, code := call(t, "", nil, "doctor")
+	if code != 0 || !strings.Contains(out, "lilac serve") || !strings.Contains(out, "demo") {
+		t.Errorf("ended with %d: %s%s", code, out, errOut)
+	}
+	out, _, _ = call(t, "", nil, "doctor", "--json")
+	if !json.Valid([]byte(out)) {
+		t.Errorf("--json is no JSON: %s", out)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/client"
+	"lilac/internal/doctor"
+	"lilac/internal/fault"
+)
+
+func (c *cli) doctor() *cobra.Command {
+	var deep bool
+	cmd := c.withJSON(&cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong and say what to do",
+		Long: "Checks the configuration, the directories, the disk, the database, the clock, the sandbox, the\n" +
+			"model and the running server. It changes nothing. It ends with 1 when something has failed.",
+		Example: "  lilac doctor\n  lilac doctor --deep    # reads every row of the database; stop the server first",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			server, err := c.connect()
+			if err != nil && !client.NoServer(err) && fault.KindOf(err) != fault.Unauthenticated {
+				return err
+			}
+			findings := doctor.Examine(ctx, doctor.Patient{Config: cfg, Server: server, Deep: deep})
+			if err := c.printFindings(findings); err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if f.Status == doctor.Fail {
+					return fault.New(fault.Internal, "%s: %s", f.Check, f.Message)
+				}
+			}
+			return nil
+		},
+	})
+	cmd.Flags().BoolVar(&deep, "deep", false, "read every row of the database")
+	return cmd
+}
+
+func (c *cli) printFindings(findings []doctor.Finding) error {
+	if c.json {
+		return c.printJSON(findings)
+	}
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(c.out, "%-8s %-15s %s\n", f.Status, f.Check, oneLine(f.Message)); err != nil {
+			return err
+		}
+		if f.Advice != "" {
+			fmt.Fprintf(c.out, "%-8s %-15s → %s\n", "", "", f.Advice)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/client"
+	"lilac/internal/session"
+)
+
+func (c *cli) requests() *cobra.Command {
+	var page client.Page
+	var sessionID string
+	list := withPage(c.withJSON(&cobra.Command{
+		Use:     "list",
+		Short:   "List requests, the newest first",
+		Example: "  lilac requests list\n  lilac requests list --session 01k2… --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			requests, err := server.Requests(cmd.Context(), sessionID, page)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(requests)
+			}
+			rows := make([][]string, 0, len(requests))
+			for _, r := range requests {
+				rows = append(rows, []string{
+					r.ID, string(r.State), when(r.CreatedAt), strconv.Itoa(r.Steps),
+					strconv.FormatInt(r.Usage.InputTokens+r.Usage.OutputTokens, 10), dollars(r.Usage.CostMicros),
+				})
+			}
+			return c.table("ID STATE CREATED STEPS TOKENS MONEY", rows)
+		},
+	}), &page)
+	list.Flags().StringVar(&sessionID, "session", "", "only those of this session `id`")
+
+	show := c.withJSON(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Tell the story of a request",
+		Long:    "Prints what woke the request, each step with its tools, tokens, money and times, and how it ended.",
+		Example: "  lilac requests show web:01k2…:01k2…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			story, err := server.Story(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(story)
+			}
+			c.printStory(story)
+			return nil
+		},
+	})
+	cmd := &cobra.Command{Use: "requests", Short: "Units of work: list, show", Example: "  lilac requests show web:01k2…:01k2…"}
+	cmd.AddCommand(list, show)
+	return cmd
+}
+
+func (c *cli) printStory(s session.Story) {
+	line := func(name, value string) {
+		if value != "" && value != "-" && value != "0" {
+			fmt.Fprintf(c.out, "%-10s %s\n", name, oneLine(value))
+		}
+	}
+	line("request", s.ID)
+	line("session", s.SessionID+" ("+s.Client+")")
+	line("state", string(s.State))
+	line("detail", s.Detail)
+	line("woken by", s.WokenBy)
+	line("model", s.Model)
+	line("created", when(s.CreatedAt))
+	line("started", when(s.StartedAt))
+	line("ended", when(s.EndedAt))
+	if s.EndedAt > 0 && s.StartedAt > 0 {
+		line("took", (time.Duration(s.EndedAt-s.StartedAt) * time.Millisecond).String())
+	}
+	line("steps", strconv.Itoa(s.Steps))
+	line("recoveries", strconv.Itoa(s.Recoveries))
+	line("tokens", fmt.Sprintf("%d read (%d cached), %d written", s.Usage.InputTokens, s.Usage.CacheReadTokens, s.Usage.OutputTokens))
+	line("money", dollars(s.Usage.CostMicros))
+	if len(s.Entries) == 0 {
+		return
+	}
+	fmt.Fprintln(c.out)
+	from := s.Entries[0].At
+	for _, e := range s.Entries {
+		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-from)/1000, e.Step, clean(e.Kind), short(oneLine(tell(e)), 160))
+	}
+}

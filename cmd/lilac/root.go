@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"lilac/internal/client"
+	"lilac/internal/config"
+	"lilac/internal/fault"
+)
+
+// cli is what every command shares: the streams and the global flags.
+type cli struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+
+	file  string
+	flags config.Flags
+	json  bool
+}
+
+// run executes one command line and returns the exit code.
+func (c *cli) run(ctx context.Context, args []string) int {
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(c.err, "lilac:", oneLine(err.Error()))
+	return fault.KindOf(err).ExitCode()
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lilac",
+		Short: "An assistant that never loses what it was told",
+		Long: "Lilac answers people and reacts to events. What it accepted is never lost and is answered\n" +
+			"exactly once, also through kill -9. Start the server with \"lilac serve\"; the other commands\n" +
+			"talk to it.",
+		Example:       "  lilac serve                  # the server; prints the link of its page\n  lilac chat                   # talk in the terminal\n  lilac doctor                 # what is wrong, and what to do",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&c.file, "config", "", "configuration `file` (default ~/.lilac/config.yaml, or LILAC_CONFIG)")
+	flags.StringVar(&c.flags.Addr, "addr", "", "`host:port` of the server (default 127.0.0.1:7420, or LILAC_ADDR)")
+	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
+	root.AddCommand(c.serve(), c.chat(), c.events(), c.sessions(), c.requests(), c.dlq(), c.config(), c.doctor(), c.login(), c.version())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	checkArgs(root)
+	return root
+}
+
+// checkArgs turns wrong arguments into usage errors, and a group without a
+// known subcommand too.
+func checkArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	if cmd.HasSubCommands() && cmd.RunE == nil {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return fault.New(fault.Invalid, "unknown command %q (see %s --help)", args[0], cmd.CommandPath())
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		checkArgs(sub)
+	}
+}
+
+// load reads the configuration and prints its warnings.
+func (c *cli) load() (*config.Config, error) {
+	cfg, warnings, err := config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+	for _, w := range warnings {
+		fmt.Fprintln(c.err, "lilac: warning:", clean(w.String()))
+	}
+	return cfg, err
+}
+
+// connect finds the running server. An address counts only if it was given
+// for this call: the server says in its data directory where it listens.
+func (c *cli) connect() (*client.Client, error) {
+	addr := c.flags.Addr
+	if addr == "" {
+		addr = c.getenv("LILAC_ADDR")
+	}
+	saved := c.flags.Addr
+	c.flags.Addr = config.Default().Addr // a server elsewhere is no mistake of the configuration
+	cfg, err := c.load()
+	c.flags.Addr = saved
+	if err != nil {
+		return nil, err
+	}
+	return client.Connect(client.Options{Addr: addr, DataDir: cfg.DataDir, Token: cfg.Token.Reveal()})
+}
+
+// withJSON adds --json to a command that lists or shows.
+func (c *cli) withJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	return cmd
+}
+
+// printJSON prints v with indentation.
+func (c *cli) printJSON(v any) error {
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// untilSignal returns a context that ends at Ctrl-C or SIGTERM.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// stopped makes the end that the user asked for no error.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || fault.KindOf(err) == fault.Cancelled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/client"
+)
+
+// table prints rows under a head, in columns.
+func (c *cli) table(head string, rows [][]string) error {
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = short(oneLine(cell), 72)
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print table: %w", err)
+	}
+	return nil
+}
+
+// short cuts s to n characters.
+func short(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// when prints Unix milliseconds for people.
+func when(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
+}
+
+// dollars prints millionths of a dollar.
+func dollars(micros int64) string {
+	if micros == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("$%.4f", float64(micros)/1e6)
+}
+
+// withPage adds the flags of a list that is read page by page.
+func withPage(cmd *cobra.Command, p *client.Page) *cobra.Command {
+	cmd.Flags().IntVar(&p.Limit, "limit", 20, "how many to print")
+	cmd.Flags().StringVar(&p.Before, "before", "", "only what is older than this `id`")
+	return cmd
+}

@@ -1,0 +1,267 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/tool"
+)
+
+const (
+	// maxParallel is how many tools of a step run side by side.
+	maxParallel = 8
+	// toolGrace is how long a tool may take to return when its context ended;
+	// after that the run goes on without it.
+	toolGrace = 500 * time.Millisecond
+	// maxResult bounds what a tool tells the model, should the tool not do so itself.
+	maxResult = 256 << 10
+	// maxEcho bounds how much of an invalid input is told back to the model.
+	maxEcho = 500
+
+	restartedResult   = "The process was restarted while this ran. Its outcome is unknown: check before repeating."
+	interruptedResult = "stopped by the user; its outcome is unknown"
+	cancelledResult   = "cancelled; its outcome is unknown"
+	notRunResult      = "not run: the user stopped this step before it started"
+)
+
+// toolStep runs the calls of one step.
+type toolStep struct {
+	run   *run
+	ctx   context.Context // ends with an interrupt, too
+	calls []chat.Part
+
+	// mu makes the host's methods one at a time and guards what follows.
+	mu      sync.Mutex
+	results []chat.Part
+	err     error // of the host; nothing more starts
+}
+
+// runTools returns one result for each call, in their order. Calls that are
+// known from p keep their results.
+func (r *run) runTools(calls []chat.Part, p PendingStep) ([]chat.Part, error) {
+	ctx, stop := r.interruptible()
+	if r.interrupted { // it came as the model finished
+		stop()
+		stopped, cancel := context.WithCancelCause(r.ctx)
+		cancel(errInterrupted)
+		ctx, stop = stopped, func() bool { return true }
+	}
+	s := &toolStep{run: r, ctx: ctx, calls: calls, results: make([]chat.Part, len(calls))}
+	for i := 0; i < len(calls); {
+		end := i + 1
+		for s.parallel(i) && end < len(calls) && s.parallel(end) {
+			end++
+		}
+		s.batch(i, end, p)
+		i = end
+	}
+	r.interrupted = stop()
+	switch {
+	case r.draining():
+		return nil, ErrDrain
+	case s.err != nil:
+		return nil, s.err
+	}
+	return s.results, nil
+}
+
+func (s *toolStep) parallel(i int) bool {
+	t, ok := s.run.tools[s.calls[i].ToolName]
+	return ok && t.Spec().ParallelSafe
+}
+
+// batch runs the calls from begin to end side by side.
+func (s *toolStep) batch(begin, end int, p PendingStep) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxParallel)
+	for i := begin; i < end; i++ {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			s.results[i] = s.call(s.calls[i], p)
+		})
+	}
+	wg.Wait()
+}
+
+// call returns the result of one call: the one it has, or the one it gets.
+func (s *toolStep) call(c chat.Part, p PendingStep) chat.Part {
+	if known, ok := p.Results[c.ToolCallID]; ok {
+		return known
+	}
+	t, known := s.run.tools[c.ToolName]
+	display := displayOf(t, c)
+	if p.Started[c.ToolCallID] && (!known || !t.Spec().Idempotent || s.ctx.Err() != nil) {
+		return s.end(c, restartedResult, true, display)
+	}
+	if s.ctx.Err() != nil {
+		return chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true)
+	}
+	if !s.start(c, display) {
+		return chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true)
+	}
+	if reason := s.refuse(c, known); reason != "" {
+		return s.end(c, reason, true, display)
+	}
+	res := s.execute(t, c)
+	if res.Display != "" {
+		display = res.Display
+	}
+	return s.end(c, res.Text, res.Failed, display)
+}
+
+// start records that the call is about to run; false means it must not.
+func (s *toolStep) start(c chat.Part, display string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || s.run.draining() {
+		return false
+	}
+	if err := s.run.h.ToolStarted(s.run.rec, s.run.step, c, display); err != nil {
+		s.err = s.run.hostError("record tool start", err)
+		return false
+	}
+	return true
+}
+
+func (s *toolStep) end(c chat.Part, text string, failed bool, display string) chat.Part {
+	result := chat.ToolResult(c.ToolCallID, c.ToolName, bounded(text, maxResult), failed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || s.run.draining() {
+		return result
+	}
+	if err := s.run.h.ToolEnded(s.run.rec, s.run.step, c, result, display); err != nil {
+		s.err = s.run.hostError("record tool end", err)
+	}
+	return result
+}
+
+// refuse says why the call cannot run.
+func (s *toolStep) refuse(c chat.Part, known bool) string {
+	if !known {
+		names := make([]string, len(s.run.specs))
+		for i, t := range s.run.specs {
+			names[i] = t.Name
+		}
+		return fmt.Sprintf("There is no tool %q. The tools are: %s.", c.ToolName, strings.Join(names, ", "))
+	}
+	switch text, invalid := inputError(c); {
+	case invalid && text == invalidCut:
+		return "Not run: your answer reached the output limit before this call was complete. Make it smaller, or do it in several calls."
+	case invalid:
+		return fmt.Sprintf("Not run: the input is not a complete JSON object (or was cut off by the output limit). You sent: %s", bounded(text, maxEcho))
+	}
+	return ""
+}
+
+type toolEnd struct {
+	res   tool.Result
+	err   error
+	panic any
+}
+
+// execute runs the tool under its limits. A tool that ignores the end of its
+// context is left behind after toolGrace.
+func (s *toolStep) execute(t tool.Tool, c chat.Part) tool.Result {
+	ctx, cancel := s.ctx, context.CancelFunc(func() {})
+	if d := s.run.cfg.ToolTimeout; d > 0 {
+		ctx, cancel = context.WithTimeout(s.ctx, d)
+	}
+	defer cancel()
+	open := true // guarded by mu: progress after the end is dropped
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		open = false
+	}()
+	call := tool.Call{
+		ID: c.ToolCallID, Input: c.Input,
+		RequestID: s.run.in.RequestID, SessionID: s.run.in.SessionID, Client: s.run.in.Client,
+		Workspace: s.run.cfg.Workspace,
+		Progress: func(line string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if open && s.err == nil && !s.run.draining() {
+				s.run.h.ToolProgress(c, line)
+			}
+		},
+	}
+	ended := make(chan toolEnd, 1) // so that a tool that is left behind can end
+	go func() {
+		var e toolEnd
+		defer func() {
+			e.panic = recover()
+			ended <- e
+		}()
+		e.res, e.err = t.Run(ctx, call)
+	}()
+	select {
+	case e := <-ended:
+		return s.told(ctx, e)
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(toolGrace)
+	defer grace.Stop()
+	select {
+	case e := <-ended:
+		return s.told(ctx, e)
+	case <-grace.C:
+		return s.told(ctx, toolEnd{err: ctx.Err()})
+	}
+}
+
+// told turns how a tool ended into what the model is told. A call that came to
+// its end in spite of being stopped keeps its result.
+func (s *toolStep) told(ctx context.Context, e toolEnd) tool.Result {
+	finished := e.panic == nil && e.err == nil && !e.res.Failed
+	reason := ""
+	switch {
+	case finished:
+		return e.res
+	case errors.Is(context.Cause(s.ctx), errInterrupted):
+		reason = interruptedResult
+	case s.ctx.Err() != nil:
+		reason = cancelledResult
+	case e.panic != nil:
+		reason = fmt.Sprintf("The tool crashed: %v", e.panic)
+	case ctx.Err() != nil:
+		reason = fmt.Sprintf("The tool was stopped after %s, its time limit.", s.run.cfg.ToolTimeout)
+	case e.err != nil:
+		reason = "The tool failed: " + e.err.Error()
+	default:
+		return e.res
+	}
+	if e.res.Text != "" {
+		reason += "\n\n" + e.res.Text
+	}
+	return tool.Result{Text: reason, Failed: true, Display: e.res.Display}
+}
+
+// displayOf is the line for people about what the call will do.
+func displayOf(t tool.Tool, c chat.Part) (line string) {
+	defer func() {
+		if recover() != nil || line == "" {
+			line = c.ToolName
+		}
+	}()
+	if d, ok := t.(tool.Displayer); ok {
+		if _, invalid := inputError(c); !invalid {
+			return d.Display(c.Input)
+		}
+	}
+	return c.ToolName
+}
+
+// bounded cuts text to at most n bytes of whole runes and says so.
+func bounded(text string, n int) string {
+	if len(text) > n {
+		text = text[:n] + "…"
+	}
+	return strings.ToValidUTF8(text, "")
+}

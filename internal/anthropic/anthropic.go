@@ -1,0 +1,170 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"lilac/internal/fault"
+	"lilac/internal/llm"
+	"lilac/internal/sse"
+)
+
+// DefaultBaseURL is Anthropic's own endpoint.
+const DefaultBaseURL = "https://api.anthropic.com"
+
+const (
+	apiVersion = "2023-06-01"
+	// defaultMaxOutput is asked for when nothing is configured: the protocol
+	// demands a number.
+	defaultMaxOutput = 8192
+)
+
+// Options of a model; only Model is required.
+type Options struct {
+	// Provider is the configured name, "anthropic" when empty.
+	Provider string
+	// BaseURL may end in /v1 or not; empty means [DefaultBaseURL].
+	BaseURL string
+	// APIKey may be empty when BaseURL is set (a gateway may hold the key).
+	APIKey string
+	// KeySetting is named when the key is wrong; by default PROVIDER_API_KEY.
+	KeySetting string
+	Model      string
+
+	ContextTokens   int
+	MaxOutputTokens int
+	Price           *llm.Price
+	// Body holds further fields of the request, for example thinking.
+	Body map[string]json.RawMessage
+
+	HTTPClient *http.Client
+	Retry      llm.Retry
+	// Idle is how long the stream may be silent; see [llm.Wire].
+	Idle time.Duration
+}
+
+// Model is a model behind a Messages endpoint.
+type Model struct {
+	o    Options
+	url  string
+	wire *llm.Wire
+}
+
+// New returns the model. It does no I/O; what is wrong with the options shows
+// when the model is called.
+func New(o Options) *Model {
+	if o.Provider == "" {
+		o.Provider = "anthropic"
+	}
+	if o.KeySetting == "" {
+		o.KeySetting = strings.ToUpper(strings.ReplaceAll(o.Provider, "-", "_")) + "_API_KEY"
+	}
+	if o.MaxOutputTokens <= 0 {
+		o.MaxOutputTokens = defaultMaxOutput
+	}
+	vendor := o.Provider
+	if vendor == "anthropic" {
+		vendor = "Anthropic"
+	}
+	return &Model{
+		o: o, url: endpoint(o.BaseURL),
+		wire: &llm.Wire{
+			Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey,
+			Client: o.HTTPClient, Idle: o.Idle,
+		},
+	}
+}
+
+// Info describes the model.
+func (m *Model) Info() llm.Info {
+	return llm.Info{
+		Provider: m.o.Provider, Name: m.o.Model, ContextTokens: m.o.ContextTokens,
+		MaxOutputTokens: m.o.MaxOutputTokens, Images: true, Price: m.o.Price,
+	}
+}
+
+// Stream makes one call.
+func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	return m.o.Retry.Stream(ctx, func(ctx context.Context, yield func(llm.Chunk) bool) error {
+		if m.o.APIKey == "" && m.o.BaseURL == "" {
+			return m.wire.MissingKey()
+		}
+		body, err := m.body(req)
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err, "The request to %s cannot be written as JSON.", m.wire.Vendor)
+		}
+		header := http.Header{"Anthropic-Version": {apiVersion}}
+		if m.o.APIKey != "" {
+			header.Set("X-Api-Key", m.o.APIKey)
+		}
+		a := &answer{yield: yield, blocks: map[int]*block{}}
+		err = m.wire.Post(ctx, m.url, header, body, func(ev sse.Event) (bool, error) {
+			return m.take(a, ev)
+		})
+		switch {
+		case a.left:
+			return nil
+		case err != nil:
+			return err
+		case !a.stopped:
+			return m.wire.Cut(nil)
+		}
+		done := a.done()
+		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
+		yield(done)
+		return nil
+	})
+}
+
+// take reads one event of the stream. Events of other types (ping, and those
+// that are not invented yet) are left alone, as the protocol asks.
+func (m *Model) take(a *answer, ev sse.Event) (more bool, err error) {
+	var e wireEvent
+	if err := json.Unmarshal(ev.Data, &e); err != nil {
+		return false, m.wire.BadAnswer(fmt.Errorf("decode event %q: %w", ev.Type, err))
+	}
+	switch e.Type {
+	case "error":
+		return false, m.wire.Failure(llm.ParseTrouble(ev.Data))
+	case "message_start":
+		a.usage.merge(e.Message.Usage)
+	case "content_block_start":
+		err = a.start(e.Index, e.ContentBlock)
+	case "content_block_delta":
+		err = a.delta(e.Index, e.Delta)
+	case "message_delta":
+		a.usage.merge(e.Usage)
+		var d struct {
+			StopReason string `json:"stop_reason"`
+		}
+		if len(e.Delta) > 0 {
+			err = json.Unmarshal(e.Delta, &d)
+		}
+		if d.StopReason != "" {
+			a.stopReason = d.StopReason
+		}
+	case "message_stop":
+		a.stopped = true
+		return false, nil
+	}
+	if err != nil {
+		return false, m.wire.BadAnswer(fmt.Errorf("decode %s: %w", e.Type, err))
+	}
+	return !a.left, nil
+}
+
+func endpoint(base string) string {
+	base = strings.TrimRight(strings.TrimSpace(base), "/")
+	if base == "" {
+		base = DefaultBaseURL
+	}
+	if strings.HasSuffix(base, "/messages") {
+		return base
+	}
+	return strings.TrimSuffix(base, "/v1") + "/v1/messages"
+}

@@ -1,0 +1,267 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lilac/internal/agent"
+	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/fault"
+	"lilac/internal/httpapi"
+	"lilac/internal/llm"
+	"lilac/internal/sandbox"
+	"lilac/internal/session"
+	"lilac/internal/sqlitebus"
+	"lilac/internal/store"
+)
+
+const (
+	// stopLimit bounds how long open connections may take to end at a stop;
+	// event streams end at once.
+	stopLimit = 3 * time.Second
+	// headerLimit bounds how long a client may take to say what it wants.
+	headerLimit = 10 * time.Second
+	// cleanInterval is how often what is over age is removed.
+	cleanInterval = time.Hour
+	// inboxAge is how long an external id is remembered: longer than the bus
+	// keeps events, so that one which is still there cannot be accepted twice.
+	inboxAge = 30 * 24 * time.Hour
+)
+
+// Options are what the program is built from.
+type Options struct {
+	Config *config.Config
+	// Stdout gets the one line with the link of the page.
+	Stdout  io.Writer
+	Logger  *slog.Logger
+	Version string
+}
+
+// Run runs the whole program until ctx ends or a part of it fails. It returns
+// nil after a graceful stop.
+func Run(ctx context.Context, o Options) (err error) {
+	p, err := build(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	return p.run(ctx)
+}
+
+// program is everything that was built.
+type program struct {
+	Options
+	db       *db.DB
+	bus      *sqlitebus.Bus
+	store    *store.Store
+	env      *environment.Service
+	runner   *session.Service
+	logins   *httpapi.Logins
+	token    string
+	listener net.Listener
+	server   *http.Server
+	// stopping ends the event streams, which would never end by themselves.
+	stopping context.CancelFunc
+	ready    atomic.Bool
+}
+
+func build(ctx context.Context, o Options) (_ *program, err error) {
+	p := &program{Options: o, logins: httpapi.NewLogins(time.Now)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	choice, err := o.Config.ResolveModel()
+	if err != nil {
+		return nil, err
+	}
+	// The port first: a second server on it is the commonest mistake, and
+	// nothing has been touched yet.
+	if p.listener, err = net.Listen("tcp", o.Config.Addr); err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. Choose another with --addr.", o.Config.Addr)
+	}
+	if err := p.openStore(ctx); err != nil {
+		return nil, err
+	}
+	if p.token, err = operatorToken(o.Config); err != nil {
+		return nil, err
+	}
+	blobs, err := store.OpenBlobs(o.Config.DataDir, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open blobs: %w", err)
+	}
+	if err := p.buildCores(ctx, choice, blobs); err != nil {
+		return nil, err
+	}
+	p.serveHTTP(blobs)
+	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
+	return p, nil
+}
+
+func (p *program) openStore(ctx context.Context) (err error) {
+	p.db, err = db.Open(ctx, db.Options{
+		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config),
+		Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations),
+	})
+	if err != nil {
+		return err
+	}
+	if p.bus, err = sqlitebus.New(p.db, sqlitebus.Options{Logger: p.Logger}); err != nil {
+		return fmt.Errorf("open the bus: %w", err)
+	}
+	p.store = store.New(p.db)
+	return nil
+}
+
+func (p *program) buildCores(ctx context.Context, choice config.ModelChoice, blobs *store.Blobs) error {
+	box, err := sandbox.Open(ctx, sandbox.Mode(p.Config.Sandbox.Mode))
+	if err != nil {
+		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
+	}
+	tools, err := newTools(p.Config, box, p.Logger)
+	if err != nil {
+		return err
+	}
+	model, limits := newModel(choice), p.Config.Limits
+	p.runner = session.New(session.Options{
+		DB: p.db, Bus: p.bus, Store: p.store, Tools: tools,
+		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
+		System: p.Config.System, Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
+		Limits: agent.Limits{
+			Steps: limits.Request.Steps, Tokens: limits.Request.Tokens,
+			CostMicros: micros(limits.Request.Money), Wall: time.Duration(limits.Request.Time),
+		},
+		DailyLimits: session.DailyLimits{Tokens: limits.Day.Tokens, CostMicros: micros(limits.Day.Money)},
+		Logger:      p.Logger,
+	})
+	p.env = environment.New(environment.Options{
+		DB: p.db, Bus: p.bus, Inbox: p.store, Logger: p.Logger,
+		Rules: environment.DefaultRules(environment.Ports{DB: p.db, KnownSession: p.knownSession, Logger: p.Logger}),
+	})
+	return nil
+}
+
+func micros(dollars float64) int64 { return int64(dollars * 1e6) }
+
+func (p *program) knownSession(q db.Queryer, id string) (bool, error) {
+	_, err := p.store.Session(q, id)
+	if fault.KindOf(err) == fault.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// run starts the parts in the order in which they depend on each other, and
+// stops them in the opposite one.
+func (p *program) run(ctx context.Context) error {
+	if err := errors.Join(p.env.Declare(ctx), p.runner.Declare(ctx)); err != nil {
+		return err
+	}
+	// The cores outlive the listener: what it accepted last is still taken.
+	cores, stopCores := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCores()
+	work, failed := errgroup.WithContext(cores)
+	work.Go(func() error { return p.env.Run(failed) })
+	work.Go(func() error { return p.runner.Run(failed) })
+	work.Go(func() error { return p.clean(failed) })
+
+	served := make(chan error, 1)
+	go func() { served <- p.server.Serve(p.listener) }()
+	if err := announce(p.Config, p.listener.Addr().String()); err != nil {
+		return errors.Join(err, p.stopHTTP(served))
+	}
+	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.link())
+	p.ready.Store(true)
+
+	var httpErr error
+	select {
+	case <-ctx.Done():
+		p.Logger.Info("stopping")
+		httpErr = p.stopHTTP(served)
+	case <-failed.Done():
+		httpErr = p.stopHTTP(served)
+	case err := <-served:
+		httpErr = fmt.Errorf("serve HTTP: %w", err)
+	}
+	stopCores()
+	return errors.Join(httpErr, work.Wait())
+}
+
+// stopHTTP refuses what is new, ends the streams and lets requests finish.
+func (p *program) stopHTTP(served <-chan error) error {
+	p.ready.Store(false)
+	p.stopping()
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	err := p.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = p.server.Close()
+	}
+	<-served
+	if err != nil {
+		return fmt.Errorf("stop HTTP: %w", err)
+	}
+	return nil
+}
+
+// clean removes what is over age until ctx ends.
+func (p *program) clean(ctx context.Context) error {
+	tick := time.NewTicker(cleanInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for more := true; more; {
+			err := p.db.Update(ctx, func(tx *db.Tx) (err error) {
+				more, err = p.store.TrimInbox(tx, tx.Now().Add(-inboxAge))
+				return err
+			})
+			if err != nil {
+				p.Logger.Warn("the inbox could not be trimmed", "error", err)
+				more = false
+			}
+		}
+	}
+}
+
+// link opens the page: once, within ten minutes.
+func (p *program) link() string {
+	addr := p.listener.Addr().String()
+	if host, port, err := net.SplitHostPort(addr); err == nil && (host == "::" || host == "0.0.0.0") {
+		addr = net.JoinHostPort("localhost", port)
+	}
+	return "http://" + addr + "/login?code=" + p.logins.NewCode()
+}
+
+func (p *program) close() error {
+	var errs []error
+	if p.listener != nil {
+		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
+			errs = append(errs, err)
+		}
+	}
+	if p.bus != nil {
+		errs = append(errs, p.bus.Close())
+	}
+	if p.db != nil {
+		errs = append(errs, p.db.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"lilac/internal/anthropic"
+	"lilac/internal/config"
+	"lilac/internal/demo"
+	"lilac/internal/llm"
+	"lilac/internal/openai"
+)
+
+// newModel builds the model that the configuration chose.
+func newModel(choice config.ModelChoice) llm.Model {
+	var price *llm.Price
+	if p := choice.Price; p != nil {
+		price = &llm.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+	}
+	switch choice.Type {
+	case config.Anthropic:
+		return anthropic.New(anthropic.Options{
+			Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), Model: choice.Name,
+			ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price,
+		})
+	case config.OpenAI:
+		return openai.New(openai.Options{
+			Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), Model: choice.Name,
+			ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images,
+		})
+	default:
+		return demo.New(demo.Options{})
+	}
+}

@@ -1,0 +1,66 @@
+package app
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lilac/internal/config"
+)
+
+const (
+	tokenFile  = "token"
+	serverFile = "server.json"
+	tokenBytes = 32
+)
+
+// operatorToken returns the token that opens the API: the operator's own, else
+// the one in the data directory, which is made at the first start.
+func operatorToken(cfg *config.Config) (string, error) {
+	if cfg.Token.Set() {
+		return cfg.Token.Reveal(), nil
+	}
+	path := filepath.Join(cfg.DataDir, tokenFile)
+	data, err := os.ReadFile(path)
+	switch {
+	case err == nil && len(strings.TrimSpace(string(data))) > 0:
+		return strings.TrimSpace(string(data)), nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	raw := make([]byte, tokenBytes)
+	_, _ = rand.Read(raw) // never fails: the standard library ends the program instead
+	token := hex.EncodeToString(raw)
+	if err := writeFile(path, []byte(token+"\n")); err != nil {
+		return "", fmt.Errorf("write the token: %w", err)
+	}
+	return token, nil
+}
+
+// announce writes where the server listens, for the commands of the same data
+// directory.
+func announce(cfg *config.Config, addr string) error {
+	data, err := json.Marshal(map[string]any{"addr": addr, "pid": os.Getpid()})
+	if err != nil {
+		return fmt.Errorf("encode the server's address: %w", err)
+	}
+	if err := writeFile(filepath.Join(cfg.DataDir, serverFile), data); err != nil {
+		return fmt.Errorf("write the server's address: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces a file as a whole, readable by its owner alone.
+func writeFile(path string, data []byte) error {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

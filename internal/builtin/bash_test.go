@@ -1,0 +1,175 @@
+package builtin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/sandbox"
+	"lilac/internal/tool"
+)
+
+// boxes runs a test in the sandbox of this machine and unconfined.
+func boxes(t *testing.T, test func(t *testing.T, box sandbox.Sandbox)) {
+	t.Run("sandbox", func(t *testing.T) {
+		box, err := sandbox.Detect(t.Context())
+		if err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skipf("needs bubblewrap (apt-get install bubblewrap): %v", err)
+		}
+		test(t, box)
+	})
+	t.Run("off", func(t *testing.T) { test(t, sandbox.Unconfined()) })
+}
+
+func TestBash(t *testing.T) {
+	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
+		b := newBench(t, box)
+		b.put("dir/f", "x")
+		for name, c := range map[string]struct {
+			in     args
+			failed bool
+			says   []string
+		}{
+			"both streams in order": {args{"command": "echo one; echo two >&2; echo three"}, false, []string{"one\ntwo\nthree"}},
+			"where it runs":         {args{"command": "pwd; cd; pwd"}, false, []string{b.dir + "\n" + b.dir}},
+			"in a directory":        {args{"command": "ls", "dir": "dir"}, false, []string{"f"}},
+			"who asked":             {args{"command": "echo $LILAC_REQUEST_ID $LILAC_SESSION_ID $LILAC_REQUEST_CLIENT $LILAC_CWD"}, false, []string{"web:s:1 s web " + b.dir}},
+			"nothing said":          {args{"command": "true"}, false, []string{"(no output)"}},
+			"failure":               {args{"command": "echo bad; exit 3"}, true, []string{"bad", "[exit code 3]"}},
+			"signal":                {args{"command": "kill -9 $$"}, true, []string{"exit code 137: killed by signal 9"}},
+			"no input":              {args{"command": "cat; echo done"}, false, []string{"done"}},
+			"timed out":             {args{"command": "echo begun; sleep 600", "timeout": 1}, true, []string{"begun", "timed out after 1 s"}},
+			"colours":               {args{"command": `printf '\033[31mred\033[0m\n'`}, false, []string{"red"}},
+			"milliseconds":          {args{"command": "true", "timeout": 120000}, true, []string{`"timeout" must be between 1 and 600`}},
+			"outside":               {args{"command": "true", "dir": ".."}, true, []string{"outside the workspace"}},
+			"endless command":       {args{"command": strings.Repeat("x", 200_000)}, true, []string{"write it to a file"}},
+		} {
+			t.Run(name, func(t *testing.T) { expect(t, b.call("bash", c.in), c.failed, c.says...) })
+		}
+		t.Run("long output", func(t *testing.T) {
+			got := b.call("bash", args{"command": "seq 1 200000"})
+			expect(t, got, false, "1\n2\n", "\n200000", ".lilac/output/call_1.txt")
+			if len(got.Text) > tool.MaxBytes+500 {
+				t.Errorf("%d bytes", len(got.Text))
+			}
+			expect(t, b.call("read", args{"path": ".lilac/output/call_1.txt", "offset": 100000, "limit": 1}), false, "100000\t100000")
+		})
+	})
+}
+
+func TestBashShowsItsProgress(t *testing.T) {
+	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
+		b := newBench(t, box)
+		var mu sync.Mutex
+		var lines []string
+		raw, _ := json.Marshal(args{"command": "echo first; while [ ! -e go ]; do sleep 0.01; done; echo; printf 'sec'; echo ond"})
+		_, err := b.tools["bash"].Run(t.Context(), tool.Call{ID: "c", Input: raw, Progress: func(line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, line)
+			if line == "first" { // it is shown while the command still runs
+				b.put("go", "")
+			}
+		}})
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || len(lines) < 2 || lines[0] != "first" || lines[len(lines)-1] != "second" {
+			t.Errorf("%q, %v", lines, err)
+		}
+	})
+}
+
+func TestBashStopsWithinASecond(t *testing.T) {
+	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
+		b := newBench(t, box)
+		mark := fmt.Sprintf("9%d.%d", os.Getpid(), len(box.Name()))
+		wanted := errors.New("stop")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		type ending struct {
+			res tool.Result
+			err error
+		}
+		ended := make(chan ending, 1)
+		go func() {
+			res, err := b.callCtx(ctx, "bash", args{"command": "echo begun; trap '' TERM; sleep " + mark + " & (sleep " + mark + "; true); wait"})
+			ended <- ending{res, err}
+		}()
+		// That the test finds them while they run is the control.
+		for until := time.Now().Add(10 * time.Second); len(sleeping(mark)) < 2; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatal("the processes did not come up")
+			}
+		}
+		before := time.Now()
+		cancel(wanted)
+		end := <-ended
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if left := sleeping(mark); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		if !errors.Is(end.err, wanted) || !end.res.Failed || !strings.Contains(end.res.Text, "begun") || !strings.Contains(end.res.Text, "cancelled") {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+// sleeping finds the processes `sleep <mark>` that are not already dead.
+func sleeping(mark string) []string {
+	var found []string
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range paths {
+		line, _ := os.ReadFile(path) // of a zombie it is empty
+		if string(line) == "sleep\x00"+mark+"\x00" {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+func TestBashRefusesWithoutASandbox(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	box, err := sandbox.Open(t.Context(), sandbox.ModeAuto)
+	if err == nil {
+		t.Fatal("there is a sandbox without bwrap")
+	}
+	for name, c := range map[string]struct {
+		box  sandbox.Sandbox
+		says string
+	}{
+		"not installed": {box, "apt-get install bubblewrap"},
+		"not set up":    {nil, "no sandbox was set up"},
+	} {
+		b := newBench(t, c.box)
+		expect(t, b.call("bash", args{"command": "touch ran"}), true, c.says)
+		if _, err := os.Stat(filepath.Join(b.dir, "ran")); err == nil {
+			t.Errorf("%s: it ran", name)
+		}
+	}
+}
+
+func TestBashDoesNotSeeTheDataDirectory(t *testing.T) {
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "token"), []byte("canary"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
+		b := newBench(t, box, data)
+		got := b.call("bash", args{"command": "cat " + data + "/token"})
+		// Unconfined it can be read: the control.
+		if seen := strings.Contains(got.Text, "canary"); seen != (box.Name() == "off") {
+			t.Error(got.Text)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+)
+
+// Page limits a list: at most Limit entries, older than the one named Before.
+type Page struct {
+	Limit  int
+	Before string
+}
+
+func (p Page) query() url.Values {
+	v := url.Values{}
+	if p.Limit > 0 {
+		v.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if p.Before != "" {
+		v.Set("before", p.Before)
+	}
+	return v
+}
+
+func withQuery(path string, v url.Values) string {
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}
+
+// CreateSession begins a conversation of a surface named client.
+func (c *Client) CreateSession(ctx context.Context, client, title string) (session.Session, error) {
+	in := map[string]string{"client": client}
+	if title != "" {
+		in["title"] = title
+	}
+	var out session.Session
+	err := c.Call(ctx, "POST", "/sessions", in, &out)
+	return out, err
+}
+
+// Sessions lists conversations, the most recently used first.
+func (c *Client) Sessions(ctx context.Context, p Page) ([]session.Session, error) {
+	var out struct{ Sessions []session.Session }
+	err := c.Call(ctx, "GET", withQuery("/sessions", p.query()), nil, &out)
+	return out.Sessions, err
+}
+
+// Session returns one conversation.
+func (c *Client) Session(ctx context.Context, id string) (session.Session, error) {
+	var out session.Session
+	err := c.Call(ctx, "GET", "/sessions/"+url.PathEscape(id), nil, &out)
+	return out, err
+}
+
+// DeleteSession removes a conversation with its history.
+func (c *Client) DeleteSession(ctx context.Context, id string) error {
+	return c.Call(ctx, "DELETE", "/sessions/"+url.PathEscape(id), nil, nil)
+}
+
+// History is a page of a session's messages, oldest first, as JSON.
+type History struct {
+	Messages []json.RawMessage `json:"messages"`
+	// Cursor stands for the moment of the page: [Client.Events] after it
+	// misses nothing that the page does not show.
+	Cursor string `json:"cursor"`
+}
+
+// Messages returns the newest messages of a conversation.
+func (c *Client) Messages(ctx context.Context, id string, p Page) (History, error) {
+	var out History
+	err := c.Call(ctx, "GET", withQuery("/sessions/"+url.PathEscape(id)+"/messages", p.query()), nil, &out)
+	return out, err
+}
+
+// Accepted is the answer to a prompt.
+type Accepted struct {
+	RequestID string `json:"requestId"`
+	MessageID string `json:"messageId"`
+}
+
+// promptPatience is for how long a prompt is offered to a server that is away.
+const promptPatience = 10 * time.Second
+
+// Prompt says something in a conversation. It is offered again when the server
+// went away in between; the server takes it once.
+func (c *Client) Prompt(ctx context.Context, id, content string, queue event.Queue) (Accepted, error) {
+	key := rand.Text()
+	in := map[string]any{"content": content, "queue": queue}
+	var out Accepted
+	for attempt, deadline := 0, time.Now().Add(promptPatience); ; attempt++ {
+		err := c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/prompt", in, &out, "Idempotency-Key", key)
+		if !isAway(err) || time.Now().After(deadline) || !sleep(ctx, c.pause(attempt)) {
+			return out, err
+		}
+	}
+}
+
+func isAway(err error) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Kind == fault.Unavailable
+}
+
+// sleep waits and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Cancel stops what runs in a conversation.
+func (c *Client) Cancel(ctx context.Context, id string) error {
+	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", struct{}{}, nil)
+}
+
+// Requests lists requests, the newest first; an empty session means all.
+func (c *Client) Requests(ctx context.Context, sessionID string, p Page) ([]session.Request, error) {
+	v := p.query()
+	if sessionID != "" {
+		v.Set("session_id", sessionID)
+	}
+	var out struct{ Requests []session.Request }
+	err := c.Call(ctx, "GET", withQuery("/requests", v), nil, &out)
+	return out.Requests, err
+}
+
+// Story returns everything that happened to a request.
+func (c *Client) Story(ctx context.Context, id string) (session.Story, error) {
+	var out session.Story
+	err := c.Call(ctx, "GET", "/requests/"+url.PathEscape(id), nil, &out)
+	return out, err
+}
+
+// DeadLetters lists events that could not be handled, the newest first.
+func (c *Client) DeadLetters(ctx context.Context, p Page) ([]bus.DeadLetter, error) {
+	var out struct{ DeadLetters []bus.DeadLetter }
+	err := c.Call(ctx, "GET", withQuery("/dlq", p.query()), nil, &out)
+	return out.DeadLetters, err
+}
+
+// DeadLetter returns one dead letter.
+func (c *Client) DeadLetter(ctx context.Context, id string) (bus.DeadLetter, error) {
+	var out bus.DeadLetter
+	err := c.Call(ctx, "GET", "/dlq/"+url.PathEscape(id), nil, &out)
+	return out, err
+}
+
+// ReplayDeadLetter hands a dead letter to its group again.
+func (c *Client) ReplayDeadLetter(ctx context.Context, id string) error {
+	return c.Call(ctx, "POST", "/dlq/"+url.PathEscape(id)+"/replay", nil, nil)
+}
+
+// DropDeadLetter removes a dead letter for good.
+func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
+	return c.Call(ctx, "DELETE", "/dlq/"+url.PathEscape(id), nil, nil)
+}
+
+// Login returns a new one-time link that opens the page.
+func (c *Client) Login(ctx context.Context) (string, error) {
+	var out struct{ URL, Code string }
+	if err := c.Call(ctx, "POST", "/login-codes", nil, &out); err != nil {
+		return "", err
+	}
+	if out.URL != "" {
+		return out.URL, nil
+	}
+	return c.base + "/login?code=" + url.QueryEscape(out.Code), nil
+}
+
+// Ready asks the server whether it can do its work.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.Call(ctx, "GET", "/readyz", nil, nil)
+}

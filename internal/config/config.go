@@ -1,0 +1,145 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Config is everything that can be set. The texts in the tags are the
+// reference for operators: the JSON Schema and docs/configuration.md are made
+// from them.
+type Config struct {
+	Addr         string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address but a loopback one needs LILAC_TOKEN."`
+	AllowedHosts []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, beside loopback, that a browser may use to reach the server, for example behind a reverse proxy."`
+	DataDir      string              `json:"dataDir,omitempty" jsonschema:"Where the database, the token and everything else that must survive lives. One process owns it."`
+	Workspace    string              `json:"workspace,omitempty" jsonschema:"The directory the agent works in, and its home. It is apart from dataDir."`
+	Bus          Bus                 `json:"bus,omitempty" jsonschema:"What carries the events."`
+	Model        string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Without it: the first of anthropic, openai and gemini whose key is set, else demo."`
+	Providers    map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini and demo are built in and may be changed here."`
+	Models       map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They win over what is known of the model."`
+	Limits       Limits              `json:"limits,omitempty" jsonschema:"What one request, and everything in one day, may use. Zero means no limit."`
+	System       string              `json:"system,omitempty" jsonschema:"Instructions of the operator. They stand before every conversation and are never compacted."`
+	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
+	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
+
+	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
+	// server makes one. It is no key of the file.
+	Token Secret `json:"-"`
+	// File is the file that was read, empty if there was none.
+	File string `json:"-"`
+
+	getenv func(string) string
+	// origin says for a path ("model") where its value came from.
+	origin map[string]string
+}
+
+// Bus chooses the engine that carries the events.
+type Bus struct {
+	URL string `json:"url,omitempty" jsonschema:"sqlite: keeps the events in the database of dataDir."`
+}
+
+// ProviderType is the wire protocol of a provider.
+type ProviderType string
+
+// The protocols.
+const (
+	Anthropic ProviderType = "anthropic"
+	OpenAI    ProviderType = "openai"
+	Demo      ProviderType = "demo"
+)
+
+// Provider is where models are reached.
+type Provider struct {
+	Type    ProviderType `json:"type,omitempty" jsonschema:"The protocol it speaks: Anthropic's Messages or OpenAI's chat completions."`
+	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Where its API begins, without the name of the operation."`
+	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"Its key. Better as ${NAME}, which is taken from the environment, than in the file."`
+}
+
+// Model is what is known of a model.
+type Model struct {
+	ContextTokens   int    `json:"contextTokens,omitempty" jsonschema:"The size of its context window."`
+	MaxOutputTokens int    `json:"maxOutputTokens,omitempty" jsonschema:"How much it may write in one call."`
+	Images          *bool  `json:"images,omitempty" jsonschema:"Whether it sees images."`
+	Price           *Price `json:"price,omitempty" jsonschema:"What it costs, in US dollars per million tokens. A limit on money needs it."`
+}
+
+// Price is in US dollars per million tokens.
+type Price struct {
+	Input      float64 `json:"input,omitempty" jsonschema:"Tokens it reads."`
+	Output     float64 `json:"output,omitempty" jsonschema:"Tokens it writes."`
+	CacheRead  float64 `json:"cacheRead,omitempty" jsonschema:"Tokens it reads from the provider's cache."`
+	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Tokens written to the provider's cache."`
+}
+
+// Limits bounds what is used.
+type Limits struct {
+	Request RequestLimits `json:"request,omitempty" jsonschema:"What one request may use."`
+	Day     DayLimits     `json:"day,omitempty" jsonschema:"What all requests together may use in one day (UTC)."`
+}
+
+// RequestLimits bounds one request. Zero means no limit.
+type RequestLimits struct {
+	Steps  int      `json:"steps,omitempty" jsonschema:"Calls of the model."`
+	Tokens int64    `json:"tokens,omitempty" jsonschema:"Tokens, read and written."`
+	Money  float64  `json:"money,omitempty" jsonschema:"US dollars. Needs a model whose price is known."`
+	Time   Duration `json:"time,omitempty" jsonschema:"How long it may take, for example 30m."`
+}
+
+// DayLimits bounds a day. Zero means no limit.
+type DayLimits struct {
+	Tokens int64   `json:"tokens,omitempty" jsonschema:"Tokens, read and written."`
+	Money  float64 `json:"money,omitempty" jsonschema:"US dollars. Needs a model whose price is known."`
+}
+
+// Sandbox says how commands are confined.
+type Sandbox struct {
+	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command and refuses to run one that it cannot confine; off accepts the risk and confines nothing."`
+}
+
+// The modes of the sandbox.
+const (
+	SandboxAuto = "auto"
+	SandboxOff  = "off"
+)
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `json:"level,omitempty" jsonschema:"The least that is logged: debug, info, warn or error."`
+	Format string `json:"format,omitempty" jsonschema:"json, text, or auto: text on a terminal and json elsewhere."`
+}
+
+// Default returns the configuration of a program that was told nothing; the
+// paths still begin with ~.
+func Default() *Config {
+	return &Config{
+		Addr:      "127.0.0.1:7420",
+		DataDir:   "~/.lilac",
+		Workspace: "~/lilac",
+		Bus:       Bus{URL: "sqlite:"},
+		Providers: map[string]Provider{
+			"anthropic": {Type: Anthropic, BaseURL: "https://api.anthropic.com"},
+			"openai":    {Type: OpenAI, BaseURL: "https://api.openai.com/v1"},
+			"gemini":    {Type: OpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai"},
+			"demo":      {Type: Demo},
+		},
+		Limits: Limits{Request: RequestLimits{
+			// A healthy request needs far fewer; a model that loops is stopped.
+			Steps: 50,
+			Time:  Duration(time.Hour),
+		}},
+		Sandbox: Sandbox{Mode: SandboxAuto},
+		Log:     Log{Level: "info", Format: "auto"},
+	}
+}
+
+// Origin says where the value of a key came from: "flag --addr",
+// "LILAC_ADDR", "the file" or "default".
+func (c *Config) Origin(key string) string {
+	if from, ok := c.origin[key]; ok {
+		return from
+	}
+	return "default"
+}
+
+// JSON writes the configuration as it is in effect, secrets as ***.
+func (c *Config) JSON() ([]byte, error) { return json.MarshalIndent(c, "", "  ") }

@@ -1,0 +1,83 @@
+package config
+
+// EnvVar is an environment variable that Lilac reads.
+type EnvVar struct {
+	Name string
+	// Key is what it sets in the file's terms; empty when it sets no key.
+	Key string
+	// Doc is for the reference.
+	Doc string
+}
+
+// Environment lists every environment variable that is read, in the order of
+// the reference.
+func Environment() []EnvVar {
+	return []EnvVar{
+		{"LILAC_CONFIG", "", "The configuration file; by default `~/.lilac/config.yaml`, if there is one."},
+		{"LILAC_ADDR", "addr", "The address to listen on; for the other commands, where the server is."},
+		{"LILAC_DATA_DIR", "dataDir", "The data directory."},
+		{"LILAC_WORKSPACE", "workspace", "The directory the agent works in."},
+		{"LILAC_BUS_URL", "bus.url", "What carries the events."},
+		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`."},
+		{"LILAC_TOKEN", "", "The operator's token (at least 16 characters), instead of one that the server makes. Required to listen on an address that is not loopback."},
+		{"LILAC_LOG_LEVEL", "log.level", "The least that is logged."},
+		{"LILAC_LOG_FORMAT", "log.format", "How it is logged."},
+		{"ANTHROPIC_API_KEY", "providers.anthropic.apiKey", "The key of Anthropic's API."},
+		{"ANTHROPIC_BASE_URL", "providers.anthropic.baseURL", "Another server that speaks Anthropic's protocol."},
+		{"OPENAI_API_KEY", "providers.openai.apiKey", "The key of OpenAI's API, or of what OPENAI_BASE_URL names."},
+		{"OPENAI_BASE_URL", "providers.openai.baseURL", "Another server that speaks OpenAI's protocol, for example `http://127.0.0.1:11434/v1`."},
+		{"GEMINI_API_KEY", "providers.gemini.apiKey", "The key of Gemini's API, which is reached through its OpenAI-compatible endpoint."},
+	}
+}
+
+func (c *Config) applyEnv() {
+	plain := map[string]*string{
+		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": &c.Bus.URL,
+		"model": &c.Model, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
+	}
+	for _, v := range Environment() {
+		value := c.getenv(v.Name)
+		if value == "" || v.Key == "" {
+			continue
+		}
+		c.origin[v.Key] = v.Name
+		if into, ok := plain[v.Key]; ok {
+			*into = value
+			continue
+		}
+		c.applyProviderEnv(v.Key, value)
+	}
+	c.Token = Secret(c.getenv("LILAC_TOKEN"))
+}
+
+func (c *Config) applyProviderEnv(key, value string) {
+	for _, name := range []string{"anthropic", "openai", "gemini"} {
+		p := c.Providers[name]
+		switch key {
+		case "providers." + name + ".apiKey":
+			p.APIKey = Secret(value)
+		case "providers." + name + ".baseURL":
+			p.BaseURL = value
+		}
+		c.Providers[name] = p
+	}
+}
+
+func (c *Config) applyFlags(f Flags) {
+	for _, flag := range []struct {
+		key, name, value string
+		into             *string
+	}{
+		{"addr", "--addr", f.Addr, &c.Addr},
+		{"dataDir", "--data", f.DataDir, &c.DataDir},
+		{"workspace", "--workspace", f.Workspace, &c.Workspace},
+		{"model", "--model", f.Model, &c.Model},
+		{"log.level", "--log-level", f.LogLevel, &c.Log.Level},
+		{"log.format", "--log-format", f.LogFormat, &c.Log.Format},
+	} {
+		if flag.value != "" {
+			*flag.into = flag.value
+			c.origin[flag.key] = "flag " + flag.name
+		}
+	}
+}

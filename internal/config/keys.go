@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+var configType = reflect.TypeFor[Config]()
+
+// keyWalker finds the keys of a file that no field has.
+type keyWalker struct {
+	file     string
+	seen     []string
+	warnings []Warning
+}
+
+func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, value := range n.Values {
+			w.value(value, t, path)
+		}
+	case *ast.MappingValueNode:
+		w.value(n, t, path)
+	case *ast.AnchorNode:
+		w.walk(n.Value, t, path)
+	}
+}
+
+func (w *keyWalker) value(n *ast.MappingValueNode, t reflect.Type, path string) {
+	token := n.Key.GetToken()
+	key := token.Value
+	if key == "<<" {
+		w.walk(n.Value, t, path)
+		return
+	}
+	full := key
+	if path != "" {
+		full = path + "." + key
+	}
+	switch t.Kind() {
+	case reflect.Map:
+		w.walk(n.Value, t.Elem(), full)
+	case reflect.Struct:
+		fields := fieldsOf(t)
+		field, ok := fields[key]
+		if !ok {
+			var names []string
+			for name := range fields {
+				names = append(names, name)
+			}
+			w.warnings = append(w.warnings, Warning{
+				File: w.file, Line: token.Position.Line, Column: token.Position.Column,
+				Message: fmt.Sprintf("unknown key %q is ignored%s", full, didYouMean(key, names)),
+			})
+			return
+		}
+		w.seen = append(w.seen, full)
+		w.walk(n.Value, field, full)
+	}
+}
+
+// fieldsOf returns the fields of a struct by their names in the file.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			out[name] = t.Field(i).Type
+		}
+	}
+	return out
+}
+
+// didYouMean returns ", did you mean …?" when one of the candidates is near.
+func didYouMean(word string, candidates []string) string {
+	best, bestDistance := "", len(word)/3+2
+	for _, c := range candidates {
+		d := distance(strings.ToLower(word), strings.ToLower(c))
+		if d < bestDistance || d == bestDistance && best != "" && c < best {
+			best, bestDistance = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", best)
+}
+
+// distance is the number of letters to add, drop or change.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+// fact is what is known of a family of models.
+type fact struct {
+	prefix          string
+	contextTokens   int
+	maxOutputTokens int
+	price           Price
+}
+
+// knownModels are the public figures of well-known models. They serve as
+// defaults; the models section of the configuration wins.
+var knownModels = []fact{
+	{"claude-opus-4-5", 200_000, 64_000, Price{5, 25, 0.5, 6.25}},
+	{"claude-opus-4", 200_000, 32_000, Price{15, 75, 1.5, 18.75}},
+	{"claude-sonnet-4", 200_000, 64_000, Price{3, 15, 0.3, 3.75}},
+	{"claude-haiku-4-5", 200_000, 64_000, Price{1, 5, 0.1, 1.25}},
+	{"claude-3-7-sonnet", 200_000, 64_000, Price{3, 15, 0.3, 3.75}},
+	{"claude-3-5-haiku", 200_000, 8_192, Price{0.8, 4, 0.08, 1}},
+	{"gpt-5", 400_000, 128_000, Price{1.25, 10, 0.125, 1.25}},
+	{"gpt-5-mini", 400_000, 128_000, Price{0.25, 2, 0.025, 0.25}},
+	{"gpt-5-nano", 400_000, 128_000, Price{0.05, 0.4, 0.005, 0.05}},
+	{"gpt-4.1", 1_047_576, 32_768, Price{2, 8, 0.5, 2}},
+	{"gpt-4.1-mini", 1_047_576, 32_768, Price{0.4, 1.6, 0.1, 0.4}},
+	{"gpt-4.1-nano", 1_047_576, 32_768, Price{0.1, 0.4, 0.025, 0.1}},
+	{"gpt-4o", 128_000, 16_384, Price{2.5, 10, 1.25, 2.5}},
+	{"gpt-4o-mini", 128_000, 16_384, Price{0.15, 0.6, 0.075, 0.15}},
+	{"o3", 200_000, 100_000, Price{2, 8, 0.5, 2}},
+	{"o4-mini", 200_000, 100_000, Price{1.1, 4.4, 0.275, 1.1}},
+	{"gemini-2.5-pro", 1_048_576, 65_536, Price{2.5, 15, 0.625, 2.5}},
+	{"gemini-2.5-flash", 1_048_576, 65_536, Price{0.3, 2.5, 0.075, 0.3}},
+	{"gemini-2.5-flash-lite", 1_048_576, 65_536, Price{0.1, 0.4, 0.025, 0.1}},
+}
+
+// Sizes of a model of which nothing is known: small enough for most, and a
+// prompt that is too long is compacted when the provider says so.
+const (
+	unknownContextTokens   = 128_000
+	unknownMaxOutputTokens = 8_192
+)
+
+// sameModel matches what may follow a family's name without making it another
+// model with another price: nothing, a version, a date or "latest".
+var sameModel = regexp.MustCompile(`^(-latest|-[0-9]{1,2}|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})*$`)
+
+// lookupKnown returns the sizes of the longest family that name begins with,
+// and its price only if the rest of the name says that it is the same model:
+// a wrong price would make a limit on money worthless.
+func lookupKnown(name string) (sizes Model, found bool) {
+	var best fact
+	for _, f := range knownModels {
+		if strings.HasPrefix(name, f.prefix) && len(f.prefix) > len(best.prefix) {
+			best = f
+		}
+	}
+	if best.prefix == "" {
+		return Model{ContextTokens: unknownContextTokens, MaxOutputTokens: unknownMaxOutputTokens}, false
+	}
+	out := Model{ContextTokens: best.contextTokens, MaxOutputTokens: best.maxOutputTokens}
+	if sameModel.MatchString(name[len(best.prefix):]) {
+		price := best.price
+		out.Price = &price
+	}
+	return out, true
+}

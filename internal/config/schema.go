@@ -1,0 +1,53 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Schema returns the JSON Schema of the configuration file, with the defaults.
+func Schema() (*jsonschema.Schema, error) {
+	text := func(pattern string) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "string", Pattern: pattern}
+	}
+	schema, err := jsonschema.For[Config](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[Duration](): text(`^([0-9.]+(ns|us|ms|s|m|h))+$|^0$`),
+		reflect.TypeFor[Secret]():   text(""),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("infer schema: %w", err)
+	}
+	schema.Schema = "https://json-schema.org/draft/2020-12/schema"
+	schema.Title = "Lilac configuration"
+	d := Default()
+	for _, f := range []struct {
+		path  []string
+		value any
+		enum  []any
+	}{
+		{[]string{"addr"}, d.Addr, nil},
+		{[]string{"dataDir"}, d.DataDir, nil},
+		{[]string{"workspace"}, d.Workspace, nil},
+		{[]string{"bus", "url"}, d.Bus.URL, nil},
+		{[]string{"limits", "request", "steps"}, d.Limits.Request.Steps, nil},
+		{[]string{"limits", "request", "time"}, d.Limits.Request.Time, nil},
+		{[]string{"sandbox", "mode"}, d.Sandbox.Mode, []any{SandboxAuto, SandboxOff}},
+		{[]string{"log", "level"}, d.Log.Level, []any{"debug", "info", "warn", "error"}},
+		{[]string{"log", "format"}, d.Log.Format, []any{"auto", "json", "text"}},
+	} {
+		at := schema
+		for _, name := range f.path {
+			at = at.Properties[name]
+		}
+		if at.Default, err = json.Marshal(f.value); err != nil {
+			return nil, fmt.Errorf("encode default of %v: %w", f.path, err)
+		}
+		at.Enum = f.enum
+	}
+	provider := schema.Properties["providers"].AdditionalProperties
+	provider.Properties["type"].Enum = []any{string(Anthropic), string(OpenAI), string(Demo)}
+	return schema, nil
+}

@@ -1,0 +1,250 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lilac/internal/fault"
+)
+
+// minTokenLength is the least for a token that guards an open port.
+const minTokenLength = 16
+
+func (c *Config) validate() error {
+	for _, check := range []func() error{
+		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkAddr() error {
+	host, port, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return fault.InvalidField("addr", "The address %q is not of the form host:port.", c.Addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fault.InvalidField("addr", "The address %q has no port between 0 and 65535.", c.Addr)
+	}
+	if c.Token.Set() && len(c.Token) < minTokenLength {
+		return fault.InvalidField("LILAC_TOKEN", "LILAC_TOKEN is shorter than %d characters.", minTokenLength)
+	}
+	if !Loopback(host) && !c.Token.Set() {
+		return fault.InvalidField("addr", "The address %q can be reached from other machines. Set LILAC_TOKEN to a token of your own, or listen on 127.0.0.1.", c.Addr)
+	}
+	return nil
+}
+
+// Loopback reports whether a host reaches this machine only.
+func Loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func (c *Config) checkHosts() error {
+	for i, h := range c.AllowedHosts {
+		if h == "" || strings.ContainsAny(h, "/*: \t") {
+			return fault.InvalidField(fmt.Sprintf("allowedHosts[%d]", i), "%q is not a host name (without scheme, port and wildcards).", h)
+		}
+	}
+	return nil
+}
+
+// checkApart keeps the agent's files away from ours: who can write the
+// database or read the token owns the server.
+func (c *Config) checkApart() error {
+	data, err := realPath(c.DataDir)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
+	}
+	work, err := realPath(c.Workspace)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "The workspace %s cannot be examined", c.Workspace)
+	}
+	switch {
+	case within(work, data):
+		return fault.InvalidField("workspace", "The workspace %s is inside the data directory %s; the agent could read its secrets.", c.Workspace, c.DataDir)
+	case within(data, work):
+		return fault.InvalidField("workspace", "The workspace %s contains the data directory %s; the agent could read its secrets.", c.Workspace, c.DataDir)
+	}
+	return nil
+}
+
+func within(inner, outer string) bool {
+	rel, err := filepath.Rel(outer, inner)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// realPath resolves the symbolic links of as much of path as exists.
+func realPath(path string) (string, error) {
+	rest := ""
+	for at := path; ; {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if parent := filepath.Dir(at); errors.Is(err, fs.ErrNotExist) && parent != at {
+			rest = filepath.Join(filepath.Base(at), rest)
+			at = parent
+			continue
+		}
+		return "", err
+	}
+}
+
+func (c *Config) checkBus() error {
+	switch {
+	case c.Bus.URL == "sqlite:":
+		return nil
+	case strings.HasPrefix(c.Bus.URL, "redis://"), strings.HasPrefix(c.Bus.URL, "rediss://"):
+		return fault.InvalidField("bus.url", "Redis is not built yet; use sqlite:, which is the default.")
+	}
+	return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:.", c.Bus.URL)
+}
+
+func (c *Config) checkProviders() error {
+	for name, p := range c.Providers {
+		field := "providers." + name
+		if name == "" || strings.ContainsAny(name, "/ \t") {
+			return fault.InvalidField(field, "%q is not a name for a provider: it must not be empty and holds no slash or space.", name)
+		}
+		switch p.Type {
+		case Demo:
+			if name != "demo" {
+				return fault.InvalidField(field+".type", "Only the built-in provider demo is of type demo.")
+			}
+			continue
+		case Anthropic, OpenAI:
+		case "":
+			return fault.InvalidField(field+".type", "The provider %s has no type; use anthropic or openai.", name)
+		default:
+			return fault.InvalidField(field+".type", "The provider %s has the unknown type %q%s Use anthropic or openai.",
+				name, p.Type, sentence(didYouMean(string(p.Type), []string{"anthropic", "openai"})))
+		}
+		u, err := url.Parse(p.BaseURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+			return fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name)
+		}
+	}
+	return nil
+}
+
+// sentence closes the part of a sentence that a hint may or may not end.
+func sentence(hint string) string {
+	if hint == "" {
+		return "."
+	}
+	return hint
+}
+
+func (c *Config) checkModels() error {
+	for name, m := range c.Models {
+		field := "models." + name
+		provider, model, ok := strings.Cut(name, "/")
+		if name != "demo" && (!ok || provider == "" || model == "") {
+			return fault.InvalidField(field, "The model %q is not of the form provider/model.", name)
+		}
+		if m.ContextTokens < 0 || m.MaxOutputTokens < 0 {
+			return fault.InvalidField(field, "The model %q has a negative size.", name)
+		}
+		if p := m.Price; p != nil && min(p.Input, p.Output, p.CacheRead, p.CacheWrite) < 0 {
+			return fault.InvalidField(field+".price", "The model %q has a negative price.", name)
+		}
+	}
+	_, err := c.ResolveModel()
+	return err
+}
+
+func (c *Config) checkLimits() error {
+	r, d := c.Limits.Request, c.Limits.Day
+	for _, l := range []struct {
+		field string
+		low   bool
+	}{
+		{"limits.request.steps", r.Steps < 0},
+		{"limits.request.tokens", r.Tokens < 0},
+		{"limits.request.money", r.Money < 0},
+		{"limits.request.time", r.Time < 0},
+		{"limits.day.tokens", d.Tokens < 0},
+		{"limits.day.money", d.Money < 0},
+	} {
+		if l.low {
+			return fault.InvalidField(l.field, "%s is negative; use 0 for no limit.", l.field)
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkMoney() error {
+	if c.Limits.Request.Money == 0 && c.Limits.Day.Money == 0 {
+		return nil
+	}
+	m, err := c.ResolveModel()
+	if err != nil {
+		return err
+	}
+	if m.Price == nil {
+		return fault.InvalidField("limits", "There is a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", m, m.String())
+	}
+	return nil
+}
+
+func (c *Config) checkWords() error {
+	for _, w := range []struct {
+		field, value string
+		allowed      []string
+	}{
+		{"sandbox.mode", c.Sandbox.Mode, []string{SandboxAuto, SandboxOff}},
+		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
+		{"log.format", c.Log.Format, []string{"auto", "json", "text"}},
+	} {
+		if !slices.Contains(w.allowed, w.value) {
+			return fault.InvalidField(w.field, "%s is %q%s It must be one of %s.",
+				w.field, w.value, sentence(didYouMean(w.value, w.allowed)), strings.Join(w.allowed, ", "))
+		}
+	}
+	return nil
+}
+
+func (c *Config) resolvePaths() error {
+	for _, p := range []struct {
+		key string
+		at  *string
+	}{{"dataDir", &c.DataDir}, {"workspace", &c.Workspace}} {
+		path, err := c.absolute(*p.at)
+		if err != nil {
+			return fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", p.key)
+		}
+		*p.at = path
+	}
+	return nil
+}
+
+func (c *Config) absolute(path string) (string, error) {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		home := c.getenv("HOME")
+		if home == "" {
+			var err error
+			if home, err = os.UserHomeDir(); err != nil {
+				return "", fault.Wrap(fault.Invalid, err, "The home directory is unknown; set HOME")
+			}
+		}
+		path = filepath.Join(home, strings.TrimPrefix(path[1:], "/"))
+	}
+	return filepath.Abs(path)
+}

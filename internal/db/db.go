@@ -1,0 +1,264 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// FileName is the name of the database within the data directory.
+const FileName = "lilac.db"
+
+const (
+	// queueSize bounds what waits for the writer; callers beyond it wait in
+	// Update, where their context can still end the wait.
+	queueSize = 1024
+	// groupMax bounds one commit, so that the first of a group is not kept
+	// waiting by work that arrived long after it.
+	groupMax = 256
+	// finishedMax is how many committed groups may wait for their callbacks
+	// while the next one syncs.
+	finishedMax = 4
+	// minReaders keeps short reads going while one long read runs.
+	minReaders = 4
+	// checkpointPages moves the log into the database every 16 MB: seldom
+	// enough not to slow writing, often enough that a start stays quick.
+	checkpointPages = 4000
+)
+
+// Options say what to open. The zero value of all but Dir works.
+type Options struct {
+	// Dir is the data directory; it is created with mode 0700.
+	Dir string
+	// Logger gets what nobody is there to be told; default: nowhere.
+	Logger *slog.Logger
+	// Migrations are applied in order; each once.
+	Migrations []Migration
+	// Synchronous replaces FULL. Only tests set it: they switch the sync off
+	// to show that they would notice.
+	Synchronous string
+	// Now is the clock of transactions; default [time.Now].
+	Now func() time.Time
+	// OnCommit, when set, is called around every commit, first with false and
+	// after it with true. Crash tests end the process there.
+	OnCommit func(done bool)
+}
+
+// Publisher writes events into a transaction; the engine of the bus installs it.
+type Publisher func(tx *Tx, events []event.Event) error
+
+// DB is an open database with its one writer and its pool of readers.
+type DB struct {
+	opt     Options
+	path    string
+	storeID string
+	lock    *os.File
+
+	writeDB *sql.DB
+	readDB  *sql.DB
+	writer  *session
+	readers chan *session
+
+	queue    chan *request
+	finished chan []*request
+	done     sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	entering  sync.WaitGroup
+	publisher Publisher
+	lastErr   error
+
+	relaxed bool // the writer's current synchronous mode; used by the writer only
+	closing sync.Once
+	stopErr error
+}
+
+// Open opens or creates the database of a data directory and takes the
+// directory for this process.
+func Open(ctx context.Context, opt Options) (*DB, error) {
+	if opt.Dir == "" {
+		return nil, fault.New(fault.Invalid, "a data directory is needed")
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.OnCommit == nil {
+		opt.OnCommit = func(bool) {}
+	}
+	if opt.Synchronous == "" {
+		opt.Synchronous = "FULL"
+	}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	lock, err := lockDir(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{
+		opt: opt, path: filepath.Join(opt.Dir, FileName), lock: lock,
+		queue:    make(chan *request, queueSize),
+		finished: make(chan []*request, finishedMax),
+	}
+	if err := d.open(ctx); err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	d.done.Add(2)
+	go d.write()
+	go d.finish()
+	return d, nil
+}
+
+func (d *DB) open(ctx context.Context) error {
+	if err := inspect(ctx, d.path, d.opt.Migrations); err != nil {
+		return err
+	}
+	// FULL syncs the log at every commit, which is what "accepted" means.
+	// The busy timeout covers a checkpoint by another connection of ours.
+	d.writeDB = openPool(d.path, 1,
+		"_txlock=immediate", "_pragma=busy_timeout(5000)", "_pragma=journal_mode(WAL)",
+		"_pragma=synchronous("+d.opt.Synchronous+")", "_pragma=foreign_keys(1)",
+		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages),
+		"_pragma=journal_size_limit(67108864)")
+	conn, err := d.writeDB.Conn(ctx)
+	if err != nil {
+		return damagedFile(d.path, err)
+	}
+	d.writer = newSession(conn)
+	if err := os.Chmod(d.path, 0o600); err != nil {
+		return fmt.Errorf("protect database: %w", err)
+	}
+	if err := d.migrate(); err != nil {
+		return err
+	}
+	readers := max(minReaders, runtime.NumCPU())
+	d.readDB = openPool(d.path, readers, "mode=ro", "_pragma=busy_timeout(5000)", "_pragma=query_only(1)")
+	d.readers = make(chan *session, readers)
+	for range readers {
+		// Connections are opened when they are first needed: a start is quick.
+		d.readers <- newSession(nil)
+	}
+	return nil
+}
+
+func openPool(path string, size int, params ...string) *sql.DB {
+	pool, err := sql.Open("sqlite", dsn(path, params...))
+	if err != nil {
+		panic("the driver sqlite is linked in: " + err.Error())
+	}
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
+	return pool
+}
+
+// StoreID names this database for ever; an engine outside of it uses the id to
+// notice that it is talking to another store.
+func (d *DB) StoreID() string { return d.storeID }
+
+// Dir is the data directory.
+func (d *DB) Dir() string { return d.opt.Dir }
+
+// SetPublisher installs what [Tx.Publish] calls. The engine of the bus calls it
+// before anything publishes.
+func (d *DB) SetPublisher(p Publisher) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.publisher = p
+}
+
+// Healthy returns why the last commit failed, or nil if it did not.
+func (d *DB) Healthy() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errClosed()
+	}
+	return d.lastErr
+}
+
+// Verify reads the whole database and reports what is damaged in its
+// structure. Owners of rows with checksums verify those themselves.
+func (d *DB) Verify(ctx context.Context) (bad []string, err error) {
+	err = d.Read(ctx, func(q Queryer) error {
+		rows, err := q.Query("PRAGMA integrity_check(100)")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var line string
+			if err := rows.Scan(&line); err != nil {
+				return err
+			}
+			if line != "ok" {
+				bad = append(bad, line)
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil && fault.KindOf(err) == fault.Internal {
+		return append(bad, err.Error()), nil
+	}
+	return bad, err
+}
+
+// Close lets what was accepted finish, refuses what comes later, and gives the
+// directory back. It may be called twice.
+func (d *DB) Close() error {
+	d.closing.Do(func() {
+		d.mu.Lock()
+		d.closed = true
+		d.mu.Unlock()
+		d.entering.Wait()
+		close(d.queue)
+		d.done.Wait()
+		d.stopErr = d.release()
+	})
+	return d.stopErr
+}
+
+func (d *DB) release() error {
+	var errs []error
+	if d.readDB != nil {
+		for range cap(d.readers) {
+			errs = append(errs, (<-d.readers).close())
+		}
+		errs = append(errs, d.readDB.Close())
+	}
+	if d.writer != nil {
+		errs = append(errs, d.writer.close())
+	}
+	if d.writeDB != nil {
+		errs = append(errs, d.writeDB.Close())
+	}
+	errs = append(errs, d.lock.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close database: %w", err)
+	}
+	return nil
+}
+
+func errClosed() error {
+	return &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The database is closed."}
+}
+
+// newStoreID is called once in the life of a database.
+func newStoreID() string { return ulid.Make().String() }

@@ -1,0 +1,125 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"lilac/internal/fault"
+)
+
+const (
+	// applicationID marks our files ("Lila"), so that another program's
+	// database is not taken for a damaged one of ours.
+	applicationID = 0x4c696c61
+	// formatVersion is the version of the tables of this package.
+	formatVersion = 1
+	// quickCheckMax is the size up to which every start checks the whole
+	// file; it takes milliseconds. Larger ones are checked by doctor.
+	quickCheckMax = 4 << 20
+)
+
+var magic = []byte("SQLite format 3\x00")
+
+// inspect looks at an existing file without writing and says why it cannot be
+// opened by this program. No file and an empty file are fine.
+func inspect(ctx context.Context, path string, known []Migration) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at database: %w", err)
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, magic) {
+		return damagedFile(path, errors.New("it does not begin like a SQLite database"))
+	}
+	return inspectTables(ctx, path, info.Size(), known)
+}
+
+func inspectTables(ctx context.Context, path string, size int64, known []Migration) error {
+	pool := openPool(path, 1, "mode=ro", "_pragma=busy_timeout(5000)")
+	defer pool.Close()
+	var app, version, tables int64
+	for pragma, into := range map[string]*int64{
+		"PRAGMA application_id": &app, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_master": &tables,
+	} {
+		if err := pool.QueryRowContext(ctx, pragma).Scan(into); err != nil {
+			return damagedFile(path, err)
+		}
+	}
+	switch {
+	case app == 0 && tables == 0:
+		return nil // killed before its first transaction
+	case app != applicationID:
+		return &fault.Error{Kind: fault.Conflict, Code: "foreign_database", Message: fmt.Sprintf(
+			"The file %s is a database, but not one of Lilac's. It was not touched.", path)}
+	case version > formatVersion:
+		return newer(path, fmt.Sprintf("format %d", version))
+	}
+	if size <= quickCheckMax {
+		var verdict string
+		if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+			return damagedFile(path, err)
+		}
+		if verdict != "ok" {
+			return damagedFile(path, errors.New(verdict))
+		}
+	}
+	return inspectMigrations(ctx, pool, path, known)
+}
+
+func inspectMigrations(ctx context.Context, pool *sql.DB, path string, known []Migration) error {
+	names := make(map[string]bool, len(known))
+	for _, m := range known {
+		names[m.Name] = true
+	}
+	rows, err := pool.QueryContext(ctx, "SELECT name FROM migrations")
+	if err != nil {
+		return damagedFile(path, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return damagedFile(path, err)
+		}
+		if !names[name] {
+			return newer(path, "the change "+name)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return damagedFile(path, err)
+	}
+	return nil
+}
+
+func newer(path, what string) error {
+	return &fault.Error{Kind: fault.Conflict, Code: "newer_database", Message: fmt.Sprintf(
+		"The database %s was written by a newer Lilac (%s). Use that version; the file was not touched.", path, what)}
+}
+
+func damagedFile(path string, cause error) error {
+	return &fault.Error{Kind: fault.Conflict, Code: "damaged_database", Err: cause, Message: fmt.Sprintf(
+		"The database %s is damaged or is not one. It was not touched; restore a copy or move it away.", path)}
+}
+
+func dsn(path string, params ...string) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: strings.Join(params, "&")}).String()
+}

@@ -1,0 +1,53 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"lilac/internal/fault"
+)
+
+const lockName = "lilac.lock"
+
+// lockDir takes the directory for this process. The kernel gives the lock back
+// when the process ends, however it ends, so a stale file never blocks.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock file: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, inUse(dir, f)
+		}
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := writePID(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("write lock file: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	return err
+}
+
+func inUse(dir string, f *os.File) error {
+	buf := make([]byte, 32)
+	n, _ := f.ReadAt(buf, 0)
+	pid := strings.TrimSpace(string(buf[:n]))
+	if pid == "" {
+		pid = "unknown"
+	}
+	return &fault.Error{Kind: fault.Conflict, Code: "data_directory_in_use", Message: fmt.Sprintf(
+		"The data directory %s is in use by another process (pid %s). Stop it or choose another directory.", dir, pid)}
+}

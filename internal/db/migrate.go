@@ -1,0 +1,68 @@
+package db
+
+import (
+	"context"
+	"fmt"
+)
+
+// Migration is one change of the tables. Its name is recorded and never
+// reused; a package prefixes its own ("bus.0001-log").
+type Migration struct {
+	Name string
+	SQL  string
+}
+
+const ownTables = `
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT;
+`
+
+// migrate applies what is new, all in one transaction: a crash leaves the old
+// tables or the new ones.
+func (d *DB) migrate() (err error) {
+	ctx := context.Background()
+	c := d.writer.conn
+	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin migrations: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			c.ExecContext(ctx, "ROLLBACK")
+		}
+	}()
+	setup := fmt.Sprintf("%s; PRAGMA application_id=%d; PRAGMA user_version=%d", ownTables, applicationID, formatVersion)
+	if _, err := c.ExecContext(ctx, setup); err != nil {
+		return fmt.Errorf("make own tables: %w", err)
+	}
+	for _, m := range d.opt.Migrations {
+		if err := d.apply(ctx, m); err != nil {
+			return fmt.Errorf("apply migration %q: %w", m.Name, err)
+		}
+	}
+	if _, err := c.ExecContext(ctx, "INSERT OR IGNORE INTO meta (name, value) VALUES ('store_id', ?)", newStoreID()); err != nil {
+		return fmt.Errorf("write store id: %w", err)
+	}
+	if err := c.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'store_id'").Scan(&d.storeID); err != nil {
+		return fmt.Errorf("read store id: %w", err)
+	}
+	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("commit migrations: %w", err)
+	}
+	return nil
+}
+
+func (d *DB) apply(ctx context.Context, m Migration) error {
+	c := d.writer.conn
+	var applied bool
+	if err := c.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM migrations WHERE name = ?)", m.Name).Scan(&applied); err != nil {
+		return err
+	}
+	if applied {
+		return nil
+	}
+	if _, err := c.ExecContext(ctx, m.SQL); err != nil {
+		return err
+	}
+	_, err := c.ExecContext(ctx, "INSERT INTO migrations (name, applied_at) VALUES (?, ?)", m.Name, d.opt.Now().UnixMilli())
+	return err
+}

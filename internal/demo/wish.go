@@ -1,0 +1,113 @@
+package demo
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"lilac/internal/chat"
+	"lilac/internal/llm"
+)
+
+// wish is a tool call that a person's words ask for.
+type wish struct {
+	tool  string
+	input map[string]string
+}
+
+func (w wish) part(id string) chat.Part {
+	input, _ := json.Marshal(w.input) // strings always marshal
+	return chat.ToolCall(id, w.tool, input)
+}
+
+const polite = `(?:(?:please|now|then|and|also|can you|could you|would you|first|next)[\s,]+)*`
+
+// patterns are tried in order on each line; the first that fits decides.
+var patterns = []struct {
+	re   *regexp.Regexp
+	tool string
+	// args name the input's fields, in the order of the groups; each with
+	// the names that it may have in the tool's schema.
+	args [][]string
+}{
+	{regexp.MustCompile(`^\s*\$\s+(.+)$`), "bash", [][]string{command}},
+	{regexp.MustCompile("(?i)\\brun\\s+`([^`]+)`"), "bash", [][]string{command}},
+	{regexp.MustCompile(`(?i)^\s*` + polite + `run\s+(.+)$`), "bash", [][]string{command}},
+	{regexp.MustCompile(`(?i)\blist\s+(?:all\s+|the\s+|my\s+)*files(?:\s+(?:like|matching)\s+(\S+))?`), "glob", [][]string{pattern}},
+	{regexp.MustCompile(`(?i)^\s*` + polite + `(?:grep|search)\s+(?:for\s+)?(.+)$`), "grep", [][]string{pattern}},
+	{regexp.MustCompile(`(?i)^\s*` + polite + `read\s+(?:the\s+)?(?:file\s+)?(\S+)\s*$`), "read", [][]string{path}},
+}
+
+// write is tried on the whole message: its text may have several lines.
+var write = regexp.MustCompile(`(?is)^\s*` + polite + `write\s+(?:to\s+)?(\S+?):\s*(.*)$`)
+
+var (
+	command = []string{"command", "cmd"}
+	pattern = []string{"pattern", "query", "regex"}
+	path    = []string{"path", "file_path", "filePath", "file"}
+	content = []string{"content", "text", "contents"}
+)
+
+// maxWishes bounds how many tools one message sets off.
+const maxWishes = 8
+
+// wishes reads what text asks for. A wish for a tool that is not there is told.
+func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) {
+	add := func(tool string, args [][]string, values []string) {
+		i := slices.IndexFunc(tools, func(t llm.ToolSpec) bool { return t.Name == tool })
+		if i < 0 {
+			if len(tools) > 0 {
+				missing = append(missing, "I would use the tool `"+tool+"` for that, but I have not been given it.")
+			}
+			return
+		}
+		input := make(map[string]string, len(args))
+		for n, names := range args {
+			input[fieldName(tools[i].Schema, names)] = values[n]
+		}
+		if len(found) < maxWishes {
+			found = append(found, wish{tool: tool, input: input})
+		}
+	}
+	if m := write.FindStringSubmatch(text); m != nil {
+		add("write", [][]string{path, content}, []string{strings.Trim(m[1], "`\"'"), strings.TrimRight(m[2], "\n") + "\n"})
+		return found, missing
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		for _, p := range patterns {
+			m := p.re.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			value := strings.TrimSpace(m[1])
+			if p.tool != "bash" {
+				value = strings.Trim(value, "`\"'?!")
+			} else if q, ok := strings.CutPrefix(value, "`"); ok {
+				value = strings.TrimSuffix(q, "`")
+			}
+			if p.tool == "glob" && value == "" {
+				value = "**/*"
+			}
+			add(p.tool, p.args, []string{value})
+			break
+		}
+	}
+	return found, missing
+}
+
+// fieldName picks the name that the tool's schema uses, else the first.
+func fieldName(schema json.RawMessage, names []string) string {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) == nil {
+		for _, name := range names {
+			if _, ok := s.Properties[name]; ok {
+				return name
+			}
+		}
+	}
+	return names[0]
+}

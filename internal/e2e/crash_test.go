@@ -1,0 +1,230 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/e2e"
+	"lilac/internal/event"
+)
+
+// answerWithin bounds a request that was killed and taken up again.
+const answerWithin = 30 * time.Second
+
+// A conversation is killed before and after each of its commits, started
+// again, and must end with exactly one answer, every time. The steps: a prompt
+// (with an Idempotency-Key that is sent again when nobody answered), a model
+// call that asks for a tool, the tool, and a model call that ends.
+func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
+	points := killPoints(t)
+	t.Logf("%d kill points", len(points))
+	for _, point := range points {
+		t.Run(strings.ReplaceAll(point, ":", "_"), func(t *testing.T) {
+			t.Parallel()
+			if !canRunCommands() {
+				needs(t, "bubblewrap (apt-get install bubblewrap)")
+			}
+			at, _, _ := strings.Cut(point, "#")
+			for _, wrong := range crash(t, at, protected{}) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+// The same crash with one protection off must be noticed, or the test above
+// proves nothing.
+func TestCrashesWithoutProtectionAreNoticed(t *testing.T) {
+	if !canRunCommands() {
+		needs(t, "bubblewrap (apt-get install bubblewrap)")
+	}
+	for name, without := range map[string]protected{
+		"a prompt that is sent again without its key": {noKey: true},
+		"a log that is lost with the process":         {noLog: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, point := range killPoints(t) {
+				at, _, _ := strings.Cut(point, "#")
+				if wrong := crash(t, at, without); len(wrong) > 0 {
+					t.Logf("killed %s: %s", at, wrong[0])
+					return
+				}
+			}
+			t.Error("no crash was noticed")
+		})
+	}
+}
+
+// protected says which protection is off; the zero value has all.
+type protected struct {
+	// noKey sends a prompt again under another Idempotency-Key.
+	noKey bool
+	// noLog removes the database's log at a crash, as a queue in memory does.
+	noLog bool
+}
+
+// killPoints measures how many commits the conversation has and returns all
+// points to kill at; the long form goes through them five times.
+func killPoints(t *testing.T) []string {
+	t.Helper()
+	model := newToolModel(t)
+	s := e2e.Start(t, append(model.env(), "LILAC_KILL_AT=count")...)
+	session := s.NewSession()
+	s.WaitEnded(s.Prompt(session, "append a line", event.Prompt).RequestID, answerWithin)
+	var points []string
+	for round := range many(1, 5) {
+		for n := 1; n <= commits(t, s); n++ {
+			points = append(points, fmt.Sprintf("before:%d#%d", n, round), fmt.Sprintf("after:%d#%d", n, round))
+		}
+	}
+	return points
+}
+
+// commits reads how many commits the running server has made: with
+// LILAC_KILL_AT=count the program writes the number beside its database.
+func commits(t *testing.T, s *e2e.Server) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.Dir, "data", "commits"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if _, err := fmt.Sscan(string(data), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// crash kills the conversation at a point, lets it go on, and returns what is
+// wrong with the end.
+func crash(t *testing.T, point string, without protected) (wrong []string) {
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	model := newToolModel(t)
+	s := e2e.New(t, model.env()...)
+	s.Spawn("LILAC_KILL_AT=" + point)
+	// paid are the steps whose model call was made when the process ended.
+	var paid []int
+	var sent e2e.Accepted
+	forgot := false // the process ended, without its log, after it had accepted
+	revive := func() {
+		if !s.WaitExit(0) {
+			return
+		}
+		paid = model.calls()
+		forgot = without.noLog && sent.RequestID != ""
+		if without.noLog {
+			if err := os.Remove(filepath.Join(s.Dir, "data", "lilac.db-wal")); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		s.Restart()
+	}
+	session, key := "", "the-one-prompt"
+	lost := false
+	e2e.Eventually(t, answerWithin, "the prompt is accepted", func() bool {
+		revive()
+		if session == "" {
+			var out struct{ ID string }
+			if s.Request("POST", "/sessions", map[string]any{}, &out) == http.StatusCreated {
+				session = out.ID
+			}
+			return false
+		}
+		if without.noKey {
+			key += "+"
+		}
+		a, code := s.TryPrompt(session, "append a line", event.Prompt, key)
+		sent, lost = a, code == http.StatusNotFound
+		return code == http.StatusOK || lost
+	})
+	if lost {
+		return []string{"the session was lost"}
+	}
+	var story e2e.RequestInfo
+	e2e.Eventually(t, answerWithin, "the request has ended", func() bool {
+		revive()
+		story = s.Story(sent.RequestID)
+		lost = story.ID == "" && forgot
+		return event.RequestState(story.State).Ended() || lost
+	})
+	if lost {
+		return []string{"the request was lost"}
+	}
+
+	if story.State != string(event.StateDone) {
+		add("the request ended as %s (%s)", story.State, story.Detail)
+	}
+	text, faults := e2e.OutputText(t, s.Output(sent.RequestID))
+	wrong = append(wrong, faults...)
+	if text != toolModelAnswer {
+		add("the answer is %q, want %q", text, toolModelAnswer)
+	}
+	var users, answers int
+	for _, m := range s.Messages(session) {
+		switch {
+		case m.Role == "user":
+			users++
+		case m.Role == "assistant" && strings.Contains(m.Text(), toolModelEnd):
+			answers++
+		}
+	}
+	if users != 1 || answers != 1 {
+		add("the history has %d prompts and %d answers, want one of each", users, answers)
+	}
+	ends := 0
+	for _, e := range s.Topic("evt.request") {
+		if p, err := event.Decode(e); err == nil {
+			if l, ok := p.(event.RequestLifecycle); ok && l.State.Ended() {
+				ends++
+			}
+		}
+	}
+	if ends != 1 {
+		add("requests ended %d times", ends)
+	}
+	wrong = append(wrong, paidTwice(story, paid, model.calls())...)
+	if lines := countLines(t, filepath.Join(s.Dir, "workspace", "count.txt")); lines > 1 {
+		add("the tool took effect %d times", lines)
+	} else if lines == 0 && !model.toldUnknown() {
+		add("the tool took no effect and the model was not told that its outcome is unknown")
+	}
+	return wrong
+}
+
+// paidTwice reports model calls that were repeated after they were journaled.
+func paidTwice(story e2e.RequestInfo, before, after []int) (wrong []string) {
+	journaled := 0 // steps that were in the journal when the run was taken up
+	steps := 0
+	for _, entry := range story.Entries {
+		switch entry.Kind {
+		case "model":
+			steps = entry.Step
+		case "recovered":
+			journaled = steps
+		}
+	}
+	for step := range journaled {
+		if again := after[step] - before[step]; again > 0 {
+			wrong = append(wrong, fmt.Sprintf("step %d was in the journal and its model call was made %d times more", step+1, again))
+		}
+	}
+	return wrong
+}
+
+func countLines(t *testing.T, path string) int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(data), "\n")
+}

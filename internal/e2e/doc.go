@@ -1,0 +1,12 @@
+// Package e2e runs the real program: it builds the binary, starts it as a
+// process of its own with a data directory of the test, talks to it over HTTP
+// as a user would, kills it with kill -9 and starts it again.
+//
+// A test starts a [Server] with [Start]; [Server.Kill] and [Server.Restart]
+// are what every surface's crash tests use. Models are the fake servers of
+// llmtest, reached over loopback, or the demo model.
+//
+// The binary is built with the tag killpoints, in which LILAC_KILL_AT names
+// the commit before or after which the process ends itself as kill -9 would;
+// without the tag the variable means nothing.
+package e2e

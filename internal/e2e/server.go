@@ -1,0 +1,272 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Token is the operator's token of every test server.
+const Token = "e2e-token-0123456789abcdef0123456789"
+
+// startWithin bounds how long a server may take until it answers.
+const startWithin = 20 * time.Second
+
+var build struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Binary builds the program once for all tests of the process.
+func Binary(t testing.TB) string {
+	t.Helper()
+	build.once.Do(func() {
+		dir, err := os.MkdirTemp("", "lilac-e2e-")
+		if err != nil {
+			build.err = err
+			return
+		}
+		build.path = filepath.Join(dir, "lilac")
+		out, err := exec.Command("go", "build", "-tags", "killpoints", "-o", build.path, "lilac/cmd/lilac").CombinedOutput()
+		if err != nil {
+			build.err = fmt.Errorf("build the program: %w\n%s", err, out)
+		}
+	})
+	if build.err != nil {
+		t.Fatal(build.err)
+	}
+	return build.path
+}
+
+// RemoveBinary removes what [Binary] built; TestMain calls it at the end.
+func RemoveBinary() {
+	if build.path != "" {
+		_ = os.RemoveAll(filepath.Dir(build.path))
+	}
+}
+
+// Server is one data directory and the process that serves it, if one runs.
+type Server struct {
+	t    testing.TB
+	Dir  string
+	Addr string
+	// Env is added to a clean environment at each start.
+	Env []string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	log    *lockedBuffer
+}
+
+// New prepares a server with directories of its own; it does not start it.
+func New(t testing.TB, env ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, Dir: t.TempDir(), Addr: freeAddr(t), Env: env, log: &lockedBuffer{}}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", s.Log())
+		}
+	})
+	return s
+}
+
+// Start prepares a server and starts it.
+func Start(t testing.TB, env ...string) *Server {
+	t.Helper()
+	s := New(t, env...)
+	s.Restart()
+	return s
+}
+
+// Restart starts the process and waits until it is ready; extra is added to
+// the environment of this start alone.
+func (s *Server) Restart(extra ...string) {
+	s.t.Helper()
+	s.Spawn(extra...)
+	s.WaitReady()
+}
+
+// Spawn starts the process and does not wait.
+func (s *Server) Spawn(extra ...string) {
+	s.t.Helper()
+	if s.cmd != nil {
+		s.t.Fatal("the server runs already")
+	}
+	cmd := exec.Command(Binary(s.t), "serve", "--addr", s.Addr, "--data", filepath.Join(s.Dir, "data"))
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + s.Dir,
+		"LILAC_TOKEN=" + Token,
+		"LILAC_WORKSPACE=" + filepath.Join(s.Dir, "workspace"),
+	}, append(s.Env, extra...)...)
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatalf("start the server: %v", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	s.cmd, s.exited = cmd, exited
+}
+
+// WaitReady waits until /readyz answers 200.
+func (s *Server) WaitReady() {
+	s.t.Helper()
+	Eventually(s.t, startWithin, "the server is ready", func() bool {
+		if s.Exited() {
+			s.t.Fatalf("the server ended instead of starting:\n%s", s.Log())
+		}
+		res, err := http.Get("http://" + s.Addr + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+}
+
+// Kill ends the process as kill -9 does. It is nothing when none runs.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.exited
+	s.cmd = nil
+}
+
+// Terminate asks the process to stop and returns how long it took.
+func (s *Server) Terminate(within time.Duration) time.Duration {
+	s.t.Helper()
+	start := time.Now()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.exited:
+	case <-time.After(within):
+		s.t.Fatalf("the server did not stop within %s", within)
+	}
+	s.cmd = nil
+	return time.Since(start)
+}
+
+// Exited reports whether the process has ended by itself.
+func (s *Server) Exited() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitExit waits until the process has ended by itself, or reports false.
+func (s *Server) WaitExit(within time.Duration) bool {
+	select {
+	case <-s.exited:
+		s.cmd = nil
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// PID is the process id of the running server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Log is what all processes of this server wrote.
+func (s *Server) Log() string { return s.log.String() }
+
+// Request makes an authorised request and decodes the answer into out (which
+// may be nil). It returns the status, or 0 when nobody answered.
+func (s *Server) Request(method, path string, body, out any, header ...string) int {
+	s.t.Helper()
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		reader = bytes.NewReader(data)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Addr+path, reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+Token)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0
+	}
+	if out != nil && res.StatusCode < 300 {
+		if err := json.Unmarshal(data, out); err != nil {
+			s.t.Fatalf("%s %s answered %q: %v", method, path, data, err)
+		}
+	}
+	return res.StatusCode
+}
+
+// Eventually polls until cond holds, or fails the test.
+func Eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

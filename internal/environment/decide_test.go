@@ -1,0 +1,57 @@
+package environment_test
+
+import (
+	"testing"
+
+	"lilac/internal/environment"
+	"lilac/internal/event"
+)
+
+func rule(name string, priority int, types ...string) environment.Rule {
+	return environment.Rule{Name: name, Types: types, Enabled: true, Priority: priority}
+}
+
+func TestMatch(t *testing.T) {
+	off := rule("off", 1000, "*")
+	off.Enabled = false
+	defaults := environment.DefaultRules(environment.Ports{})
+	fallback := append(defaults, rule("fallback", 10, "*"))
+	cases := map[string]struct {
+		rules []environment.Rule
+		typ   event.Type
+		want  string
+	}{
+		"rule_matching_exact":                             {[]environment.Rule{rule("a", 0, "a.b"), rule("c", 0, "a.c")}, "a.c", "c"},
+		"rule_matching_exact: not a prefix":               {[]environment.Rule{rule("a", 0, "a")}, "a.b", ""},
+		"rule_matching_array":                             {[]environment.Rule{rule("list", 0, "x", "y", "z")}, "y", "list"},
+		"rule_matching_wildcard":                          {[]environment.Rule{rule("a", 5, "a"), rule("all", 0, "*")}, "b", "all"},
+		"rule_matching_wildcard: prefix":                  {[]environment.Rule{rule("p", 0, "a.*")}, "a.b.c", "p"},
+		"rule_matching_wildcard: prefix needs the dot":    {[]environment.Rule{rule("p", 0, "a.*")}, "ab", ""},
+		"rule_matching_wildcard: prefix is not itself":    {[]environment.Rule{rule("p", 0, "a.*")}, "a", ""},
+		"rule_priority":                                   {[]environment.Rule{rule("low", 1, "*"), rule("high", 9, "*")}, "b", "high"},
+		"rule_priority: general beats exact":              {[]environment.Rule{rule("exact", 1, "b"), rule("all", 2, "*")}, "b", "all"},
+		"rule_priority: then the first registered":        {[]environment.Rule{rule("first", 1, "*"), rule("second", 1, "*")}, "b", "first"},
+		"rule_priority: negative still matches":           {[]environment.Rule{rule("neg", -5, "*")}, "b", "neg"},
+		"a disabled rule does not match":                  {[]environment.Rule{off, rule("on", 1, "*")}, "b", "on"},
+		"publish_unknown_type":                            {defaults, "custom.x", ""},
+		"initEventRules_registers: user_query":            {fallback, event.UserQuery, "user_query"},
+		"initEventRules_registers: session.created":       {fallback, event.SessionCreated, "session"},
+		"fallback_rule_matches":                           {fallback, "webhook.received", "fallback"},
+		"observer-only session.* never matches *":         {[]environment.Rule{rule("all", 0, "*")}, "session.updated", ""},
+		"observer-only stream.* never matches *":          {[]environment.Rule{rule("all", 0, "*")}, event.StreamText, ""},
+		"observer-only tool.executed never matches *":     {[]environment.Rule{rule("all", 0, "*")}, event.ToolExecuted, ""},
+		"observer-only progress never matches *":          {[]environment.Rule{rule("all", 0, "*")}, "background_task.progress", ""},
+		"observer-only matches a rule that names it":      {[]environment.Rule{rule("all", 9, "*"), rule("named", 0, "stream.*")}, event.StreamError, "named"},
+		"a tool's error is not observer-only":             {[]environment.Rule{rule("all", 0, "*")}, event.ToolFailed, "all"},
+		"a finished background task is not observer-only": {[]environment.Rule{rule("all", 0, "*")}, event.BackgroundTaskCompleted, "all"},
+		"no rules": {nil, "a", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, ok := environment.Match(c.rules, c.typ)
+			if got.Name != c.want || ok != (c.want != "") {
+				t.Errorf("%s matches %q, want %q", c.typ, got.Name, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,15 @@
+// Package environment carries what happens around the agent: environment
+// events, and the rules that decide what each of them sets off.
+//
+// [Publish] puts an event on the bus in the caller's transaction and drops an
+// id that was seen before, durably. The [Service] handles each event of the
+// topic env once, in order per session: [Match] picks the one rule whose
+// handler runs. An event without a rule is logged and done; a handler that
+// fails or panics is retried by the bus and ends in the dead letters, and the
+// events behind it go on. Events that only describe (session.*, stream.*, …)
+// never match "*": a rule must name them.
+//
+// Match is pure; handlers are cheap: they write, or send the runner a command,
+// and never wait for a model. It follows the specification of environment
+// events. Anyone may publish; only the composition root runs the service.
+package environment

@@ -1,0 +1,105 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"lilac/internal/bus"
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// Priorities of the rules that come with the program.
+const (
+	PriorityUserQuery = 100
+	PrioritySession   = 50
+)
+
+// Ports are what the rules that come with the program need.
+type Ports struct {
+	DB *db.DB
+	// KnownSession reports whether a session exists; nil trusts the publisher.
+	KnownSession func(q db.Queryer, sessionID string) (bool, error)
+	Logger       *slog.Logger
+}
+
+// DefaultRules are the rules that come with the program: a user_query becomes
+// a message for the runner, and session events are logged.
+func DefaultRules(p Ports) []Rule {
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	return []Rule{
+		{Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery, Handler: p.userQuery},
+		{Name: "session", Types: []string{"session.*"}, Enabled: true, Priority: PrioritySession, Handler: p.logSession},
+	}
+}
+
+// userQuery hands the message to the runner and commits the event in one
+// transaction: there is no moment in which one is done and the other is not.
+func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
+	ev, query, err := requestMessage(e)
+	if err != nil {
+		return err
+	}
+	return p.DB.Update(ctx, func(tx *db.Tx) error {
+		if p.KnownSession != nil {
+			known, err := p.KnownSession(tx, query.SessionID)
+			if err != nil {
+				return fmt.Errorf("look up session: %w", err)
+			}
+			if !known {
+				p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
+				return d.Ack(tx)
+			}
+		}
+		if err := tx.Publish(ev); err != nil {
+			return fmt.Errorf("publish message for the runner: %w", err)
+		}
+		return d.Ack(tx)
+	})
+}
+
+// requestMessage is the command that a user_query becomes.
+func requestMessage(e event.EnvEvent) (event.Event, event.UserQueryPayload, error) {
+	var q event.UserQueryPayload
+	if err := json.Unmarshal(e.Payload, &q); err != nil {
+		return event.Event{}, q, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
+	}
+	if q.Queue == "" {
+		q.Queue = event.Prompt
+	}
+	if !q.Queue.Valid() {
+		return event.Event{}, q, fault.InvalidField("queue", "The user_query %q has the unknown queue mode %q.", e.ID, q.Queue)
+	}
+	message := chat.Text(chat.User, q.Content)
+	if len(q.Attachments) > 0 {
+		var files []chat.Part
+		if err := json.Unmarshal(q.Attachments, &files); err != nil {
+			return event.Event{}, q, fault.Wrap(fault.Invalid, err, "The user_query %q has attachments of another shape.", e.ID)
+		}
+		if len(files) > 0 {
+			message.IsString = false
+			message.Parts = append(message.Parts, files...)
+		}
+	}
+	command := event.RequestMessage{Queue: q.Queue, Messages: []chat.Message{message}, MessageID: q.MessageID}
+	if q.Queue != event.Prompt {
+		command.AnyActive, command.ElseRequestID = true, q.ElseRequestID
+	}
+	ev, err := event.New(event.Meta{
+		ID:      e.ID + "/message",
+		Time:    event.Event{TS: e.Timestamp}.Time(),
+		Headers: event.RequestHeaders(q.RequestID, q.SessionID, q.Client),
+	}, command)
+	return ev, q, err
+}
+
+func (p Ports) logSession(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+	p.Logger.InfoContext(ctx, "session event", "event_id", e.ID, "type", e.Type, "session_id", e.Metadata.TriggerSessionID)
+	return nil
+}

@@ -1,0 +1,126 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"lilac/internal/fault"
+)
+
+// Types of environment events that the program itself produces. The catalog
+// of environment events is open: others are made by sources and by rules.
+const (
+	UserQuery               Type = "user_query"
+	SessionCreated          Type = "session.created"
+	SessionUpdated          Type = "session.updated"
+	SessionDeleted          Type = "session.deleted"
+	SessionMessageApplied   Type = "session.message_applied"
+	BackgroundTaskCompleted Type = "background_task.completed"
+	BackgroundTaskFailed    Type = "background_task.failed"
+	ToolExecuted            Type = "tool.executed"
+	ToolFailed              Type = "tool.error"
+	StreamStart             Type = "stream.start"
+	StreamText              Type = "stream.text"
+	StreamReasoning         Type = "stream.reasoning"
+	StreamToolCall          Type = "stream.tool_call"
+	StreamCompleted         Type = "stream.completed"
+	StreamError             Type = "stream.error"
+)
+
+var envType = regexp.MustCompile(`^[a-z0-9_.]{1,64}$`)
+
+// Validate checks what a publisher of an environment event must keep: an id,
+// a type of the form [a-z0-9_.]{1,64} that is not one of the bus's own, and a
+// payload that is JSON.
+func (e EnvEvent) Validate() error {
+	switch {
+	case e.ID == "" || len(e.ID) > 256:
+		return fault.InvalidField("id", "An event needs an id of 1 to 256 characters.")
+	case !envType.MatchString(string(e.Type)):
+		return fault.InvalidField("type", "The type %q is not made of 1 to 64 characters a-z, 0-9, _ and dots.", e.Type)
+	case len(e.Payload) > 0 && !json.Valid(e.Payload):
+		return fault.InvalidField("payload", "The payload is not JSON.")
+	}
+	if _, taken := Lookup(e.Type); taken {
+		return fault.InvalidField("type", "The type %q belongs to the bus itself.", e.Type)
+	}
+	return nil
+}
+
+// EnvMetadata says where an environment event comes from. Extra fields are
+// kept as they came.
+type EnvMetadata struct {
+	TriggerSessionID string
+	TriggerAgentID   string
+	TriggerAgentName string
+	EnvName          string
+	// Source is tool, env, user, system or llm.
+	Source string
+	Extra  map[string]json.RawMessage
+}
+
+func (m *EnvMetadata) fields() map[string]*string {
+	return map[string]*string{
+		"trigger_session_id": &m.TriggerSessionID,
+		"trigger_agent_id":   &m.TriggerAgentID,
+		"trigger_agent_name": &m.TriggerAgentName,
+		"env_name":           &m.EnvName,
+		"source":             &m.Source,
+	}
+}
+
+// MarshalJSON writes the known fields and the extra ones side by side.
+func (m EnvMetadata) MarshalJSON() ([]byte, error) {
+	out := make(map[string]any, len(m.Extra)+5)
+	for name, v := range m.Extra {
+		out[name] = v
+	}
+	for name, v := range m.fields() {
+		if *v != "" {
+			out[name] = *v
+		}
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads the known fields and keeps the others.
+func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
+	*m = EnvMetadata{}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	for name, into := range m.fields() {
+		raw, ok := all[name]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			return fmt.Errorf("decode metadata.%s: %w", name, err)
+		}
+		if *into != "" { // an empty one stays, to be written as it came
+			delete(all, name)
+		}
+	}
+	if len(all) > 0 {
+		m.Extra = all
+	}
+	return nil
+}
+
+// UserQueryPayload is the payload of a user_query: a prompt from a page, a
+// terminal or the API. The request and message ids are chosen by the route.
+type UserQueryPayload struct {
+	SessionID string `json:"sessionId"`
+	Content   string `json:"content"`
+	RequestID string `json:"requestId"`
+	MessageID string `json:"messageId"`
+	Queue     Queue  `json:"queue"`
+	// Client is the surface's name, "web" or "terminal".
+	Client string `json:"client"`
+	// ElseRequestID is used when Queue is not prompt and RequestID is over.
+	ElseRequestID string `json:"elseRequestId,omitempty"`
+	// Attachments are file parts of a chat message, their data a blob reference.
+	Attachments json.RawMessage `json:"attachments,omitempty"`
+}

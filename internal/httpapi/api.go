@@ -1,0 +1,153 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/session"
+)
+
+// Store is what the routes need from the tables. Unknown ids are
+// fault.NotFound errors.
+type Store interface {
+	environment.Inbox
+	// CreateSession inserts an idle session.
+	CreateSession(tx *db.Tx, s session.Session) error
+	// DeleteSession removes a session with its history.
+	DeleteSession(tx *db.Tx, id string) error
+	Session(q db.Queryer, id string) (session.Session, error)
+	// Sessions lists the most recently updated first, after the session
+	// named by before.
+	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
+	// Messages returns the newest limit messages older than the one named by
+	// before, oldest first.
+	Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
+	// Requests lists the newest first, older than the one named by before; an
+	// empty session means all.
+	Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error)
+	Story(q db.Queryer, requestID string) (session.Story, error)
+	// Running lists the requests that run now; an empty session means all.
+	Running(q db.Queryer, sessionID string) ([]session.Request, error)
+}
+
+// Blobs keeps the bytes of attachments.
+type Blobs interface {
+	Put(ctx context.Context, data []byte) (ref string, err error)
+}
+
+// Options are what the handler is made of.
+type Options struct {
+	DB  *db.DB
+	Bus bus.Bus
+	// Store may be nil: then there are no sessions, and their routes say so.
+	Store Store
+	Blobs Blobs
+
+	// Token is the operator's token. Without one every route that needs it
+	// refuses.
+	Token string
+	// AllowedHosts are host names (with or without a port) that are ours
+	// beside loopback.
+	AllowedHosts []string
+	// Addr is where the server listens, for the links it makes.
+	Addr string
+	// Logins hands out login links; nil makes one.
+	Logins *Logins
+	// Page serves what no route of the API does.
+	Page http.Handler
+
+	// Ready says why the program cannot do its work yet or any more; nil
+	// means that it can.
+	Ready   func(ctx context.Context) error
+	Version string
+	Logger  *slog.Logger
+	Now     func() time.Time
+	// Heartbeat is how often a silent stream says that it lives; default 15 s.
+	Heartbeat time.Duration
+	// WriteTimeout is how long a reader of a stream may not read; default 30 s.
+	WriteTimeout time.Duration
+
+	// unchecked turns the checks of host, origin and token off. It is there
+	// for the tests that show what the checks are good for.
+	unchecked bool
+}
+
+type api struct {
+	Options
+	started time.Time
+	guard   *guard
+	stats   stats
+}
+
+// class says who may call a route.
+type class int
+
+const (
+	needsToken class = iota
+	public
+)
+
+type route struct {
+	pattern string
+	class   class
+	handler handler
+}
+
+func (a *api) routes() []route {
+	return []route{
+		{"POST /sessions", needsToken, a.createSession},
+		{"GET /sessions", needsToken, a.listSessions},
+		{"GET /sessions/{id}", needsToken, a.getSession},
+		{"DELETE /sessions/{id}", needsToken, a.deleteSession},
+		{"GET /sessions/{id}/messages", needsToken, a.listMessages},
+		{"POST /sessions/{id}/prompt", needsToken, a.prompt},
+		{"POST /sessions/{id}/cancel", needsToken, a.cancel},
+		{"GET /events", needsToken, a.events},
+		{"GET /bus/{topic}", needsToken, a.fetchTopic},
+		{"GET /bus/{topic}/tail", needsToken, a.tailTopic},
+		{"GET /requests", needsToken, a.listRequests},
+		{"GET /requests/{id}", needsToken, a.getRequest},
+		{"GET /dlq", needsToken, a.listDeadLetters},
+		{"GET /dlq/{id}", needsToken, a.getDeadLetter},
+		{"POST /dlq/{id}/replay", needsToken, a.replayDeadLetter},
+		{"DELETE /dlq/{id}", needsToken, a.dropDeadLetter},
+		{"POST /render", needsToken, a.render},
+		{"POST /login-codes", needsToken, a.newLoginCode},
+		{"GET /login", public, a.login},
+		{"GET /healthz", public, a.healthz},
+		{"GET /readyz", public, a.readyz},
+		{"GET /metrics", needsToken, a.metrics},
+		{"GET /openapi.json", needsToken, a.openAPI},
+	}
+}
+
+// New returns the handler of every route.
+func New(o Options) http.Handler {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logins == nil {
+		o.Logins = NewLogins(o.Now)
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 15 * time.Second
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	a := &api{Options: o, started: o.Now(), guard: newGuard(o)}
+	mux := http.NewServeMux()
+	for _, r := range a.routes() {
+		mux.Handle(r.pattern, a.guard.protect(r.class, a.adapt(r.handler), a.refuse))
+	}
+	mux.Handle("/", a.guard.protect(needsToken, a.page(), a.refuse))
+	return a.guard.ours(mux, a.refuse)
+}

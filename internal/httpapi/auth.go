@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"lilac/internal/fault"
+)
+
+// CookieName is the page's cookie. Its value proves that the login link was
+// used and does not give the token away.
+const CookieName = "lilac_token"
+
+// contentPolicy is what the page may do: its own scripts, styles and
+// connections, nothing of another host. An answer of the model that names an
+// image elsewhere cannot carry anything there.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guard decides who may call. A server on loopback is reachable by every page
+// that the browser shows (DNS rebinding, forms, no-cors fetches) and by every
+// program of every user, so neither the address nor the method is a check.
+type guard struct {
+	token     [sha256.Size]byte
+	cookie    [sha256.Size]byte
+	hasToken  bool
+	hosts     map[string]bool
+	unchecked bool
+}
+
+func newGuard(o Options) *guard {
+	g := &guard{hasToken: o.Token != "", hosts: map[string]bool{}, unchecked: o.unchecked}
+	g.token = sha256.Sum256([]byte(o.Token))
+	g.cookie = sha256.Sum256([]byte(cookieValue(o.Token)))
+	for _, h := range o.AllowedHosts {
+		g.hosts[strings.ToLower(strings.TrimSuffix(h, "."))] = true
+	}
+	return g
+}
+
+// cookieValue is derived from the token, so that it survives a restart and
+// ends when the token is replaced.
+func cookieValue(token string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("lilac page cookie v1"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// ours refuses, on every method and route, what another site's page could
+// send, and sets the headers that every answer has.
+func (g *guard) ours(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cache-Control", "no-store")
+		if err := g.checkOrigin(r); err != nil && !g.unchecked {
+			refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *guard) checkOrigin(r *http.Request) error {
+	denied := func(code, message string) error {
+		return &fault.Error{Kind: fault.Denied, Code: code, Message: message}
+	}
+	if !g.hostIsOurs(r.Host) {
+		return denied("host_not_allowed", "This host name is not one of this server's. Add it to allowedHosts if it is.")
+	}
+	if origins := r.Header.Values("Origin"); len(origins) > 1 || len(origins) == 1 && !sameOrigin(origins[0], r.Host) {
+		return denied("origin_not_allowed", "Requests from other sites are refused.")
+	}
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		if site != "same-origin" && site != "none" {
+			return denied("cross_site", "Requests from other sites are refused. Type the address, or use the link that the server printed.")
+		}
+	}
+	return nil
+}
+
+// hostIsOurs accepts loopback with any port, and the configured hosts.
+func (g *guard) hostIsOurs(host string) bool {
+	host = strings.ToLower(host)
+	name := host
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if port == "" {
+			return false
+		}
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), ".")
+	if name == "localhost" || g.hosts[name] || g.hosts[host] {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
+}
+
+// sameOrigin compares an Origin with the Host that the request came to. The
+// scheme may be either: TLS, if any, ends at a proxy.
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" {
+		return false
+	}
+	trim := func(h string) string {
+		h = strings.ToLower(h)
+		if u.Scheme == "http" {
+			return strings.TrimSuffix(h, ":80")
+		}
+		return strings.TrimSuffix(h, ":443")
+	}
+	return u.Host != "" && trim(u.Host) == trim(host)
+}
+
+// protect asks for the token where the class of the route does.
+func (g *guard) protect(c class, next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	if c == public || g.unchecked {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.knows(r) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
+			refuse(w, r, &fault.Error{
+				Kind: fault.Unauthenticated, Code: "token_required",
+				Message: "A token is needed: send Authorization: Bearer with it, or open the login link that the server printed.",
+			})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *guard) knows(r *http.Request) bool {
+	if !g.hasToken {
+		return false
+	}
+	if given := r.Header.Get("Authorization"); given != "" {
+		scheme, token, _ := strings.Cut(given, " ")
+		return strings.EqualFold(scheme, "Bearer") && matches(token, g.token)
+	}
+	// More than one cookie of the name may come: of another path, or of
+	// another server on this host.
+	for _, c := range r.CookiesNamed(CookieName) {
+		if matches(c.Value, g.cookie) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches compares hashes, so that neither content nor length shows in time.
+func matches(given string, want [sha256.Size]byte) bool {
+	sum := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+}

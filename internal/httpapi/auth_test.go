@@ -1,0 +1,280 @@
+package httpapi
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+const token = "correct-horse-battery-staple"
+
+// dim is one value of one dimension of the matrix, and whether a request that
+// has it may be let in.
+type dim struct {
+	value string
+	good  bool
+}
+
+var (
+	hosts = []dim{
+		{"127.0.0.1:7420", true},
+		{"localhost:7420", true},
+		{"[::1]:7420", true},
+		{"127.8.9.1", true},
+		{"lilac.example", true},
+		{"LILAC.example:443", true},
+		{"evil.example", false},
+		{"127.0.0.1.evil.example:7420", false},
+		{"localhost.evil.example", false},
+		{"0.0.0.0:7420", false},
+		{"192.168.1.4:7420", false},
+		{"", false},
+	}
+	origins = []dim{
+		{"", true},
+		{"own", true},
+		{"null", false},
+		{"http://evil.example", false},
+		{"http://127.0.0.1:3000", false},
+		{"http://user@own", false},
+		{"http://localhost:7420.evil.example", false},
+		{"file://", false},
+	}
+	fetches = []dim{{"", true}, {"same-origin", true}, {"none", true}, {"same-site", false}, {"cross-site", false}, {"bogus", false}}
+	tokens  = []dim{
+		{"bearer", true},
+		{"cookie", true},
+		{"", false},
+		{"wrong bearer", false},
+		{"empty bearer", false},
+		{"wrong cookie", false},
+		{"token as cookie", false},
+		{"query", false},
+		{"basic", false},
+	}
+	methods  = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	upgrades = []string{"", "websocket"}
+)
+
+func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Request {
+	path := "/openapi.json"
+	if method != "GET" && method != "HEAD" {
+		path = "/render"
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(`{"text":"x"}`))
+	r.Host = host
+	if origin = strings.ReplaceAll(origin, "own", host); origin == host && origin != "" {
+		origin = "http://" + host
+	}
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	if fetch != "" {
+		r.Header.Set("Sec-Fetch-Site", fetch)
+	}
+	switch tok {
+	case "bearer":
+		r.Header.Set("Authorization", "Bearer "+token)
+	case "wrong bearer":
+		r.Header.Set("Authorization", "Bearer "+token+"x")
+	case "empty bearer":
+		r.Header.Set("Authorization", "Bearer ")
+	case "basic":
+		r.Header.Set("Authorization", "Basic "+token)
+	case "cookie":
+		r.AddCookie(&http.Cookie{Name: CookieName, Value: cookieValue(token)})
+	case "wrong cookie":
+		r.AddCookie(&http.Cookie{Name: CookieName, Value: cookieValue("other")})
+	case "token as cookie":
+		r.AddCookie(&http.Cookie{Name: CookieName, Value: token})
+	case "query":
+		r.URL.RawQuery = "token=" + token
+	}
+	if upgrade != "" {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", upgrade)
+	}
+	return r
+}
+
+// runMatrix sends every combination and counts those that were wrongly let in
+// and wrongly refused.
+func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
+	var examples []string
+	for _, host := range hosts {
+		for _, origin := range origins {
+			for _, fetch := range fetches {
+				for _, tok := range tokens {
+					for _, method := range methods {
+						for _, upgrade := range upgrades {
+							w := httptest.NewRecorder()
+							h.ServeHTTP(w, matrixRequest(host.value, origin.value, fetch.value, tok.value, method, upgrade))
+							refused := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized
+							may := host.good && origin.good && fetch.good && tok.good
+							all++
+							if may == !refused {
+								continue
+							}
+							if may {
+								out++
+							} else {
+								in++
+							}
+							if len(examples) < 5 {
+								examples = append(examples, fmt.Sprintf("host %q origin %q fetch %q token %q %s %q: %d", host.value, origin.value, fetch.value, tok.value, method, upgrade, w.Code))
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(examples) > 0 {
+		t.Log(strings.Join(examples, "\n"))
+	}
+	return all, in, out
+}
+
+func TestOnlyOurCallersAreLetIn(t *testing.T) {
+	o := Options{Token: token, AllowedHosts: []string{"lilac.example"}}
+	all, in, out := runMatrix(t, New(o))
+	if in != 0 || out != 0 {
+		t.Errorf("of %d combinations %d were wrongly let in and %d wrongly refused", all, in, out)
+	}
+}
+
+// Control: the matrix finds what the checks keep out.
+func TestOnlyOurCallersAreLetInControl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the control runs without -short")
+	}
+	if _, in, _ := runMatrix(t, New(Options{Token: token, unchecked: true})); in == 0 {
+		t.Error("with the checks off nothing was wrongly let in: the matrix shows nothing")
+	}
+}
+
+func TestWithoutATokenNothingIsLetIn(t *testing.T) {
+	h := New(Options{})
+	for _, auth := range []string{"", "Bearer ", "Bearer x", "Bearer"} {
+		r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
+		if auth != "" {
+			r.Header.Set("Authorization", auth)
+		}
+		r.AddCookie(&http.Cookie{Name: CookieName, Value: cookieValue("")})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized {
+			t.Errorf("Authorization %q: %d", auth, w.Code)
+		}
+	}
+}
+
+func TestEveryRouteButThePublicOnesNeedsTheToken(t *testing.T) {
+	h := New(Options{Token: token})
+	a := &api{}
+	for _, r := range a.routes() {
+		method, path, _ := strings.Cut(r.pattern, " ")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+strings.NewReplacer("{id}", "x", "{topic}", "x").Replace(path), nil))
+		wantPublic := map[string]bool{"/login": true, "/healthz": true, "/readyz": true}[path]
+		if path != "/login" && (w.Code == http.StatusUnauthorized) == wantPublic {
+			t.Errorf("%s without a token: %d", r.pattern, w.Code)
+		}
+	}
+}
+
+func TestRawRequestsWithOddHosts(t *testing.T) {
+	srv := httptest.NewServer(New(Options{Token: token}))
+	defer srv.Close()
+	for name, head := range map[string]string{
+		"no host in HTTP/1.0":    "GET /openapi.json HTTP/1.0\r\n",
+		"absolute form":          "GET http://evil.example/openapi.json HTTP/1.1\r\nHost: localhost\r\n",
+		"two origins":            "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n",
+		"rebinding":              "GET /openapi.json HTTP/1.1\r\nHost: evil.example\r\n",
+		"port without a number":  "GET /openapi.json HTTP/1.1\r\nHost: localhost:\r\n",
+		"preflight of a website": "OPTIONS /sessions HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", srv.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(c, "%sAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", head, token)
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body, _ := io.ReadAll(res.Body)
+			if res.StatusCode != http.StatusForbidden || res.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%d %s", res.StatusCode, body)
+			}
+		})
+	}
+}
+
+func TestLoginLinkWorksOnceAndSoon(t *testing.T) {
+	now := time.Unix(1000, 0)
+	logins := NewLogins(func() time.Time { return now })
+	h := New(Options{Token: token, Logins: logins})
+	open := func(code string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/login?code="+code, nil))
+		return w
+	}
+	code := logins.NewCode()
+	w := open(code)
+	cookies := w.Result().Cookies()
+	if w.Code != http.StatusSeeOther || len(cookies) != 1 {
+		t.Fatalf("%d, %d cookies", w.Code, len(cookies))
+	}
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != CookieName || strings.Contains(c.Value, token) {
+		t.Errorf("the cookie is %+v", c)
+	}
+	r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
+	r.AddCookie(cookies[0])
+	in := httptest.NewRecorder()
+	if h.ServeHTTP(in, r); in.Code != http.StatusOK {
+		t.Errorf("the cookie is answered with %d", in.Code)
+	}
+	if w := open(code); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
+		t.Errorf("a used code is answered with %d", w.Code)
+	}
+	late := logins.NewCode()
+	now = now.Add(loginCodeAge)
+	if w := open(late); w.Code != http.StatusUnauthorized {
+		t.Errorf("an old code is answered with %d", w.Code)
+	}
+	for _, bad := range []string{"", "x"} {
+		if w := open(bad); w.Code != http.StatusUnauthorized {
+			t.Errorf("the code %q is answered with %d", bad, w.Code)
+		}
+	}
+	first := logins.NewCode()
+	for range maxLoginCodes {
+		logins.NewCode()
+	}
+	if logins.Use(first) {
+		t.Error("more codes are open than there may be")
+	}
+}
+
+func TestAPersonWithoutALoginSeesAPage(t *testing.T) {
+	r := httptest.NewRequest("GET", "http://localhost/", nil)
+	r.Header.Set("Accept", "text/html,*/*")
+	w := httptest.NewRecorder()
+	New(Options{Token: token}).ServeHTTP(w, r)
+	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "login link") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}

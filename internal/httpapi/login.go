@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"lilac/internal/fault"
+)
+
+// A login code is used once and soon. More than a few are never open; the
+// oldest gives way.
+const (
+	loginCodeAge  = 10 * time.Minute
+	maxLoginCodes = 32
+)
+
+// Logins hands out codes for login links. It is safe for concurrent use.
+type Logins struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	codes []loginCode // oldest first
+}
+
+type loginCode struct {
+	hash    [sha256.Size]byte
+	expires time.Time
+}
+
+// NewLogins returns an empty set of codes; now tells the time.
+func NewLogins(now func() time.Time) *Logins { return &Logins{now: now} }
+
+// NewCode mints a code that is good for one login within ten minutes.
+func (l *Logins) NewCode() string {
+	code := strings.ToLower(rand.Text())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropOldLocked()
+	if len(l.codes) >= maxLoginCodes {
+		l.codes = l.codes[1:]
+	}
+	l.codes = append(l.codes, loginCode{sha256.Sum256([]byte(code)), l.now().Add(loginCodeAge)})
+	return code
+}
+
+// NewLink mints a code and returns the link that uses it on a server at addr.
+func (l *Logins) NewLink(addr string) string {
+	return "http://" + addr + "/login?code=" + url.QueryEscape(l.NewCode())
+}
+
+// Use reports whether the code is good, and ends it.
+func (l *Logins) Use(code string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropOldLocked()
+	for i, c := range l.codes {
+		if matches(code, c.hash) {
+			l.codes = append(l.codes[:i], l.codes[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Logins) dropOldLocked() {
+	now := l.now()
+	for len(l.codes) > 0 && !now.Before(l.codes[0].expires) {
+		l.codes = l.codes[1:]
+	}
+}
+
+func (a *api) newLoginCode(w http.ResponseWriter, r *http.Request) error {
+	addr := a.Addr
+	if addr == "" {
+		addr = r.Host
+	}
+	return writeJSON(w, http.StatusCreated, struct {
+		URL       string `json:"url"`
+		ExpiresAt int64  `json:"expiresAt"`
+	}{a.Logins.NewLink(addr), a.Now().Add(loginCodeAge).UnixMilli()})
+}
+
+// login turns a code into the page's cookie.
+func (a *api) login(w http.ResponseWriter, r *http.Request) error {
+	if a.Token == "" || !a.Logins.Use(r.URL.Query().Get("code")) {
+		if wantsPage(r) {
+			return writePage(w, http.StatusUnauthorized, "This login link was used or is too old")
+		}
+		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link was used or is too old. Ask for a new one: POST /login-codes with the token."}
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name:     CookieName,
+		Value:    cookieValue(a.Token),
+		Path:     "/",
+		MaxAge:   int((90 * 24 * time.Hour).Seconds()),
+		HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		Secure:   r.TLS != nil,
+	})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+	return nil
+}
+
+// wantsPage reports whether a person's browser opens an address.
+func wantsPage(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+func writePage(w http.ResponseWriter, status int, title string) error {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
+<main><h1>` + title + `</h1><p>Lilac prints a new login link each time it starts. While it runs, ask for another one with the token from its data directory:</p>
+<pre>curl -X POST -H "Authorization: Bearer $(cat ~/.lilac/token)" http://127.0.0.1:7420/login-codes</pre></main></html>
+`))
+	return err
+}
+
+// refuse writes why a call is not let in, to a person as a page.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if fault.KindOf(err) == fault.Unauthenticated && wantsPage(r) {
+		a.stats.errors.Add(1)
+		_ = writePage(w, http.StatusUnauthorized, "Please log in")
+		return
+	}
+	a.writeError(w, r, err)
+}
+
+func (a *api) page() http.Handler {
+	notFound := a.adapt(func(http.ResponseWriter, *http.Request) error {
+		return fault.New(fault.NotFound, "There is nothing at this address.")
+	})
+	if a.Page == nil {
+		return notFound
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			notFound.ServeHTTP(w, r)
+			return
+		}
+		a.Page.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,525 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/bus"
+	"lilac/internal/chat"
+	"lilac/internal/event"
+)
+
+const (
+	sess = "s1"
+	req  = "web:s1:m1"
+)
+
+// reader is what a client makes of a stream.
+type reader struct {
+	t     *testing.T
+	p     *projection
+	buf   []byte
+	pos   int
+	wants []wish
+}
+
+func newReader(t *testing.T, at cursor) *reader {
+	r := &reader{t: t, p: newProjection(at)}
+	r.buf, r.wants = r.p.Begin(nil, 1)
+	return r
+}
+
+func (r *reader) delivery(id string, p event.Payload) bus.Delivery {
+	r.t.Helper()
+	r.pos++
+	h := event.RequestHeaders(id, sess, "web")
+	e, err := event.New(event.Meta{ID: fmt.Sprint("e", r.pos), Time: time.UnixMilli(int64(r.pos)), Headers: h}, p)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return bus.Delivery{Event: e, Position: bus.Position(fmt.Sprint(r.pos))}
+}
+
+func (r *reader) state(id string, s event.RequestState, detail string) {
+	r.t.Helper()
+	var w []wish
+	r.buf, w = r.p.Request(r.buf, r.delivery(id, event.RequestLifecycle{State: s, Detail: detail}))
+	r.wants = append(r.wants, w...)
+}
+
+func (r *reader) output(id string, p event.Payload) bus.Position {
+	r.t.Helper()
+	var w []wish
+	d := r.delivery(id, p)
+	r.buf, w = r.p.Output(r.buf, id, d)
+	r.wants = append(r.wants, w...)
+	return d.Position
+}
+
+func (r *reader) last(id string, pos bus.Position) {
+	var w []wish
+	r.buf, w = r.p.Last(r.buf, id, pos)
+	r.wants = append(r.wants, w...)
+}
+
+type frame struct {
+	ID, Event, Data string
+}
+
+// frames parses what was written and forgets it.
+func (r *reader) frames() []frame {
+	out := parseFrames(string(r.buf))
+	r.buf = nil
+	return out
+}
+
+func parseFrames(text string) []frame {
+	var out []frame
+	for _, block := range strings.Split(text, "\n\n") {
+		var f frame
+		for _, line := range strings.Split(block, "\n") {
+			name, value, _ := strings.Cut(line, ": ")
+			switch name {
+			case "id":
+				f.ID = value
+			case "event":
+				f.Event = value
+			case "data":
+				f.Data += value
+			}
+		}
+		if f.Event != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// lines are the frames in short: type and payload.
+func (r *reader) lines() []string {
+	r.t.Helper()
+	var out []string
+	for _, f := range r.frames() {
+		out = append(out, short(r.t, f))
+	}
+	return out
+}
+
+func short(t *testing.T, f frame) string {
+	t.Helper()
+	var e event.EnvEvent
+	if err := json.Unmarshal([]byte(f.Data), &e); err != nil {
+		t.Fatalf("%s is not JSON: %v\n%s", f.Event, err, f.Data)
+	}
+	if string(e.Type) != f.Event || e.ID == "" || e.Timestamp == 0 {
+		t.Errorf("frame %s holds the event %+v", f.Event, e)
+	}
+	return f.Event + " " + string(e.Payload)
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
+	}
+}
+
+func payload(rest string) string { return `{"requestId":"` + req + `"` + rest + `}` }
+
+var bye = event.FinalText{FinalText: "Hello", Usage: &chat.Usage{InputTokens: 3, OutputTokens: 2}}
+
+const completed = `stream.completed {"requestId":"web:s1:m1","content":"Hello","usage":{"inputTokens":3,"outputTokens":2}}`
+
+func TestStartComesFirstAndTheEndLast(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateQueued, "")
+	r.state(req, event.StateRunning, "")
+	r.state(req, event.StateStreaming, "")
+	r.output(req, event.ReasoningDelta{Delta: "hm"})
+	r.output(req, event.TextDelta{Delta: "Hel", Offset: 0})
+	yes := true
+	r.output(req, event.ToolCallOutput{ToolCallID: "t", Name: "bash", Status: event.ToolEnd, Args: json.RawMessage(`{"a":1}`), OK: &yes, Output: "x"})
+	r.output(req, event.TextDelta{Delta: "lo", Offset: 3})
+	pos := r.output(req, bye)
+	r.state(req, event.StateDone, "")
+	if !r.p.Waiting() {
+		t.Error("the topic of requests is not held back until the output is known to be complete")
+	}
+	r.last(req, pos)
+	expect(t, r.lines(),
+		"stream.start "+payload(""),
+		"stream.reasoning "+payload(`,"content":"hm"`),
+		"stream.text "+payload(`,"content":"Hel","offset":0`),
+		"stream.tool_call "+payload(`,"toolCallId":"t","name":"bash","args":{"a":1},"status":"end","ok":true,"output":"x"`),
+		"stream.text "+payload(`,"content":"lo","offset":3`),
+		completed)
+	if r.p.Waiting() || len(r.p.runs) != 0 || len(r.p.at.Runs) != 0 {
+		t.Error("the request is still followed")
+	}
+}
+
+func TestEndWaitsForOutputOnItsWay(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateRunning, "")
+	r.output(req, event.TextDelta{Delta: "Hel", Offset: 0})
+	r.state(req, event.StateDone, "")
+	r.last(req, "99")
+	r.output(req, event.TextDelta{Delta: "lo", Offset: 3})
+	if got := r.lines(); len(got) != 3 {
+		t.Errorf("ended early: %v", got)
+	}
+	r.output(req, bye)
+	expect(t, r.lines(), completed)
+}
+
+func TestOutputWithoutFinalTextEndsAtItsLastPosition(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateRunning, "")
+	pos := r.output(req, event.TextDelta{Delta: "Hel", Offset: 0})
+	r.state(req, event.StateDone, "")
+	r.last(req, pos)
+	if got := r.lines(); len(got) != 3 || !strings.HasPrefix(got[2], "stream.completed") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestFailedEndsInErrorWithASentence(t *testing.T) {
+	for name, c := range map[string]struct{ detail, want string }{
+		"plain sentence": {"It broke.", `{"kind":"internal","message":"It broke."}`},
+		"with a kind":    {"rate_limited: Come back later.", `{"kind":"rate_limited","message":"Come back later."}`},
+		"other prefix":   {"note: a thing.", `{"kind":"internal","message":"note: a thing."}`},
+		"nothing":        {"", `{"kind":"internal","message":"The request failed."}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReader(t, cursor{})
+			r.state(req, event.StateRunning, "")
+			r.frames()
+			r.output(req, event.FinalText{FinalText: "Hel"})
+			r.state(req, event.StateFailed, c.detail)
+			r.last(req, "2")
+			expect(t, r.lines(), "stream.error "+payload(`,"content":"Hel","usage":null,"error":`+c.want))
+		})
+	}
+}
+
+func TestCancelledEndsInCompleted(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateRunning, "")
+	r.frames()
+	r.output(req, event.FinalText{FinalText: "Hel"})
+	r.state(req, event.StateCancelled, "by the user")
+	r.last(req, "2")
+	expect(t, r.lines(), "stream.completed "+payload(`,"content":"Hel","usage":null,"cancelled":true,"reason":"by the user"`))
+}
+
+func TestCancelledBeforeItRanEndsAtOnce(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateQueued, "")
+	r.state(req, event.StateCancelled, "")
+	r.last(req, "")
+	expect(t, r.lines(), "stream.completed "+payload(`,"content":"","usage":null,"cancelled":true`))
+}
+
+func TestResetTakesTextBack(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateRunning, "")
+	r.frames()
+	r.output(req, event.TextReset{Offset: 7})
+	expect(t, r.lines(), "stream.text "+payload(`,"content":"","offset":7`))
+}
+
+func TestMessageApplied(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.buf, _ = r.p.Request(r.buf, r.delivery(req, event.MessageApplied{MessageID: "m9", Queue: event.Steer}))
+	expect(t, r.lines(), "session.message_applied "+payload(`,"messageId":"m9","queue":"steer"`))
+}
+
+func TestEnvironmentEventsPassUnchanged(t *testing.T) {
+	r := newReader(t, cursor{})
+	raw := "{\"id\":\"x\",\"type\":\"custom.a\",\r\n\"timestamp\":5,\"metadata\":{\"more\":[1]},\n\"payload\":{\"n\":1}}"
+	r.buf = r.p.Env(r.buf, bus.Delivery{Event: event.Event{ID: "x", Type: "custom.a", Data: []byte(raw)}, Position: "4"})
+	expect(t, r.lines(), `custom.a {"n":1}`)
+}
+
+func TestTextOfOthersCannotForgeFrames(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateRunning, "")
+	r.frames()
+	nasty := "a\r\n\ndata: {}\n\nevent: stream.completed\u2028\x00\"\\\xff é 😀"
+	p := event.TextDelta{Delta: nasty}
+	r.output(req, p)
+	fs := r.frames()
+	if len(fs) != 1 {
+		t.Fatalf("got %d frames", len(fs))
+	}
+	var e event.EnvEvent
+	var got event.TextDelta
+	if err := json.Unmarshal([]byte(fs[0].Data), &e); err != nil {
+		t.Fatal(err)
+	}
+	var in struct{ Content string }
+	if err := json.Unmarshal(e.Payload, &in); err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := json.Marshal(p)
+	if err := json.Unmarshal(raw, &got); err != nil || in.Content != got.Delta {
+		t.Errorf("got %q, want %q", in.Content, got.Delta)
+	}
+}
+
+func TestOutputRemovedByAgeSaysSoAndEnds(t *testing.T) {
+	r := newReader(t, cursor{})
+	r.state(req, event.StateRunning, "")
+	r.state(req, event.StateDone, "")
+	r.last(req, "50")
+	r.frames()
+	r.buf, _ = r.p.OutputGone(r.buf, req, 1)
+	got := r.lines()
+	if len(got) != 2 || !strings.HasPrefix(got[0], "stream.gap") || !strings.HasPrefix(got[1], "stream.completed") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestGapSaysWhatToDo(t *testing.T) {
+	r := newReader(t, cursor{Env: "5", Req: "6"})
+	r.buf = r.p.Gap(r.buf, event.TopicEnv, 1)
+	got := r.lines()
+	if len(got) != 1 || !strings.Contains(got[0], "/messages") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestMoreRequestsThanAreFollowedStillStartAndEnd(t *testing.T) {
+	r := newReader(t, cursor{})
+	for i := range maxFollowed + 5 {
+		r.state(fmt.Sprint("web:s1:r", i), event.StateRunning, "")
+	}
+	id := fmt.Sprint("web:s1:r", maxFollowed+2)
+	starts := r.frames()
+	if len(starts) != maxFollowed+5 {
+		t.Fatalf("%d starts", len(starts))
+	}
+	if c, err := parseCursor(starts[len(starts)-1].ID); err != nil || len(c.Runs) != maxFollowed {
+		t.Errorf("the cursor has %d requests, %v", len(c.Runs), err)
+	}
+	r.state(id, event.StateDone, "")
+	r.last(id, "9999")
+	r.output(id, event.TextDelta{Delta: "Hello"})
+	r.output(id, bye)
+	got := r.lines()
+	if len(got) != 1 || !strings.Contains(got[0], `"content":"Hello"`) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRunningRequestOfAPageIsAnnouncedOnce(t *testing.T) {
+	r := newReader(t, cursor{Runs: []runCursor{{Request: req, Session: sess, Announce: true}, {Request: "web:s1:m2", Session: sess, Announce: true}}})
+	fs := r.frames()
+	if len(fs) != 2 || len(r.wants) != 2 {
+		t.Fatalf("frames %v, wishes %v", fs, r.wants)
+	}
+	for i, f := range fs {
+		c, err := parseCursor(f.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := newReader(t, c).frames()
+		if len(again) != 1-i {
+			t.Errorf("behind start %d, %d starts are announced again", i+1, len(again))
+		}
+	}
+}
+
+// script is a stream of two sessions with everything that makes cursors hard.
+func script(t *testing.T) (topics map[event.Topic][]bus.Delivery) {
+	topics = map[event.Topic][]bus.Delivery{}
+	n := 0
+	add := func(id string, p event.Payload) {
+		n++
+		e, err := event.New(event.Meta{ID: fmt.Sprint("e", n), Time: time.UnixMilli(int64(n)), Headers: event.RequestHeaders(id, sess, "web")}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topics[e.Topic] = append(topics[e.Topic], bus.Delivery{Event: e, Position: bus.Position(fmt.Sprint(len(topics[e.Topic]) + 1))})
+	}
+	for _, id := range []string{"web:s1:a", "web:s1:b", "web:s1:c"} {
+		add(id, event.RequestLifecycle{State: event.StateRunning})
+		add(id, event.MessageApplied{MessageID: id, Queue: event.Prompt})
+		for i := range 4 {
+			add(id, event.TextDelta{Delta: "x", Offset: int64(i)})
+			add("web:s1:z", event.EnvEvent{ID: fmt.Sprint(id, i), Type: "custom.x", Timestamp: 1, Payload: []byte("1")})
+		}
+		add(id, event.FinalText{FinalText: "xxxx"})
+	}
+	add("web:s1:b", event.RequestLifecycle{State: event.StateDone})
+	add("web:s1:a", event.RequestLifecycle{State: event.StateFailed})
+	add("web:s1:c", event.RequestLifecycle{State: event.StateCancelled})
+	return topics
+}
+
+// play feeds a projection from the topics behind a cursor. order decides what
+// comes next; it stops after max frames.
+func play(t *testing.T, topics map[event.Topic][]bus.Delivery, at cursor, order int, most int) (out []frame) {
+	t.Helper()
+	p := newProjection(at)
+	next := map[event.Topic]int{}
+	num := func(pos bus.Position) (n int) {
+		if pos != "" {
+			if _, err := fmt.Sscan(string(pos), &n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	next[event.TopicEnv], next[event.TopicRequest] = num(at.Env), num(at.Req)
+	buf, wishes := p.Begin(nil, 1)
+	open := map[event.Topic]bool{event.TopicEnv: true, event.TopicRequest: true}
+	for step := 0; ; step++ {
+		for len(wishes) > 0 {
+			w := wishes[0]
+			wishes = wishes[1:]
+			topic := event.OutputTopic(w.request)
+			switch w.kind {
+			case follow:
+				open[topic], next[topic] = true, num(w.after)
+			case unfollow:
+				delete(open, topic)
+			case askLast:
+				var more []wish
+				buf, more = p.Last(buf, w.request, bus.Position(fmt.Sprint(len(topics[topic]))))
+				wishes = append(wishes, more...)
+			}
+		}
+		var ready []event.Topic
+		for _, topic := range []event.Topic{event.TopicRequest, event.OutputTopic("web:s1:a"), event.OutputTopic("web:s1:b"), event.OutputTopic("web:s1:c"), event.TopicEnv} {
+			if open[topic] && next[topic] < len(topics[topic]) && (topic != event.TopicRequest || !p.Waiting()) {
+				ready = append(ready, topic)
+			}
+		}
+		out = parseFrames(string(buf))
+		if len(out) >= most || len(ready) == 0 {
+			return out[:min(len(out), most)]
+		}
+		topic := ready[(order*7+step*order)%len(ready)]
+		d := topics[topic][next[topic]]
+		next[topic]++
+		switch {
+		case topic == event.TopicEnv:
+			buf = p.Env(buf, d)
+		case topic == event.TopicRequest:
+			buf, wishes = p.Request(buf, d)
+		default:
+			id, _ := topic.OutputRequest()
+			buf, wishes = p.Output(buf, id, d)
+		}
+	}
+}
+
+func ids(t *testing.T, frames []frame) map[string]int {
+	out := map[string]int{}
+	for _, f := range frames {
+		var e event.EnvEvent
+		if err := json.Unmarshal([]byte(f.Data), &e); err != nil {
+			t.Fatal(err)
+		}
+		out[e.ID]++
+	}
+	return out
+}
+
+func TestResumingAfterEveryFrameLosesAndRepeatsNothing(t *testing.T) {
+	topics := script(t)
+	resumeEverywhere := func(mangle func(cursor) cursor) (bad int) {
+		for order := range 12 {
+			whole := play(t, topics, cursor{}, order, 1<<30)
+			want := ids(t, whole)
+			for cut := range whole {
+				head := play(t, topics, cursor{}, order, cut+1)
+				at, err := parseCursor(head[len(head)-1].ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for other := range 3 {
+					tail := play(t, topics, mangle(at), other, 1<<30)
+					if !cmp.Equal(want, ids(t, append(append([]frame{}, head...), tail...))) {
+						bad++
+					}
+				}
+			}
+		}
+		return bad
+	}
+	if got := len(play(t, topics, cursor{}, 1, 1<<30)); got != 3*(1+1+4+4)+3 {
+		t.Fatalf("the whole stream has %d frames", got)
+	}
+	if bad := resumeEverywhere(func(c cursor) cursor { return c }); bad > 0 {
+		t.Errorf("%d of the resumed streams lost or repeated something", bad)
+	}
+	// Control: without the places in the outputs, the test must notice.
+	if bad := resumeEverywhere(func(c cursor) cursor { c.Runs = nil; return c }); bad == 0 {
+		t.Error("control: cursors without the outputs' places pass too")
+	}
+}
+
+func TestCursorOnTheWireIsTheCursor(t *testing.T) {
+	for _, c := range []cursor{
+		{},
+		{Epoch: "é\"", Env: "1", Req: "22"},
+		{Env: "1", Runs: []runCursor{{Request: req, Session: sess, After: "7"}, {Request: "web:s:2", Announce: true}}},
+	} {
+		raw, _ := appendCursor(nil, nil, &c)
+		for _, s := range []string{string(raw), c.String()} {
+			got, err := parseCursor(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+	}
+}
+
+func TestBadCursorsAreRefused(t *testing.T) {
+	many := cursor{}
+	for i := range maxFollowed + 1 {
+		many.Runs = append(many.Runs, runCursor{Request: fmt.Sprint(i)})
+	}
+	twice := cursor{Runs: []runCursor{{Request: "a"}, {Request: "a"}}}
+	for _, s := range []string{"x", "%%%", "bm90IGpzb24", many.String(), twice.String(), strings.Repeat("A", maxCursor+1)} {
+		if _, err := parseCursor(s); err == nil {
+			t.Errorf("%.20q is taken", s)
+		}
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	f.Add(cursor{Env: "1", Runs: []runCursor{{Request: "a", After: "2"}}}.String())
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := parseCursor(s); err == nil {
+			raw, _ := appendCursor(nil, nil, &c)
+			if _, err := parseCursor(string(raw)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkTokenToFrame(b *testing.B) {
+	p := newProjection(cursor{Epoch: "01j00000000000000000000000", Env: "123456", Req: "123456", Runs: []runCursor{{Request: req, Session: sess, After: "1"}}})
+	e, err := event.New(event.Meta{ID: req + ":d:17", Time: time.UnixMilli(1), Headers: event.RequestHeaders(req, sess, "web")}, event.TextDelta{Delta: "some words of text ", Offset: 1234, Seq: 17})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := bus.Delivery{Event: e, Position: "4567"}
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buf, _ = p.Output(buf[:0], req, d)
+	}
+}

@@ -1,0 +1,356 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"lilac/internal/event"
+	"lilac/internal/session"
+)
+
+// queries returns the user_query events on the bus.
+func (w *world) queries() (out []event.EnvEvent) {
+	w.t.Helper()
+	found, err := w.bus.Fetch(context.Background(), event.TopicEnv, "", 1000)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range found {
+		if d.Type != event.UserQuery {
+			continue
+		}
+		p, err := event.Decode(d.Event)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, p.(event.EnvEvent))
+	}
+	return out
+}
+
+func (w *world) prompt(session, body string, headers ...string) (int, accepted, string) {
+	w.t.Helper()
+	code, raw := w.call("POST", "/sessions/"+session+"/prompt", body, headers...)
+	var a accepted
+	_ = json.Unmarshal([]byte(raw), &a)
+	return code, a, raw
+}
+
+func TestPromptRoute(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	code, a, raw := w.prompt(s, `{"content":"hello"}`)
+	t.Run("prompt_route_returns_success", func(t *testing.T) {
+		if code != http.StatusOK || !a.Success || a.SessionID != s || a.Message != "Processing started" || a.RequestID != "web:"+s+":"+a.MessageID {
+			t.Errorf("%d %s", code, raw)
+		}
+	})
+	t.Run("prompt_route_creates_event, prompt_route_includes_payload, prompt_route_includes_metadata", func(t *testing.T) {
+		q := w.queries()
+		if len(q) != 1 || q[0].Metadata.TriggerSessionID != s || q[0].Metadata.Source != "user" {
+			t.Fatalf("got %+v", q)
+		}
+		want := fmt.Sprintf(`{"sessionId":%q,"content":"hello","requestId":%q,"messageId":%q,"queue":"prompt","client":"web"}`, s, a.RequestID, a.MessageID)
+		if string(q[0].Payload) != want {
+			t.Errorf("payload %s, want %s", q[0].Payload, want)
+		}
+	})
+	t.Run("prompt_route_no_session_support", func(t *testing.T) {
+		bare := newWorld(t)
+		bare.close()
+		bare.opt.Store = nil
+		bare.open()
+		for _, path := range []string{"/sessions/x/prompt", "/sessions", "/sessions/x/cancel"} {
+			if code, body := bare.call("POST", path, `{"content":"x"}`); code != http.StatusServiceUnavailable {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+		}
+	})
+	t.Run("a message for what runs names it, and has another id in reserve", func(t *testing.T) {
+		busy := w.newSession()
+		w.tables.setRunning(busy, "web:"+busy+":old", event.StateRunning)
+		before := len(w.queries())
+		for _, queue := range []string{"steer", "followUp", "interrupt"} {
+			_, a, raw := w.prompt(busy, `{"content":"x","queue":"`+queue+`"}`)
+			if a.RequestID != "web:"+busy+":old" {
+				t.Errorf("%s: %s", queue, raw)
+			}
+			if _, idle, raw := w.prompt(s, `{"content":"x","queue":"`+queue+`"}`); idle.RequestID != "web:"+s+":"+idle.MessageID {
+				t.Errorf("%s while idle: %s", queue, raw)
+			}
+		}
+		for _, q := range w.queries()[before:] {
+			var p event.UserQueryPayload
+			if err := json.Unmarshal(q.Payload, &p); err != nil || !strings.HasSuffix(p.ElseRequestID, ":"+p.MessageID) {
+				t.Errorf("%s, %v", q.Payload, err)
+			}
+		}
+	})
+}
+
+func TestBadPromptsNameTheField(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	file := func(rest string) string { return `{"content":"x","attachments":[` + rest + `]}` }
+	big := base64.StdEncoding.EncodeToString(make([]byte, maxFile+1))
+	for name, c := range map[string]struct {
+		body  string
+		code  int
+		field string
+	}{
+		"prompt_route_missing_content":   {`{}`, 400, "content"},
+		"blank content":                  {`{"content":" \n"}`, 400, "content"},
+		"content of another type":        {`{"content":5}`, 400, "content"},
+		"content too long":               {`{"content":"` + strings.Repeat("x", maxContent+1) + `"}`, 413, "content"},
+		"unknown field":                  {`{"content":"x","contnt":1}`, 400, "contnt"},
+		"unknown queue":                  {`{"content":"x","queue":"later"}`, 400, "queue"},
+		"queue of another type":          {`{"content":"x","queue":1}`, 400, "queue"},
+		"attachments of another type":    {`{"content":"x","attachments":{}}`, 400, "attachments"},
+		"attachment without a name":      {file(`{"text":"x"}`), 400, "attachments[0].filename"},
+		"attachment with a path":         {file(`{"filename":"../x","text":"x"}`), 400, "attachments[0].filename"},
+		"attachment without data":        {file(`{"filename":"a"}`), 400, "attachments[0]"},
+		"attachment with both":           {file(`{"filename":"a","text":"x","dataBase64":"eA=="}`), 400, "attachments[0]"},
+		"attachment that is not base64":  {file(`{"filename":"a","text":"x"},{"filename":"b","dataBase64":"%%"}`), 400, "attachments[1].dataBase64"},
+		"attachment with a bad type":     {file(`{"filename":"a","text":"x","mimeType":"no type"}`), 400, "attachments[0].mimeType"},
+		"attachment with unknown field":  {file(`{"filename":"a","text":"x","path":"y"}`), 400, "path"},
+		"attachment too large":           {file(`{"filename":"a","dataBase64":"` + big + `"}`), 413, "attachments[0].dataBase64"},
+		"too many attachments":           {file(strings.TrimSuffix(strings.Repeat(`{"filename":"a","text":"x"},`, maxAttachments+1), ",")), 400, "attachments"},
+		"not JSON":                       {`{"content":`, 400, ""},
+		"not an object":                  {`["content"]`, 400, ""},
+		"empty":                          {``, 400, ""},
+		"more behind the object":         {`{"content":"x"} {}`, 400, ""},
+		"body too large":                 {`{"content":"` + strings.Repeat("x", maxPromptBody) + `"}`, 413, ""},
+		"deeply nested":                  {`{"content":` + strings.Repeat("[", 20000), 400, ""},
+		"content in another letter case": {`{"content":"x","queue":"STEER"}`, 400, "queue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, body := w.call("POST", "/sessions/"+s+"/prompt", c.body)
+			var e struct {
+				Error struct{ Kind, Code, Message, Field string }
+			}
+			if err := json.Unmarshal([]byte(body), &e); err != nil {
+				t.Fatalf("%q: %v", body, err)
+			}
+			if code != c.code || e.Error.Field != c.field || e.Error.Kind == "" || e.Error.Code == "" || e.Error.Message == "" {
+				t.Errorf("%d %.300s; want %d and the field %q", code, body, c.code, c.field)
+			}
+		})
+	}
+	if code, _ := w.call("POST", "/sessions/none/prompt", `{"content":"x"}`); code != http.StatusNotFound {
+		t.Errorf("a prompt for no session: %d", code)
+	}
+	if got := w.queries(); len(got) > 0 {
+		t.Errorf("%d of the bad prompts were accepted", len(got))
+	}
+}
+
+func TestIdempotencyKeyMakesARepeatedPromptOne(t *testing.T) {
+	w := newWorld(t)
+	s, other := w.newSession(), w.newSession()
+	_, first, _ := w.prompt(s, `{"content":"a"}`, "Idempotency-Key", "k")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if code, again, raw := w.prompt(s, `{"content":"a"}`, "Idempotency-Key", "k"); code != 200 || again != first {
+				t.Errorf("%d %s, want %+v", code, raw, first)
+			}
+		})
+	}
+	wg.Wait()
+	w.restart()
+	if code, again, raw := w.prompt(s, `{"content":"a"}`, "Idempotency-Key", "k"); code != 200 || again != first {
+		t.Errorf("after a restart: %d %s", code, raw)
+	}
+	if n := len(w.queries()); n != 1 {
+		t.Errorf("%d requests came of one key", n)
+	}
+	if code, _, raw := w.prompt(s, `{"content":"b"}`, "Idempotency-Key", "k"); code != http.StatusConflict {
+		t.Errorf("another body: %d %s", code, raw)
+	}
+	if code, a, raw := w.prompt(other, `{"content":"b"}`, "Idempotency-Key", "k"); code != 200 || a.SessionID != other {
+		t.Errorf("another session: %d %s", code, raw)
+	}
+	// Control: without a key the same body is another request.
+	before := len(w.queries())
+	w.prompt(s, `{"content":"a"}`)
+	w.prompt(s, `{"content":"a"}`)
+	if n := len(w.queries()) - before; n != 2 {
+		t.Errorf("control: two prompts without a key made %d requests", n)
+	}
+}
+
+func TestAttachmentsBecomeFileParts(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	code, _, raw := w.prompt(s, `{"content":"look","attachments":[
+		{"filename":"a.txt","text":"plain"},
+		{"filename":"b.png","dataBase64":"aGk="},
+		{"filename":"c","dataBase64":"JVBERi0xLjQK"},
+		{"filename":"d.bin","mimeType":"application/x-mine","dataBase64":"aGk="}]}`)
+	if code != 200 {
+		t.Fatalf("%d %s", code, raw)
+	}
+	var p event.UserQueryPayload
+	if err := json.Unmarshal(w.queries()[0].Payload, &p); err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"type":"file","data":"blob:sha256:00","filename":"a.txt","mediaType":"text/plain"},` +
+		`{"type":"file","data":"blob:sha256:00","filename":"b.png","mediaType":"image/png"},` +
+		`{"type":"file","data":"blob:sha256:00","filename":"c","mediaType":"application/pdf"},` +
+		`{"type":"file","data":"blob:sha256:00","filename":"d.bin","mediaType":"application/x-mine"}]`
+	if string(p.Attachments) != want {
+		t.Errorf("got  %s\nwant %s", p.Attachments, want)
+	}
+}
+
+func TestCancelStopsTheRightRequest(t *testing.T) {
+	w := newWorld(t)
+	s, other := w.newSession(), w.newSession()
+	cancel := func(body string) (int, string) { return w.call("POST", "/sessions/"+s+"/cancel", body) }
+	cancelled := func() (out []string) {
+		found, err := w.bus.Fetch(context.Background(), event.TopicCmdRequest, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range found {
+			out = append(out, d.Key+" "+string(d.Data))
+		}
+		return out
+	}
+	if code, body := cancel(""); code != 200 || len(cancelled()) != 0 {
+		t.Errorf("nothing runs: %d %s", code, body)
+	}
+	w.tables.setRunning(s, "web:"+s+":q2", event.StateQueued)
+	w.tables.setRunning(other, "web:"+other+":r", event.StateRunning)
+	cancel(`{"cancelQueued":true}`)
+	w.tables.setRunning(s, "web:"+s+":r", event.StateRunning)
+	cancel(`{"reason":"enough"}`)
+	cancel(`{"requestId":"web:` + s + `:q2"}`)
+	want := []string{"web:" + s + `:q2 {"cancelQueued":true}`, "web:" + s + `:r {"reason":"enough"}`, "web:" + s + `:q2 {}`}
+	if got := cancelled(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for body, want := range map[string]int{
+		`{"requestId":"web:` + other + `:r"}`: 404,
+		`{"requestId":"none"}`:                404,
+		`{"all":true}`:                        400,
+		`{"cancelQueued":"yes"}`:              400,
+	} {
+		if code, raw := cancel(body); code != want {
+			t.Errorf("%s: %d %s", body, code, raw)
+		}
+	}
+}
+
+func TestSessions(t *testing.T) {
+	w := newWorld(t)
+	code, body := w.call("POST", "/sessions", `{"title":" A talk ","client":"terminal"}`)
+	var s session.Session
+	if err := json.Unmarshal([]byte(body), &s); err != nil || code != 201 || s.Title != "A talk" || s.Client != "terminal" || s.State != "idle" || s.CreatedAt == 0 {
+		t.Fatalf("%d %s", code, body)
+	}
+	for in, field := range map[string]string{
+		`{"title":5}`: "title",
+		`{"title":"` + strings.Repeat("é", 201) + `"}`: "title",
+		`{"client":"a:b"}`: "client",
+		`{"client":""}`:    "client",
+		`{"name":"x"}`:     "name",
+	} {
+		if code, body := w.call("POST", "/sessions", in); code != 400 || !strings.Contains(body, `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", in, code, body)
+		}
+	}
+	if code, body := w.call("GET", "/sessions", ""); code != 200 || !strings.Contains(body, s.ID) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := w.call("GET", "/sessions/"+s.ID, ""); code != 200 || !strings.Contains(body, s.ID) {
+		t.Errorf("%d %s", code, body)
+	}
+	w.tables.messages = append(w.tables.messages, message("m1", "r1", "**hi**"))
+	_, body = w.call("GET", "/sessions/"+s.ID+"/messages?html=1", "")
+	if want := `{"role":"assistant","content":"**hi**","createdAt":5,"html":"<p><strong>hi</strong></p>\n","id":"m1","requestId":"r1"}`; !strings.Contains(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(body), want) {
+		t.Errorf("got %s, want %s", body, want)
+	}
+	w.tables.setRunning(s.ID, "terminal:"+s.ID+":1", event.StateRunning)
+	if code, body := w.call("DELETE", "/sessions/"+s.ID, ""); code != 409 {
+		t.Errorf("deleting what runs: %d %s", code, body)
+	}
+	w.tables.setRunning(s.ID, "terminal:"+s.ID+":1", event.StateDone)
+	if code, body := w.call("DELETE", "/sessions/"+s.ID, ""); code != 204 {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := w.call("GET", "/sessions/"+s.ID, ""); code != 404 {
+		t.Errorf("a deleted session: %d", code)
+	}
+	_, body = w.call("GET", "/bus/env", "")
+	if !strings.Contains(body, `"session.created"`) || !strings.Contains(body, `"session.deleted"`) {
+		t.Errorf("the environment did not hear of it: %s", body)
+	}
+}
+
+func TestOperations(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/requests", "/dlq", "/openapi.json"} {
+		if code, body := w.call("GET", path, ""); code != 200 {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	w.close()
+	w.opt.Ready = func(context.Context) error { return fmt.Errorf("the model is away") }
+	w.open()
+	if code, body := w.call("GET", "/readyz", ""); code != 503 || strings.Contains(body, "model") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := w.call("POST", "/render", `{"text":"# A"}`); code != 200 || !strings.Contains(body, "h1") {
+		t.Errorf("%d %s", code, body)
+	}
+	code, body := w.call("POST", "/login-codes", "")
+	if code != 201 || !strings.Contains(body, "/login?code=") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestTheDescriptionNamesExactlyTheRoutes(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]any
+	}
+	if err := json.Unmarshal(openAPIDocument, &doc); err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for path, methods := range doc.Paths {
+		for m := range methods {
+			said[strings.ToUpper(m)+" "+path] = true
+		}
+	}
+	for _, r := range (&api{}).routes() {
+		if !said[r.pattern] {
+			t.Errorf("%s is not described", r.pattern)
+		}
+		delete(said, r.pattern)
+	}
+	for r := range said {
+		t.Errorf("%s is described and does not exist", r)
+	}
+}
+
+func FuzzPromptBody(f *testing.F) {
+	f.Add(`{"content":"x","attachments":[{"filename":"a","text":"b"}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		var in promptBody
+		if decode([]byte(body), &in, false) != nil || in.check() != nil {
+			return
+		}
+		for i, a := range in.Attachments {
+			if data, err := a.bytes(fmt.Sprint(i)); err == nil {
+				_ = a.mediaType(data)
+			}
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/session"
+)
+
+func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
+	if err := a.needSessions(); err != nil {
+		return err
+	}
+	if err := onlyQuery(r, "session_id", "limit", "before"); err != nil {
+		return err
+	}
+	limit, err := limitOf(r)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Requests []session.Request `json:"requests"`
+	}{}
+	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
+		out.Requests, err = a.Store.Requests(q, r.URL.Query().Get("session_id"), limit, r.URL.Query().Get("before"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if out.Requests == nil {
+		out.Requests = []session.Request{}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+func (a *api) getRequest(w http.ResponseWriter, r *http.Request) error {
+	if err := a.needSessions(); err != nil {
+		return err
+	}
+	var story session.Story
+	err := a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
+		story, err = a.Store.Story(q, r.PathValue("id"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if story.Entries == nil {
+		story.Entries = []session.StoryEntry{}
+	}
+	return writeJSON(w, http.StatusOK, story)
+}
+
+func (a *api) listDeadLetters(w http.ResponseWriter, r *http.Request) error {
+	if err := onlyQuery(r, "limit", "before"); err != nil {
+		return err
+	}
+	limit, err := limitOf(r)
+	if err != nil {
+		return err
+	}
+	letters, err := a.Bus.DeadLetters(r.Context(), r.URL.Query().Get("before"), limit)
+	if err != nil {
+		return err
+	}
+	if letters == nil {
+		letters = []bus.DeadLetter{}
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		DeadLetters []bus.DeadLetter `json:"deadLetters"`
+	}{letters})
+}
+
+func (a *api) getDeadLetter(w http.ResponseWriter, r *http.Request) error {
+	letter, err := a.Bus.DeadLetter(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, letter)
+}
+
+func (a *api) replayDeadLetter(w http.ResponseWriter, r *http.Request) error {
+	if err := a.Bus.Replay(r.Context(), r.PathValue("id")); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Success bool   `json:"success"`
+		ID      string `json:"id"`
+		Message string `json:"message"`
+	}{true, r.PathValue("id"), "Handed to its group again."})
+}
+
+func (a *api) dropDeadLetter(w http.ResponseWriter, r *http.Request) error {
+	if err := a.Bus.Drop(r.Context(), r.PathValue("id")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,342 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/sqlitebus"
+)
+
+// tables are the store of these tests: sessions and requests in memory, the
+// inbox in the database, because its place in the transaction matters.
+type tables struct {
+	mu       sync.Mutex
+	sessions []session.Session
+	requests []session.Request
+	messages []session.HistoryMessage
+}
+
+func (s *tables) Seen(tx *db.Tx, source, id string, value []byte) ([]byte, bool, error) {
+	var prior []byte
+	if tx.QueryRow("SELECT value FROM test_inbox WHERE id = ?", source+"/"+id).Scan(&prior) == nil {
+		return prior, true, nil
+	}
+	_, err := tx.Exec("INSERT INTO test_inbox (id, value) VALUES (?, ?)", source+"/"+id, value)
+	return nil, false, err
+}
+
+func (s *tables) CreateSession(_ *db.Tx, in session.Session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = append(s.sessions, in)
+	return nil
+}
+
+func (s *tables) DeleteSession(_ *db.Tx, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions = slices.DeleteFunc(s.sessions, func(x session.Session) bool { return x.ID == id })
+	return nil
+}
+
+func (s *tables) Session(_ db.Queryer, id string) (session.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.sessions {
+		if x.ID == id {
+			return x, nil
+		}
+	}
+	return session.Session{}, fault.New(fault.NotFound, "There is no session %q.", id)
+}
+
+func (s *tables) Sessions(db.Queryer, int, string) ([]session.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sessions), nil
+}
+
+func (s *tables) Messages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
+	return s.messages, nil
+}
+
+func (s *tables) Requests(_ db.Queryer, id string, _ int, _ string) (out []session.Request, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if id == "" || r.SessionID == id {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (s *tables) Story(_ db.Queryer, id string) (session.Story, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if r.ID == id {
+			return session.Story{Request: r}, nil
+		}
+	}
+	return session.Story{}, fault.New(fault.NotFound, "There is no request %q.", id)
+}
+
+func (s *tables) Running(q db.Queryer, id string) (out []session.Request, err error) {
+	all, err := s.Requests(q, id, 0, "")
+	for _, r := range all {
+		if r.State == event.StateRunning {
+			out = append(out, r)
+		}
+	}
+	return out, err
+}
+
+func (s *tables) setRunning(sessionID, requestID string, state event.RequestState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = slices.DeleteFunc(s.requests, func(r session.Request) bool { return r.ID == requestID })
+	s.requests = append(s.requests, session.Request{ID: requestID, SessionID: sessionID, Client: "web", State: state})
+	for i := range s.sessions {
+		if s.sessions[i].ID == sessionID {
+			s.sessions[i].ActiveRequest, s.sessions[i].State = "", "idle"
+			if state == event.StateRunning {
+				s.sessions[i].ActiveRequest, s.sessions[i].State = requestID, "running"
+			}
+		}
+	}
+}
+
+// fakeBlobs keeps nothing but the last bytes.
+type fakeBlobs struct{ last []byte }
+
+func (b *fakeBlobs) Put(_ context.Context, data []byte) (string, error) {
+	b.last = data
+	return "blob:sha256:00", nil
+}
+
+type world struct {
+	t      testing.TB
+	dir    string
+	opt    Options
+	busOpt sqlitebus.Options
+	db     *db.DB
+	bus    *sqlitebus.Bus
+	tables *tables
+	srv    *httptest.Server
+	drain  context.CancelFunc
+	n      int
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
+	w.opt = Options{Token: token, Store: w.tables, Blobs: &fakeBlobs{}}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	migrations := append([]db.Migration{{Name: "test", SQL: "CREATE TABLE test_inbox (id TEXT PRIMARY KEY, value BLOB) STRICT;"}}, sqlitebus.Migrations...)
+	var err error
+	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: migrations}); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.bus, err = sqlitebus.New(w.db, w.busOpt); err != nil {
+		w.t.Fatal(err)
+	}
+	w.opt.DB, w.opt.Bus = w.db, w.bus
+	w.srv = httptest.NewUnstartedServer(New(w.opt))
+	ctx, cancel := context.WithCancel(context.Background())
+	w.drain = cancel
+	w.srv.Config.BaseContext = func(_ net.Listener) context.Context { return ctx }
+	w.srv.Start()
+}
+
+func (w *world) close() {
+	w.drain()
+	w.srv.Close()
+	if err := errors.Join(w.bus.Close(), w.db.Close()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) restart() {
+	w.close()
+	w.open()
+}
+
+// call sends a request with the token and returns the status and the body.
+func (w *world) call(method, path, body string, headers ...string) (int, string) {
+	w.t.Helper()
+	r, err := http.NewRequest(method, w.srv.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := w.srv.Client().Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.StatusCode, string(raw)
+}
+
+func (w *world) newSession() string {
+	w.t.Helper()
+	code, body := w.call("POST", "/sessions", `{}`)
+	var s session.Session
+	if err := json.Unmarshal([]byte(body), &s); err != nil || code != http.StatusCreated {
+		w.t.Fatalf("POST /sessions: %d %s", code, body)
+	}
+	return s.ID
+}
+
+func (w *world) publish(sessionID, requestID string, payloads ...event.Payload) {
+	w.t.Helper()
+	var all []event.Event
+	for _, p := range payloads {
+		w.n++
+		e, err := event.New(event.Meta{ID: fmt.Sprint("n", w.n), Time: time.UnixMilli(int64(w.n)), Headers: event.RequestHeaders(requestID, sessionID, "web")}, p)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	if err := w.bus.Publish(context.Background(), all...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) begin(sessionID, requestID string) {
+	w.tables.setRunning(sessionID, requestID, event.StateRunning)
+	w.publish(sessionID, requestID, event.RequestLifecycle{State: event.StateRunning})
+}
+
+func (w *world) end(sessionID, requestID, text string) {
+	w.publish(sessionID, requestID, event.FinalText{FinalText: text})
+	w.tables.setRunning(sessionID, requestID, event.StateDone)
+	w.publish(sessionID, requestID, event.RequestLifecycle{State: event.StateDone})
+}
+
+// listener reads the event stream.
+type listener struct {
+	t      testing.TB
+	frames chan frame
+	stop   func()
+	// first is the cursor that stands before the first frame.
+	first string
+}
+
+func (w *world) listen(query, lastID string) *listener {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, "GET", w.srv.URL+"/events?"+query, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	if lastID != "" {
+		r.Header.Set("Last-Event-ID", lastID)
+	}
+	res, err := w.srv.Client().Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(res.Body)
+		w.t.Fatalf("GET /events: %d %s", res.StatusCode, body)
+	}
+	l := &listener{t: w.t, frames: make(chan frame, 10000)}
+	opened := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer res.Body.Close()
+		defer close(l.frames)
+		var pending []byte
+		chunk := make([]byte, 32<<10)
+		for {
+			n, err := res.Body.Read(chunk)
+			pending = append(pending, chunk[:n]...)
+			for {
+				i := bytes.Index(pending, []byte("\n\n"))
+				if i < 0 {
+					break
+				}
+				block := string(pending[:i])
+				pending = pending[i+2:]
+				if cur, ok := strings.CutPrefix(block, "id: "); ok && l.first == "" && !strings.Contains(block, "\n") {
+					l.first = cur
+					close(opened)
+				}
+				for _, f := range parseFrames(block) {
+					l.frames <- f
+				}
+			}
+			if err != nil {
+				if l.first == "" {
+					close(opened)
+				}
+				return
+			}
+		}
+	}()
+	l.stop = func() { cancel(); <-done }
+	w.t.Cleanup(l.stop)
+	<-opened
+	return l
+}
+
+// until reads frames up to and with one of the type.
+func (l *listener) until(typ string) (out []frame) {
+	l.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case f, ok := <-l.frames:
+			if !ok {
+				l.t.Fatalf("the stream ended before %s, after %d frames", typ, len(out))
+			}
+			out = append(out, f)
+			if f.Event == typ {
+				return out
+			}
+		case <-deadline:
+			var got []string
+			for _, f := range out {
+				got = append(got, f.Event)
+			}
+			l.t.Fatalf("no %s within the deadline; got %v", typ, got)
+		}
+	}
+}
+
+func message(id, request, text string) session.HistoryMessage {
+	return session.HistoryMessage{ID: id, RequestID: request, CreatedAt: 5, Message: chat.Text(chat.Assistant, text)}
+}

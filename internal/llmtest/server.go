@@ -1,0 +1,250 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Options of a server.
+type Options struct {
+	// Addr is where it listens; empty means a free port on loopback.
+	Addr string
+	// Answer decides what a request is answered with; nil says "Hello.". It
+	// is called from several goroutines.
+	Answer func(Request) Script
+	// Forget keeps no requests, for long load tests.
+	Forget bool
+}
+
+// maxBody bounds a request, maxKept how many are recorded.
+const (
+	maxBody = 64 << 20
+	maxKept = 10_000
+)
+
+// Server is a running fake provider.
+type Server struct {
+	// URL is its base, without /v1.
+	URL string
+
+	answer func(Request) Script
+	forget bool
+	http   http.Server
+	served chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	n        int
+	requests []Request
+}
+
+// Start starts a server.
+func Start(o Options) (*Server, error) {
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:0"
+	}
+	if o.Answer == nil {
+		o.Answer = func(Request) Script { return Say("Hello.") }
+	}
+	l, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the fake provider: %w", err)
+	}
+	s := &Server{URL: "http://" + l.Addr().String(), answer: o.Answer, forget: o.Forget, served: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) { s.serve(Anthropic, w, r) })
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serve(OpenAI, w, r) })
+	s.http.Handler = mux
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(l) // always ends with the error of Close
+	}()
+	return s, nil
+}
+
+// Close ends the server and breaks every stream that is open.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	<-s.served
+	return err
+}
+
+// New starts a server that ends with the test; a nil answer says "Hello.".
+func New(t testing.TB, answer func(Request) Script) *Server {
+	t.Helper()
+	s, err := Start(Options{Answer: answer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Requests returns what the server got so far, at most the first ten thousand.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Count is how many requests the server got.
+func (s *Server) Count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+func (s *Server) record(r *Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	r.N = s.n
+	if !s.forget && len(s.requests) < maxKept {
+		s.requests = append(s.requests, *r)
+	}
+}
+
+func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the caller has left
+	}
+	req, err := decode(protocol, body)
+	if err != nil {
+		fail(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "The body is not JSON: " + err.Error()})
+		return
+	}
+	req.Header = r.Header.Clone()
+	s.record(&req)
+	script := s.answer(req)
+	out := &stream{w: w, control: http.NewResponseController(w), done: r.Context().Done(), script: script}
+	out.pause(script.Wait)
+	switch {
+	case script.Reset:
+		out.breakOff()
+	case script.Status != 0 && script.Status != http.StatusOK:
+		fail(w, protocol, script)
+	default:
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		if protocol == Anthropic {
+			out.anthropic(req)
+		} else {
+			out.openai(req)
+		}
+	}
+}
+
+func fail(w http.ResponseWriter, protocol Protocol, s Script) {
+	if s.RetryAfter != "" {
+		w.Header().Set("Retry-After", s.RetryAfter)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(s.Status)
+	_, _ = w.Write(errorBody(protocol, s)) // a caller who has left needs none
+}
+
+func errorBody(protocol Protocol, s Script) []byte {
+	inner := map[string]any{"type": s.ErrorType, "message": s.ErrorMessage}
+	outer := map[string]any{"error": inner}
+	if protocol == Anthropic {
+		outer["type"] = "error"
+	} else if s.ErrorCode != "" {
+		inner["code"] = s.ErrorCode
+	}
+	return encode(outer)
+}
+
+// stream writes one answer, and stops for good at its first error.
+type stream struct {
+	w       io.Writer
+	control *http.ResponseController
+	done    <-chan struct{}
+	script  Script
+	sent    int
+	err     error
+}
+
+var errCut = errors.New("cut as the script says")
+
+// event writes one event; name is empty in OpenAI's protocol.
+func (s *stream) event(name string, data []byte) {
+	if s.err != nil {
+		return
+	}
+	var frame []byte
+	if name != "" {
+		frame = append(frame, "event: "+name+"\n"...)
+	}
+	frame = append(append(append(frame, "data: "...), data...), "\n\n"...)
+	s.write(frame)
+}
+
+func (s *stream) write(frame []byte) {
+	if s.err != nil {
+		return
+	}
+	cut := s.script.CutAfter
+	if cut > 0 && s.sent+len(frame) > cut {
+		frame = frame[:max(0, cut-s.sent)]
+	}
+	n, err := s.w.Write(frame)
+	s.sent += n
+	if err == nil {
+		err = s.control.Flush()
+	}
+	s.err = err
+	if err == nil && cut > 0 && s.sent >= cut {
+		s.breakOff()
+	}
+}
+
+// breakOff closes the connection without ending the answer.
+func (s *stream) breakOff() {
+	s.err = errCut
+	conn, _, err := s.control.Hijack()
+	if err == nil {
+		_ = conn.Close() // it is the point that it breaks
+	}
+}
+
+func (s *stream) pause(d time.Duration) {
+	if d <= 0 || s.err != nil {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.done:
+		s.err = errCut
+	}
+}
+
+func (s *stream) hang() {
+	if s.err == nil {
+		<-s.done
+		s.err = errCut
+	}
+}
+
+// encode writes maps and strings of the scripts; a script that is no JSON is
+// a defect of the test and shows as an empty event.
+func encode(v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return []byte(`{"llmtest":"the script holds something that is not JSON"}`)
+	}
+	return out
+}

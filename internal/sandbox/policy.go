@@ -1,0 +1,165 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lilac/internal/fault"
+)
+
+// basePath finds programs where distributions and people install them.
+const basePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
+
+// systemDirs are shown read only, when they exist. On most systems all but
+// /usr are links into it, and are shown as such.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
+
+// etcPaths is the part of /etc that programs need and that holds no secret:
+// the linker's cache, alternatives, certificates, time zone, file types.
+var etcPaths = []string{
+	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+	"/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/magic", "/etc/protocols", "/etc/services",
+	"/etc/inputrc", "/etc/terminfo", "/etc/fonts", "/etc/python3",
+}
+
+// resolved is a policy whose paths are real ones and do not contradict each other.
+type resolved struct {
+	Policy
+	hidden []string
+	dir    string
+}
+
+// resolve checks a policy. Paths are compared after links are followed, so
+// that no other name for a hidden path gets past.
+func resolve(cmd Command, policy Policy) (resolved, error) {
+	r := resolved{Policy: policy}
+	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
+		return r, fault.InvalidField("command", "There is no command to run.")
+	}
+	for _, arg := range slices.Concat(cmd.Argv, cmd.Env) {
+		if strings.ContainsRune(arg, 0) {
+			return r, fault.InvalidField("command", "A command must not contain a NUL character.")
+		}
+	}
+	for _, kv := range cmd.Env {
+		if key, _, ok := strings.Cut(kv, "="); !ok || key == "" {
+			return r, fault.InvalidField("env", "An environment variable must be written KEY=value.")
+		}
+	}
+	if !filepath.IsAbs(policy.Workspace) {
+		return r, fault.InvalidField("workspace", "The workspace must be an absolute path, not %q.", policy.Workspace)
+	}
+	var err error
+	if r.Workspace, err = filepath.EvalSymlinks(policy.Workspace); err != nil {
+		return r, fmt.Errorf("find workspace: %w", err)
+	}
+	if info, err := os.Stat(r.Workspace); err != nil {
+		return r, fmt.Errorf("find workspace: %w", err)
+	} else if !info.IsDir() {
+		return r, fault.InvalidField("workspace", "The workspace %s is not a directory.", r.Workspace)
+	}
+	for _, system := range append([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, systemDirs...) {
+		if inside(system, r.Workspace) || system != "/run" && inside(r.Workspace, system) {
+			return r, fault.InvalidField("workspace", "The workspace must not be %s: it belongs to the system.", r.Workspace)
+		}
+	}
+	for _, path := range policy.Hidden {
+		real, err := realPath(path)
+		if err != nil {
+			return r, fmt.Errorf("find hidden path: %w", err)
+		}
+		if overlap(real, r.Workspace) {
+			return r, fault.InvalidField("workspace", "The workspace %s and %s, which commands must not see, must not contain each other.", r.Workspace, real)
+		}
+		r.hidden = append(r.hidden, real)
+	}
+	r.Binds = nil
+	for _, bind := range policy.Binds {
+		if bind.Source, err = filepath.EvalSymlinks(bind.Source); err != nil {
+			return r, fmt.Errorf("find path to bind: %w", err)
+		}
+		if bind.Target == "" {
+			bind.Target = bind.Source
+		}
+		if !filepath.IsAbs(bind.Source) || !filepath.IsAbs(bind.Target) {
+			return r, fault.InvalidField("binds", "A path to bind must be absolute, not %q.", bind.Source)
+		}
+		for _, hidden := range r.hidden {
+			if overlap(hidden, bind.Source) {
+				return r, fault.InvalidField("binds", "%s must not be bound: it would show %s.", bind.Source, hidden)
+			}
+		}
+		r.Binds = append(r.Binds, bind)
+	}
+	if r.dir, err = startDir(cmd.Dir, r.Workspace); err != nil {
+		return r, err
+	}
+	if r.TmpBytes <= 0 {
+		r.TmpBytes = DefaultTmpBytes
+	}
+	if r.Hostname == "" {
+		r.Hostname = "lilac"
+	}
+	return r, nil
+}
+
+func startDir(dir, workspace string) (string, error) {
+	if dir == "" {
+		return workspace, nil
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(workspace, dir)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The directory %s cannot be entered.", dir)
+	}
+	if !inside(real, workspace) {
+		return "", fault.InvalidField("dir", "The directory %s is outside the workspace.", dir)
+	}
+	return real, nil
+}
+
+// environment is everything that a command gets to see of variables.
+func (r resolved) environment(extra []string) []string {
+	env := []string{
+		"HOME=" + r.Workspace, "PATH=" + basePath, "TMPDIR=/tmp", "LANG=C.UTF-8",
+		"TERM=dumb", "USER=lilac", "LOGNAME=lilac", "SHELL=/bin/bash", "LILAC_CWD=" + r.dir,
+	}
+	for _, kv := range extra {
+		key, _, _ := strings.Cut(kv, "=")
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, key+"=") })
+		env = append(env, kv)
+	}
+	return env
+}
+
+// realPath follows links as far as the path exists.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) || path == "/" {
+		return real, err
+	}
+	parent, err := realPath(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(parent, filepath.Base(path)), nil
+}
+
+// inside reports whether path is dir or lies below it; both are clean and absolute.
+func inside(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func overlap(a, b string) bool { return inside(a, b) || inside(b, a) }

@@ -1,0 +1,79 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// report is what bubblewrap tells about its command.
+type report struct {
+	exited bool // the command was started and has exited
+	init   int  // a pidfd of the first process of its namespace, or -1
+}
+
+// readReport reads the report to its end. The first process of the namespace
+// is pinned while bubblewrap is still alive: if bubblewrap is killed before
+// it has tied that process to itself, nothing else would end it.
+func readReport(status *os.File) report {
+	r := report{init: -1}
+	if status == nil {
+		return r
+	}
+	decoder := json.NewDecoder(status)
+	for {
+		var line struct {
+			ChildPID     int    `json:"child-pid"`
+			PIDNamespace uint64 `json:"pid-namespace"`
+			ExitCode     *int   `json:"exit-code"`
+		}
+		if decoder.Decode(&line) != nil {
+			return r
+		}
+		if line.ChildPID > 1 && r.init < 0 {
+			r.init = pin(line.ChildPID, line.PIDNamespace)
+		}
+		r.exited = r.exited || line.ExitCode != nil
+	}
+}
+
+// pin opens the process pid if it is the one of that namespace, and not
+// another one that got its number.
+func pin(pid int, namespace uint64) int {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	if err != nil || link != fmt.Sprintf("pid:[%d]", namespace) {
+		_ = unix.Close(fd)
+		return -1
+	}
+	return fd
+}
+
+// kill ends the namespace, every process in it, and returns when they are gone:
+// its first process ends only after all others have.
+func (r report) kill() {
+	if r.init < 0 {
+		return
+	}
+	_ = unix.PidfdSendSignal(r.init, unix.SIGKILL, nil, 0)
+	until := time.Now().Add(drainGrace)
+	for {
+		left := time.Until(until)
+		if left <= 0 {
+			break
+		}
+		poll := []unix.PollFd{{Fd: int32(r.init), Events: unix.POLLIN}}
+		n, err := unix.Poll(poll, int(left.Milliseconds())+1)
+		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	_ = unix.Close(r.init)
+}

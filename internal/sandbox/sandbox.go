@@ -1,0 +1,131 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"lilac/internal/fault"
+)
+
+// CodeUnavailable is the code of the fault that a missing sandbox is.
+const CodeUnavailable = "sandbox_unavailable"
+
+// Sandbox runs commands under a policy.
+type Sandbox interface {
+	// Name is what it is called in logs and by doctor.
+	Name() string
+	// Run runs the command to its end. Its exit code, a death by signal and the
+	// command's own time limit are part of the Result; an error is the end of
+	// ctx (its cause), a policy that cannot be kept, or a sandbox that did not
+	// come up. No process of the command is left when Run returns.
+	Run(ctx context.Context, cmd Command, policy Policy) (Result, error)
+}
+
+// Command is what to run.
+type Command struct {
+	// Argv is the program and its arguments. The program is looked up in the
+	// PATH that the command gets.
+	Argv []string
+	// Dir is where it starts; empty means the workspace.
+	Dir string
+	// Env is added to the few variables that every command gets (HOME, PATH,
+	// LANG, TERM, TMPDIR, USER, SHELL); a later "key=value" wins.
+	Env []string
+	// Stdin is what it can read; then its input ends.
+	Stdin []byte
+	// Stdout and Stderr take its output. A nil Stderr joins Stdout, in the
+	// order in which it was written; a nil Stdout drops the output. They should
+	// not block; when they fail the rest is dropped.
+	Stdout, Stderr io.Writer
+	// Timeout is how long it may take; zero means as long as ctx.
+	Timeout time.Duration
+}
+
+// Policy is what a command may see and do. Everything else is denied.
+type Policy struct {
+	// Workspace is the one directory that may be written; it is also HOME.
+	Workspace string
+	// Hidden are paths that must not be visible. A policy under which one of
+	// them would lie in the workspace is refused.
+	Hidden []string
+	// Binds are further paths that are visible.
+	Binds []Bind
+	// TmpBytes bounds /tmp; zero means DefaultTmpBytes.
+	TmpBytes int64
+	// Hostname is what the command takes the machine's name for; empty means "lilac".
+	Hostname string
+}
+
+// Bind makes a path of the machine visible to a command.
+type Bind struct {
+	Source string
+	// Target is where it appears; empty means the same path.
+	Target   string
+	Writable bool
+}
+
+// DefaultTmpBytes is how much /tmp and /dev/shm hold each; they live in memory.
+const DefaultTmpBytes = 256 << 20
+
+// Result is how a command ended.
+type Result struct {
+	// ExitCode is what it exited with, as a shell tells it: 128 and the number
+	// of the signal when one killed it.
+	ExitCode int
+	// Signal is the number of the signal that killed it, zero when it exited
+	// by itself or when that is not known.
+	Signal int
+	// TimedOut says that Command.Timeout ended it.
+	TimedOut bool
+	Duration time.Duration
+}
+
+// Mode is the setting that chooses a sandbox.
+type Mode string
+
+// The modes.
+const (
+	// ModeAuto is the sandbox of this machine, or refusal.
+	ModeAuto Mode = "auto"
+	// ModeOff runs commands unconfined; it accepts the risk.
+	ModeOff Mode = "off"
+)
+
+// Valid reports whether m is a mode; the zero value counts as ModeAuto.
+func (m Mode) Valid() bool { return m == "" || m == ModeAuto || m == ModeOff }
+
+// Open returns the sandbox for a mode. When there is none the error says why,
+// and the Sandbox, which is never nil, refuses every command with that error.
+func Open(ctx context.Context, mode Mode) (Sandbox, error) {
+	switch {
+	case !mode.Valid():
+		err := fault.InvalidField("sandbox", "The sandbox setting must be auto or off, not %q.", string(mode))
+		return Refusing(err), err
+	case mode == ModeOff:
+		return Unconfined(), nil
+	}
+	box, err := Detect(ctx)
+	if err != nil {
+		return Refusing(err), err
+	}
+	return box, nil
+}
+
+// Refusing returns a Sandbox that answers every command with err.
+func Refusing(err error) Sandbox { return refusing{err} }
+
+type refusing struct{ err error }
+
+func (refusing) Name() string { return "none" }
+
+func (r refusing) Run(context.Context, Command, Policy) (Result, error) { return Result{}, r.err }
+
+// unavailable is the refusal that says what to do.
+func unavailable(cause error, what string) *fault.Error {
+	err := fault.Wrap(fault.Unavailable, cause, "%s Commands are not run without a sandbox. "+
+		"Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap) and restart Lilac, "+
+		"or set `sandbox: off` in the configuration to run them with all the rights of this user.", what)
+	err.Code = CodeUnavailable
+	return err
+}

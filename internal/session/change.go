@@ -1,0 +1,385 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"lilac/internal/agent"
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// maxTitle is how many runes of the first message name a session.
+const maxTitle = 60
+
+// change is one transaction on a session: a decision and its effects.
+type change struct {
+	svc       *Service
+	tx        *db.Tx
+	sessionID string
+	state     State
+
+	// eventID is the command that is handled, mail the message in it.
+	eventID string
+	mail    *Mail
+	// run is the run that reports, if one does.
+	run *run
+	// outcome, cause and text describe the end that the run asks for.
+	outcome *agent.Outcome
+	cause   string
+	text    string
+
+	injected []agent.Injected
+	seqs     []int64
+}
+
+// change loads a session's state and runs fn in one transaction. fn may run
+// more than once; each time with a change of its own.
+func (s *Service) change(ctx context.Context, sessionID string, fn func(c *change) error) error {
+	return s.opt.DB.Update(ctx, func(tx *db.Tx) error {
+		state, err := s.opt.Store.State(tx, sessionID)
+		if err != nil {
+			return err
+		}
+		return fn(&change{svc: s, tx: tx, sessionID: sessionID, state: state})
+	})
+}
+
+func (c *change) store() Store { return c.svc.opt.Store }
+
+func (c *change) now() int64 { return c.tx.Now().UnixMilli() }
+
+// decide asks the decider and carries out what it says, in order.
+func (c *change) decide(in Input) error {
+	next, effects := Decide(c.state, in, c.tx.Now())
+	c.state = next
+	for _, e := range effects {
+		if err := c.act(e); err != nil {
+			return fmt.Errorf("%s %s: %w", e.Kind, e.RequestID, err)
+		}
+	}
+	if c.state.Active == nil && len(c.state.Queue) > 0 {
+		c.tx.AfterCommit(func() { c.svc.hold(c.sessionID) })
+	}
+	return c.store().SaveState(c.tx, c.sessionID, c.state)
+}
+
+func (c *change) act(e Effect) error {
+	switch e.Kind {
+	case EffectCreate:
+		return c.create(e)
+	case EffectKeep:
+		return c.keep(e)
+	case EffectMove:
+		return c.store().MarkMail(c.tx, c.sessionID, e.MessageID, e.RequestID, MailMoved)
+	case EffectDiscard:
+		return c.store().MarkMail(c.tx, c.sessionID, e.MessageID, "", MailDiscarded)
+	case EffectApply:
+		return c.apply(e)
+	case EffectLifecycle:
+		return c.lifecycle(e)
+	case EffectStart:
+		c.svc.register(c.tx, c.svc.newRun(c.sessionID, e.RequestID, e.Client))
+	case EffectResume:
+		return c.resume(e)
+	case EffectWake, EffectInterrupt, EffectCancel:
+		c.tx.AfterCommit(func() { c.svc.signal(e) })
+	case EffectDrop:
+		c.svc.opt.Logger.Debug("command dropped", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID)
+	}
+	return nil
+}
+
+func (s *Service) signal(e Effect) {
+	r := s.running(e.RequestID)
+	if r == nil {
+		return
+	}
+	switch e.Kind {
+	case EffectWake:
+		r.wake.Store(true)
+	case EffectInterrupt:
+		select {
+		case r.interrupts <- struct{}{}:
+		default:
+		}
+	case EffectCancel:
+		r.cancel(agent.ErrCancelled)
+	}
+}
+
+// message takes a cmd.request.message in.
+func (c *change) message(e event.Event, p event.RequestMessage) error {
+	if p.MessageID == "" {
+		p.MessageID = e.ID
+	}
+	if p.Queue == "" {
+		p.Queue = event.Prompt
+	}
+	switch {
+	case !p.Queue.Valid():
+		return fault.InvalidField("queue", "%q is not a queue mode.", p.Queue)
+	case len(p.Messages) == 0:
+		return fault.InvalidField("messages", "The command holds no message.")
+	}
+	h := e.Headers
+	if err := c.ensureSession(h.Client()); err != nil {
+		return err
+	}
+	seen, err := c.store().HasMail(c.tx, c.sessionID, p.MessageID)
+	if err != nil {
+		return err
+	}
+	over, err := c.over(h.RequestID(), p.ElseRequestID, event.ElseRequest(h.RequestID(), p.MessageID))
+	if err != nil {
+		return err
+	}
+	c.mail = &Mail{
+		SessionID: c.sessionID, MessageID: p.MessageID, RequestID: h.RequestID(), Queue: p.Queue, State: MailWaiting,
+		EventID: e.ID, CreatedAt: c.now(), Messages: p.Messages,
+	}
+	return c.decide(Message{
+		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
+		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Seen: seen, Over: over, Hold: c.svc.full(),
+	})
+}
+
+// over returns which of the requests have ended or belong to another session.
+func (c *change) over(ids ...string) (out []string, err error) {
+	for _, id := range ids {
+		if id == "" {
+			continue
+		}
+		r, err := c.store().Request(c.tx, id)
+		switch {
+		case fault.KindOf(err) == fault.NotFound:
+		case err != nil:
+			return nil, err
+		case r.State.Ended() || r.SessionID != c.sessionID:
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+func (c *change) ensureSession(client string) error {
+	_, err := c.store().Session(c.tx, c.sessionID)
+	if fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	v := Session{ID: c.sessionID, Client: client, CreatedAt: c.now(), UpdatedAt: c.now(), State: "idle"}
+	if err := c.store().CreateSession(c.tx, v); err != nil {
+		return err
+	}
+	return c.announce(event.SessionCreated, "session.created:"+c.sessionID, v)
+}
+
+func (c *change) announce(t event.Type, id string, v Session) error {
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode session: %w", err)
+	}
+	return c.publish(id, nil, event.EnvEvent{
+		ID: id, Type: t, Timestamp: c.now(), Payload: payload,
+		Metadata: event.EnvMetadata{TriggerSessionID: c.sessionID, Source: "system"},
+	})
+}
+
+func (c *change) publish(id string, headers event.Headers, p event.Payload) error {
+	ev, err := event.New(event.Meta{ID: id, Time: c.tx.Now(), Headers: headers}, p)
+	if err != nil {
+		return err
+	}
+	return c.tx.Publish(ev)
+}
+
+func (c *change) create(e Effect) error {
+	err := c.store().CreateRequest(c.tx, Request{
+		ID: e.RequestID, SessionID: c.sessionID, Client: e.Client, State: event.StateQueued, CreatedAt: c.now(), WokenBy: c.wokenBy(e.MessageID),
+	})
+	if err != nil {
+		return err
+	}
+	return c.store().Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindQueued})
+}
+
+func (c *change) wokenBy(messageID string) string {
+	if c.mail != nil && c.mail.MessageID == messageID {
+		return c.eventID
+	}
+	if m, err := c.store().Mail(c.tx, c.sessionID, messageID); err == nil {
+		return m.EventID
+	}
+	return ""
+}
+
+func (c *change) keep(e Effect) error {
+	c.mail.RequestID, c.mail.Queue = e.RequestID, e.Queue
+	fresh, err := c.store().PutMail(c.tx, *c.mail)
+	if err == nil && !fresh {
+		err = fault.New(fault.Conflict, "The message %q is in the mailbox already.", e.MessageID)
+	}
+	return err
+}
+
+// apply puts a message's content into the history, for good.
+func (c *change) apply(e Effect) error {
+	m := c.mail
+	if m == nil || m.MessageID != e.MessageID {
+		stored, err := c.store().Mail(c.tx, c.sessionID, e.MessageID)
+		if err != nil {
+			return err
+		}
+		m = &stored
+	}
+	req, err := c.store().Request(c.tx, e.RequestID)
+	if err != nil {
+		return err
+	}
+	for i, msg := range m.Messages {
+		id := m.MessageID
+		if i > 0 {
+			id = fmt.Sprintf("%s/%d", m.MessageID, i)
+		}
+		seq, err := c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{ID: id, RequestID: e.RequestID, CreatedAt: c.now(), Message: msg})
+		if err != nil {
+			return err
+		}
+		c.seqs = append(c.seqs, seq)
+	}
+	c.injected = append(c.injected, agent.Injected{MessageID: m.MessageID, Messages: m.Messages})
+	if err := c.store().MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
+		return err
+	}
+	if err := c.nameSession(e.RequestID, m.Messages); err != nil {
+		return err
+	}
+	var offset int64
+	if c.run != nil {
+		offset = c.run.out.length()
+	}
+	err = c.store().Record(c.tx, e.RequestID, Entry{
+		At: c.now(), Step: req.Steps, Kind: kindInput,
+		Data: inputEntry{MessageID: m.MessageID, Queue: e.Queue, Offset: offset},
+	})
+	if err != nil {
+		return err
+	}
+	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
+	if e.Queue != event.Prompt {
+		if err := c.publish(e.RequestID+"/anchor/"+m.MessageID, h, event.OutputAnchor{MessageID: m.MessageID, Offset: offset}); err != nil {
+			return err
+		}
+	}
+	return c.publish(e.RequestID+"/applied/"+m.MessageID, h, event.MessageApplied{MessageID: m.MessageID, Queue: e.Queue})
+}
+
+// nameSession gives a session without a title the first words said in it.
+func (c *change) nameSession(requestID string, messages []chat.Message) error {
+	v, err := c.store().Session(c.tx, c.sessionID)
+	if err != nil || v.Title != "" {
+		return err
+	}
+	for _, m := range messages {
+		if m.Role != chat.User {
+			continue
+		}
+		title := titleOf(m.Text())
+		if title == "" {
+			continue
+		}
+		if err := c.store().SetTitle(c.tx, c.sessionID, title); err != nil {
+			return err
+		}
+		v.Title, v.UpdatedAt, v.State, v.ActiveRequest = title, c.now(), "running", requestID
+		return c.announce(event.SessionUpdated, "session.updated:"+c.sessionID+":title:"+requestID, v)
+	}
+	return nil
+}
+
+func titleOf(text string) string {
+	words := strings.Join(strings.Fields(text), " ")
+	runes := []rune(words)
+	if len(runes) <= maxTitle {
+		return words
+	}
+	return strings.TrimSpace(string(runes[:maxTitle-1])) + "…"
+}
+
+// lifecycle writes and publishes a state of a request.
+func (c *change) lifecycle(e Effect) error {
+	req, err := c.store().Request(c.tx, e.RequestID)
+	if err != nil {
+		return err
+	}
+	if req.State.Ended() {
+		return fault.New(fault.Internal, "the request %q has ended already", e.RequestID)
+	}
+	req.State, req.Detail = e.State, e.Detail
+	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
+	switch {
+	case e.State == event.StateRunning:
+		req.StartedAt = c.now()
+		if err := c.store().Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted}); err != nil {
+			return err
+		}
+	case e.State.Ended():
+		if err := c.finish(e, &req, h); err != nil {
+			return err
+		}
+	}
+	if err := c.store().SaveRequest(c.tx, req); err != nil {
+		return err
+	}
+	return c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, TS: c.now()})
+}
+
+// finish writes what comes before an end state: what was used, the last word
+// of the journal and the last event of the output.
+func (c *change) finish(e Effect, req *Request, h event.Headers) error {
+	req.EndedAt = c.now()
+	if c.outcome != nil {
+		if err := c.useMore(req, c.outcome.Usage); err != nil {
+			return err
+		}
+	}
+	err := c.store().Record(c.tx, e.RequestID, Entry{
+		At: c.now(), Step: req.Steps, Kind: kindEnd,
+		Data: endEntry{State: e.State, Detail: e.Detail, Cause: c.cause},
+	})
+	if err != nil {
+		return err
+	}
+	text := ""
+	if req.StartedAt > 0 {
+		text = c.text
+	}
+	usage := req.Usage
+	return c.publish(e.RequestID+"/final", h, event.FinalText{FinalText: text, Usage: &usage})
+}
+
+// useMore counts what the run used beyond its journaled steps.
+func (c *change) useMore(req *Request, total chat.Usage) error {
+	more := chat.Usage{
+		InputTokens:      max(0, total.InputTokens-req.Usage.InputTokens),
+		OutputTokens:     max(0, total.OutputTokens-req.Usage.OutputTokens),
+		CacheReadTokens:  max(0, total.CacheReadTokens-req.Usage.CacheReadTokens),
+		CacheWriteTokens: max(0, total.CacheWriteTokens-req.Usage.CacheWriteTokens),
+		CostMicros:       max(0, total.CostMicros-req.Usage.CostMicros),
+	}
+	if more == (chat.Usage{}) {
+		return nil
+	}
+	req.Usage = req.Usage.Add(more)
+	return c.use(more)
+}
+
+func (c *change) use(u chat.Usage) error {
+	day := dayOf(c.tx.Now())
+	c.tx.AfterCommit(func() { c.svc.countUsage(day, u) })
+	return c.store().AddUsage(c.tx, day, u)
+}

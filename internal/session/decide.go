@@ -1,0 +1,369 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lilac/internal/event"
+)
+
+// Input is something that happened to a session.
+type Input interface{ input() }
+
+// Message is a cmd.request.message.
+type Message struct {
+	MessageID, RequestID, Client string
+	Queue                        event.Queue
+	ElseRequestID                string
+	AnyActive                    bool
+	// Seen says that the store has had this message before, Over names the
+	// requests that it knows to be over or to belong elsewhere.
+	Seen bool
+	Over []string
+	// Hold says that no further run may start now.
+	Hold bool
+}
+
+// Cancel is a cmd.request.cancel.
+type Cancel struct {
+	RequestID    string
+	CancelQueued bool
+	Reason       string
+}
+
+// StepBoundary is the run asking for messages before its next model call.
+type StepBoundary struct{ RequestID string }
+
+// WouldEnd is the run having nothing left to do.
+type WouldEnd struct {
+	RequestID string
+	Hold      bool
+}
+
+// Ended is the run having stopped in a way that was not its own choice.
+type Ended struct {
+	RequestID string
+	State     event.RequestState
+	Detail    string
+	Hold      bool
+}
+
+// Drained is the process stopping in good order while the run goes on later.
+type Drained struct{ RequestID string }
+
+// Recovered is the process having started again. Exhausted says that the
+// active run was taken up too often without getting anywhere.
+type Recovered struct {
+	Hold      bool
+	Exhausted bool
+	// Over is as in Message, for pending messages that have to move.
+	Over []string
+}
+
+// Room is the service having room for another run.
+type Room struct{}
+
+func (Message) input()      {}
+func (Cancel) input()       {}
+func (StepBoundary) input() {}
+func (WouldEnd) input()     {}
+func (Ended) input()        {}
+func (Drained) input()      {}
+func (Recovered) input()    {}
+func (Room) input()         {}
+
+// EffectKind says what is to be done.
+type EffectKind string
+
+// The effects of a decision, carried out in order in one transaction; the
+// last three concern the running goroutine, after the commit.
+const (
+	// EffectCreate makes the request's row.
+	EffectCreate EffectKind = "create"
+	// EffectKeep says that the message waits for RequestID.
+	EffectKeep EffectKind = "keep"
+	// EffectMove says that the message now waits for another request.
+	EffectMove EffectKind = "move"
+	// EffectLifecycle publishes a state of the request.
+	EffectLifecycle EffectKind = "lifecycle"
+	// EffectApply puts the message into the history, for good.
+	EffectApply EffectKind = "apply"
+	// EffectDiscard drops a message of cancelled work.
+	EffectDiscard EffectKind = "discard"
+	// EffectDrop ignores a duplicate, or a cancel of nothing.
+	EffectDrop EffectKind = "drop"
+	// EffectStart starts the run, EffectResume takes it up again.
+	EffectStart  EffectKind = "start"
+	EffectResume EffectKind = "resume"
+	// EffectWake tells the run that messages wait, EffectInterrupt stops its
+	// model now, EffectCancel stops it.
+	EffectWake      EffectKind = "wake"
+	EffectInterrupt EffectKind = "interrupt"
+	EffectCancel    EffectKind = "cancel"
+)
+
+// Effect is one thing to do.
+type Effect struct {
+	Kind      EffectKind
+	RequestID string
+	MessageID string
+	Client    string
+	Queue     event.Queue
+	State     event.RequestState
+	Detail    string
+}
+
+// detailExhausted is what people read when a request was given up.
+const detailExhausted = "The program stopped several times in the middle of this request, so it was given up. Ask again."
+
+const detailCancelled = "Cancelled."
+
+// Decide is the session's rules. It returns the next state and what is to be
+// done, and changes nothing that it was given.
+func Decide(s State, in Input, _ time.Time) (State, []Effect) {
+	d := decision{State: s.clone()}
+	switch in := in.(type) {
+	case Message:
+		d.message(in)
+	case Cancel:
+		d.cancel(in)
+	case StepBoundary:
+		d.take(in.RequestID, event.Steer, event.Interrupt)
+	case WouldEnd:
+		d.wouldEnd(in)
+	case Ended:
+		if d.runs(in.RequestID) {
+			d.end(in.State, in.Detail, nil)
+			d.next(in.Hold)
+		}
+	case Drained:
+		if d.runs(in.RequestID) {
+			d.Active.Drained = true
+		}
+	case Recovered:
+		d.recovered(in)
+	case Room:
+		d.next(false)
+	}
+	return d.State, d.effects
+}
+
+type decision struct {
+	State
+	effects []Effect
+}
+
+func (d *decision) do(e Effect) { d.effects = append(d.effects, e) }
+
+func (d *decision) message(m Message) {
+	if m.Seen || slices.Contains(d.Seen, m.MessageID) {
+		d.do(Effect{Kind: EffectDrop, MessageID: m.MessageID, RequestID: m.RequestID})
+		return
+	}
+	d.Seen = remember(d.Seen, m.MessageID, maxSeen)
+	p := Pending{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID}
+	if p.ElseRequestID == "" {
+		p.ElseRequestID = event.ElseRequest(m.RequestID, m.MessageID)
+	}
+	named := d.runs(m.RequestID)
+	if d.Active != nil && d.Active.Phase == Accepting && (named || m.AnyActive && m.Queue != event.Prompt) {
+		d.join(p)
+		return
+	}
+	d.enqueue(p, m.RequestID, m.Over)
+	d.next(m.Hold)
+}
+
+// join lets the message wait for the active run. A prompt that names the run
+// is more of the same request: it is taken when the run would have ended.
+func (d *decision) join(p Pending) {
+	if p.Queue == event.Prompt {
+		p.Queue = event.FollowUp
+	}
+	d.Active.Pending = append(d.Active.Pending, p)
+	id := d.Active.RequestID
+	d.do(Effect{Kind: EffectKeep, RequestID: id, MessageID: p.MessageID, Queue: p.Queue})
+	d.do(Effect{Kind: EffectWake, RequestID: id})
+	if p.Queue == event.Interrupt {
+		d.do(Effect{Kind: EffectInterrupt, RequestID: id})
+	}
+}
+
+// enqueue makes the message a prompt: of the request that it names, unless
+// that is over, else of its elseRequestId, else of one named by its own id.
+func (d *decision) enqueue(p Pending, named string, over []string) {
+	id := d.free(named, p, over)
+	if i := d.waiting(id); i >= 0 {
+		d.Queue[i].Messages = append(d.Queue[i].Messages, p)
+		d.do(Effect{Kind: EffectKeep, RequestID: id, MessageID: p.MessageID, Queue: event.Prompt})
+		return
+	}
+	d.Queue = append(d.Queue, Waiting{RequestID: id, Client: p.Client, Messages: []Pending{p}})
+	d.do(Effect{Kind: EffectCreate, RequestID: id, Client: p.Client, MessageID: p.MessageID})
+	d.do(Effect{Kind: EffectKeep, RequestID: id, MessageID: p.MessageID, Queue: event.Prompt})
+}
+
+func (d *decision) free(named string, p Pending, over []string) string {
+	usable := func(id string) bool {
+		return id != "" && !d.runs(id) && !slices.Contains(d.Ended, id) && !slices.Contains(over, id)
+	}
+	own := event.ElseRequest(named, p.MessageID)
+	for _, id := range []string{named, p.ElseRequestID, own} {
+		if usable(id) {
+			return id
+		}
+	}
+	for n := 2; ; n++ {
+		if id := fmt.Sprintf("%s-%d", own, n); usable(id) {
+			return id
+		}
+	}
+}
+
+// next starts the first request that waits, or says of the last one that it
+// is queued.
+func (d *decision) next(hold bool) {
+	if d.Active == nil && len(d.Queue) > 0 && !hold {
+		w := d.Queue[0]
+		d.Queue = slices.Delete(d.Queue, 0, 1)
+		d.Active = &Active{RequestID: w.RequestID, Client: w.Client, Phase: Accepting}
+		d.do(Effect{Kind: EffectStart, RequestID: w.RequestID, Client: w.Client})
+		d.do(Effect{Kind: EffectLifecycle, RequestID: w.RequestID, Client: w.Client, State: event.StateRunning})
+		for _, m := range w.Messages {
+			d.do(Effect{Kind: EffectApply, RequestID: w.RequestID, MessageID: m.MessageID, Queue: event.Prompt})
+		}
+	}
+	d.announce()
+}
+
+// announce says of every request that was made just now and has to wait that
+// it is queued.
+func (d *decision) announce() {
+	for _, e := range slices.Clone(d.effects) {
+		if e.Kind == EffectCreate && d.waiting(e.RequestID) >= 0 && !d.said(e.RequestID, event.StateQueued) {
+			d.do(Effect{Kind: EffectLifecycle, RequestID: e.RequestID, Client: e.Client, State: event.StateQueued})
+		}
+	}
+}
+
+func (d *decision) said(requestID string, state event.RequestState) bool {
+	return slices.ContainsFunc(d.effects, func(e Effect) bool {
+		return e.Kind == EffectLifecycle && e.RequestID == requestID && e.State == state
+	})
+}
+
+func (d *decision) cancel(c Cancel) {
+	reason := c.Reason
+	if reason == "" {
+		reason = detailCancelled
+	}
+	at := d.waiting(c.RequestID)
+	switch {
+	case d.runs(c.RequestID):
+		if d.Active.Phase == Accepting {
+			d.Active.Phase, d.Active.Reason = Closing, reason
+		}
+		pending := d.Active.Pending
+		d.Active.Pending = nil
+		d.do(Effect{Kind: EffectCancel, RequestID: c.RequestID, Detail: d.Active.Reason})
+		if c.CancelQueued {
+			d.discard(pending)
+			d.drop(0, len(d.Queue), reason)
+			return
+		}
+		d.requeue(c.RequestID, pending, nil)
+	case at >= 0 && c.CancelQueued:
+		d.drop(at, len(d.Queue), reason)
+	case at >= 0:
+		d.drop(at, at+1, reason)
+	default:
+		d.do(Effect{Kind: EffectDrop, RequestID: c.RequestID})
+	}
+}
+
+// requeue makes prompts of messages that came too late for their run.
+func (d *decision) requeue(requestID string, pending []Pending, over []string) {
+	for _, p := range pending {
+		d.enqueue(p, requestID, append([]string{requestID}, over...))
+		d.effects[len(d.effects)-1].Kind = EffectMove
+	}
+	d.announce()
+}
+
+func (d *decision) discard(pending []Pending) {
+	for _, p := range pending {
+		d.do(Effect{Kind: EffectDiscard, MessageID: p.MessageID})
+	}
+}
+
+// drop cancels the queued requests from begin to end.
+func (d *decision) drop(begin, end int, reason string) {
+	for _, w := range d.Queue[begin:end] {
+		d.discard(w.Messages)
+		d.do(Effect{Kind: EffectLifecycle, RequestID: w.RequestID, Client: w.Client, State: event.StateCancelled, Detail: reason})
+		d.Ended = remember(d.Ended, w.RequestID, maxEnded)
+	}
+	d.Queue = slices.Delete(d.Queue, begin, end)
+}
+
+// take applies the pending messages of some modes, in the order they came.
+func (d *decision) take(requestID string, modes ...event.Queue) {
+	if !d.runs(requestID) || d.Active.Phase != Accepting {
+		return
+	}
+	var rest []Pending
+	for _, p := range d.Active.Pending {
+		if !slices.Contains(modes, p.Queue) {
+			rest = append(rest, p)
+			continue
+		}
+		d.do(Effect{Kind: EffectApply, RequestID: requestID, MessageID: p.MessageID, Queue: p.Queue})
+	}
+	d.Active.Pending = rest
+}
+
+func (d *decision) wouldEnd(in WouldEnd) {
+	if !d.runs(in.RequestID) {
+		return
+	}
+	if d.Active.Phase == Closing {
+		d.end(event.StateCancelled, d.Active.Reason, nil)
+		d.next(in.Hold)
+		return
+	}
+	if len(d.Active.Pending) > 0 {
+		d.take(in.RequestID, event.Steer, event.Interrupt, event.FollowUp)
+		return
+	}
+	d.end(event.StateDone, "", nil)
+	d.next(in.Hold)
+}
+
+// end closes the active run. What it did not take goes on as prompts.
+func (d *decision) end(state event.RequestState, detail string, over []string) {
+	a := d.Active
+	d.Active = nil
+	d.Ended = remember(d.Ended, a.RequestID, maxEnded)
+	if state == event.StateCancelled && a.Reason != "" {
+		detail = a.Reason
+	}
+	d.do(Effect{Kind: EffectLifecycle, RequestID: a.RequestID, Client: a.Client, State: state, Detail: detail})
+	d.requeue(a.RequestID, a.Pending, over)
+}
+
+func (d *decision) recovered(in Recovered) {
+	switch {
+	case d.Active == nil:
+		d.next(in.Hold)
+	case d.Active.Phase == Closing:
+		d.end(event.StateCancelled, d.Active.Reason, in.Over)
+		d.next(in.Hold)
+	case in.Exhausted:
+		d.end(event.StateFailed, detailExhausted, in.Over)
+		d.next(in.Hold)
+	default:
+		d.Active.Drained = false
+		d.do(Effect{Kind: EffectResume, RequestID: d.Active.RequestID, Client: d.Active.Client})
+	}
+}

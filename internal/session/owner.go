@@ -1,0 +1,228 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+var (
+	errDailyTokens = &fault.Error{Kind: fault.LimitReached, Code: "daily_tokens", Message: "The limit of tokens for today is reached. It starts anew at midnight UTC."}
+	errDailyCost   = &fault.Error{Kind: fault.LimitReached, Code: "daily_cost", Message: "The limit of money for today is reached. It starts anew at midnight UTC."}
+)
+
+// run is the owner of a session's active request: one goroutine from the
+// commit that started it to the one that ended it.
+type run struct {
+	svc                          *Service
+	sessionID, requestID, client string
+
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	interrupts chan struct{}
+	// wake says that messages may wait.
+	wake atomic.Bool
+
+	// What follows belongs to the goroutine of the run.
+	out     *output
+	seqs    []int64 // of the agent's conversation, by index
+	model   string
+	closed  bool  // WouldEnd closed the run
+	lost    error // of a record that could not be made
+	attempt int   // recoveries so far
+}
+
+func (s *Service) newRun(sessionID, requestID, client string) *run {
+	s.mu.Lock()
+	parent := s.runCtx
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(parent)
+	return &run{
+		svc: s, sessionID: sessionID, requestID: requestID, client: client,
+		ctx: ctx, cancel: cancel, interrupts: make(chan struct{}, 1),
+	}
+}
+
+func (r *run) headers() event.Headers {
+	return event.RequestHeaders(r.requestID, r.sessionID, r.client)
+}
+
+// work does the request. When it cannot be recorded, the run is over for this
+// process, and is taken up again from its journal as after a crash.
+func (r *run) work() {
+	s := r.svc
+	err := r.do()
+	s.unregister(r)
+	for wait := time.Second; err != nil && s.runCtx.Err() == nil; wait = min(2*wait, time.Minute) {
+		s.opt.Logger.Error("run lost its store", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
+		if !pause(s.runCtx, wait) {
+			break
+		}
+		err = s.takeUp(s.runCtx, r.sessionID)
+	}
+	s.fill()
+}
+
+// do runs the agent and records the end. The error is that of the records.
+func (r *run) do() error {
+	outcome := r.agent()
+	switch {
+	case r.closed:
+		return nil
+	case errors.Is(outcome.Err, agent.ErrDrain) || r.svc.runCtx.Err() != nil:
+		return r.end(Drained{RequestID: r.requestID}, outcome)
+	case r.lost != nil:
+		return r.lost
+	case outcome.Err == nil:
+		return r.end(Ended{RequestID: r.requestID, State: event.StateDone, Hold: r.svc.othersWait()}, outcome)
+	case isCancelled(outcome.Err):
+		return r.end(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: detailCancelled, Hold: r.svc.othersWait()}, outcome)
+	}
+	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
+	return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: fault.ToWire(outcome.Err).Message, Hold: r.svc.othersWait()}, outcome)
+}
+
+// end records how the run stopped, whatever became of its context.
+func (r *run) end(in Input, outcome agent.Outcome) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTime)
+	defer cancel()
+	if _, drained := in.(Drained); drained {
+		return r.svc.change(ctx, r.sessionID, func(c *change) error { return c.decide(in) })
+	}
+	return r.record(ctx, func(c *change) error {
+		c.outcome = &outcome
+		if outcome.Err != nil {
+			c.cause = outcome.Err.Error()
+		}
+		p, err := r.svc.progress(c.tx, r.sessionID, r.requestID)
+		if err != nil {
+			r.svc.opt.Logger.Error("read journal", "request_id", r.requestID, "error", err)
+		} else if err := c.closeStep(r.requestID, p); err != nil {
+			return err
+		}
+		return c.decide(in)
+	})
+}
+
+func (r *run) agent() (outcome agent.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			outcome.Err = fmt.Errorf("run panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	in, err := r.load()
+	if err != nil {
+		if r.out == nil {
+			r.out = newOutput(r.svc, r.requestID, r.headers(), r.attempt, "")
+		}
+		return agent.Outcome{Err: err}
+	}
+	opt := r.svc.opt
+	model, err := opt.Model(r.ctx, r.sessionID)
+	if err != nil {
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
+	r.model = model.Info().Provider + "/" + model.Info().Name
+
+	r.svc.streams.Add(1)
+	streaming, stop := context.WithCancel(context.WithoutCancel(r.ctx))
+	var stream sync.WaitGroup
+	stream.Go(func() { r.out.run(streaming) })
+	defer func() {
+		stop()
+		stream.Wait()
+		r.svc.streams.Add(-1)
+	}()
+	return agent.Run(r.ctx, agent.Config{
+		Model: model, Tools: opt.Tools, System: opt.System, Workspace: opt.Workspace, Limits: opt.Limits,
+		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: opt.ToolTimeout, CompactAt: opt.CompactAt,
+	}, in, r)
+}
+
+// load reads where the run stands: at its beginning, or where its journal ends.
+func (r *run) load() (agent.Input, error) {
+	in := agent.Input{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client}
+	var conv Conversation
+	var p progress
+	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
+		if conv, err = r.svc.opt.Store.Conversation(q, r.sessionID); err != nil {
+			return err
+		}
+		p, err = r.svc.progress(q, r.sessionID, r.requestID)
+		return err
+	})
+	switch {
+	case err != nil && r.svc.runCtx.Err() != nil:
+		return in, agent.ErrDrain
+	case err != nil && r.ctx.Err() != nil:
+		return in, agent.ErrCancelled
+	case err != nil:
+		return in, fmt.Errorf("read conversation: %w", err)
+	}
+	r.attempt = p.recoveries
+	r.out = newOutput(r.svc, r.requestID, r.headers(), p.recoveries, p.text)
+	if conv.Summary != nil {
+		in.Messages = append(in.Messages, *conv.Summary)
+		r.seqs = append(r.seqs, 0)
+	}
+	for _, m := range conv.Messages {
+		in.Messages = append(in.Messages, r.svc.withBytes(m.Message))
+		r.seqs = append(r.seqs, m.Seq)
+	}
+	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, p.usage
+	in.Text, in.Offset = p.text, int64(len(p.text))
+	if p.startedAt > 0 {
+		in.Started = time.UnixMilli(p.startedAt)
+	}
+	return in, nil
+}
+
+// record makes one record of the run, with the text that waits in front of it.
+func (r *run) record(ctx context.Context, fn func(c *change) error) error {
+	r.out.pub.Lock()
+	defer r.out.pub.Unlock()
+	events, err := r.out.take()
+	if err == nil {
+		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
+			c.run, c.text = r, r.out.whole()
+			if !c.state.runs(r.requestID) {
+				return fault.New(fault.Conflict, "The request %q is no longer this run's.", r.requestID)
+			}
+			if len(events) > 0 {
+				if err := c.tx.Publish(events...); err != nil {
+					return err
+				}
+			}
+			return fn(c)
+		})
+	}
+	if err != nil {
+		r.lost = err
+		return err
+	}
+	r.out.sent()
+	return nil
+}
+
+// inject returns what a change applied, as the agent takes it.
+func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
+	r.seqs = append(r.seqs, seqs...)
+	for i := range injected {
+		messages := make([]chat.Message, len(injected[i].Messages))
+		for j, m := range injected[i].Messages {
+			messages[j] = r.svc.withBytes(m)
+		}
+		injected[i].Messages = messages
+	}
+	return injected
+}

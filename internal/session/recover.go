@@ -1,0 +1,225 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"lilac/internal/agent"
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// progress is how far a request's journal says that it got.
+type progress struct {
+	step       int
+	usage      chat.Usage
+	startedAt  int64
+	text       string
+	pending    *agent.PendingStep
+	ended      bool
+	charged    int
+	recoveries int
+}
+
+// stepID names the message i of a step in the history.
+func stepID(requestID string, step, i int) string {
+	return fmt.Sprintf("%s/s%d.%d", requestID, step, i)
+}
+
+// readProgress follows a journal. done says whether a step is in the history.
+func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p progress, err error) {
+	for _, e := range entries {
+		if err := p.follow(e); err != nil {
+			return p, fmt.Errorf("journal entry %d (%s): %w", e.Seq, e.Kind, err)
+		}
+	}
+	if p.pending == nil {
+		return p, nil
+	}
+	kept, err := done(p.step)
+	if err != nil || !kept {
+		p.ended = false
+		return p, err
+	}
+	p.ended = p.ended && len(p.pending.Message.ToolCalls()) == 0 && !p.pending.Interrupted
+	p.pending = nil
+	return p, nil
+}
+
+func (p *progress) follow(e StoryEntry) error {
+	switch e.Kind {
+	case kindStarted:
+		p.startedAt = e.At
+	case kindInput:
+		p.ended = false
+	case kindModel:
+		var m modelEntry
+		if err := json.Unmarshal(e.Data, &m); err != nil {
+			return err
+		}
+		p.step, p.usage, p.text = e.Step, p.usage.Add(m.Usage), agent.JoinText(p.text, m.Message.Text())
+		p.pending = &agent.PendingStep{Message: m.Message, Results: map[string]chat.Part{}, Started: map[string]bool{}, Interrupted: m.Interrupted}
+		p.ended, p.charged = true, 0
+	case kindToolStart, kindToolEnd:
+		var t toolEntry
+		if err := json.Unmarshal(e.Data, &t); err != nil {
+			return err
+		}
+		if p.pending == nil {
+			return fmt.Errorf("a tool without a step")
+		}
+		if t.Result != nil {
+			p.pending.Results[t.ToolCallID] = *t.Result
+			delete(p.pending.Started, t.ToolCallID)
+		} else {
+			p.pending.Started[t.ToolCallID] = true
+		}
+	case kindRecovered:
+		var r recoveredEntry
+		if err := json.Unmarshal(e.Data, &r); err != nil {
+			return err
+		}
+		p.recoveries++
+		if r.Charged {
+			p.charged++
+		}
+	}
+	return nil
+}
+
+// closed returns the messages that the open step leaves in the history when
+// the run does not go on: every tool call with exactly one result.
+func (p progress) closed() []chat.Message {
+	if p.pending == nil {
+		return nil
+	}
+	out := []chat.Message{p.pending.Message}
+	var results []chat.Part
+	for _, c := range p.pending.Message.ToolCalls() {
+		r, known := p.pending.Results[c.ToolCallID]
+		switch {
+		case known:
+		case p.pending.Started[c.ToolCallID]:
+			r = chat.ToolResult(c.ToolCallID, c.ToolName, "The request stopped while this ran. Its outcome is unknown: check before repeating.", true)
+		default:
+			r = chat.ToolResult(c.ToolCallID, c.ToolName, "The request stopped before this ran.", true)
+		}
+		results = append(results, r)
+	}
+	if len(results) > 0 {
+		out = append(out, chat.Message{Role: chat.Tool, Parts: results})
+	}
+	return out
+}
+
+func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress, error) {
+	entries, err := s.opt.Store.Journal(q, requestID)
+	if err != nil {
+		return progress{}, err
+	}
+	return readProgress(entries, func(step int) (bool, error) {
+		return s.opt.Store.HasHistory(q, sessionID, stepID(requestID, step, 0))
+	})
+}
+
+// takeUpAll goes on with every session that had work when the process stopped.
+func (s *Service) takeUpAll(ctx context.Context) error {
+	var sessions []string
+	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		sessions, err = s.opt.Store.Unfinished(q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range sessions {
+		if err := s.takeUp(ctx, id); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			s.opt.Logger.Error("take up session", "session_id", id, "error", err)
+		}
+	}
+	return nil
+}
+
+// takeUp goes on with one session's work from its journal.
+func (s *Service) takeUp(ctx context.Context, sessionID string) error {
+	return s.change(ctx, sessionID, func(c *change) error {
+		in := Recovered{Hold: s.full()}
+		a := c.state.Active
+		if a == nil {
+			return c.decide(in)
+		}
+		if r := s.running(a.RequestID); r != nil && r.ctx.Err() == nil {
+			return nil
+		}
+		p, err := s.progress(c.tx, sessionID, a.RequestID)
+		if err != nil {
+			s.opt.Logger.Error("read journal", "request_id", a.RequestID, "error", err)
+			c.cause = err.Error()
+			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: fault.ToWire(err).Message, Hold: in.Hold})
+		}
+		c.text = p.text
+		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
+		id := fmt.Sprintf("%s/out/%d/reset", a.RequestID, p.recoveries+1)
+		if err := c.publish(id, h, event.TextReset{Offset: int64(len(p.text))}); err != nil {
+			return err
+		}
+		in.Exhausted = !a.Drained && p.charged >= maxCharged
+		if in.Exhausted || a.Phase == Closing {
+			if err := c.closeStep(a.RequestID, p); err != nil {
+				return err
+			}
+			return c.decide(in)
+		}
+		if err := c.recordRecovery(a, p); err != nil {
+			return err
+		}
+		return c.decide(in)
+	})
+}
+
+func (c *change) recordRecovery(a *Active, p progress) error {
+	req, err := c.store().Request(c.tx, a.RequestID)
+	if err != nil {
+		return err
+	}
+	req.Recoveries = p.recoveries + 1
+	if err := c.store().SaveRequest(c.tx, req); err != nil {
+		return err
+	}
+	return c.store().Record(c.tx, a.RequestID, Entry{
+		At: c.now(), Step: p.step, Kind: kindRecovered,
+		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},
+	})
+}
+
+func (c *change) resume(e Effect) error {
+	r := c.svc.newRun(c.sessionID, e.RequestID, e.Client)
+	r.wake.Store(true)
+	c.svc.register(c.tx, r)
+	return nil
+}
+
+// closeStep appends what an open step leaves.
+func (c *change) closeStep(requestID string, p progress) error {
+	_, err := c.appendStep(requestID, p.step, p.closed())
+	return err
+}
+
+func (c *change) appendStep(requestID string, step int, messages []chat.Message) (seqs []int64, err error) {
+	for i, m := range messages {
+		seq, err := c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{
+			ID: stepID(requestID, step, i), RequestID: requestID, CreatedAt: c.now(), Message: m,
+		})
+		if err != nil {
+			return nil, err
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, nil
+}

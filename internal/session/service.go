@@ -1,0 +1,365 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/bus"
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/llm"
+	"lilac/internal/tool"
+)
+
+const (
+	// Group is the runner's group on cmd.request.
+	Group = "runner"
+
+	// DefaultMaxActive is how many sessions work side by side; more wait.
+	DefaultMaxActive = 1024
+	// DefaultRetries is how often a failed model call is repeated.
+	DefaultRetries = 3
+
+	// drainTime is how long runs may take to stop when the service does.
+	drainTime = 10 * time.Second
+	// recordTime bounds the last record of a run.
+	recordTime = 5 * time.Second
+	// maxCharged is how many crashes a step may be taken up after.
+	maxCharged = 3
+)
+
+// DailyLimits are what all requests of a day (UTC) may use together. Zero
+// means no limit.
+type DailyLimits struct {
+	Tokens     int64
+	CostMicros int64
+}
+
+// Options are what a service is made of. DB, Bus, Store and Model are needed.
+type Options struct {
+	DB    *db.DB
+	Bus   bus.Bus
+	Store Store
+	// Model returns the model that a session's next request uses.
+	Model     func(ctx context.Context, sessionID string) (llm.Model, error)
+	Tools     []tool.Tool
+	System    string
+	Workspace string
+
+	Limits      agent.Limits
+	DailyLimits DailyLimits
+	// Retries is how often a failed model call is repeated: 0 means
+	// DefaultRetries, less means never.
+	Retries     int
+	Backoff     func(retry int) time.Duration
+	ToolTimeout time.Duration
+	CompactAt   float64
+
+	// ResolveBlob returns the bytes of a "blob:sha256:…" reference.
+	ResolveBlob func(ref string) ([]byte, error)
+	// MaxActive is how many sessions work side by side.
+	MaxActive int
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// Service is the runner.
+type Service struct {
+	opt Options
+	// streams counts live outputs; it paces what each of them publishes.
+	streams atomic.Int64
+
+	runCtx context.Context
+	wg     sync.WaitGroup
+
+	// mu guards what follows; it is never held during I/O.
+	mu       sync.Mutex
+	stopping bool
+	runs     map[string]*run // by request
+	held     []string        // sessions that wait for room, in order
+	day      string
+	used     chat.Usage // on day
+}
+
+// New returns a service that does nothing until [Service.Run].
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxActive <= 0 {
+		o.MaxActive = DefaultMaxActive
+	}
+	switch {
+	case o.Retries == 0:
+		o.Retries = DefaultRetries
+	case o.Retries < 0:
+		o.Retries = 0
+	}
+	return &Service{opt: o, runs: map[string]*run{}, stopping: true}
+}
+
+func (s *Service) subscription() bus.Subscription {
+	return bus.Subscription{
+		Topic: event.TopicCmdRequest, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true,
+		Types: []event.Type{event.CmdRequestMessage, event.CmdRequestCancel},
+	}
+}
+
+// Declare makes the runner's group exist; call it before anything publishes.
+func (s *Service) Declare(ctx context.Context) error {
+	if err := s.opt.Bus.Declare(ctx, s.subscription()); err != nil {
+		return fmt.Errorf("declare runner: %w", err)
+	}
+	return nil
+}
+
+// Run takes up what was running when the process stopped, then handles
+// commands until ctx ends. It returns when every run has stopped, at the
+// latest ten seconds later; the next Run takes them up.
+func (s *Service) Run(ctx context.Context) error {
+	err := s.serve(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *Service) serve(ctx context.Context) error {
+	if err := s.Declare(ctx); err != nil {
+		return err
+	}
+	if err := s.loadUsage(ctx); err != nil {
+		return err
+	}
+	runCtx, drain := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.mu.Lock()
+	s.runCtx, s.stopping = runCtx, false
+	s.mu.Unlock()
+	stop := func() {
+		s.mu.Lock()
+		s.stopping = true
+		s.mu.Unlock()
+		drain(agent.ErrDrain)
+	}
+	unhook := context.AfterFunc(ctx, stop)
+	defer unhook()
+
+	err := s.takeUpAll(ctx)
+	if err == nil {
+		err = s.opt.Bus.Subscribe(ctx, s.subscription(), s.handle)
+	}
+	stop()
+	if !s.stopped(drainTime) {
+		s.opt.Logger.Error("runs did not stop in time", "active", s.Active())
+	}
+	return err
+}
+
+func (s *Service) stopped(within time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Active is how many requests run in this process.
+func (s *Service) Active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.runs)
+}
+
+// handle takes one command into its session, in one transaction with the
+// delivery's commit.
+func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
+	payload, err := event.Decode(d.Event)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, d.Headers.SessionID(), func(c *change) error {
+		c.eventID = d.ID
+		if d.Ack != nil {
+			if err := d.Ack(c.tx); err != nil {
+				return fmt.Errorf("commit delivery: %w", err)
+			}
+		}
+		switch p := payload.(type) {
+		case event.RequestMessage:
+			return c.message(d.Event, p)
+		case event.RequestCancel:
+			return c.decide(Cancel{RequestID: d.Headers.RequestID(), CancelQueued: p.CancelQueued, Reason: p.Reason})
+		}
+		return nil
+	})
+}
+
+// full says whether another run has to wait.
+func (s *Service) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.runs) >= s.opt.MaxActive
+}
+
+func (s *Service) othersWait() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held) > 0
+}
+
+// hold remembers that a session has work and no run.
+func (s *Service) hold(sessionID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.held, sessionID) {
+		s.held = append(s.held, sessionID)
+	}
+	if len(s.runs) < s.opt.MaxActive && !s.stopping {
+		s.wg.Go(s.fill)
+	}
+}
+
+// fill starts held work while there is room.
+func (s *Service) fill() {
+	for {
+		s.mu.Lock()
+		if len(s.held) == 0 || len(s.runs) >= s.opt.MaxActive || s.stopping {
+			s.mu.Unlock()
+			return
+		}
+		sessionID := s.held[0]
+		s.held = slices.Delete(s.held, 0, 1)
+		ctx := s.runCtx
+		s.mu.Unlock()
+		err := s.change(ctx, sessionID, func(c *change) error { return c.decide(Room{}) })
+		if err != nil && ctx.Err() == nil {
+			s.opt.Logger.Error("start waiting request", "session_id", sessionID, "error", err)
+			if !pause(ctx, time.Second) {
+				return
+			}
+			s.mu.Lock()
+			s.held = append(s.held, sessionID)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// register makes a run known within the transaction that starts it, so that
+// what is committed later finds it, and launches it behind the commit.
+func (s *Service) register(tx *db.Tx, r *run) {
+	s.mu.Lock()
+	before := s.runs[r.requestID]
+	s.runs[r.requestID] = r
+	s.mu.Unlock()
+	tx.AfterRollback(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.cancel(nil)
+		if delete(s.runs, r.requestID); before != nil {
+			s.runs[r.requestID] = before
+		}
+	})
+	tx.AfterCommit(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.stopping {
+			r.cancel(nil)
+			delete(s.runs, r.requestID)
+			return
+		}
+		s.wg.Go(r.work)
+	})
+}
+
+func (s *Service) unregister(r *run) {
+	s.mu.Lock()
+	if s.runs[r.requestID] == r {
+		delete(s.runs, r.requestID)
+	}
+	s.mu.Unlock()
+	r.cancel(nil)
+}
+
+func (s *Service) running(requestID string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[requestID]
+}
+
+func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+func (s *Service) loadUsage(ctx context.Context) error {
+	day := dayOf(s.opt.Now())
+	var used chat.Usage
+	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		used, err = s.opt.Store.UsageOn(q, day)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read usage: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.day, s.used = day, used
+	return nil
+}
+
+func (s *Service) countUsage(day string, u chat.Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if day > s.day {
+		s.day, s.used = day, chat.Usage{}
+	}
+	if day == s.day {
+		s.used = s.used.Add(u)
+	}
+}
+
+// checkDay is the limit that spans requests.
+func (s *Service) checkDay() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := s.opt.DailyLimits
+	switch {
+	case s.day != dayOf(s.opt.Now()):
+		return nil
+	case limit.Tokens > 0 && s.used.InputTokens+s.used.OutputTokens >= limit.Tokens:
+		return errDailyTokens
+	case limit.CostMicros > 0 && s.used.CostMicros >= limit.CostMicros:
+		return errDailyCost
+	}
+	return nil
+}
+
+// pause waits and reports whether ctx is still going.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isCancelled(err error) bool { return errors.Is(err, agent.ErrCancelled) }

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"slices"
+
+	"lilac/internal/event"
+)
+
+// Bounds of what a State remembers. The store knows the rest: message ids are
+// unique there, and ended requests are rows.
+const (
+	maxEnded = 64
+	maxSeen  = 128
+)
+
+// Phase says whether the active run takes messages.
+type Phase string
+
+// The phases of an active run. A closed run is no longer active.
+const (
+	Accepting Phase = "accepting"
+	// Closing is a run that was cancelled and has not stopped yet: what
+	// arrives now is too late for it.
+	Closing Phase = "closing"
+)
+
+// State is what the decider knows of a session. It is stored as JSON.
+type State struct {
+	Active *Active   `json:"active,omitempty"`
+	Queue  []Waiting `json:"queue,omitempty"`
+	// Ended are the requests that ended last, Seen the messages that came
+	// last; oldest first, bounded.
+	Ended []string `json:"ended,omitempty"`
+	Seen  []string `json:"seen,omitempty"`
+}
+
+// Active is the request that runs.
+type Active struct {
+	RequestID string    `json:"requestId"`
+	Client    string    `json:"client"`
+	Phase     Phase     `json:"phase"`
+	Reason    string    `json:"reason,omitempty"`
+	Pending   []Pending `json:"pending,omitempty"`
+	// Drained says that the process stopped in good order while this ran, so
+	// that taking it up again is not charged as a recovery from a crash.
+	Drained bool `json:"drained,omitempty"`
+}
+
+// Pending is a message that was accepted and not applied yet.
+type Pending struct {
+	MessageID     string      `json:"messageId"`
+	Queue         event.Queue `json:"queue"`
+	Client        string      `json:"client"`
+	ElseRequestID string      `json:"elseRequestId,omitempty"`
+}
+
+// Waiting is a request that has not started, with the messages it starts with.
+type Waiting struct {
+	RequestID string    `json:"requestId"`
+	Client    string    `json:"client"`
+	Messages  []Pending `json:"messages"`
+}
+
+// Idle reports whether nothing runs and nothing waits.
+func (s State) Idle() bool { return s.Active == nil && len(s.Queue) == 0 }
+
+func (s State) clone() State {
+	s.Queue = slices.Clone(s.Queue)
+	for i := range s.Queue {
+		s.Queue[i].Messages = slices.Clone(s.Queue[i].Messages)
+	}
+	s.Ended, s.Seen = slices.Clone(s.Ended), slices.Clone(s.Seen)
+	if s.Active != nil {
+		a := *s.Active
+		a.Pending = slices.Clone(a.Pending)
+		s.Active = &a
+	}
+	return s
+}
+
+func (s State) runs(requestID string) bool {
+	return s.Active != nil && s.Active.RequestID == requestID
+}
+
+func (s State) waiting(requestID string) int {
+	return slices.IndexFunc(s.Queue, func(w Waiting) bool { return w.RequestID == requestID })
+}
+
+func remember(list []string, id string, limit int) []string {
+	list = append(list, id)
+	if len(list) > limit {
+		list = slices.Delete(list, 0, len(list)-limit)
+	}
+	return list
+}

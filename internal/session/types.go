@@ -1,0 +1,66 @@
+package session
+
+import (
+	"encoding/json"
+
+	"lilac/internal/chat"
+	"lilac/internal/event"
+)
+
+// Session is one conversation as clients see it. Times are Unix milliseconds.
+type Session struct {
+	ID        string `json:"id"`
+	Client    string `json:"client"`
+	Title     string `json:"title,omitempty"`
+	CreatedAt int64  `json:"createdAt"`
+	UpdatedAt int64  `json:"updatedAt"`
+	// State is idle or running.
+	State string `json:"state"`
+	// ActiveRequest is the request that runs, if one does.
+	ActiveRequest string `json:"activeRequest,omitempty"`
+}
+
+// HistoryMessage is a message of a session's history: the ModelMessage with
+// the fields id, requestId and createdAt beside its own.
+type HistoryMessage struct {
+	ID        string
+	Seq       int64
+	RequestID string
+	CreatedAt int64
+	Message   chat.Message
+}
+
+// Request is one unit of agent work as clients see it.
+type Request struct {
+	ID        string             `json:"id"`
+	SessionID string             `json:"sessionId"`
+	Client    string             `json:"client"`
+	State     event.RequestState `json:"state"`
+	Detail    string             `json:"detail,omitempty"`
+	CreatedAt int64              `json:"createdAt"`
+	StartedAt int64              `json:"startedAt,omitempty"`
+	EndedAt   int64              `json:"endedAt,omitempty"`
+	// WokenBy is the id of the event that started it.
+	WokenBy    string     `json:"wokenBy,omitempty"`
+	Steps      int        `json:"steps"`
+	Recoveries int        `json:"recoveries,omitempty"`
+	Usage      chat.Usage `json:"usage"`
+	Model      string     `json:"model,omitempty"`
+}
+
+// Story is a request with everything that happened to it, in order.
+type Story struct {
+	Request
+	Entries []StoryEntry `json:"entries"`
+}
+
+// StoryEntry is one record of a request's journal.
+type StoryEntry struct {
+	Seq  int64 `json:"seq"`
+	At   int64 `json:"at"`
+	Step int   `json:"step"`
+	// Kind is queued, started, input, model, model_failed, tool_start,
+	// tool_end, recovered, compacted, end.
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data,omitempty"`
+}

@@ -1,0 +1,142 @@
+package sqlitebus
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// deadLettersMax bounds one page of the list.
+const deadLettersMax = 500
+
+func sumDeadLetter(id, group, topic string, event []byte) int64 {
+	return db.Checksum([]byte(id), []byte(group), []byte(topic), event)
+}
+
+const deadColumns = "id, grp, topic, seq, event, reason, attempts, at, sum"
+
+func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq int64, body []byte, err error) {
+	var topic string
+	var sum int64
+	if err := row.Scan(&d.ID, &d.Group, &topic, &seq, &body, &d.Reason, &d.Attempts, &d.At, &sum); err != nil {
+		return d, 0, nil, err
+	}
+	if sum != sumDeadLetter(d.ID, d.Group, topic, body) || json.Unmarshal(body, &d.Event) != nil {
+		return d, 0, nil, db.Damaged("bus_dead_letters", d.ID)
+	}
+	d.Event.Topic = event.Topic(topic)
+	return d, seq, body, nil
+}
+
+// DeadLetters lists dead letters, newest first.
+func (b *Bus) DeadLetters(ctx context.Context, before string, limit int) ([]bus.DeadLetter, error) {
+	if limit <= 0 || limit > deadLettersMax {
+		limit = deadLettersMax
+	}
+	var out []bus.DeadLetter
+	err := b.db.Read(ctx, func(q db.Queryer) error {
+		rows, err := q.Query("SELECT "+deadColumns+" FROM bus_dead_letters WHERE ? = '' OR id < ? ORDER BY id DESC LIMIT ?",
+			before, before, limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			d, _, _, err := scanDeadLetter(rows)
+			if err != nil {
+				return err
+			}
+			out = append(out, d)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	return out, nil
+}
+
+// DeadLetter returns one, or a fault.NotFound.
+func (b *Bus) DeadLetter(ctx context.Context, id string) (d bus.DeadLetter, err error) {
+	err = b.db.Read(ctx, func(q db.Queryer) error {
+		d, _, _, err = findDeadLetter(q, id)
+		return err
+	})
+	return d, err
+}
+
+func findDeadLetter(q db.Queryer, id string) (bus.DeadLetter, int64, []byte, error) {
+	d, seq, body, err := scanDeadLetter(q.QueryRow("SELECT "+deadColumns+" FROM bus_dead_letters WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return d, 0, nil, fault.New(fault.NotFound, "There is no dead letter %q.", id)
+	}
+	if err != nil {
+		return d, 0, nil, fmt.Errorf("read dead letter: %w", err)
+	}
+	return d, seq, body, nil
+}
+
+// Replay hands a dead letter to its group again and removes it.
+func (b *Bus) Replay(ctx context.Context, id string) error {
+	return b.db.Update(ctx, func(tx *db.Tx) error {
+		d, seq, body, err := findDeadLetter(tx, id)
+		if err != nil {
+			return err
+		}
+		if d.Event.Type == damagedType {
+			return fault.New(fault.Conflict, "The event of the dead letter %q is damaged; it cannot be replayed.", id)
+		}
+		grp, err := findGroup(tx, d.Event.Topic, d.Group)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, event)
+			VALUES (?, ?, 0, '', 0, 0, '', ?)`, grp, seq, body)
+		if err != nil {
+			return fmt.Errorf("replay dead letter: %w", err)
+		}
+		tx.AfterCommit(func() { b.replayed(groupName{d.Event.Topic, d.Group}, seq) })
+		return remove(tx, id)
+	})
+}
+
+// replayed tells a group that is served about its new pending row.
+func (b *Bus) replayed(name groupName, seq int64) {
+	g := b.attached(name.topic, name.name)
+	if g == nil {
+		return
+	}
+	g.post(func() {
+		err := b.db.Read(context.Background(), func(q db.Queryer) error { return g.loadPending(q, seq) })
+		if err != nil {
+			g.b.log.Error("a replayed event waits for a restart", "topic", name.topic, "group", name.name, "error", err)
+			return
+		}
+		if e := g.entries[seq]; e != nil {
+			g.schedule(e.lane, b.opt.Now().UnixMilli())
+		}
+	})
+}
+
+// Drop removes a dead letter for good.
+func (b *Bus) Drop(ctx context.Context, id string) error {
+	return b.db.Update(ctx, func(tx *db.Tx) error { return remove(tx, id) })
+}
+
+func remove(tx *db.Tx, id string) error {
+	res, err := tx.Exec("DELETE FROM bus_dead_letters WHERE id = ?", id)
+	if err != nil {
+		return fmt.Errorf("remove dead letter: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return fault.New(fault.NotFound, "There is no dead letter %q.", id)
+}

@@ -1,0 +1,268 @@
+package sqlitebus
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// Defaults of a [bus.Subscription], as its documentation has them.
+const (
+	defaultParallel    = 16
+	defaultLease       = 30 * time.Second
+	defaultTimeout     = 60 * time.Second
+	defaultMaxAttempts = 5
+	firstBackoff       = 100 * time.Millisecond
+	maxBackoff         = 30 * time.Second
+)
+
+func withDefaults(s bus.Subscription) (bus.Subscription, error) {
+	switch {
+	case s.Topic == "":
+		return s, fault.InvalidField("topic", "A subscription needs a topic.")
+	case s.Group == "":
+		return s, fault.InvalidField("group", "A subscription to %s needs a group.", s.Topic)
+	case s.Mode == "":
+		s.Mode = bus.Work
+	case s.Mode != bus.Work && s.Mode != bus.Fanout:
+		return s, fault.InvalidField("mode", "%q is not a mode of a subscription.", s.Mode)
+	}
+	if s.Consumer == "" {
+		s.Consumer = "main"
+	}
+	if s.Parallel <= 0 {
+		s.Parallel = defaultParallel
+	}
+	if s.Lease <= 0 {
+		s.Lease = defaultLease
+	}
+	if s.Timeout <= 0 {
+		s.Timeout = defaultTimeout
+	}
+	if s.MaxAttempts <= 0 {
+		s.MaxAttempts = defaultMaxAttempts
+	}
+	if s.Backoff == nil {
+		s.Backoff = backoff
+	}
+	return s, nil
+}
+
+// backoff is 100 ms · 4^(n-1), at most 30 s.
+func backoff(retry int) time.Duration {
+	d := firstBackoff
+	for range retry - 1 {
+		if d *= 4; d >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return d
+}
+
+// Declare makes the group exist, so that nothing published later is missed.
+func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
+	s, err := withDefaults(s)
+	if err != nil {
+		return err
+	}
+	err = b.db.Update(ctx, func(tx *db.Tx) error {
+		tx.AfterRollback(func() { delete(b.topics, s.Topic) })
+		at := b.opt.Now().UnixMilli()
+		t, err := b.topic(tx, s.Topic, at)
+		if err != nil {
+			return err
+		}
+		cursor := t.last
+		if s.FromBegin {
+			if err := tx.QueryRow("SELECT trimmed FROM bus_topics WHERE id = ?", t.id).Scan(&cursor); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(`INSERT INTO bus_groups (topic, name, mode, cursor, seen_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (topic, name) DO UPDATE SET seen_at = excluded.seen_at`, t.id, s.Group, string(s.Mode), cursor, at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
+	}
+	return nil
+}
+
+// Subscribe declares the group and handles its events until ctx ends.
+func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) error {
+	s, err := withDefaults(s)
+	if err != nil {
+		return err
+	}
+	ctx, stop := b.untilClosed(ctx)
+	defer stop()
+	if err := b.Declare(ctx, s); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	c := &consumer{sub: s, handler: h, ctx: ctx, drained: make(chan struct{})}
+	g, err := b.join(ctx, c)
+	if err != nil || g == nil {
+		return err
+	}
+	<-ctx.Done()
+	g.post(func() { g.detach(c) })
+	<-c.drained
+	b.leave(g)
+	return nil
+}
+
+// join attaches a consumer to the group's dispatcher, which the first one
+// starts. It returns nil when ctx ended first.
+func (b *Bus) join(ctx context.Context, c *consumer) (*group, error) {
+	name := groupName{c.sub.Topic, c.sub.Group}
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return nil, errClosed()
+		}
+		g, ok := b.groups[name]
+		if ok && (g.users == 0 || g.broken.Load()) { // its last consumer is leaving
+			b.mu.Unlock()
+			select {
+			case <-g.ended:
+				continue
+			case <-ctx.Done():
+				return nil, nil
+			}
+		}
+		if !ok {
+			g = newGroup(b, name)
+			b.groups[name] = g
+		}
+		g.users++
+		b.mu.Unlock()
+		if !ok {
+			if err := g.start(); err != nil {
+				g.fail(err)
+				g.broken.Store(true)
+			}
+			close(g.loaded)
+		}
+		<-g.loaded
+		if err := g.failure(); err != nil && g.broken.Load() {
+			b.leave(g)
+			return nil, err
+		}
+		g.post(func() { g.attach(c) })
+		return g, nil
+	}
+}
+
+// leave ends the dispatcher when its last consumer has left, and waits for it.
+func (b *Bus) leave(g *group) {
+	b.mu.Lock()
+	g.users--
+	last := g.users == 0
+	b.mu.Unlock()
+	if !last {
+		return
+	}
+	g.end()
+	b.mu.Lock()
+	delete(b.groups, g.name)
+	b.mu.Unlock()
+	close(g.ended)
+}
+
+// Groups reports every group.
+func (b *Bus) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
+	var out []bus.GroupStatus
+	now := b.opt.Now().UnixMilli()
+	err := b.db.Read(ctx, func(q db.Queryer) error {
+		rows, err := q.Query(`SELECT t.name, t.id, g.name, g.mode, g.cursor, g.id,
+				(SELECT count(*) FROM bus_pending p WHERE p.grp = g.id),
+				ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id), g.cursor + 1)
+			FROM bus_groups g JOIN bus_topics t ON t.id = g.topic ORDER BY t.name, g.name`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s bus.GroupStatus
+			var topicID, cursor, id, oldest int64
+			if err := rows.Scan(&s.Topic, &topicID, &s.Group, &s.Mode, &cursor, &id, &s.Pending, &oldest); err != nil {
+				return err
+			}
+			t, err := findTopic(q, s.Topic)
+			if err != nil {
+				return err
+			}
+			s.Backlog = max(0, t.last-cursor)
+			var at int64
+			err = q.QueryRow("SELECT at FROM bus_log WHERE pos = ?", rowNumber(topicID, oldest)).Scan(&at)
+			if err == nil {
+				s.OldestMS = max(0, now-at)
+			} else if !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			out = append(out, s)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	for i := range out {
+		out[i].Active = b.attached(out[i].Topic, out[i].Group) != nil
+	}
+	return out, nil
+}
+
+func (b *Bus) attached(topic event.Topic, name string) *group {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.groups[groupName{topic, name}]
+}
+
+// DropGroup removes a group that no consumer of this process serves.
+func (b *Bus) DropGroup(ctx context.Context, topic event.Topic, name string) error {
+	if b.attached(topic, name) != nil {
+		return fault.New(fault.Conflict, "The group %s of %s is being served; it cannot be dropped.", name, topic)
+	}
+	return b.db.Update(ctx, func(tx *db.Tx) error {
+		id, err := findGroup(tx, topic, name)
+		if err != nil {
+			return err
+		}
+		for _, query := range []string{"DELETE FROM bus_pending WHERE grp = ?", "DELETE FROM bus_groups WHERE id = ?"} {
+			if _, err := tx.Exec(query, id); err != nil {
+				return fmt.Errorf("drop group: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+func findGroup(q db.Queryer, topic event.Topic, name string) (id int64, err error) {
+	err = q.QueryRow(`SELECT g.id FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ? AND g.name = ?`,
+		string(topic), name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, fault.New(fault.NotFound, "There is no group %s of %s.", name, topic)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find group: %w", err)
+	}
+	return id, nil
+}
+
+// cares reports whether a subscription wants a type.
+func cares(s *bus.Subscription, t event.Type) bool {
+	return len(s.Types) == 0 || slices.Contains(s.Types, t)
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/session"
+)
+
+// AppendHistory appends a message, once for its id.
+func (s *Store) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {
+	err = tx.QueryRow(`SELECT seq FROM history WHERE session_id = ? AND id = ?`, sessionID, m.ID).Scan(&seq)
+	if err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return seq, wrap("read history", err)
+	}
+	data, err := json.Marshal(m.Message)
+	if err != nil {
+		return 0, fmt.Errorf("encode message: %w", err)
+	}
+	if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) + 1 FROM history WHERE session_id = ?`, sessionID).Scan(&seq); err != nil {
+		return 0, fmt.Errorf("number message: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, sum(m.ID, data))
+	return seq, wrap("append message", err)
+}
+
+// HasHistory reports whether a session's history holds a message.
+func (s *Store) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
+	return exists(q, `SELECT 1 FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
+}
+
+func scanHistory(r *sql.Rows) (m session.HistoryMessage, err error) {
+	var data []byte
+	var checksum int64
+	if err := r.Scan(&m.Seq, &m.ID, &m.RequestID, &m.CreatedAt, &data, &checksum); err != nil {
+		return m, err
+	}
+	return m, decode("history", m.ID, data, checksum, &m.Message)
+}
+
+const historyColumns = `seq, id, request_id, created_at, json, checksum`
+
+// Messages returns the newest limit messages older than the one named by
+// before, oldest first.
+func (s *Store) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+	if _, err := s.Session(q, sessionID); err != nil {
+		return nil, err
+	}
+	query, args := `SELECT `+historyColumns+` FROM history WHERE session_id = ?`, []any{sessionID}
+	if before != "" {
+		var seq int64
+		if err := q.QueryRow(`SELECT seq FROM history WHERE session_id = ? AND id = ?`, sessionID, before).Scan(&seq); err != nil {
+			return nil, fmt.Errorf("read history: %w", notFound(err, "There is no message %q in this session.", before))
+		}
+		query += ` AND seq < ?`
+		args = append(args, seq)
+	}
+	out, err := collect(q, scanHistory, query+` ORDER BY seq DESC LIMIT ?`, append(args, pageSize(limit))...)
+	slices.Reverse(out)
+	return out, wrap("read history", err)
+}
+
+// Conversation returns the newest summary and the history behind it.
+func (s *Store) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
+	var keptFrom, seq, checksum int64
+	var data []byte
+	err = q.QueryRow(`SELECT seq, kept_from, json, checksum FROM compactions WHERE session_id = ? ORDER BY seq DESC LIMIT 1`, sessionID).
+		Scan(&seq, &keptFrom, &data, &checksum)
+	switch {
+	case err == nil:
+		out.Summary = new(chat.Message)
+		if err := decode("compactions", fmt.Sprintf("%s/%d", sessionID, seq), data, checksum, out.Summary); err != nil {
+			return out, err
+		}
+	case !errors.Is(err, sql.ErrNoRows):
+		return out, fmt.Errorf("read compaction: %w", err)
+	}
+	out.Messages, err = collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? ORDER BY seq`, sessionID, keptFrom)
+	return out, wrap("read history", err)
+}
+
+// AddCompaction puts a summary in the place of older history, which stays readable.
+func (s *Store) AddCompaction(tx *db.Tx, c session.Compaction) error {
+	data, err := json.Marshal(c.Summary)
+	if err != nil {
+		return fmt.Errorf("encode summary: %w", err)
+	}
+	var seq int64
+	if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) + 1 FROM compactions WHERE session_id = ?`, c.SessionID).Scan(&seq); err != nil {
+		return fmt.Errorf("number compaction: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO compactions (session_id, seq, request_id, kept_from, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data, sum(fmt.Sprintf("%s/%d", c.SessionID, seq), data))
+	return wrap("insert compaction", err)
+}
+
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"lilac/internal/db"
+)
+
+// InboxMigration makes the inbox: what was accepted from outside, once.
+var InboxMigration = db.Migration{Name: "inbox.0001-inbox", SQL: `
+CREATE TABLE inbox (
+	source      TEXT NOT NULL,
+	external_id TEXT NOT NULL,
+	value       BLOB,
+	at          INTEGER NOT NULL,
+	PRIMARY KEY (source, external_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX inbox_at ON inbox (at);
+`}
+
+// inboxTrimBatch bounds how long one cleanup holds the writer.
+const inboxTrimBatch = 1000
+
+// Seen inserts the pair of source and external id with a value (JSON, or nil).
+// When the pair was there already nothing changes, seen is true, and prior is
+// the value of the first time.
+func (s *Store) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
+	err = tx.QueryRow(`SELECT value FROM inbox WHERE source = ? AND external_id = ?`, source, externalID).Scan(&prior)
+	switch {
+	case err == nil:
+		return prior, true, nil
+	case !errors.Is(err, sql.ErrNoRows):
+		return nil, false, fmt.Errorf("read inbox: %w", err)
+	}
+	if _, err := tx.Exec(`INSERT INTO inbox (source, external_id, value, at) VALUES (?, ?, ?, ?)`,
+		source, externalID, value, tx.Now().UnixMilli()); err != nil {
+		return nil, false, fmt.Errorf("insert inbox: %w", err)
+	}
+	return nil, false, nil
+}
+
+// TrimInbox forgets what was accepted before a time, a bounded number of rows
+// at once; call it again while more is true. The age must be larger than the
+// time in which a source may deliver again.
+func (s *Store) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {
+	res, err := tx.Exec(`DELETE FROM inbox WHERE (source, external_id) IN
+		(SELECT source, external_id FROM inbox WHERE at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), inboxTrimBatch)
+	if err != nil {
+		return false, fmt.Errorf("trim inbox: %w", err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return false, fmt.Errorf("count trimmed inbox rows: %w", err)
+	}
+	return n == inboxTrimBatch, nil
+}

@@ -1,0 +1,90 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/store"
+)
+
+func TestInbox(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	now := time.UnixMilli(1_000_000)
+	open := func() *db.DB {
+		d, err := db.Open(ctx, db.Options{Dir: dir, Migrations: []db.Migration{store.InboxMigration}, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := open()
+	defer func() { d.Close() }()
+	var s store.Store
+	see := func(source, id, value string) (prior string, seen bool) {
+		t.Helper()
+		err := d.Update(ctx, func(tx *db.Tx) error {
+			raw, was, err := s.Seen(tx, source, id, []byte(value))
+			prior, seen = string(raw), was
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return prior, seen
+	}
+	if _, seen := see("env", "1", "first"); seen {
+		t.Error("a new id was seen")
+	}
+	if prior, seen := see("env", "1", "second"); !seen || prior != "first" {
+		t.Errorf("%q %v", prior, seen)
+	}
+	if _, seen := see("http", "1", "x"); seen {
+		t.Error("the id of another source was seen")
+	}
+
+	// It belongs to the transaction: what is rolled back was not seen.
+	rolledBack := errors.New("no")
+	err := d.Update(ctx, func(tx *db.Tx) error {
+		if _, _, err := s.Seen(tx, "env", "2", nil); err != nil {
+			return err
+		}
+		return rolledBack
+	})
+	if !errors.Is(err, rolledBack) {
+		t.Fatal(err)
+	}
+	if _, seen := see("env", "2", ""); seen {
+		t.Error("what was rolled back was seen")
+	}
+
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open()
+	if prior, seen := see("env", "1", "third"); !seen || prior != "first" {
+		t.Errorf("after a restart: %q %v", prior, seen)
+	}
+
+	now = now.Add(time.Hour)
+	see("env", "young", "")
+	err = d.Update(ctx, func(tx *db.Tx) error {
+		more, err := s.TrimInbox(tx, now)
+		if more {
+			t.Error("more than was there")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, seen := see("env", "1", ""); seen {
+		t.Error("an old id is still there")
+	}
+	if _, seen := see("env", "young", ""); !seen {
+		t.Error("a young id was forgotten")
+	}
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/session"
+)
+
+const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model`
+
+func scanRequest(row scanner) (r session.Request, err error) {
+	var usage []byte
+	err = row.Scan(&r.ID, &r.SessionID, &r.Client, &r.State, &r.Detail, &r.CreatedAt, &r.StartedAt, &r.EndedAt,
+		&r.WokenBy, &r.Steps, &r.Recoveries, &usage, &r.Model)
+	if err != nil {
+		return r, err
+	}
+	return r, wrap("decode usage", json.Unmarshal(usage, &r.Usage))
+}
+
+func scanRequestRow(r *sql.Rows) (session.Request, error) { return scanRequest(r) }
+
+// CreateRequest inserts a request.
+func (s *Store) CreateRequest(tx *db.Tx, r session.Request) error {
+	return s.writeRequest(tx, "INSERT", r)
+}
+
+// SaveRequest writes a request that exists.
+func (s *Store) SaveRequest(tx *db.Tx, r session.Request) error {
+	return s.writeRequest(tx, "REPLACE", r)
+}
+
+func (s *Store) writeRequest(tx *db.Tx, verb string, r session.Request) error {
+	usage, err := json.Marshal(r.Usage)
+	if err != nil {
+		return fmt.Errorf("encode usage: %w", err)
+	}
+	_, err = tx.Exec(verb+` INTO requests (`+requestColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID, r.SessionID, r.Client, r.State, r.Detail, r.CreatedAt, r.StartedAt, r.EndedAt, r.WokenBy, r.Steps, r.Recoveries, usage, r.Model)
+	return wrap("write request", err)
+}
+
+// Request returns one request.
+func (s *Store) Request(q db.Queryer, id string) (session.Request, error) {
+	r, err := scanRequest(q.QueryRow(`SELECT `+requestColumns+` FROM requests WHERE id = ?`, id))
+	if err != nil {
+		return r, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", id))
+	}
+	return r, nil
+}
+
+// Requests lists the newest first, older than the one named by before; an
+// empty session means all.
+func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
+	query, args := `SELECT `+requestColumns+` FROM requests WHERE 1`, []any{}
+	if sessionID != "" {
+		query += ` AND session_id = ?`
+		args = append(args, sessionID)
+	}
+	if before != "" {
+		cursor, err := s.Request(q, before)
+		if err != nil {
+			return nil, err
+		}
+		query += ` AND (created_at, id) < (?, ?)`
+		args = append(args, cursor.CreatedAt, cursor.ID)
+	}
+	out, err := collect(q, scanRequestRow, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	return out, wrap("list requests", err)
+}
+
+// Running lists the requests that run now; an empty session means all.
+func (s *Store) Running(q db.Queryer, sessionID string) ([]session.Request, error) {
+	query, args := `SELECT `+requestColumns+` FROM requests WHERE state IN ('running', 'streaming')`, []any{}
+	if sessionID != "" {
+		query += ` AND session_id = ?`
+		args = append(args, sessionID)
+	}
+	out, err := collect(q, scanRequestRow, query+` ORDER BY session_id, id`, args...)
+	return out, wrap("list running requests", err)
+}
+
+// Story returns a request with its journal.
+func (s *Store) Story(q db.Queryer, requestID string) (session.Story, error) {
+	r, err := s.Request(q, requestID)
+	if err != nil {
+		return session.Story{}, err
+	}
+	entries, err := s.Journal(q, requestID)
+	return session.Story{Request: r, Entries: entries}, err
+}
+
+func journalKey(requestID string, seq int64) string { return fmt.Sprintf("%s/%d", requestID, seq) }
+
+// Record appends an entry to a request's journal.
+func (s *Store) Record(tx *db.Tx, requestID string, e session.Entry) error {
+	data := []byte("{}")
+	if e.Data != nil {
+		var err error
+		if data, err = json.Marshal(e.Data); err != nil {
+			return fmt.Errorf("encode journal entry: %w", err)
+		}
+	}
+	var seq int64
+	if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) + 1 FROM journal WHERE request_id = ?`, requestID).Scan(&seq); err != nil {
+		return fmt.Errorf("number journal entry: %w", err)
+	}
+	_, err := tx.Exec(`INSERT INTO journal (request_id, seq, at, step, kind, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		requestID, seq, e.At, e.Step, e.Kind, data, sum(journalKey(requestID, seq), data))
+	return wrap("append journal entry", err)
+}
+
+// Journal returns what was recorded of a request, in order.
+func (s *Store) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+	out, err := collect(q, func(r *sql.Rows) (e session.StoryEntry, err error) {
+		var data []byte
+		var checksum int64
+		if err := r.Scan(&e.Seq, &e.At, &e.Step, &e.Kind, &data, &checksum); err != nil {
+			return e, err
+		}
+		return e, decode("journal", journalKey(requestID, e.Seq), data, checksum, &e.Data)
+	}, `SELECT seq, at, step, kind, data, checksum FROM journal WHERE request_id = ? ORDER BY seq`, requestID)
+	return out, wrap("read journal", err)
+}
+
+// AddUsage adds to what was used on a day, "2006-01-02".
+func (s *Store) AddUsage(tx *db.Tx, day string, u chat.Usage) error {
+	_, err := tx.Exec(`INSERT INTO usage_daily (day, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros)
+		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (day) DO UPDATE SET
+			input_tokens = input_tokens + excluded.input_tokens,
+			output_tokens = output_tokens + excluded.output_tokens,
+			cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+			cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
+			cost_micros = cost_micros + excluded.cost_micros`,
+		day, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros)
+	return wrap("add usage", err)
+}
+
+// UsageOn returns what was used on a day.
+func (s *Store) UsageOn(q db.Queryer, day string) (u chat.Usage, err error) {
+	err = q.QueryRow(`SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+		coalesce(sum(cache_write_tokens), 0), coalesce(sum(cost_micros), 0) FROM usage_daily WHERE day = ?`, day).
+		Scan(&u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, &u.CostMicros)
+	return u, wrap("read usage", err)
+}

@@ -1,0 +1,149 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+)
+
+var _ session.Store = (*Store)(nil)
+
+const sessionColumns = `id, client, title, created_at, updated_at, state, active_request`
+
+type scanner interface{ Scan(dest ...any) error }
+
+func scanSession(row scanner) (s session.Session, err error) {
+	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest)
+	return s, err
+}
+
+// Session returns one session.
+func (s *Store) Session(q db.Queryer, id string) (session.Session, error) {
+	out, err := scanSession(q.QueryRow(`SELECT `+sessionColumns+` FROM sessions WHERE id = ?`, id))
+	if err != nil {
+		return out, fmt.Errorf("read session: %w", notFound(err, "There is no session %q.", id))
+	}
+	return out, nil
+}
+
+// Sessions lists the most recently updated first, after the session named by
+// before; an empty before starts at the newest.
+func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
+	query, args := `SELECT `+sessionColumns+` FROM sessions`, []any{}
+	if before != "" {
+		cursor, err := s.Session(q, before)
+		if err != nil {
+			return nil, err
+		}
+		query += ` WHERE (updated_at, id) < (?, ?)`
+		args = append(args, cursor.UpdatedAt, cursor.ID)
+	}
+	query += ` ORDER BY updated_at DESC, id DESC LIMIT ?`
+	out, err := collect(q, func(r *sql.Rows) (session.Session, error) { return scanSession(r) }, query, append(args, pageSize(limit))...)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return out, nil
+}
+
+// CreateSession inserts an idle session.
+func (s *Store) CreateSession(tx *db.Tx, v session.Session) error {
+	res, err := tx.Exec(`INSERT INTO sessions (id, client, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		v.ID, v.Client, v.Title, v.CreatedAt, v.UpdatedAt)
+	if err != nil {
+		return fmt.Errorf("create session: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, fault.New(fault.Conflict, "There is a session %q already.", v.ID))
+	}
+	return nil
+}
+
+// SetTitle names a session.
+func (s *Store) SetTitle(tx *db.Tx, id, title string) error {
+	if _, err := tx.Exec(`UPDATE sessions SET title = ?, updated_at = ? WHERE id = ?`, title, tx.Now().UnixMilli(), id); err != nil {
+		return fmt.Errorf("set title: %w", err)
+	}
+	return nil
+}
+
+// DeleteSession removes a session with everything that was said and done in
+// it. One in which something runs or waits is refused.
+func (s *Store) DeleteSession(tx *db.Tx, id string) error {
+	if _, err := s.Session(tx, id); err != nil {
+		return err
+	}
+	state, err := s.State(tx, id)
+	if err != nil {
+		return err
+	}
+	if !state.Idle() {
+		return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "Something runs in this session. Stop it first, then delete the session."}
+	}
+	for _, statement := range []string{
+		`DELETE FROM journal WHERE request_id IN (SELECT id FROM requests WHERE session_id = ?)`,
+		`DELETE FROM requests WHERE session_id = ?`,
+		`DELETE FROM history WHERE session_id = ?`,
+		`DELETE FROM compactions WHERE session_id = ?`,
+		`DELETE FROM session_inbox WHERE session_id = ?`,
+		`DELETE FROM session_state WHERE session_id = ?`,
+		`DELETE FROM sessions WHERE id = ?`,
+	} {
+		if _, err := tx.Exec(statement, id); err != nil {
+			return fmt.Errorf("delete session: %w", err)
+		}
+	}
+	return nil
+}
+
+// State returns the runner's state of a session, the zero State if it has none.
+func (s *Store) State(q db.Queryer, sessionID string) (out session.State, err error) {
+	var data []byte
+	var checksum int64
+	err = q.QueryRow(`SELECT json, checksum FROM session_state WHERE session_id = ?`, sessionID).Scan(&data, &checksum)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return out, nil
+	case err != nil:
+		return out, fmt.Errorf("read session state: %w", err)
+	}
+	return out, decode("session_state", sessionID, data, checksum, &out)
+}
+
+// SaveState writes the runner's state and shows in the session what runs.
+func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode session state: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO session_state (session_id, json, unfinished, checksum) VALUES (?, ?, ?, ?)
+		ON CONFLICT (session_id) DO UPDATE SET json = excluded.json, unfinished = excluded.unfinished, checksum = excluded.checksum`,
+		sessionID, data, !v.Idle(), sum(sessionID, data))
+	if err != nil {
+		return fmt.Errorf("write session state: %w", err)
+	}
+	state, active := "idle", ""
+	if v.Active != nil {
+		state, active = "running", v.Active.RequestID
+	}
+	if _, err := tx.Exec(`UPDATE sessions SET state = ?, active_request = ?, updated_at = ? WHERE id = ?`,
+		state, active, tx.Now().UnixMilli(), sessionID); err != nil {
+		return fmt.Errorf("update session: %w", err)
+	}
+	return nil
+}
+
+// Unfinished lists the sessions in which something runs or waits.
+func (s *Store) Unfinished(q db.Queryer) ([]string, error) {
+	out, err := collect(q, func(r *sql.Rows) (id string, err error) { return id, r.Scan(&id) },
+		`SELECT session_id FROM session_state WHERE unfinished = 1 ORDER BY session_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list unfinished sessions: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,164 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+)
+
+// Store is the tables of one database.
+type Store struct{ db *db.DB }
+
+// New returns the tables of a database that was opened with [Migrations].
+func New(database *db.DB) *Store { return &Store{db: database} }
+
+// Migrations make the tables.
+var Migrations = []db.Migration{InboxMigration, sessionsMigration}
+
+var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
+CREATE TABLE sessions (
+	id             TEXT PRIMARY KEY,
+	client         TEXT NOT NULL,
+	title          TEXT NOT NULL DEFAULT '',
+	created_at     INTEGER NOT NULL,
+	updated_at     INTEGER NOT NULL,
+	state          TEXT NOT NULL DEFAULT 'idle',
+	active_request TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_updated ON sessions (updated_at, id);
+
+CREATE TABLE session_state (
+	session_id TEXT PRIMARY KEY,
+	json       BLOB NOT NULL,
+	unfinished INTEGER NOT NULL,
+	checksum   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX session_state_unfinished ON session_state (session_id) WHERE unfinished = 1;
+
+CREATE TABLE session_inbox (
+	session_id TEXT NOT NULL,
+	message_id TEXT NOT NULL,
+	request_id TEXT NOT NULL,
+	queue      TEXT NOT NULL,
+	state      TEXT NOT NULL,
+	event_id   TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL,
+	PRIMARY KEY (session_id, message_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE history (
+	session_id TEXT NOT NULL,
+	seq        INTEGER NOT NULL,
+	id         TEXT NOT NULL,
+	request_id TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL,
+	PRIMARY KEY (session_id, seq)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX history_id ON history (session_id, id);
+
+CREATE TABLE compactions (
+	session_id TEXT NOT NULL,
+	seq        INTEGER NOT NULL,
+	request_id TEXT NOT NULL,
+	kept_from  INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL,
+	PRIMARY KEY (session_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE requests (
+	id         TEXT PRIMARY KEY,
+	session_id TEXT NOT NULL,
+	client     TEXT NOT NULL,
+	state      TEXT NOT NULL,
+	detail     TEXT NOT NULL DEFAULT '',
+	created_at INTEGER NOT NULL,
+	started_at INTEGER NOT NULL DEFAULT 0,
+	ended_at   INTEGER NOT NULL DEFAULT 0,
+	woken_by   TEXT NOT NULL DEFAULT '',
+	steps      INTEGER NOT NULL DEFAULT 0,
+	recoveries INTEGER NOT NULL DEFAULT 0,
+	usage      BLOB NOT NULL,
+	model      TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requests_session ON requests (session_id, created_at, id);
+CREATE INDEX requests_created ON requests (created_at, id);
+CREATE INDEX requests_running ON requests (session_id, id) WHERE state IN ('running', 'streaming');
+
+CREATE TABLE journal (
+	request_id TEXT NOT NULL,
+	seq        INTEGER NOT NULL,
+	at         INTEGER NOT NULL,
+	step       INTEGER NOT NULL,
+	kind       TEXT NOT NULL,
+	data       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL,
+	PRIMARY KEY (request_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage_daily (
+	day                TEXT PRIMARY KEY,
+	input_tokens       INTEGER NOT NULL,
+	output_tokens      INTEGER NOT NULL,
+	cache_read_tokens  INTEGER NOT NULL,
+	cache_write_tokens INTEGER NOT NULL,
+	cost_micros        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`}
+
+// maxPage bounds a page of a list, whatever was asked for.
+const maxPage = 1000
+
+func pageSize(limit int) int {
+	if limit <= 0 || limit > maxPage {
+		return maxPage
+	}
+	return limit
+}
+
+func notFound(err error, sentence string, args ...any) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.New(fault.NotFound, sentence, args...)
+	}
+	return err
+}
+
+// decode checks a row's checksum, which covers its key as well, and decodes it.
+func decode(table, key string, data []byte, checksum int64, into any) error {
+	if sum(key, data) != checksum {
+		return db.Damaged(table, key)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("decode %s %s: %w", table, key, err)
+	}
+	return nil
+}
+
+func sum(key string, data []byte) int64 { return db.Checksum([]byte(key), data) }
+
+// collect reads all rows of a query.
+func collect[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := q.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/store"
+)
+
+func open(t *testing.T) (*db.DB, *store.Store) {
+	t.Helper()
+	now := time.UnixMilli(1_000_000)
+	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { database.Close() })
+	return database, store.New(database)
+}
+
+func update(t *testing.T, d *db.DB, fn func(tx *db.Tx) error) {
+	t.Helper()
+	if err := d.Update(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, d *db.DB, fn func(q db.Queryer) error) error {
+	t.Helper()
+	return d.Read(context.Background(), fn)
+}
+
+func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
+	d, s := open(t)
+	for i := range 5 {
+		update(t, d, func(tx *db.Tx) error {
+			return s.CreateSession(tx, session.Session{ID: fmt.Sprintf("s%d", i), Client: "web", UpdatedAt: int64(i)})
+		})
+	}
+	update(t, d, func(tx *db.Tx) error { return s.SetTitle(tx, "s1", "first") })
+	var got []string
+	before := ""
+	for {
+		var page []session.Session
+		err := read(t, d, func(q db.Queryer) (err error) {
+			page, err = s.Sessions(q, 2, before)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, v := range page {
+			got = append(got, v.ID)
+		}
+		before = page[len(page)-1].ID
+	}
+	if diff := cmp.Diff([]string{"s1", "s4", "s3", "s2", "s0"}, got); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	err := d.Update(t.Context(), func(tx *db.Tx) error { return s.CreateSession(tx, session.Session{ID: "s1", Client: "web"}) })
+	if fault.KindOf(err) != fault.Conflict {
+		t.Errorf("a second s1: %v", err)
+	}
+}
+
+func TestHistoryIsAppendedOnceAndPaged(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+			return err
+		}
+		for i := range 5 {
+			for range 2 {
+				seq, err := s.AppendHistory(tx, "s", session.HistoryMessage{ID: fmt.Sprint(i), Message: chat.Text(chat.User, fmt.Sprint(i))})
+				if err != nil || seq != int64(i+1) {
+					t.Errorf("message %d got seq %d, %v", i, seq, err)
+				}
+			}
+		}
+		return s.AddCompaction(tx, session.Compaction{SessionID: "s", Summary: chat.Text(chat.User, "sum"), KeptFrom: 4})
+	})
+	err := read(t, d, func(q db.Queryer) error {
+		page, err := s.Messages(q, "s", 2, "3")
+		if err != nil {
+			return err
+		}
+		if len(page) != 2 || page[0].ID != "1" || page[1].ID != "2" {
+			t.Errorf("page %+v", page)
+		}
+		conv, err := s.Conversation(q, "s")
+		if err != nil {
+			return err
+		}
+		if conv.Summary == nil || conv.Summary.Text() != "sum" || len(conv.Messages) != 2 || conv.Messages[0].ID != "3" {
+			t.Errorf("conversation %+v", conv)
+		}
+		_, err = s.Messages(q, "s", 2, "nobody")
+		return err
+	})
+	if fault.KindOf(err) != fault.NotFound {
+		t.Errorf("an unknown cursor: %v", err)
+	}
+}
+
+func TestDamagedRowsAreFaults(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+			return err
+		}
+		if _, err := s.AppendHistory(tx, "s", session.HistoryMessage{ID: "h", Message: chat.Text(chat.User, "a")}); err != nil {
+			return err
+		}
+		if _, err := s.PutMail(tx, session.Mail{SessionID: "s", MessageID: "m", State: session.MailWaiting, Messages: []chat.Message{chat.Text(chat.User, "a")}}); err != nil {
+			return err
+		}
+		if err := s.Record(tx, "r", session.Entry{Kind: "input", Data: "a"}); err != nil {
+			return err
+		}
+		return s.SaveState(tx, "s", session.State{Ended: []string{"a"}})
+	})
+	reads := map[string]func(q db.Queryer) error{
+		"history":       func(q db.Queryer) error { _, err := s.Conversation(q, "s"); return err },
+		"session_inbox": func(q db.Queryer) error { _, err := s.Mail(q, "s", "m"); return err },
+		"journal":       func(q db.Queryer) error { _, err := s.Journal(q, "r"); return err },
+		"session_state": func(q db.Queryer) error { _, err := s.State(q, "s"); return err },
+	}
+	columns := map[string]string{"journal": "data"}
+	for table, fn := range reads {
+		t.Run(table, func(t *testing.T) {
+			if err := read(t, d, fn); err != nil {
+				t.Fatalf("before the damage: %v", err)
+			}
+			column := columns[table]
+			if column == "" {
+				column = "json"
+			}
+			update(t, d, func(tx *db.Tx) error {
+				_, err := tx.Exec(fmt.Sprintf(`UPDATE %s SET %s = CAST(replace(CAST(%s AS TEXT), 'a', 'b') AS BLOB)`, table, column, column))
+				return err
+			})
+			if err := read(t, d, fn); fault.KindOf(err) != fault.Internal {
+				t.Errorf("after the damage: %v", err)
+			}
+		})
+	}
+}
+
+func TestASessionThatRunsIsNotDeleted(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+			return err
+		}
+		if err := s.CreateRequest(tx, session.Request{ID: "r", SessionID: "s", Client: "web", State: event.StateRunning}); err != nil {
+			return err
+		}
+		return s.SaveState(tx, "s", session.State{Active: &session.Active{RequestID: "r", Phase: session.Accepting}})
+	})
+	remove := func(tx *db.Tx) error { return s.DeleteSession(tx, "s") }
+	if err := d.Update(t.Context(), remove); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("delete while it runs: %v", err)
+	}
+	update(t, d, func(tx *db.Tx) error { return s.SaveState(tx, "s", session.State{}) })
+	update(t, d, remove)
+	err := read(t, d, func(q db.Queryer) error { _, err := s.Story(q, "r"); return err })
+	if fault.KindOf(err) != fault.NotFound {
+		t.Errorf("the request of a deleted session: %v", err)
+	}
+	if err := d.Update(t.Context(), remove); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("delete again: %v", err)
+	}
+}
+
+func TestUsageOfADayAddsUp(t *testing.T) {
+	d, s := open(t)
+	u := chat.Usage{InputTokens: 3, OutputTokens: 2, CostMicros: 7}
+	for range 2 {
+		update(t, d, func(tx *db.Tx) error { return s.AddUsage(tx, "2026-01-01", u) })
+	}
+	err := read(t, d, func(q db.Queryer) error {
+		got, err := s.UsageOn(q, "2026-01-01")
+		if diff := cmp.Diff(u.Add(u), got); diff != "" {
+			t.Errorf("usage (-want +got):\n%s", diff)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,175 @@
+package tool
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Clean returns s as the model and people may see it: valid UTF-8, no NUL, no
+// control characters but tab and newline, no terminal sequences, and every
+// line end a plain newline.
+func Clean(s string) string {
+	var c cleaner
+	out := c.append(make([]byte, 0, len(s)), []byte(s))
+	return string(c.flush(out))
+}
+
+// Visible is Clean for text whose bytes matter: control characters stay, as
+// the pictures that Unicode has for them (␀, ␛), and tab stays itself.
+func Visible(s string) string {
+	plain := true
+	for i := 0; i < len(s); i++ {
+		if b := s[i]; b >= utf8.RuneSelf || b == 0x7f || b < 0x20 && b != '\t' && b != '\n' {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range s { // an invalid byte becomes U+FFFD
+		switch {
+		case r == '\t' || r == '\n':
+			b.WriteRune(r)
+		case r < 0x20:
+			b.WriteRune(0x2400 + r)
+		case r == 0x7f:
+			b.WriteRune(0x2421)
+		case r >= 0x80 && r < 0xa0:
+			b.WriteRune(utf8.RuneError)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Line returns s as one clean line of at most limit runes.
+func Line(s string, limit int) string {
+	s = strings.Join(strings.Fields(Clean(s)), " ")
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == limit-1 {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}
+
+// The states of a cleaner within a terminal sequence.
+const (
+	inText = iota
+	inEscape
+	inControl      // after ESC [
+	inString       // after ESC ], P, X, ^ or _: runs to BEL or ESC \
+	inStringEscape // an ESC within such a string
+)
+
+// cleaner cleans a stream that arrives in pieces of any size.
+type cleaner struct {
+	state   int
+	afterCR bool
+	partial []byte // the beginning of a rune whose end has not arrived
+}
+
+// append adds the clean form of p to out.
+func (c *cleaner) append(out, p []byte) []byte {
+	if len(c.partial) > 0 {
+		p = append(c.partial, p...)
+		c.partial = nil
+	}
+	for len(p) > 0 {
+		if p[0] < utf8.RuneSelf {
+			out = c.ascii(out, p[0])
+			p = p[1:]
+			continue
+		}
+		if !utf8.FullRune(p) {
+			c.partial = append([]byte(nil), p...)
+			return out
+		}
+		r, size := utf8.DecodeRune(p)
+		p = p[size:]
+		c.afterCR = false
+		switch c.state {
+		case inString:
+			continue
+		case inStringEscape:
+			c.state = inString
+			continue
+		}
+		c.state = inText
+		if r >= 0x80 && r < 0xa0 {
+			continue // the control characters of Latin-1 steer terminals too
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+func (c *cleaner) ascii(out []byte, b byte) []byte {
+	// A line end closes every sequence: a lost terminator must not swallow
+	// what follows.
+	if b == '\n' || b == '\r' {
+		c.state = inText
+	}
+	switch c.state {
+	case inEscape:
+		switch {
+		case b == '[':
+			c.state = inControl
+		case b == ']' || b == 'P' || b == 'X' || b == '^' || b == '_':
+			c.state = inString
+		case b >= 0x20 && b < 0x30: // intermediate byte: the sequence goes on
+		default:
+			c.state = inText
+		}
+		return out
+	case inControl:
+		if b < 0x20 || b > 0x3f {
+			c.state = inText
+		}
+		return out
+	case inString:
+		switch b {
+		case 0x07:
+			c.state = inText
+		case 0x1b:
+			c.state = inStringEscape
+		}
+		return out
+	case inStringEscape:
+		c.state = inString
+		if b == '\\' {
+			c.state = inText
+		}
+		return out
+	}
+	wasCR := c.afterCR
+	c.afterCR = b == '\r'
+	switch {
+	case b == 0x1b:
+		c.state = inEscape
+	case b == '\r':
+		out = append(out, '\n')
+	case b == '\n' && wasCR: // the newline was written for the carriage return
+	case b == '\n' || b == '\t' || b >= 0x20 && b != 0x7f:
+		out = append(out, b)
+	}
+	return out
+}
+
+// flush ends the stream: a rune that was cut off becomes the replacement character.
+func (c *cleaner) flush(out []byte) []byte {
+	if len(c.partial) > 0 {
+		c.partial = nil
+		out = utf8.AppendRune(out, utf8.RuneError)
+	}
+	return out
+}

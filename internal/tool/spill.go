@@ -1,0 +1,104 @@
+package tool
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// OutputDir is where a workspace keeps what did not fit into a result.
+const OutputDir = ".lilac/output"
+
+// maxSameCall is how many files one call id may have, when ids repeat.
+const maxSameCall = 100
+
+// openSpill creates the overflow file of a call. The workspace belongs to the
+// model, so nothing in it is trusted: a link out of it is refused by os.Root.
+func openSpill(workspace, callID string, limits Limits) (*spill, error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, fmt.Errorf("open workspace: %w", err)
+	}
+	s, err := createSpill(root, callID, limits)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return s, nil
+}
+
+func createSpill(root *os.Root, callID string, limits Limits) (*spill, error) {
+	if err := root.MkdirAll(OutputDir, 0o755); err != nil {
+		return nil, fmt.Errorf("make output directory: %w", err)
+	}
+	if err := prune(root, limits.Files-1); err != nil {
+		return nil, err
+	}
+	stem := fileStem(callID)
+	for i := 1; i <= maxSameCall; i++ {
+		name := path.Join(OutputDir, stem+".txt")
+		if i > 1 {
+			name = path.Join(OutputDir, fmt.Sprintf("%s-%d.txt", stem, i))
+		}
+		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			return &spill{root: root, file: file, name: name, limit: int64(limits.FileBytes)}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("create output file: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("create output file: %d files for call %q", maxSameCall, stem)
+}
+
+// prune removes the oldest overflow files until at most keep are left.
+func prune(root *os.Root, keep int) error {
+	dir, err := root.Open(OutputDir)
+	if err != nil {
+		return fmt.Errorf("open output directory: %w", err)
+	}
+	entries, err := dir.ReadDir(-1)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return fmt.Errorf("list output directory: %w", err)
+	}
+	var files []fs.FileInfo
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && !info.IsDir() && strings.HasSuffix(info.Name(), ".txt") {
+			files = append(files, info)
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int {
+		return cmp.Or(a.ModTime().Compare(b.ModTime()), cmp.Compare(a.Name(), b.Name()))
+	})
+	for len(files) > max(keep, 0) {
+		if err := root.Remove(path.Join(OutputDir, files[0].Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove old output: %w", err)
+		}
+		files = files[1:]
+	}
+	return nil
+}
+
+// fileStem makes a file name of a call id, which is whatever a model's
+// provider sends; different ids get different names.
+func fileStem(callID string) string {
+	const longest = 64
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, callID)
+	if safe == callID && safe != "" && len(safe) <= longest {
+		return safe
+	}
+	sum := sha256.Sum256([]byte(callID))
+	return safe[:min(len(safe), longest-9)] + "-" + hex.EncodeToString(sum[:4])
+}

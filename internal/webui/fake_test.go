@@ -1,0 +1,234 @@
+package webui_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/yuin/goldmark"
+
+	"lilac/internal/webui"
+)
+
+type object = map[string]any
+
+// fake speaks the API that the page needs. The test says what happens; the
+// fake only keeps it and streams it.
+type fake struct {
+	t    *testing.T
+	addr string
+
+	mu       sync.Mutex
+	sessions []object
+	messages []object
+	running  []string
+	requests []object
+	events   []object
+	// from is where the events of running requests begin.
+	from    int
+	changed chan struct{}
+	prompts []object
+	keys    map[string]object
+	// dropAnswers is how many answers to prompts get lost on their way.
+	dropAnswers int
+	signedOut   bool
+	cancels     int
+	// loads counts how often the messages were asked for.
+	loads  int
+	server *http.Server
+}
+
+func newFake(t *testing.T) *fake {
+	f := &fake{t: t, addr: "127.0.0.1:0", changed: make(chan struct{}), keys: map[string]object{}}
+	f.up()
+	t.Cleanup(f.down)
+	return f
+}
+
+func (f *fake) up() {
+	f.t.Helper()
+	l, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.addr = l.Addr().String()
+	f.server = &http.Server{Handler: f.routes()}
+	go func() { _ = f.server.Serve(l) }()
+}
+
+// down ends the server and all its connections at once.
+func (f *fake) down() { _ = f.server.Close() }
+
+func (f *fake) url(hash string) string { return "http://" + f.addr + "/" + hash }
+
+// set changes the state.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// emit streams an event.
+func (f *fake) emit(kind string, payload object) {
+	f.set(func() {
+		f.events = append(f.events, object{
+			"id": kind + strconv.Itoa(len(f.events)), "type": kind, "timestamp": 1,
+			"metadata": object{"trigger_session_id": "s1"}, "payload": payload,
+		})
+	})
+}
+
+func (f *fake) text(request, content string, offset int) {
+	f.emit("stream.text", object{"requestId": request, "content": content, "offset": offset})
+}
+
+func (f *fake) conversation(title string) {
+	f.set(func() {
+		f.sessions = append(f.sessions, object{"id": "s" + strconv.Itoa(len(f.sessions)+1), "client": "web", "title": title, "createdAt": 1, "updatedAt": 1, "state": "idle"})
+	})
+}
+
+func (f *fake) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", webui.Handler())
+	api := func(pattern string, h func(w http.ResponseWriter, r *http.Request) any) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			f.mu.Lock()
+			out := f.signedOut
+			f.mu.Unlock()
+			if out {
+				refuse(w, http.StatusUnauthorized, "unauthenticated", "A token is required.")
+				return
+			}
+			if answer := h(w, r); answer != nil {
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(answer)
+			}
+		})
+	}
+	api("GET /sessions", func(http.ResponseWriter, *http.Request) any {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return object{"sessions": append([]object{}, f.sessions...)}
+	})
+	api("POST /sessions", func(w http.ResponseWriter, r *http.Request) any {
+		var in object
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		f.conversation(fmt.Sprint(in["title"]))
+		w.WriteHeader(http.StatusCreated)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.sessions[len(f.sessions)-1]
+	})
+	api("DELETE /sessions/{id}", func(w http.ResponseWriter, r *http.Request) any {
+		f.set(func() {
+			kept := f.sessions[:0]
+			for _, s := range f.sessions {
+				if s["id"] != r.PathValue("id") {
+					kept = append(kept, s)
+				}
+			}
+			f.sessions = kept
+		})
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
+	api("GET /sessions/{id}/messages", func(http.ResponseWriter, *http.Request) any {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.loads++
+		at := len(f.events)
+		if len(f.running) > 0 {
+			at = f.from
+		}
+		return object{"messages": append([]object{}, f.messages...), "cursor": strconv.Itoa(at), "running": append([]string{}, f.running...)}
+	})
+	api("GET /requests", func(http.ResponseWriter, *http.Request) any {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return object{"requests": append([]object{}, f.requests...)}
+	})
+	api("POST /sessions/{id}/prompt", f.prompt)
+	api("POST /sessions/{id}/cancel", func(http.ResponseWriter, *http.Request) any {
+		f.set(func() { f.cancels++ })
+		return object{"success": true}
+	})
+	api("POST /render", func(_ http.ResponseWriter, r *http.Request) any {
+		var in struct{ Text string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		var out bytes.Buffer
+		_ = goldmark.Convert([]byte(in.Text), &out)
+		return object{"html": out.String()}
+	})
+	api("GET /events", f.stream)
+	return mux
+}
+
+func (f *fake) prompt(w http.ResponseWriter, r *http.Request) any {
+	var in object
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	key := r.Header.Get("Idempotency-Key")
+	var answer object
+	drop := false
+	f.set(func() {
+		if answer = f.keys[key]; answer == nil {
+			n := strconv.Itoa(len(f.prompts) + 1)
+			answer = object{"success": true, "sessionId": r.PathValue("id"), "requestId": "web:s1:m" + n, "messageId": "m" + n}
+			f.keys[key] = answer
+			f.prompts = append(f.prompts, in)
+		}
+		if f.dropAnswers > 0 {
+			f.dropAnswers--
+			drop = true
+		}
+	})
+	if drop {
+		panic(http.ErrAbortHandler)
+	}
+	if in["content"] == "refuse me" {
+		refuse(w, http.StatusBadRequest, "invalid", "Content is not liked today.")
+		return nil
+	}
+	return answer
+}
+
+func refuse(w http.ResponseWriter, status int, kind, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(object{"error": object{"kind": kind, "message": message}})
+}
+
+func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
+	at, err := strconv.Atoi(r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "invalid", "This is not a cursor.")
+		return nil
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = fmt.Fprintf(w, "id: %d\n\n", at)
+	for {
+		f.mu.Lock()
+		events, changed := f.events[at:], f.changed
+		f.mu.Unlock()
+		for _, e := range events {
+			at++
+			data, _ := json.Marshal(e)
+			_, _ = fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", at, e["type"], data)
+		}
+		if http.NewResponseController(w).Flush() != nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,148 @@
+// The message box: text, attachments by button, paste and drop, and what a
+// message does while an answer is being written.
+
+import { el } from './element.js';
+
+const mostFiles = 20;
+const largestFile = 10 << 20;
+const largestTotal = 20 << 20;
+
+export class Composer {
+  // hooks: send({text, queue, attachments}), stop(), problem(sentence).
+  constructor(hooks) {
+    this.hooks = hooks;
+    const get = (id) => document.getElementById(id);
+    Object.assign(this, {
+      form: get('composer'), text: get('text'), list: get('files'), picker: get('picker'), box: get('box'),
+      runningBar: get('running'), modes: get('modes'), stopButton: get('stop'), sendButton: get('send'), hint: get('hint'),
+    });
+    this.files = [];
+    this.running = false;
+    this.form.addEventListener('submit', (e) => {
+      e.preventDefault();
+      this.submit();
+    });
+    this.text.addEventListener('keydown', (e) => {
+      if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && !e.altKey) {
+        e.preventDefault();
+        this.submit();
+      }
+    });
+    this.text.addEventListener('input', () => this.grow());
+    this.modes.addEventListener('change', () => this.label());
+    this.stopButton.addEventListener('click', () => hooks.stop());
+    get('attach').addEventListener('click', () => this.picker.click());
+    this.picker.addEventListener('change', () => {
+      this.add(this.picker.files);
+      this.picker.value = '';
+    });
+    this.text.addEventListener('paste', (e) => {
+      if (e.clipboardData.files.length) {
+        e.preventDefault();
+        this.add(e.clipboardData.files);
+      }
+    });
+    const zone = get('main');
+    const over = (on) => (e) => {
+      if (![...(e.dataTransfer?.types ?? [])].includes('Files')) return;
+      e.preventDefault();
+      this.box.classList.toggle('over', on);
+    };
+    zone.addEventListener('dragover', over(true));
+    zone.addEventListener('dragleave', over(false));
+    zone.addEventListener('drop', (e) => {
+      over(false)(e);
+      this.add(e.dataTransfer.files);
+    });
+  }
+
+  get queue() {
+    return this.running ? this.modes.querySelector('input:checked').value : 'prompt';
+  }
+
+  setRunning(running) {
+    if (running === this.running) return;
+    this.running = running;
+    this.runningBar.hidden = !running;
+    if (running) this.modes.querySelector('input[value=steer]').checked = true;
+    else if (document.activeElement === document.body) this.text.focus();
+    this.label();
+  }
+
+  label() {
+    const words = {
+      prompt: ['Send', 'Enter sends, Shift+Enter makes a new line.'],
+      steer: ['Steer', 'Lilac is answering. It reads this before its next step.'],
+      followUp: ['Follow up', 'Lilac is answering. It reads this when it would be done.'],
+      interrupt: ['Interrupt', 'Lilac is answering. This stops it and is read at once.'],
+    };
+    const [verb, hint] = words[this.queue];
+    this.sendButton.textContent = verb;
+    this.hint.textContent = hint;
+  }
+
+  grow() {
+    this.text.style.height = 'auto';
+    this.text.style.height = `${Math.min(this.text.scrollHeight, innerHeight * 0.4)}px`;
+  }
+
+  fill(text) {
+    this.text.value = text;
+    this.grow();
+  }
+
+  async submit() {
+    const text = this.text.value.trim();
+    if (!text) {
+      if (this.files.length) this.hooks.problem('Say a word about the files, then send them.');
+      this.text.focus();
+      return;
+    }
+    const { queue, files } = this;
+    this.fill('');
+    this.setFiles([]);
+    this.hooks.send({ text, queue, attachments: files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 })) });
+    this.text.focus();
+  }
+
+  async add(files) {
+    for (const file of files) {
+      const total = this.files.reduce((sum, f) => sum + f.size, 0) + file.size;
+      if (this.files.length >= mostFiles) this.hooks.problem(`A message takes at most ${mostFiles} files.`);
+      else if (file.size > largestFile) this.hooks.problem(`“${file.name}” is larger than 10 MB.`);
+      else if (total > largestTotal) this.hooks.problem('The files are larger than 20 MB together.');
+      else {
+        try {
+          const dataBase64 = await base64(file);
+          this.setFiles([...this.files, { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, dataBase64 }]);
+        } catch {
+          this.hooks.problem(`“${file.name}” cannot be read.`);
+        }
+      }
+    }
+    this.text.focus();
+  }
+
+  setFiles(files) {
+    this.files = files;
+    this.list.hidden = !files.length;
+    this.list.replaceChildren(...files.map((file) => el('li', {},
+      el('span', {}, file.filename),
+      el('button', {
+        type: 'button', className: 'plain', 'aria-label': `Remove ${file.filename}`,
+        onclick: () => {
+          this.setFiles(this.files.filter((f) => f !== file));
+          this.text.focus();
+        },
+      }, '✕'))));
+  }
+}
+
+function base64(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(',') + 1));
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+}

@@ -1,0 +1,166 @@
+// Shows a growing text as Markdown. New text is on the page at once, as plain
+// text; the server renders it in the background, at most every 150 ms and never
+// twice at a time, and what it answers takes the place of the plain text.
+//
+// A long text is cut into pieces at paragraphs outside code, so that a delta
+// costs the rendering of its piece and not of everything before. When the text
+// is finished it is rendered once as a whole.
+
+import { render } from './api.js';
+
+const interval = 150;
+const pieceLength = 3000;
+
+export class Markdown {
+  constructor() {
+    this.element = document.createElement('div');
+    this.element.className = 'md';
+    this.reset('');
+  }
+
+  reset(text) {
+    this.text = '';
+    this.pieces = [];
+    this.generation = (this.generation ?? 0) + 1;
+    this.finished = false;
+    this.element.replaceChildren();
+    this.open();
+    this.append(text);
+  }
+
+  open(text = '') {
+    const box = document.createElement('div');
+    box.className = 'piece';
+    const tail = document.createElement('span');
+    tail.className = 'tail';
+    box.append(tail);
+    this.element.append(box);
+    this.piece = { box, tail, text, drawn: 0 };
+    if (text) tail.append(text);
+    this.pieces.push(this.piece);
+  }
+
+  append(text) {
+    if (!text) return;
+    this.text += text;
+    this.piece.text += text;
+    this.piece.tail.append(text);
+    this.wake();
+  }
+
+  // show takes markup that the server sent with the stored message.
+  show(text, html) {
+    this.text = text;
+    this.finished = true;
+    this.generation++;
+    this.element.replaceChildren(...parse(html));
+  }
+
+  finish() {
+    if (this.finished || !this.text) return;
+    this.finished = true;
+    this.wake();
+  }
+
+  wake() {
+    if (this.timer || this.busy) return;
+    const wait = Math.max(0, (this.next ?? 0) - performance.now());
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.draw();
+    }, wait);
+  }
+
+  async draw() {
+    this.busy = true;
+    const { generation, finished } = this;
+    const began = performance.now();
+    try {
+      if (finished) await this.drawWhole(generation);
+      else await this.drawPiece(generation);
+      this.failed = 0;
+    } catch {
+      // The plain text stands there; try again a little later.
+      this.failed = (this.failed ?? 0) + 1;
+    }
+    this.busy = false;
+    const took = performance.now() - began;
+    this.next = performance.now() + Math.max(interval, 2 * took) * 2 ** Math.min(this.failed, 5);
+    const more = generation !== this.generation || this.finished !== finished ||
+      (!this.finished && this.piece.drawn < this.piece.text.length);
+    if (more || (this.failed && this.failed < 8)) this.wake();
+  }
+
+  async drawWhole(generation) {
+    const html = await render(this.text);
+    if (generation !== this.generation) return;
+    this.element.replaceChildren(...parse(html));
+  }
+
+  async drawPiece(generation) {
+    const { piece } = this;
+    if (piece.text.length > pieceLength) {
+      const at = boundary(piece.text);
+      if (at > 0) {
+        const rest = piece.text.slice(at);
+        piece.text = piece.text.slice(0, at);
+        piece.tail.textContent = piece.text.slice(piece.drawn);
+        this.open(rest);
+      }
+    }
+    const { length } = piece.text;
+    if (!length) return;
+    const html = await render(piece.text);
+    if (generation !== this.generation || this.finished) return;
+    piece.drawn = length;
+    piece.tail.textContent = piece.text.slice(length);
+    piece.box.replaceChildren(...parse(html));
+    lastWords(piece.box).append(piece.tail);
+  }
+}
+
+// lastWords finds the element in which a text goes on that is not rendered yet.
+function lastWords(box) {
+  let node = box;
+  while (node.lastElementChild?.matches('p, ul, ol, li, blockquote, pre, pre > code') &&
+    (node.lastChild === node.lastElementChild || !node.lastChild.textContent.trim())) {
+    node = node.lastElementChild;
+  }
+  return node.matches('ul, ol, pre') ? box : node;
+}
+
+// boundary finds the last blank line that is outside of code and before a
+// line that begins a paragraph of its own; 0 when there is none.
+function boundary(text) {
+  let fence = '';
+  let at = 0;
+  let found = 0;
+  let blank = false;
+  for (const line of text.split('\n')) {
+    const mark = /^ {0,3}(```+|~~~+)/.exec(line)?.[1];
+    if (!fence && blank && /^[^\s\-*+>|\d]/.test(line)) found = at;
+    if (mark && !fence) fence = mark[0];
+    else if (mark && mark[0] === fence) fence = '';
+    blank = line.trim() === '';
+    at += line.length + 1;
+  }
+  return found;
+}
+
+// parse turns markup of POST /render into nodes. It is parsed in a document
+// of its own, where nothing runs and nothing loads; links open elsewhere.
+function parse(html) {
+  const { body } = new DOMParser().parseFromString(html, 'text/html');
+  for (const link of body.querySelectorAll('a[href]')) {
+    link.target = '_blank';
+    link.rel = 'noopener noreferrer';
+  }
+  for (const code of body.querySelectorAll('pre')) code.tabIndex = 0;
+  for (const table of body.querySelectorAll('table')) {
+    const box = body.ownerDocument.createElement('div');
+    box.className = 'wide';
+    table.replaceWith(box);
+    box.append(table);
+  }
+  return [...body.childNodes];
+}

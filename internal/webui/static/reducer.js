@@ -1,0 +1,454 @@
+// What a conversation looks like, computed from its stored messages and its
+// events. Nothing here touches the network, the document, a clock or chance.
+//
+// A conversation is a list of requests; a request is a list of blocks (user,
+// text, reasoning, tool, note) in the order in which they happened. Each block
+// knows `at`, the byte offset in the request's text where it stands, so an
+// event that comes twice changes nothing and one that takes text back takes
+// back exactly what followed. A message that was sent and not yet read by a
+// request waits in the outbox.
+//
+// Every function marks what it changed in state.changed (blocks and requests)
+// and state.reordered; the view draws those and empties them. A delta costs
+// its own length: block.fresh is what the view has not drawn yet.
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+// Events are remembered by id so that one that comes again is dropped; a
+// reader that resumes gets at most a few of them.
+const mostSeen = 4096;
+
+// Between the texts of two steps of a request stand two newlines, which the
+// stored messages do not have.
+const separator = 2;
+
+export function newState(sessionId) {
+  return {
+    sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
+    applied: new Map(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
+  };
+}
+
+// load takes the answer of GET /sessions/{id}/messages. Events of running
+// requests come again from their beginning after it, so what the stored
+// messages say of those stands only until the first of them.
+export function load(state, { messages, running }, complete) {
+  state.history = messages;
+  state.complete = complete;
+  state.requests = [];
+  state.byId.clear();
+  state.seen.clear();
+  state.stale = false;
+  build(state, messages, new Set(running));
+  const known = new Set(messages.map((m) => m.id));
+  state.outbox = state.outbox.filter((e) => !(e.messageId && known.has(e.messageId)));
+  state.reordered = true;
+}
+
+// prepend takes older messages; requests that are there stay as they are.
+export function prepend(state, messages, complete) {
+  const older = newState(state.sessionId);
+  build(older, messages, new Set());
+  const fresh = [];
+  for (const request of older.requests) {
+    const here = state.byId.get(request.id);
+    if (here) {
+      here.blocks = [...request.blocks, ...here.blocks];
+      state.changed.add(here);
+    } else {
+      fresh.push(request);
+      state.byId.set(request.id, request);
+    }
+  }
+  state.requests = [...fresh, ...state.requests];
+  state.history = [...messages, ...state.history];
+  state.complete = complete;
+  state.reordered = true;
+}
+
+function build(state, messages, running) {
+  for (const message of messages) {
+    const request = requestOf(state, message.requestId, 'done');
+    if (running.has(message.requestId)) {
+      request.state = 'running';
+      request.provisional = true;
+    }
+    store(state, request, message);
+  }
+  for (const id of running) {
+    const request = requestOf(state, id, 'running');
+    request.state = 'running';
+    request.provisional = true;
+  }
+  for (const request of state.requests) {
+    for (const block of request.blocks) {
+      if (block.kind === 'tool' && block.status !== 'end' && request.state !== 'running') finishTool(block, undefined);
+    }
+  }
+}
+
+function store(state, request, message) {
+  const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  if (message.role === 'user') {
+    request.blocks.push(userBlock(request, {
+      id: message.id, text: textOf(parts), files: filesOf(parts), createdAt: message.createdAt,
+      said: state.said.get(message.id),
+    }));
+    return;
+  }
+  if (message.role === 'system') {
+    push(request, { kind: 'note', tone: 'quiet', text: textOf(parts) });
+    return;
+  }
+  const texts = parts.filter((part) => part.type === 'text').length;
+  if (texts && request.end) request.end += separator;
+  for (const part of parts) {
+    switch (part.type) {
+      case 'text':
+        if (part.text) addText(request, part.text, texts === 1 ? message.html : undefined);
+        break;
+      case 'reasoning':
+        if (part.text) push(request, { kind: 'reasoning', text: part.text, fresh: part.text });
+        break;
+      case 'tool-call':
+        push(request, {
+          kind: 'tool', id: part.toolCallId, name: part.toolName, args: part.input,
+          status: 'start', ok: undefined, output: '', error: '', display: '',
+        });
+        request.tools++;
+        break;
+      case 'tool-result': {
+        const tool = toolOf(request, part.toolCallId);
+        if (!tool) break;
+        const { type = '', value } = part.output ?? {};
+        tool.output = typeof value === 'string' ? value : JSON.stringify(value ?? part.output, null, 2);
+        finishTool(tool, !type.startsWith('error'));
+        break;
+      }
+      default:
+        break; // a kind of part that this page does not know
+    }
+  }
+}
+
+function userBlock(request, { id, text, files, createdAt, said = '' }) {
+  return { kind: 'user', at: request.end, tools: request.tools, id, text, files, createdAt, said };
+}
+
+const textOf = (parts) => parts.filter((p) => p.type === 'text').map((p) => p.text).join('');
+
+const filesOf = (parts) => parts.filter((p) => p.type === 'file' || p.type === 'image')
+  .map((p) => ({ filename: p.filename || 'attachment', mimeType: p.mediaType || '' }));
+
+function requestOf(state, id, initial) {
+  let request = state.byId.get(id);
+  if (!request) {
+    request = {
+      id, state: initial, blocks: [], end: 0, tools: 0,
+      provisional: false, waiting: [], usage: null, reason: null,
+    };
+    state.byId.set(id, request);
+    state.requests.push(request);
+    state.reordered = true;
+  }
+  return request;
+}
+
+function push(request, block) {
+  block.at = request.end;
+  request.blocks.push(block);
+  return block;
+}
+
+const toolOf = (request, id) => request.blocks.findLast((b) => b.kind === 'tool' && b.id === id);
+
+function finishTool(tool, ok) {
+  tool.status = 'end';
+  tool.ok = ok;
+}
+
+function addText(request, text, html) {
+  const bytes = encoder.encode(text).length;
+  let block = request.blocks.at(-1);
+  if (block?.kind !== 'text' || html !== undefined || block.html !== undefined) {
+    block = push(request, { kind: 'text', text: '', fresh: '', bytes: 0, cuts: 0, html });
+  }
+  block.text += text;
+  block.fresh += text;
+  block.bytes += bytes;
+  request.end += bytes;
+  return block;
+}
+
+// cut takes back what follows offset in the request's text. A tool call that
+// stands at the offset was before it; reasoning behind the last tool call
+// there belongs to the step that is taken back.
+function cut(state, request, offset) {
+  let last = -1;
+  request.blocks.forEach((b, i) => {
+    if (b.kind === 'tool' && b.at <= offset) last = i;
+  });
+  request.blocks = request.blocks.filter((block, i) => {
+    switch (block.kind) {
+      case 'text': {
+        if (block.at + block.bytes <= offset) return true;
+        if (block.at >= offset) return false;
+        block.text = decoder.decode(encoder.encode(block.text).subarray(0, offset - block.at));
+        block.bytes = offset - block.at;
+        block.fresh = block.text;
+        block.html = undefined;
+        block.cuts++;
+        state.changed.add(block);
+        return true;
+      }
+      case 'user':
+        if (block.at > offset) block.at = offset;
+        return true;
+      case 'reasoning':
+        return block.at < offset || i < last;
+      default:
+        return block.at <= offset;
+    }
+  });
+  request.end = Math.min(request.end, offset);
+  state.changed.add(request);
+}
+
+// begin drops what the stored messages said of a running request: its events
+// follow from the beginning. Its user messages wait for their place.
+function begin(state, request) {
+  if (!request.provisional) return;
+  request.provisional = false;
+  request.waiting = request.blocks.filter((b) => b.kind === 'user');
+  request.blocks = [];
+  request.end = 0;
+  request.tools = 0;
+  place(state, request);
+  state.changed.add(request);
+}
+
+// place puts the user messages that wait at the point that is reached now.
+function place(state, request, all = false) {
+  while (request.waiting.length) {
+    const next = request.waiting[0];
+    if (!all && (next.at > request.end || next.tools > request.tools)) return;
+    request.waiting.shift();
+    request.blocks.push(next);
+    state.changed.add(request);
+  }
+}
+
+// apply takes one event of the stream.
+export function apply(state, event) {
+  const { type, payload = {} } = event;
+  if (type === 'stream.gap') {
+    state.stale = true;
+    return;
+  }
+  if (event.id) {
+    if (state.seen.has(event.id)) return;
+    state.seen.add(event.id);
+    if (state.seen.size > mostSeen) state.seen.delete(state.seen.values().next().value);
+  }
+  if (type === 'user_query') {
+    queried(state, payload);
+    return;
+  }
+  if (type === 'session.message_applied') {
+    messageApplied(state, payload);
+    return;
+  }
+  if (!type.startsWith('stream.') || !payload.requestId) return;
+  const known = state.byId.get(payload.requestId);
+  if (known && isOver(known) && type !== 'stream.start') return;
+  const request = known ?? requestOf(state, payload.requestId, 'running');
+  // The end tells nothing that is not stored: it leaves stored messages alone.
+  if (type !== 'stream.completed' && type !== 'stream.error' && type !== 'stream.start') begin(state, request);
+  streamed(state, request, type, payload);
+}
+
+const isOver = (request) => request.state !== 'running';
+
+function streamed(state, request, type, payload) {
+  switch (type) {
+    case 'stream.start':
+      if (!isOver(request)) state.changed.add(request);
+      break;
+    case 'stream.text':
+      text(state, request, payload.content ?? '', payload.offset ?? request.end);
+      break;
+    case 'stream.reasoning': {
+      place(state, request);
+      let block = request.blocks.at(-1);
+      if (block?.kind !== 'reasoning') {
+        block = push(request, { kind: 'reasoning', text: '', fresh: '' });
+        state.changed.add(request);
+      }
+      block.text += payload.content;
+      block.fresh += payload.content;
+      state.changed.add(block);
+      break;
+    }
+    case 'stream.tool_call':
+      toolCall(state, request, payload);
+      break;
+    case 'stream.completed':
+      finish(state, request, payload.cancelled ? 'cancelled' : 'done', payload, payload.reason);
+      break;
+    case 'stream.error':
+      finish(state, request, 'failed', payload, payload.error?.message);
+      break;
+    default:
+      break;
+  }
+}
+
+function text(state, request, content, offset) {
+  if (offset > request.end) {
+    // Something is missing between: the stored messages will have it.
+    state.stale = true;
+    return;
+  }
+  if (offset < request.end || content === '') cut(state, request, offset);
+  place(state, request);
+  if (content === '') return;
+  const before = request.blocks.at(-1);
+  const block = addText(request, content);
+  state.changed.add(block === before ? block : request);
+  state.changed.add(block);
+}
+
+function toolCall(state, request, p) {
+  let tool = toolOf(request, p.toolCallId);
+  if (!tool) {
+    place(state, request);
+    tool = push(request, { kind: 'tool', id: p.toolCallId, name: p.name, status: 'start', output: '', error: '', display: '' });
+    request.tools++;
+    state.changed.add(request);
+  }
+  if (p.name) tool.name = p.name;
+  if (p.args !== undefined) tool.args = p.args;
+  if (p.display) tool.display = p.display;
+  if (p.output) tool.output = p.output;
+  if (p.error) tool.error = p.error;
+  tool.status = p.status;
+  if (p.status === 'end') finishTool(tool, p.ok);
+  state.changed.add(tool);
+}
+
+function finish(state, request, how, payload, reason) {
+  place(state, request, true);
+  request.state = how;
+  request.provisional = false;
+  request.usage = payload.usage ?? null;
+  request.reason = reason || null;
+  // The whole text comes with the end: a difference means that we missed some.
+  const said = request.blocks.filter((b) => b.kind === 'text').map((b) => b.text).join('');
+  if (payload.content && payload.content !== said) state.stale = true;
+  for (const block of request.blocks) {
+    if (block.kind === 'tool' && block.status !== 'end') finishTool(block, undefined);
+    state.changed.add(block);
+  }
+  state.changed.add(request);
+}
+
+// outcomes takes GET /requests: how requests ended, which messages do not say.
+export function outcomes(state, requests) {
+  for (const { id, state: how, detail } of requests) {
+    const request = state.byId.get(id);
+    if (!request || request.state !== 'done') continue;
+    if (how !== 'failed' && how !== 'cancelled') continue;
+    request.state = how;
+    request.reason = detail?.replace(/^[a-z_]+: /, '') || null;
+    state.changed.add(request);
+  }
+}
+
+// send puts a message into the outbox. While an answer is being written, what
+// becomes of it is told.
+export function send(state, { key, text: content, files, queue, at }) {
+  const entry = {
+    key, text: content, files, queue, createdAt: at, during: isRunning(state),
+    status: 'sending', problem: '', messageId: '', requestId: '',
+  };
+  state.outbox.push(entry);
+  state.reordered = true;
+  return entry;
+}
+
+// accepted takes the answer to a prompt.
+export function accepted(state, entry, { messageId, requestId }) {
+  entry.messageId = messageId;
+  entry.requestId = requestId;
+  entry.status = 'waiting';
+  entry.problem = '';
+  state.outbox = state.outbox.filter((e) => e === entry || e.messageId !== messageId);
+  const fate = state.applied.get(messageId);
+  if (fate) settle(state, entry, fate);
+  else if (state.history.some((m) => m.id === messageId)) drop(state, entry);
+  state.reordered = true;
+}
+
+export function drop(state, entry) {
+  state.outbox = state.outbox.filter((e) => e !== entry);
+  state.reordered = true;
+}
+
+// queried takes a prompt, ours or another surface's.
+function queried(state, { messageId, requestId, content, queue }) {
+  if (state.outbox.some((e) => e.messageId === messageId) || state.applied.has(messageId)) return;
+  const ours = state.outbox.find((e) => !e.messageId && e.text === content && e.queue === queue);
+  if (ours) {
+    accepted(state, ours, { messageId, requestId });
+    return;
+  }
+  const entry = send(state, { key: messageId, text: content, files: [], queue, at: 0 });
+  accepted(state, entry, { messageId, requestId });
+}
+
+function messageApplied(state, fate) {
+  state.applied.set(fate.messageId, fate);
+  if (state.applied.size > mostSeen) state.applied.delete(state.applied.keys().next().value);
+  const entry = state.outbox.find((e) => e.messageId === fate.messageId);
+  if (entry) {
+    settle(state, entry, fate);
+    return;
+  }
+  // A message that we have not seen being sent is in the stored messages, once
+  // the answer to a prompt of ours that is under way cannot be it.
+  const stored = state.history.some((m) => m.id === fate.messageId);
+  if (!stored && !state.outbox.some((e) => !e.messageId)) state.stale = true;
+}
+
+// settle moves a message from the outbox to where it was read.
+function settle(state, entry, { requestId, queue }) {
+  drop(state, entry);
+  const request = requestOf(state, requestId, 'running');
+  if (request.blocks.some((b) => b.kind === 'user' && b.id === entry.messageId)) return;
+  const said = fate(entry, queue);
+  state.said.set(entry.messageId, said);
+  const block = userBlock(request, {
+    id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, said,
+  });
+  // A request's first message stands above what it already said.
+  if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) request.blocks.unshift(block);
+  else request.blocks.push(block);
+  state.changed.add(request);
+  state.reordered = true;
+}
+
+function fate(entry, queue) {
+  if (!entry.during) return '';
+  switch (queue) {
+    case 'steer': return 'Applied as steer to the running answer';
+    case 'followUp': return 'Applied as follow-up to the running answer';
+    case 'interrupt': return 'Interrupted the running answer';
+    default: return 'Became a new request';
+  }
+}
+
+export const isRunning = (state) => state.requests.some((r) => r.state === 'running');
+
+// isBusy also counts what was accepted and is about to run.
+export const isBusy = (state) => isRunning(state) || state.outbox.some((e) => e.status === 'waiting');

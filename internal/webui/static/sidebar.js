@@ -1,0 +1,72 @@
+// The list of conversations.
+
+import { arrange, el } from './element.js';
+
+export class Sidebar {
+  // hooks: remove(session).
+  constructor(hooks) {
+    this.hooks = hooks;
+    const get = (id) => document.getElementById(id);
+    Object.assign(this, { list: get('list'), side: get('side'), shade: get('shade'), opener: get('side-open') });
+    this.rows = new Map();
+    this.opener.addEventListener('click', () => this.open(true));
+    get('side-close').addEventListener('click', () => this.open(false));
+    this.shade.addEventListener('click', () => this.open(false));
+    addEventListener('keydown', (e) => {
+      if (e.key === 'Escape' && this.side.classList.contains('open')) this.open(false);
+    });
+    this.list.addEventListener('keydown', (e) => this.move(e));
+  }
+
+  open(on) {
+    const was = this.side.classList.contains('open');
+    this.side.classList.toggle('open', on);
+    this.shade.hidden = !on;
+    this.opener.setAttribute('aria-expanded', String(on));
+    if (on) (this.list.querySelector('a') ?? document.getElementById('new')).focus();
+    else if (was) this.opener.focus();
+  }
+
+  // move goes through the list with the arrow keys; Delete asks to delete.
+  move(e) {
+    const links = [...this.list.querySelectorAll('a')];
+    const at = links.indexOf(document.activeElement);
+    if (at < 0) return;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[e.key];
+    if (to !== undefined) {
+      e.preventDefault();
+      links[Math.max(0, Math.min(to, links.length - 1))].focus();
+    } else if (e.key === 'Delete') {
+      e.preventDefault();
+      links[at].parentElement.querySelector('button').click();
+    }
+  }
+
+  draw(sessions, current) {
+    const rows = sessions.map((session) => this.row(session, session.id === current));
+    arrange(this.list, rows.length ? rows : [this.empty ??= el('li', { className: 'quiet' }, 'Your conversations will be here.')]);
+    const ids = new Set(sessions.map((s) => s.id));
+    for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
+  }
+
+  row(session, current) {
+    let row = this.rows.get(session.id);
+    if (!row) {
+      const link = el('a', { href: `#/s/${encodeURIComponent(session.id)}`, onclick: () => this.open(false) });
+      const element = el('li', {}, link, el('button', {
+        type: 'button', className: 'plain', onclick: () => this.hooks.remove(this.rows.get(session.id).session),
+      }, '✕'));
+      row = { element, link };
+      this.rows.set(session.id, row);
+    }
+    row.session = session;
+    const name = titleOf(session);
+    const sign = session.state === 'running' ? el('span', { className: 'dot', title: 'Running' }, el('span', { className: 'hidden' }, '(running)')) : '';
+    row.link.replaceChildren(el('span', { className: 'name' }, name), sign);
+    row.link.setAttribute('aria-current', current ? 'page' : 'false');
+    row.element.lastChild.setAttribute('aria-label', `Delete “${name}”`);
+    return row.element;
+  }
+}
+
+export const titleOf = (session) => session?.title || 'Conversation';

@@ -1,0 +1,102 @@
+package webui
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+)
+
+//go:embed static
+var files embed.FS
+
+// policy lets the page load its own files only. Images may also be pictures
+// that a person has just picked, which the browser holds itself.
+const policy = "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+var types = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".svg":  "image/svg+xml",
+}
+
+type asset struct {
+	body []byte
+	kind string
+	etag string
+}
+
+// Handler serves the page at / and its files below /assets/.
+func Handler() http.Handler {
+	assets := load()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		a, ok := assets[r.URL.Path]
+		switch {
+		case !ok:
+			http.NotFound(w, r)
+			return
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "The page is only read.", http.StatusMethodNotAllowed)
+			return
+		}
+		h.Set("ETag", a.etag)
+		// Always asked for again, mostly answered with 304: after an upgrade
+		// all modules of the page are of the same version.
+		h.Set("Cache-Control", "no-cache")
+		if matches(r.Header.Get("If-None-Match"), a.etag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", a.kind)
+		h.Set("Content-Length", fmt.Sprint(len(a.body)))
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(a.body) // the reader has gone; nobody is left to tell
+		}
+	})
+}
+
+func load() map[string]asset {
+	const dir = "static"
+	entries, err := files.ReadDir(dir)
+	if err != nil {
+		return nil // the directory is embedded
+	}
+	assets := make(map[string]asset, len(entries)+1)
+	for _, e := range entries {
+		body, err := files.ReadFile(path.Join(dir, e.Name()))
+		if err != nil {
+			continue
+		}
+		sum := sha256.Sum256(body)
+		a := asset{body: body, kind: types[path.Ext(e.Name())], etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+		switch e.Name() {
+		case "index.html":
+			assets["/"] = a
+		case "icon.svg":
+			assets["/favicon.ico"] = a
+		}
+		if e.Name() != "index.html" {
+			assets["/assets/"+e.Name()] = a
+		}
+	}
+	return assets
+}
+
+func matches(header, etag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
+		if one == etag || one == "*" {
+			return true
+		}
+	}
+	return false
+}
