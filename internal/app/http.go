@@ -17,12 +17,12 @@ func (p *program) serveHTTP(blobs *store.Blobs) {
 	streams, stop := context.WithCancel(context.Background())
 	p.stopping = stop
 	p.server = &http.Server{
-		Handler: httpapi.New(httpapi.Options{
+		Handler: onAnswer(httpapi.New(httpapi.Options{
 			DB: p.db, Bus: p.bus, Store: p.store, Blobs: blobs,
 			Token: p.token, AllowedHosts: p.Config.AllowedHosts, Addr: p.listener.Addr().String(),
 			Logins: p.logins, Page: webui.Handler(), Ready: p.healthy, Version: p.Version,
 			Logger: p.Logger, Now: time.Now,
-		}),
+		})),
 		ReadHeaderTimeout: headerLimit,
 		BaseContext:       func(net.Listener) context.Context { return streams },
 		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),

@@ -4,18 +4,32 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"lilac/internal/config"
 )
 
-// onCommit ends the process, as kill -9 would, at the commit that LILAC_KILL_AT
-// names: "before:N" or "after:N". "count" only writes the number of commits to
-// the file "commits" in the data directory. Only test builds have it.
+// killAt is where LILAC_KILL_AT ends the process, as kill -9 would. Only test
+// builds have it:
+//
+//	before:N, after:N   around the commit N of this process
+//	answer:SUFFIX       when the first POST to a path with that suffix has done
+//	                    its work and nothing of its answer has left
+//	count               nowhere, but the number of commits is written to the
+//	                    file "commits" in the data directory
+func killAt() string { return os.Getenv("LILAC_KILL_AT") }
+
+func kill() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // the signal is on its way
+}
+
 func onCommit(cfg *config.Config) func(done bool) {
-	at := os.Getenv("LILAC_KILL_AT")
+	at := killAt()
 	if at == "" {
 		return nil
 	}
@@ -28,15 +42,30 @@ func onCommit(cfg *config.Config) func(done bool) {
 		} else {
 			n++
 		}
-		if at == "count" {
-			if done {
-				_ = writeFile(path, []byte(fmt.Sprint(n)))
-			}
-			return
-		}
-		if at == stage+":"+fmt.Sprint(n) {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal is on its way
+		switch {
+		case at == "count" && done:
+			_ = writeFile(path, []byte(fmt.Sprint(n)))
+		case at == fmt.Sprintf("%s:%d", stage, n):
+			kill()
 		}
 	}
 }
+
+func onAnswer(h http.Handler) http.Handler {
+	suffix, ok := strings.CutPrefix(killAt(), "answer:")
+	if !ok {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, suffix) {
+			w = unanswered{w}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// unanswered ends the process instead of answering.
+type unanswered struct{ http.ResponseWriter }
+
+func (unanswered) WriteHeader(int)           { kill() }
+func (unanswered) Write([]byte) (int, error) { kill(); return 0, nil }

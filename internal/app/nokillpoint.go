@@ -2,6 +2,12 @@
 
 package app
 
-import "lilac/internal/config"
+import (
+	"net/http"
+
+	"lilac/internal/config"
+)
 
 func onCommit(*config.Config) func(bool) { return nil }
+
+func onAnswer(h http.Handler) http.Handler { return h }
