@@ -49,6 +49,8 @@ var rooms = map[string]string{
 	"doctor":    "client config db fault sandbox sqlitebus store",
 
 	"app":       everything,
+	"freeport":  "",
+	"redistest": "freeport",
 	"bench":     everything,
 	"e2e":       everything,
 	"house":     everything,
@@ -58,7 +60,7 @@ var rooms = map[string]string{
 const everything = "*"
 
 // inTests are packages that any test may import beside its own room.
-var inTests = "bustest webuitest llmtest anthropic openai sqlitebus store demo sse chat event fault db bus"
+var inTests = "bustest webuitest llmtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
 
 // banned imports, with the reason.
 var banned = map[string]string{

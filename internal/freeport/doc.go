@@ -1,0 +1,7 @@
+// Package freeport finds ports for the servers of tests that are killed and
+// started again on the same address.
+//
+// Asking the system for port 0 is not enough for them: it may give the same
+// port to somebody else, or take it for an outgoing connection, while the
+// server is down. These ports lie below those that the system hands out.
+package freeport
