@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"lilac/internal/chat"
+	"lilac/internal/fault"
 )
 
 // Queue says how a message meets the work of its session.
@@ -106,7 +107,9 @@ type RequestCancel struct {
 type RequestLifecycle struct {
 	State  RequestState `json:"state"`
 	Detail string       `json:"detail,omitempty"`
-	TS     int64        `json:"ts"`
+	// ErrorKind is what sort of trouble a failed request ended with.
+	ErrorKind fault.Kind `json:"errorKind,omitempty"`
+	TS        int64      `json:"ts"`
 }
 
 // UnmarshalJSON reads "resolved", a word of older producers, as "done".
@@ -126,6 +129,8 @@ func (l *RequestLifecycle) UnmarshalJSON(data []byte) error {
 type MessageApplied struct {
 	MessageID string `json:"messageId"`
 	Queue     Queue  `json:"queue"`
+	// Offset is the byte offset in the request's text at which it was applied.
+	Offset int64 `json:"offset"`
 }
 
 // RequestReply asks for a relay of the request's output.

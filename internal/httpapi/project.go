@@ -114,6 +114,7 @@ func (p *projection) Request(buf []byte, d bus.Delivery) ([]byte, []wish) {
 		p.open(d.ID, event.SessionMessageApplied, d.TS, d.Headers.SessionID(), "env", d.Headers.RequestID())
 		p.data = appendField(p.data, "messageId", e.MessageID)
 		p.data = appendField(p.data, "queue", string(e.Queue))
+		p.data = appendInt(p.data, "offset", e.Offset)
 		return p.close(buf, event.SessionMessageApplied), nil
 	case event.RequestLifecycle:
 		return p.lifecycle(buf, d, e)
@@ -137,7 +138,7 @@ func (p *projection) lifecycle(buf []byte, d bus.Delivery, e event.RequestLifecy
 		r.end, r.endTS, r.endAt = &e, d.TS, d.Position
 		p.waiting = r
 		return buf, append(wishes, wish{kind: askLast, request: id})
-	case e.State == event.StateQueued || r != nil:
+	case e.State != event.StateRunning || r != nil:
 		p.at.Req = d.Position
 		return buf, nil
 	}
@@ -306,9 +307,15 @@ func (p *projection) finish(buf []byte) ([]byte, []wish) {
 	}
 	switch r.end.State {
 	case event.StateFailed:
-		kind, message := failure(r.end.Detail)
+		kind, message := r.end.ErrorKind, r.end.Detail
+		if !kind.Valid() {
+			kind = fault.Internal
+		}
+		if message == "" {
+			message = "The request failed."
+		}
 		p.data = append(p.data, `,"error":{"kind":`...)
-		p.data = appendString(p.data, kind)
+		p.data = appendString(p.data, string(kind))
 		p.data = appendField(p.data, "message", message)
 		p.data = append(p.data, '}')
 	case event.StateCancelled:
@@ -318,18 +325,6 @@ func (p *projection) finish(buf []byte) ([]byte, []wish) {
 		}
 	}
 	return p.close(buf, kind), []wish{{kind: unfollow, request: r.request}}
-}
-
-// failure takes the detail of a failed request apart: "kind: sentence", or
-// only a sentence.
-func failure(detail string) (kind, message string) {
-	if k, rest, ok := strings.Cut(detail, ": "); ok && fault.Kind(k).Valid() {
-		return k, rest
-	}
-	if detail == "" {
-		detail = "The request failed."
-	}
-	return string(fault.Internal), detail
 }
 
 func (p *projection) start(buf []byte, request, session string, ts int64) []byte {

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/chat"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 const (
@@ -189,18 +190,23 @@ func TestOutputWithoutFinalTextEndsAtItsLastPosition(t *testing.T) {
 }
 
 func TestFailedEndsInErrorWithASentence(t *testing.T) {
-	for name, c := range map[string]struct{ detail, want string }{
-		"plain sentence": {"It broke.", `{"kind":"internal","message":"It broke."}`},
-		"with a kind":    {"rate_limited: Come back later.", `{"kind":"rate_limited","message":"Come back later."}`},
-		"other prefix":   {"note: a thing.", `{"kind":"internal","message":"note: a thing."}`},
-		"nothing":        {"", `{"kind":"internal","message":"The request failed."}`},
+	for name, c := range map[string]struct {
+		kind         fault.Kind
+		detail, want string
+	}{
+		"without a kind":  {"", "It broke.", `{"kind":"internal","message":"It broke."}`},
+		"with a kind":     {fault.RateLimited, "Come back: later.", `{"kind":"rate_limited","message":"Come back: later."}`},
+		"an unknown kind": {"new", "A thing.", `{"kind":"internal","message":"A thing."}`},
+		"nothing":         {"", "", `{"kind":"internal","message":"The request failed."}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReader(t, cursor{})
 			r.state(req, event.StateRunning, "")
 			r.frames()
 			r.output(req, event.FinalText{FinalText: "Hel"})
-			r.state(req, event.StateFailed, c.detail)
+			var w []wish
+			r.buf, w = r.p.Request(r.buf, r.delivery(req, event.RequestLifecycle{State: event.StateFailed, Detail: c.detail, ErrorKind: c.kind}))
+			r.wants = append(r.wants, w...)
 			r.last(req, "2")
 			expect(t, r.lines(), "stream.error "+payload(`,"content":"Hel","usage":null,"error":`+c.want))
 		})
@@ -235,8 +241,8 @@ func TestResetTakesTextBack(t *testing.T) {
 
 func TestMessageApplied(t *testing.T) {
 	r := newReader(t, cursor{})
-	r.buf, _ = r.p.Request(r.buf, r.delivery(req, event.MessageApplied{MessageID: "m9", Queue: event.Steer}))
-	expect(t, r.lines(), "session.message_applied "+payload(`,"messageId":"m9","queue":"steer"`))
+	r.buf, _ = r.p.Request(r.buf, r.delivery(req, event.MessageApplied{MessageID: "m9", Queue: event.Steer, Offset: 7}))
+	expect(t, r.lines(), "session.message_applied "+payload(`,"messageId":"m9","queue":"steer","offset":7`))
 }
 
 func TestEnvironmentEventsPassUnchanged(t *testing.T) {
@@ -300,6 +306,7 @@ func TestMoreRequestsThanAreFollowedStillStartAndEnd(t *testing.T) {
 		r.state(fmt.Sprint("web:s1:r", i), event.StateRunning, "")
 	}
 	id := fmt.Sprint("web:s1:r", maxFollowed+2)
+	r.state(id, event.StateStreaming, "")
 	starts := r.frames()
 	if len(starts) != maxFollowed+5 {
 		t.Fatalf("%d starts", len(starts))

@@ -83,7 +83,7 @@ func (c *change) act(e Effect) error {
 	case EffectLifecycle:
 		return c.lifecycle(e)
 	case EffectStart:
-		c.svc.register(c.tx, c.svc.newRun(c.sessionID, e.RequestID, e.Client))
+		c.svc.register(c.tx, c.svc.newRun(c.sessionID, e, c.state.Epoch))
 	case EffectResume:
 		return c.resume(e)
 	case EffectWake, EffectInterrupt, EffectCancel:
@@ -275,7 +275,7 @@ func (c *change) apply(e Effect) error {
 			return err
 		}
 	}
-	return c.publish(e.RequestID+"/applied/"+m.MessageID, h, event.MessageApplied{MessageID: m.MessageID, Queue: e.Queue})
+	return c.publish(e.RequestID+"/applied/"+m.MessageID, h, event.MessageApplied{MessageID: m.MessageID, Queue: e.Queue, Offset: offset})
 }
 
 // nameSession gives a session without a title the first words said in it.
@@ -319,7 +319,7 @@ func (c *change) lifecycle(e Effect) error {
 	if req.State.Ended() {
 		return fault.New(fault.Internal, "the request %q has ended already", e.RequestID)
 	}
-	req.State, req.Detail = e.State, e.Detail
+	req.State, req.Detail, req.ErrorKind = e.State, e.Detail, e.ErrorKind
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
 	switch {
 	case e.State == event.StateRunning:
@@ -335,7 +335,21 @@ func (c *change) lifecycle(e Effect) error {
 	if err := c.store().SaveRequest(c.tx, req); err != nil {
 		return err
 	}
-	return c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, TS: c.now()})
+	return c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
+}
+
+// streaming says of a running request that its answer is on its way, once.
+func (c *change) streaming(requestID string) error {
+	req, err := c.store().Request(c.tx, requestID)
+	if err != nil || req.State != event.StateRunning {
+		return err
+	}
+	req.State = event.StateStreaming
+	if err := c.store().SaveRequest(c.tx, req); err != nil {
+		return err
+	}
+	h := event.RequestHeaders(requestID, c.sessionID, req.Client)
+	return c.publish(requestID+"/lifecycle/streaming", h, event.RequestLifecycle{State: req.State, TS: c.now()})
 }
 
 // finish writes what comes before an end state: what was used, the last word
@@ -349,7 +363,7 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 	}
 	err := c.store().Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindEnd,
-		Data: endEntry{State: e.State, Detail: e.Detail, Cause: c.cause},
+		Data: endEntry{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, Cause: c.cause},
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // Input is something that happened to a session.
@@ -46,7 +47,9 @@ type Ended struct {
 	RequestID string
 	State     event.RequestState
 	Detail    string
-	Hold      bool
+	// Kind is that of the error of a failed run.
+	Kind fault.Kind
+	Hold bool
 }
 
 // Drained is the process stopping in good order while the run goes on later.
@@ -112,6 +115,8 @@ type Effect struct {
 	Queue     event.Queue
 	State     event.RequestState
 	Detail    string
+	// ErrorKind goes with the state failed.
+	ErrorKind fault.Kind
 }
 
 // detailExhausted is what people read when a request was given up.
@@ -134,7 +139,7 @@ func Decide(s State, in Input, _ time.Time) (State, []Effect) {
 		d.wouldEnd(in)
 	case Ended:
 		if d.runs(in.RequestID) {
-			d.end(in.State, in.Detail, nil)
+			d.end(ending{in.State, in.Detail, in.Kind}, nil)
 			d.next(in.Hold)
 		}
 	case Drained:
@@ -228,7 +233,7 @@ func (d *decision) next(hold bool) {
 		w := d.Queue[0]
 		d.Queue = slices.Delete(d.Queue, 0, 1)
 		d.Active = &Active{RequestID: w.RequestID, Client: w.Client, Phase: Accepting}
-		d.do(Effect{Kind: EffectStart, RequestID: w.RequestID, Client: w.Client})
+		d.own(EffectStart)
 		d.do(Effect{Kind: EffectLifecycle, RequestID: w.RequestID, Client: w.Client, State: event.StateRunning})
 		for _, m := range w.Messages {
 			d.do(Effect{Kind: EffectApply, RequestID: w.RequestID, MessageID: m.MessageID, Queue: event.Prompt})
@@ -328,7 +333,7 @@ func (d *decision) wouldEnd(in WouldEnd) {
 		return
 	}
 	if d.Active.Phase == Closing {
-		d.end(event.StateCancelled, d.Active.Reason, nil)
+		d.end(ending{State: event.StateCancelled, Detail: d.Active.Reason}, nil)
 		d.next(in.Hold)
 		return
 	}
@@ -336,19 +341,26 @@ func (d *decision) wouldEnd(in WouldEnd) {
 		d.take(in.RequestID, event.Steer, event.Interrupt, event.FollowUp)
 		return
 	}
-	d.end(event.StateDone, "", nil)
+	d.end(ending{State: event.StateDone}, nil)
 	d.next(in.Hold)
 }
 
+// ending is how a run ends; Kind is that of the error of a failed one.
+type ending struct {
+	State  event.RequestState
+	Detail string
+	Kind   fault.Kind
+}
+
 // end closes the active run. What it did not take goes on as prompts.
-func (d *decision) end(state event.RequestState, detail string, over []string) {
+func (d *decision) end(e ending, over []string) {
 	a := d.Active
 	d.Active = nil
 	d.Ended = remember(d.Ended, a.RequestID, maxEnded)
-	if state == event.StateCancelled && a.Reason != "" {
-		detail = a.Reason
+	if e.State == event.StateCancelled && a.Reason != "" {
+		e.Detail = a.Reason
 	}
-	d.do(Effect{Kind: EffectLifecycle, RequestID: a.RequestID, Client: a.Client, State: state, Detail: detail})
+	d.do(Effect{Kind: EffectLifecycle, RequestID: a.RequestID, Client: a.Client, State: e.State, Detail: e.Detail, ErrorKind: e.Kind})
 	d.requeue(a.RequestID, a.Pending, over)
 }
 
@@ -357,13 +369,20 @@ func (d *decision) recovered(in Recovered) {
 	case d.Active == nil:
 		d.next(in.Hold)
 	case d.Active.Phase == Closing:
-		d.end(event.StateCancelled, d.Active.Reason, in.Over)
+		d.end(ending{State: event.StateCancelled, Detail: d.Active.Reason}, in.Over)
 		d.next(in.Hold)
 	case in.Exhausted:
-		d.end(event.StateFailed, detailExhausted, in.Over)
+		d.end(ending{event.StateFailed, detailExhausted, fault.Internal}, in.Over)
 		d.next(in.Hold)
 	default:
 		d.Active.Drained = false
-		d.do(Effect{Kind: EffectResume, RequestID: d.Active.RequestID, Client: d.Active.Client})
+		d.own(EffectResume)
 	}
+}
+
+// own gives the active run to a new owner; what an earlier one still writes
+// is refused from now on.
+func (d *decision) own(kind EffectKind) {
+	d.Epoch++
+	d.do(Effect{Kind: kind, RequestID: d.Active.RequestID, Client: d.Active.Client})
 }

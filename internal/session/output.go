@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"lilac/internal/db"
 	"lilac/internal/event"
 )
 
@@ -46,6 +47,9 @@ type output struct {
 	// unsent are events that may or may not be on the bus: a publication
 	// failed. They go again, with their ids. Guarded by pub.
 	unsent []event.Event
+	// shown says that there was a delta, streaming that the request's state
+	// says so. Guarded by pub.
+	shown, streaming bool
 
 	// mu guards what follows.
 	mu       sync.Mutex
@@ -174,6 +178,7 @@ func (o *output) take() ([]event.Event, error) {
 	}
 	for _, p := range o.pieces {
 		o.seq++
+		o.shown = true
 		text := string(p.text)
 		if !utf8.ValidString(text) {
 			o.svc.opt.Logger.Warn("text of a model is not whole runes", "request_id", o.headers.RequestID())
@@ -215,6 +220,27 @@ func (o *output) flush(ctx context.Context) error {
 		return fmt.Errorf("publish output: %w", err)
 	}
 	o.sent()
+	if !o.shown || o.streaming {
+		return nil
+	}
+	if err := o.svc.showStreaming(ctx, o.headers); err != nil {
+		return err
+	}
+	o.streaming = true
+	return nil
+}
+
+// showStreaming says that a request has begun to stream. It says so behind the
+// first delta and without a wait for the disk: the first words must not wait,
+// and what a power cut takes is said again with the next ones.
+func (s *Service) showStreaming(ctx context.Context, h event.Headers) error {
+	err := s.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		c := change{svc: s, tx: tx, sessionID: h.SessionID()}
+		return c.streaming(h.RequestID())
+	})
+	if err != nil {
+		return fmt.Errorf("show state streaming: %w", err)
+	}
 	return nil
 }
 

@@ -21,11 +21,17 @@ var (
 	errDailyCost   = &fault.Error{Kind: fault.LimitReached, Code: "daily_cost", Message: "The limit of money for today is reached. It starts anew at midnight UTC."}
 )
 
+// codeStaleOwner marks a write that was refused because another owner has
+// the session now.
+const codeStaleOwner = "stale_owner"
+
 // run is the owner of a session's active request: one goroutine from the
 // commit that started it to the one that ended it.
 type run struct {
 	svc                          *Service
 	sessionID, requestID, client string
+	// epoch is the session's at the moment this run took it.
+	epoch int64
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -42,13 +48,13 @@ type run struct {
 	attempt int   // recoveries so far
 }
 
-func (s *Service) newRun(sessionID, requestID, client string) *run {
+func (s *Service) newRun(sessionID string, e Effect, epoch int64) *run {
 	s.mu.Lock()
 	parent := s.runCtx
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(parent)
 	return &run{
-		svc: s, sessionID: sessionID, requestID: requestID, client: client,
+		svc: s, sessionID: sessionID, requestID: e.RequestID, client: e.Client, epoch: epoch,
 		ctx: ctx, cancel: cancel, interrupts: make(chan struct{}, 1),
 	}
 }
@@ -63,6 +69,10 @@ func (r *run) work() {
 	s := r.svc
 	err := r.do()
 	s.unregister(r)
+	if staleOwner(err) {
+		s.opt.Logger.Warn("another owner has the session", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
+		err = nil
+	}
 	for wait := time.Second; err != nil && s.runCtx.Err() == nil; wait = min(2*wait, time.Minute) {
 		s.opt.Logger.Error("run lost its store", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
 		if !pause(s.runCtx, wait) {
@@ -89,7 +99,8 @@ func (r *run) do() error {
 		return r.end(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: detailCancelled, Hold: r.svc.othersWait()}, outcome)
 	}
 	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
-	return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: fault.ToWire(outcome.Err).Message, Hold: r.svc.othersWait()}, outcome)
+	wire := fault.ToWire(outcome.Err)
+	return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: r.svc.othersWait()}, outcome)
 }
 
 // end records how the run stopped, whatever became of its context.
@@ -97,7 +108,12 @@ func (r *run) end(in Input, outcome agent.Outcome) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTime)
 	defer cancel()
 	if _, drained := in.(Drained); drained {
-		return r.svc.change(ctx, r.sessionID, func(c *change) error { return c.decide(in) })
+		return r.svc.change(ctx, r.sessionID, func(c *change) error {
+			if err := r.owns(c.state); err != nil {
+				return err
+			}
+			return c.decide(in)
+		})
 	}
 	return r.record(ctx, func(c *change) error {
 		c.outcome = &outcome
@@ -187,6 +203,22 @@ func (r *run) load() (agent.Input, error) {
 	return in, nil
 }
 
+// owns refuses a run that another owner has taken the session from.
+func (r *run) owns(s State) error {
+	if !s.runs(r.requestID) || s.Epoch != r.epoch {
+		return &fault.Error{
+			Kind: fault.Conflict, Code: codeStaleOwner,
+			Message: fmt.Sprintf("The request %q is no longer this run's: it took the session at epoch %d, which is at %d.", r.requestID, r.epoch, s.Epoch),
+		}
+	}
+	return nil
+}
+
+func staleOwner(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == codeStaleOwner
+}
+
 // record makes one record of the run, with the text that waits in front of it.
 func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 	r.out.pub.Lock()
@@ -195,11 +227,16 @@ func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 	if err == nil {
 		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
 			c.run, c.text = r, r.out.whole()
-			if !c.state.runs(r.requestID) {
-				return fault.New(fault.Conflict, "The request %q is no longer this run's.", r.requestID)
+			if err := r.owns(c.state); err != nil {
+				return err
 			}
 			if len(events) > 0 {
 				if err := c.tx.Publish(events...); err != nil {
+					return err
+				}
+			}
+			if r.out.shown && !r.out.streaming {
+				if err := c.streaming(r.requestID); err != nil {
 					return err
 				}
 			}
@@ -211,6 +248,7 @@ func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 		return err
 	}
 	r.out.sent()
+	r.out.streaming = r.out.shown
 	return nil
 }
 

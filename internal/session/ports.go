@@ -6,6 +6,7 @@ import (
 	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // MailState says what became of a message in the mailbox.
@@ -145,6 +146,8 @@ type (
 	endEntry struct {
 		State  event.RequestState `json:"state"`
 		Detail string             `json:"detail,omitempty"`
+		// ErrorKind goes with the state failed.
+		ErrorKind fault.Kind `json:"errorKind,omitempty"`
 		// Cause is for the operator's eyes.
 		Cause string `json:"cause,omitempty"`
 	}

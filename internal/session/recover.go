@@ -161,7 +161,8 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 		if err != nil {
 			s.opt.Logger.Error("read journal", "request_id", a.RequestID, "error", err)
 			c.cause = err.Error()
-			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: fault.ToWire(err).Message, Hold: in.Hold})
+			wire := fault.ToWire(err)
+			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: in.Hold})
 		}
 		c.text = p.text
 		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
@@ -199,7 +200,7 @@ func (c *change) recordRecovery(a *Active, p progress) error {
 }
 
 func (c *change) resume(e Effect) error {
-	r := c.svc.newRun(c.sessionID, e.RequestID, e.Client)
+	r := c.svc.newRun(c.sessionID, e, c.state.Epoch)
 	r.wake.Store(true)
 	c.svc.register(c.tx, r)
 	return nil

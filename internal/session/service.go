@@ -26,7 +26,7 @@ const (
 	// DefaultMaxActive is how many sessions work side by side; more wait.
 	DefaultMaxActive = 1024
 	// DefaultRetries is how often a failed model call is repeated.
-	DefaultRetries = 3
+	DefaultRetries = 5
 
 	// drainTime is how long runs may take to stop when the service does.
 	drainTime = 10 * time.Second

@@ -31,7 +31,7 @@ func TestPromptIsAnswered(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.send("web:s1:r1", "m1", event.Prompt, "hello\nthere")
 	req := r.ends("web:s1:r1")
-	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateDone)
+	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateDone)
 	if d := cmp.Diff([]string{"user: hello\nthere", "assistant: echo: hello\nthere"}, r.texts()); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
 	}
@@ -70,7 +70,7 @@ func TestPromptsAreFirstInFirstOut(t *testing.T) {
 	if d := cmp.Diff(want, r.texts()); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
 	}
-	wantStates(t, r, "web:s1:r2", event.StateQueued, event.StateRunning, event.StateDone)
+	wantStates(t, r, "web:s1:r2", event.StateQueued, event.StateRunning, event.StateStreaming, event.StateDone)
 }
 
 // busy is a model that calls the tool once and then echoes everything it was told.
@@ -144,7 +144,7 @@ func TestFollowUpGoesOnInTheSameRequest(t *testing.T) {
 	until(t, "followUp waits", func() bool { return r.mail("m2") == session.MailWaiting })
 	close(release)
 	r.ends("web:s1:r1")
-	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateDone)
+	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateDone)
 	if text, _ := r.output("web:s1:r1"); text != "echo: one\n\necho: two" {
 		t.Errorf("text %q", text)
 	}
@@ -337,7 +337,7 @@ func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 			req := r.ends("web:s1:r1")
 			r.output("web:s1:r1")
 			r.checkPaired()
-			wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateDone)
+			wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateDone)
 			if d := cmp.Diff([]string{"user: one", "assistant: counting", "tool: ", "assistant: told: one"}, r.texts()); d != "" {
 				t.Errorf("history (-want +got):\n%s", d)
 			}

@@ -26,6 +26,9 @@ const (
 
 // State is what the decider knows of a session. It is stored as JSON.
 type State struct {
+	// Epoch counts the owners that took the session. A write of an owner
+	// carries the epoch it was started with; an older one is refused.
+	Epoch  int64     `json:"epoch,omitempty"`
 	Active *Active   `json:"active,omitempty"`
 	Queue  []Waiting `json:"queue,omitempty"`
 	// Ended are the requests that ended last, Seen the messages that came

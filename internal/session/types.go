@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/chat"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // Session is one conversation as clients see it. Times are Unix milliseconds.
@@ -37,9 +38,11 @@ type Request struct {
 	Client    string             `json:"client"`
 	State     event.RequestState `json:"state"`
 	Detail    string             `json:"detail,omitempty"`
-	CreatedAt int64              `json:"createdAt"`
-	StartedAt int64              `json:"startedAt,omitempty"`
-	EndedAt   int64              `json:"endedAt,omitempty"`
+	// ErrorKind is what sort of trouble a failed request ended with.
+	ErrorKind fault.Kind `json:"errorKind,omitempty"`
+	CreatedAt int64      `json:"createdAt"`
+	StartedAt int64      `json:"startedAt,omitempty"`
+	EndedAt   int64      `json:"endedAt,omitempty"`
 	// WokenBy is the id of the event that started it.
 	WokenBy    string     `json:"wokenBy,omitempty"`
 	Steps      int        `json:"steps"`

@@ -10,12 +10,12 @@ import (
 	"lilac/internal/session"
 )
 
-const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model`
+const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model, error_kind`
 
 func scanRequest(row scanner) (r session.Request, err error) {
 	var usage []byte
 	err = row.Scan(&r.ID, &r.SessionID, &r.Client, &r.State, &r.Detail, &r.CreatedAt, &r.StartedAt, &r.EndedAt,
-		&r.WokenBy, &r.Steps, &r.Recoveries, &usage, &r.Model)
+		&r.WokenBy, &r.Steps, &r.Recoveries, &usage, &r.Model, &r.ErrorKind)
 	if err != nil {
 		return r, err
 	}
@@ -39,8 +39,8 @@ func (s *Store) writeRequest(tx *db.Tx, verb string, r session.Request) error {
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
 	}
-	_, err = tx.Exec(verb+` INTO requests (`+requestColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ID, r.SessionID, r.Client, r.State, r.Detail, r.CreatedAt, r.StartedAt, r.EndedAt, r.WokenBy, r.Steps, r.Recoveries, usage, r.Model)
+	_, err = tx.Exec(verb+` INTO requests (`+requestColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID, r.SessionID, r.Client, r.State, r.Detail, r.CreatedAt, r.StartedAt, r.EndedAt, r.WokenBy, r.Steps, r.Recoveries, usage, r.Model, r.ErrorKind)
 	return wrap("write request", err)
 }
 

@@ -17,7 +17,7 @@ type Store struct{ db *db.DB }
 func New(database *db.DB) *Store { return &Store{db: database} }
 
 // Migrations make the tables.
-var Migrations = []db.Migration{InboxMigration, sessionsMigration}
+var Migrations = []db.Migration{InboxMigration, sessionsMigration, errorKindMigration}
 
 var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
 CREATE TABLE sessions (
@@ -113,6 +113,10 @@ CREATE TABLE usage_daily (
 	cache_write_tokens INTEGER NOT NULL,
 	cost_micros        INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+`}
+
+var errorKindMigration = db.Migration{Name: "store.0002-error-kind", SQL: `
+ALTER TABLE requests ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
 `}
 
 // maxPage bounds a page of a list, whatever was asked for.
