@@ -21,7 +21,8 @@ func (p *program) serveHTTP(blobs *store.Blobs) {
 			DB: p.db, Bus: p.bus, Store: p.store, Blobs: blobs,
 			Token: p.token, AllowedHosts: p.Config.AllowedHosts, Addr: p.listener.Addr().String(),
 			Logins: p.logins, Page: webui.Handler(), Ready: p.healthy, Version: p.Version,
-			Logger: p.Logger, Now: time.Now,
+			Settings: p.settings,
+			Logger:   p.Logger, Now: time.Now,
 		})),
 		ReadHeaderTimeout: headerLimit,
 		BaseContext:       func(net.Listener) context.Context { return streams },
@@ -35,4 +36,14 @@ func (p *program) healthy(ctx context.Context) error {
 		return fault.New(fault.Unavailable, "Lilac is starting or stopping.")
 	}
 	return p.bus.Healthy(ctx)
+}
+
+// settings are what the page shows of the configuration.
+func (p *program) settings() []httpapi.Setting {
+	inForce := p.Config.InForce()
+	out := make([]httpapi.Setting, len(inForce))
+	for i, s := range inForce {
+		out[i] = httpapi.Setting(s)
+	}
+	return out
 }

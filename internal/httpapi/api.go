@@ -33,6 +33,13 @@ type Store interface {
 	Story(q db.Queryer, requestID string) (session.Story, error)
 	// Running lists the requests that run now; an empty session means all.
 	Running(q db.Queryer, sessionID string) ([]session.Request, error)
+	// SetTitle names a session.
+	SetTitle(tx *db.Tx, id, title string) error
+	// Search finds messages that have all words of the query, the newest
+	// first, behind the row named by before; 0 begins.
+	Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error)
+	// SessionsTitled lists sessions with the text in their title.
+	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
 }
 
 // Blobs keeps the bytes of attachments.
@@ -65,8 +72,10 @@ type Options struct {
 	// means that it can.
 	Ready   func(ctx context.Context) error
 	Version string
-	Logger  *slog.Logger
-	Now     func() time.Time
+	// Settings are the settings that are in force; nil means that they are not told.
+	Settings func() []Setting
+	Logger   *slog.Logger
+	Now      func() time.Time
 	// Heartbeat is how often a silent stream says that it lives; default 15 s.
 	Heartbeat time.Duration
 	// WriteTimeout is how long a reader of a stream may not read; default 30 s.
@@ -103,10 +112,12 @@ func (a *api) routes() []route {
 		{"POST /sessions", needsToken, a.createSession},
 		{"GET /sessions", needsToken, a.listSessions},
 		{"GET /sessions/{id}", needsToken, a.getSession},
+		{"PATCH /sessions/{id}", needsToken, a.renameSession},
 		{"DELETE /sessions/{id}", needsToken, a.deleteSession},
 		{"GET /sessions/{id}/messages", needsToken, a.listMessages},
 		{"POST /sessions/{id}/prompt", needsToken, a.prompt},
 		{"POST /sessions/{id}/cancel", needsToken, a.cancel},
+		{"GET /search", needsToken, a.search},
 		{"GET /events", needsToken, a.events},
 		{"GET /bus/{topic}", needsToken, a.fetchTopic},
 		{"GET /bus/{topic}/tail", needsToken, a.tailTopic},
@@ -116,6 +127,8 @@ func (a *api) routes() []route {
 		{"GET /dlq/{id}", needsToken, a.getDeadLetter},
 		{"POST /dlq/{id}/replay", needsToken, a.replayDeadLetter},
 		{"DELETE /dlq/{id}", needsToken, a.dropDeadLetter},
+		{"GET /status", needsToken, a.status},
+		{"GET /settings", needsToken, a.settings},
 		{"POST /render", needsToken, a.render},
 		{"POST /login-codes", needsToken, a.newLoginCode},
 		{"GET /login", public, a.login},

@@ -50,6 +50,9 @@ func (a *api) getRequest(w http.ResponseWriter, r *http.Request) error {
 	if story.Entries == nil {
 		story.Entries = []session.StoryEntry{}
 	}
+	if story.Messages == nil {
+		story.Messages = []session.StoryMessage{}
+	}
 	return writeJSON(w, http.StatusOK, story)
 }
 

@@ -60,7 +60,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 		if err := a.Store.CreateSession(tx, s); err != nil {
 			return err
 		}
-		return a.announce(tx, event.SessionCreated, s)
+		return a.announce(tx, event.SessionCreated, s.ID, s)
 	})
 	if err != nil {
 		return err
@@ -69,14 +69,15 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusCreated, s)
 }
 
-// announce publishes what happened to a session in the transaction that did it.
-func (a *api) announce(tx *db.Tx, t event.Type, s session.Session) error {
+// announce publishes what happened to a session in the transaction that did
+// it, once for each type and name.
+func (a *api) announce(tx *db.Tx, t event.Type, once string, s session.Session) error {
 	payload, err := json.Marshal(s)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "The session could not be encoded.")
 	}
 	_, err = environment.Publish(tx, a.Store, event.EnvEvent{
-		ID:       string(t) + ":" + s.ID,
+		ID:       string(t) + ":" + once,
 		Type:     t,
 		Metadata: event.EnvMetadata{TriggerSessionID: s.ID, Source: "user"},
 		Payload:  payload,
@@ -130,6 +131,43 @@ func (a *api) getSession(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, s)
 }
 
+func (a *api) renameSession(w http.ResponseWriter, r *http.Request) error {
+	if err := a.needSessions(); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Title string `json:"title"`
+	}
+	if err := decode(body, &in, false); err != nil {
+		return err
+	}
+	title := strings.Join(strings.Fields(in.Title), " ")
+	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
+		return fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
+	}
+	var s session.Session
+	err = a.DB.Update(r.Context(), func(tx *db.Tx) error {
+		if _, err := a.Store.Session(tx, r.PathValue("id")); err != nil {
+			return err
+		}
+		if err := a.Store.SetTitle(tx, r.PathValue("id"), title); err != nil {
+			return err
+		}
+		if s, err = a.Store.Session(tx, r.PathValue("id")); err != nil {
+			return err
+		}
+		return a.announce(tx, event.SessionUpdated, s.ID+":"+newID(), s)
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, s)
+}
+
 func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err := a.needSessions(); err != nil {
 		return err
@@ -145,7 +183,7 @@ func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
 		if err := a.Store.DeleteSession(tx, s.ID); err != nil {
 			return err
 		}
-		return a.announce(tx, event.SessionDeleted, s)
+		return a.announce(tx, event.SessionDeleted, s.ID, s)
 	})
 	if err != nil {
 		return err
@@ -155,7 +193,7 @@ func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
-	if err := onlyQuery(r, "limit", "before", "html"); err != nil {
+	if err := onlyQuery(r, "limit", "before", "html", "replay"); err != nil {
 		return err
 	}
 	limit, err := limitOf(r)
@@ -163,6 +201,10 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	withHTML, err := flagOf(r, "html")
+	if err != nil {
+		return err
+	}
+	withReplay, err := flagOf(r, "replay")
 	if err != nil {
 		return err
 	}
@@ -188,6 +230,7 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 		Messages []json.RawMessage `json:"messages"`
 		Cursor   string            `json:"cursor"`
 		Running  []string          `json:"running"`
+		Replay   string            `json:"replay,omitempty"`
 	}{Messages: make([]json.RawMessage, 0, len(history)), Running: []string{}}
 	for _, m := range history {
 		raw, err := encodeMessage(m, withHTML)
@@ -201,6 +244,11 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 		out.Running = append(out.Running, at.Runs[i].Request)
 	}
 	out.Cursor = at.String()
+	if withReplay {
+		if out.Replay, err = a.replay(r.Context(), at); err != nil {
+			return err
+		}
+	}
 	return writeJSON(w, http.StatusOK, out)
 }
 

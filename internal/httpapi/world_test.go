@@ -109,6 +109,36 @@ func (s *tables) Running(q db.Queryer, id string) (out []session.Request, err er
 	return out, err
 }
 
+func (s *tables) SetTitle(_ *db.Tx, id, title string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.sessions {
+		if s.sessions[i].ID == id {
+			s.sessions[i].Title = title
+		}
+	}
+	return nil
+}
+
+func (s *tables) Search(_ db.Queryer, query string, limit int, before int64) (out []session.Found, err error) {
+	for i := len(s.messages) - 1; i >= 0 && len(out) < limit; i-- {
+		m := s.messages[i]
+		if (before == 0 || m.Seq < before) && strings.Contains(m.Message.Text(), query) {
+			out = append(out, session.Found{SessionID: "s", MessageID: m.ID, RequestID: m.RequestID, Role: string(m.Message.Role), Excerpt: m.Message.Text(), Row: m.Seq})
+		}
+	}
+	return out, nil
+}
+
+func (s *tables) SessionsTitled(_ db.Queryer, text string, _ int) (out []session.Session, err error) {
+	for _, x := range s.sessions {
+		if strings.Contains(x.Title, text) {
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
 func (s *tables) setRunning(sessionID, requestID string, state event.RequestState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

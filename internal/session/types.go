@@ -54,7 +54,35 @@ type Request struct {
 // Story is a request with everything that happened to it, in order.
 type Story struct {
 	Request
-	Entries []StoryEntry `json:"entries"`
+	// Messages are what came into it, in order; the first woke it.
+	Messages []StoryMessage `json:"messages"`
+	Entries  []StoryEntry   `json:"entries"`
+}
+
+// StoryMessage is a message that a request was given.
+type StoryMessage struct {
+	MessageID string      `json:"messageId"`
+	Queue     event.Queue `json:"queue"`
+	State     MailState   `json:"state"`
+	// EventID is the command that brought it.
+	EventID   string `json:"eventId"`
+	CreatedAt int64  `json:"createdAt"`
+	Text      string `json:"text"`
+}
+
+// Found is a message that a search found.
+type Found struct {
+	SessionID    string `json:"sessionId"`
+	SessionTitle string `json:"sessionTitle,omitempty"`
+	MessageID    string `json:"messageId"`
+	RequestID    string `json:"requestId"`
+	// Role is user or assistant.
+	Role      string `json:"role"`
+	CreatedAt int64  `json:"createdAt"`
+	// Excerpt is what stands around the first word that was found.
+	Excerpt string `json:"excerpt"`
+	// Row is its place among all messages.
+	Row int64 `json:"-"`
 }
 
 // StoryEntry is one record of a request's journal.

@@ -90,8 +90,33 @@ func (s *Store) Story(q db.Queryer, requestID string) (session.Story, error) {
 	if err != nil {
 		return session.Story{}, err
 	}
+	messages, err := s.storyMessages(q, r)
+	if err != nil {
+		return session.Story{}, err
+	}
 	entries, err := s.Journal(q, requestID)
-	return session.Story{Request: r, Entries: entries}, err
+	return session.Story{Request: r, Messages: messages, Entries: entries}, err
+}
+
+// storyMessages returns what a request was given, in order.
+func (s *Store) storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, error) {
+	out, err := collect(q, func(rows *sql.Rows) (m session.StoryMessage, err error) {
+		var data []byte
+		var checksum int64
+		if err := rows.Scan(&m.MessageID, &m.Queue, &m.State, &m.EventID, &m.CreatedAt, &data, &checksum); err != nil {
+			return m, err
+		}
+		var messages []chat.Message
+		if err := decode("session_inbox", m.MessageID, data, checksum, &messages); err != nil {
+			return m, err
+		}
+		for _, one := range messages {
+			m.Text += one.Text()
+		}
+		return m, nil
+	}, `SELECT message_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
+		WHERE session_id = ? AND request_id = ? ORDER BY created_at, message_id`, r.SessionID, r.ID)
+	return out, wrap("read what came into a request", err)
 }
 
 func journalKey(requestID string, seq int64) string { return fmt.Sprintf("%s/%d", requestID, seq) }

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Setting is a setting as it is in force.
+type Setting struct {
+	// Key is its path in the file, as in "limits.request.steps".
+	Key string
+	// Value is what it is. Of a secret it only says whether there is one, and
+	// a password in an address is ***.
+	Value string
+	// Source is "default", "the file", the name of an environment variable or a flag.
+	Source string
+	// Doc says what it is for.
+	Doc string
+}
+
+// InForce lists every setting, in the order of the reference.
+func (c *Config) InForce() []Setting {
+	out := c.settings(nil, reflect.ValueOf(c).Elem(), "", "")
+	token := Setting{Key: "LILAC_TOKEN", Value: "made by the server", Source: "default", Doc: "The operator's token."}
+	if c.Token.Set() {
+		token.Value, token.Source = "set", "LILAC_TOKEN"
+	}
+	return append(out, token)
+}
+
+func (c *Config) settings(out []Setting, v reflect.Value, key, doc string) []Setting {
+	switch {
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		return out
+	case v.Kind() == reflect.Pointer:
+		return c.settings(out, v.Elem(), key, doc)
+	case v.Kind() == reflect.Struct && !isText(v):
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name != "" && name != "-" {
+				out = c.settings(out, v.Field(i), join(key, name), field.Tag.Get("jsonschema"))
+			}
+		}
+		return out
+	case v.Kind() == reflect.Map:
+		names := v.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			out = c.settings(out, v.MapIndex(name), join(key, name.String()), doc)
+		}
+		return out
+	}
+	return append(out, Setting{Key: key, Value: shown(v), Source: c.Origin(key), Doc: doc})
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+func isText(v reflect.Value) bool {
+	_, ok := v.Interface().(encoding.TextMarshaler)
+	return ok
+}
+
+// shown is a value for people. No value of a secret passes here, whatever its
+// printer does.
+func shown(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case Secret:
+		if x.Set() {
+			return "set"
+		}
+		return "not set"
+	case []string:
+		return strings.Join(x, ", ")
+	case string:
+		return withoutPassword(x)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// withoutPassword hides what stands before the @ of an address. What claims to
+// be an address and cannot be read as one is not shown.
+func withoutPassword(s string) string {
+	if !strings.Contains(s, "://") || !strings.Contains(s, "@") {
+		return s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil {
+		return masked
+	}
+	u.User = url.User(masked)
+	return strings.Replace(u.String(), url.User(masked).String()+"@", masked+"@", 1)
+}

@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+)
+
+// maxQuery is in runes: words to look for, not a text.
+const maxQuery = 200
+
+// foundSessions is how many conversations a search by title lists.
+const foundSessions = 20
+
+// search looks for words in what was said and in the titles.
+func (a *api) search(w http.ResponseWriter, r *http.Request) error {
+	if err := a.needSessions(); err != nil {
+		return err
+	}
+	if err := onlyQuery(r, "q", "limit", "before"); err != nil {
+		return err
+	}
+	limit, err := limitOf(r)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(r.URL.Query().Get("q"))
+	if n := utf8.RuneCountInString(text); n == 0 || n > maxQuery {
+		return fault.InvalidField("q", "Say in q what to look for, in 1 to %d characters.", maxQuery)
+	}
+	var before int64
+	if raw := r.URL.Query().Get("before"); raw != "" {
+		if before, err = strconv.ParseInt(raw, 10, 64); err != nil || before < 1 {
+			return fault.InvalidField("before", "before has to be the next of an earlier answer.")
+		}
+	}
+	out := struct {
+		Sessions []session.Session `json:"sessions"`
+		Messages []session.Found   `json:"messages"`
+		Next     string            `json:"next,omitempty"`
+	}{Sessions: []session.Session{}, Messages: []session.Found{}}
+	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
+		found, err := a.Store.Search(q, text, limit, before)
+		if err != nil {
+			return err
+		}
+		out.Messages = append(out.Messages, found...)
+		if before > 0 {
+			return nil // titles stand on the first page
+		}
+		titled, err := a.Store.SessionsTitled(q, text, foundSessions)
+		out.Sessions = append(out.Sessions, titled...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if n := len(out.Messages); n == limit {
+		out.Next = strconv.FormatInt(out.Messages[n-1].Row, 10)
+	}
+	return writeJSON(w, http.StatusOK, out)
+}

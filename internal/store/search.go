@@ -1,0 +1,155 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+
+	"lilac/internal/db"
+	"lilac/internal/session"
+)
+
+// searchMigration keeps an index of the words that people and models said. Its
+// triggers follow the history, so that nothing that writes there can forget
+// it; history has no rowid, which an index needs, so history_rows gives it one.
+// The index keeps words and not texts: what is shown is read from the history,
+// with its checksum. Rows hold JSON as bytes, which SQLite would take for its
+// own binary form, hence the casts.
+var searchMigration = db.Migration{Name: "store.0003-search", SQL: `
+CREATE TABLE history_rows (
+	row        INTEGER PRIMARY KEY,
+	session_id TEXT NOT NULL,
+	seq        INTEGER NOT NULL,
+	UNIQUE (session_id, seq)
+) STRICT;
+CREATE VIRTUAL TABLE history_words USING fts5 (said, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 2");
+
+CREATE VIEW history_said AS
+	SELECT session_id, seq, substr(CASE json_type(m, '$.content')
+		WHEN 'text' THEN json_extract(m, '$.content')
+		WHEN 'array' THEN (SELECT group_concat(json_extract(value, '$.text'), ' ') FROM json_each(m, '$.content') WHERE json_extract(value, '$.type') = 'text')
+	END, 1, 65536) AS said
+	FROM (SELECT session_id, seq, CAST(json AS TEXT) AS m FROM history)
+	WHERE json_extract(m, '$.role') IN ('user', 'assistant');
+
+INSERT INTO history_rows (session_id, seq) SELECT session_id, seq FROM history_said WHERE said <> '' ORDER BY session_id, seq;
+INSERT INTO history_words (rowid, said) SELECT row, said FROM history_rows JOIN history_said USING (session_id, seq);
+
+CREATE TRIGGER history_said_insert AFTER INSERT ON history BEGIN
+	INSERT INTO history_rows (session_id, seq)
+		SELECT session_id, seq FROM history_said WHERE session_id = new.session_id AND seq = new.seq AND said <> '';
+	INSERT INTO history_words (rowid, said)
+		SELECT row, said FROM history_rows JOIN history_said USING (session_id, seq) WHERE session_id = new.session_id AND seq = new.seq;
+END;
+CREATE TRIGGER history_said_delete AFTER DELETE ON history BEGIN
+	DELETE FROM history_words WHERE rowid = (SELECT row FROM history_rows WHERE session_id = old.session_id AND seq = old.seq);
+	DELETE FROM history_rows WHERE session_id = old.session_id AND seq = old.seq;
+END;
+`}
+
+// maxTerms bounds a query: each word more is another walk through the index.
+const maxTerms = 16
+
+// Terms are the words of a query as a person types it.
+func Terms(query string) []string {
+	words := strings.FieldsFunc(query, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	return words[:min(len(words), maxTerms)]
+}
+
+// matchExpression asks for rows with all the words, of which the last may have
+// been typed only in part. A quoted word is never syntax.
+func matchExpression(terms []string) string {
+	var b strings.Builder
+	for _, t := range terms {
+		b.WriteString(`"` + strings.ReplaceAll(t, `"`, `""`) + `" `)
+	}
+	return strings.TrimRight(b.String(), " ") + "*"
+}
+
+// Search finds messages of people and models that have all words of the query,
+// the newest first. It goes on behind the row named by before; 0 begins.
+func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
+	terms := Terms(query)
+	if len(terms) == 0 {
+		return nil, nil
+	}
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	out, err := collect(q, func(r *sql.Rows) (f session.Found, err error) {
+		var m session.HistoryMessage
+		var data []byte
+		var checksum int64
+		if err := r.Scan(&f.Row, &f.SessionID, &f.SessionTitle, &m.ID, &f.RequestID, &f.CreatedAt, &data, &checksum); err != nil {
+			return f, err
+		}
+		if err := decode("history", m.ID, data, checksum, &m.Message); err != nil {
+			return f, err
+		}
+		f.MessageID, f.Role = m.ID, string(m.Message.Role)
+		f.Excerpt = excerpt(m.Message.Text(), terms)
+		return f, nil
+	}, `SELECT r.row, h.session_id, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
+		FROM history_words w JOIN history_rows r ON r.row = w.rowid
+		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
+		JOIN sessions s ON s.id = h.session_id
+		WHERE history_words MATCH ? AND w.rowid < ? ORDER BY w.rowid DESC LIMIT ?`,
+		matchExpression(terms), before, pageSize(limit))
+	return out, wrap("search history", err)
+}
+
+// SessionsTitled lists sessions whose title has the text in it, the most
+// recently updated first.
+func (s *Store) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
+	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+	out, err := collect(q, func(r *sql.Rows) (session.Session, error) { return scanSession(r) },
+		`SELECT `+sessionColumns+` FROM sessions WHERE title LIKE ? ESCAPE '\' ORDER BY updated_at DESC, id DESC LIMIT ?`, pattern, pageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("search titles: %w", err)
+	}
+	return out, nil
+}
+
+// What of a message a search shows, in runes: enough to know it again.
+const (
+	excerptBefore = 50
+	excerptAfter  = 190
+)
+
+// excerpt cuts out of a text where the first of the words stands, on one line.
+// A word that the index found in another spelling (é for e) leaves the beginning.
+func excerpt(text string, terms []string) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	at := firstOf(runes, terms)
+	from, to := max(0, at-excerptBefore), min(len(runes), at+excerptAfter)
+	out := string(runes[from:to])
+	if from > 0 {
+		out = "…" + out
+	}
+	if to < len(runes) {
+		out += "…"
+	}
+	return out
+}
+
+// firstOf returns where the first of the words begins, in runes; 0 if none does.
+func firstOf(text []rune, terms []string) int {
+	lower := make([]rune, len(text))
+	for i, r := range text {
+		lower[i] = unicode.ToLower(r)
+	}
+	haystack := string(lower)
+	first := -1
+	for _, t := range terms {
+		needle := strings.Map(unicode.ToLower, t)
+		if at := strings.Index(haystack, needle); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	if first < 0 {
+		return 0
+	}
+	return len([]rune(haystack[:first]))
+}

@@ -1,0 +1,211 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/store"
+)
+
+func say(t *testing.T, d *db.DB, s *store.Store, sessionID, id, message string) {
+	t.Helper()
+	var m chat.Message
+	if err := json.Unmarshal([]byte(message), &m); err != nil {
+		t.Fatal(err)
+	}
+	update(t, d, func(tx *db.Tx) error {
+		_, err := s.AppendHistory(tx, sessionID, session.HistoryMessage{ID: id, RequestID: "r-" + id, CreatedAt: 7, Message: m})
+		return err
+	})
+}
+
+func newSession(t *testing.T, d *db.DB, s *store.Store, id, title string) {
+	t.Helper()
+	update(t, d, func(tx *db.Tx) error {
+		return s.CreateSession(tx, session.Session{ID: id, Client: "web", Title: title})
+	})
+}
+
+func found(t *testing.T, d *db.DB, s *store.Store, query string) (ids []string) {
+	t.Helper()
+	err := read(t, d, func(q db.Queryer) error {
+		all, err := s.Search(q, query, 100, 0)
+		for _, f := range all {
+			ids = append(ids, f.MessageID)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("search %q: %v", query, err)
+	}
+	return ids
+}
+
+func TestSearchFindsWhatPeopleAndModelsSaid(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s1", "One")
+	newSession(t, d, s, "s2", "Two")
+	say(t, d, s, "s1", "m1", `{"role":"user","content":"Where does the Löwenzahn grow?"}`)
+	say(t, d, s, "s1", "m2", `{"role":"assistant","content":[{"type":"reasoning","text":"secret meadow"},{"type":"text","text":"In the meadow."},{"type":"text","text":"And in gardens."}]}`)
+	say(t, d, s, "s1", "m3", `{"role":"tool","content":[{"type":"tool-result","toolCallId":"c","toolName":"bash","output":{"type":"text","value":"meadow garden"}}]}`)
+	say(t, d, s, "s2", "m4", `{"role":"user","content":"A garden in a \"quoted\" meadow AND more"}`)
+	for query, want := range map[string][]string{
+		"meadow":           {"m4", "m2"},
+		"secret":           nil,
+		"MEADOW gard":      {"m4", "m2"},
+		"lowenzahn":        {"m1"},
+		"Löwen":            {"m1"},
+		"garden löwenzahn": nil,
+		`"quoted" AND`:     {"m4"},
+		`NEAR( " * ^ : {x`: nil,
+		"said:meadow":      nil,
+		"  \t\n\x00 ":      nil,
+		"!!! ???":          nil,
+		"-meadow":          {"m4", "m2"},
+	} {
+		if diff := cmp.Diff(want, found(t, d, s, query)); diff != "" {
+			t.Errorf("search %q (-want +got):\n%s", query, diff)
+		}
+	}
+	update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "s2") })
+	if diff := cmp.Diff([]string{"m2"}, found(t, d, s, "meadow")); diff != "" {
+		t.Errorf("after its session was deleted a message is still found:\n%s", diff)
+	}
+}
+
+func TestSearchGoesOnBehindARow(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s", "")
+	for i := range 25 {
+		say(t, d, s, "s", fmt.Sprint("m", i), `{"role":"user","content":"apple"}`)
+	}
+	var got []string
+	for before := int64(0); ; {
+		var page []session.Found
+		if err := read(t, d, func(q db.Queryer) (err error) {
+			page, err = s.Search(q, "apple", 10, before)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, f := range page {
+			got = append(got, f.MessageID)
+		}
+		before = page[len(page)-1].Row
+	}
+	if len(got) != 25 || got[0] != "m24" || got[24] != "m0" {
+		t.Errorf("the pages hold %v", got)
+	}
+}
+
+func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s", "The title")
+	long := strings.Repeat("é before ", 100) + "Needle\\n in " + strings.Repeat("after ü ", 100)
+	say(t, d, s, "s", "m", `{"role":"user","content":"`+long+`"}`)
+	var got session.Found
+	if err := read(t, d, func(q db.Queryer) error {
+		all, err := s.Search(q, "needle", 1, 0)
+		got = all[0]
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(got.Excerpt, "…") || !strings.HasSuffix(got.Excerpt, "…") || !strings.Contains(got.Excerpt, "Needle in after") || len([]rune(got.Excerpt)) > 250 {
+		t.Errorf("the excerpt is %q", got.Excerpt)
+	}
+	got.Excerpt, got.Row = "", 0
+	want := session.Found{SessionID: "s", SessionTitle: "The title", MessageID: "m", RequestID: "r-m", Role: "user", CreatedAt: 7}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A damaged row is a fault and not an answer.
+func TestSearchServesNoDamagedRow(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s", "")
+	say(t, d, s, "s", "m", `{"role":"user","content":"apple pie"}`)
+	if got := found(t, d, s, "apple"); len(got) != 1 {
+		t.Fatalf("control: the whole row is found %d times", len(got))
+	}
+	update(t, d, func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE history SET json = CAST(replace(CAST(json AS TEXT), 'pie', 'tie') AS BLOB)`)
+		return err
+	})
+	err := read(t, d, func(q db.Queryer) error { _, err := s.Search(q, "apple", 1, 0); return err })
+	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Code != db.CodeDamagedRow {
+		t.Errorf("the damaged row gave %v", err)
+	}
+}
+
+// What was said before there was an index is in it too.
+func TestSearchFindsWhatIsOlderThanTheIndex(t *testing.T) {
+	dir := t.TempDir()
+	openWith := func(m []db.Migration) (*db.DB, *store.Store) {
+		d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, store.New(d)
+	}
+	d, s := openWith(slices.DeleteFunc(slices.Clone(store.Migrations), func(m db.Migration) bool { return strings.HasSuffix(m.Name, "-search") }))
+	newSession(t, d, s, "s", "")
+	say(t, d, s, "s", "m1", `{"role":"user","content":"an old apple"}`)
+	say(t, d, s, "s", "m2", `{"role":"assistant","content":[{"type":"text","text":"an apple indeed"}]}`)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, s = openWith(store.Migrations)
+	defer d.Close()
+	if diff := cmp.Diff([]string{"m2", "m1"}, found(t, d, s, "apple")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTitlesAreSearchedAsTheyAreWritten(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s1", "100% of it")
+	newSession(t, d, s, "s2", "1000 of it")
+	err := read(t, d, func(q db.Queryer) error {
+		got, err := s.SessionsTitled(q, "100%", 10)
+		if len(got) != 1 || got[0].ID != "s1" {
+			t.Errorf("found %v", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzNoQueryIsSyntax(f *testing.F) {
+	for _, q := range []string{`a"b`, "NEAR(a b)", "a OR b", "^a", "{said}:a", "a*", "\xff\x00", `""`, "(", "é̈"} {
+		f.Add(q)
+	}
+	d, err := db.Open(f.Context(), db.Options{Dir: f.TempDir(), Migrations: store.Migrations})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { d.Close() })
+	s := store.New(d)
+	f.Fuzz(func(t *testing.T, query string) {
+		err := d.Read(t.Context(), func(q db.Queryer) error { _, err := s.Search(q, query, 1, 0); return err })
+		if err != nil {
+			t.Errorf("search %q: %v", query, err)
+		}
+	})
+}
