@@ -26,6 +26,7 @@ var rooms = map[string]string{
 	"bustest":   "bus db event fault",
 
 	"config": "fault",
+	"logs":   "",
 
 	"llm":       "chat fault sse",
 	"anthropic": "llm chat fault sse",
