@@ -25,8 +25,10 @@ var rooms = map[string]string{
 	"sqlitebus": "bus db event fault",
 	"bustest":   "bus db event fault",
 
-	"config": "fault",
-	"logs":   "",
+	"config":  "fault",
+	"logs":    "",
+	"metrics": "",
+	"health":  "",
 
 	"llm":       "chat fault sse",
 	"anthropic": "llm chat fault sse",

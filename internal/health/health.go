@@ -1,0 +1,225 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultEvery is how often a part is probed.
+	DefaultEvery = 5 * time.Second
+	// DefaultPatience is how long a probe may take. A sync of a busy disk can
+	// take a second; one that takes longer than this is no working disk.
+	DefaultPatience = 10 * time.Second
+)
+
+// Status is how a part is.
+type Status string
+
+// The states of a part. A warning does not make the program unready.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning"
+	Failed  Status = "failed"
+)
+
+// Part is what is known of one part. Its message is for everybody to read: it
+// holds no path, address or secret.
+type Part struct {
+	Name    string `json:"name"`
+	Status  Status `json:"status"`
+	Message string `json:"message,omitempty"`
+}
+
+// Report is the state of all parts.
+type Report struct {
+	Ready bool   `json:"ready"`
+	Parts []Part `json:"parts"`
+}
+
+// Reason is the first message of a part that failed, empty if none did.
+func (r Report) Reason() string {
+	for _, p := range r.Parts {
+		if p.Status == Failed {
+			return p.Name + ": " + p.Message
+		}
+	}
+	return ""
+}
+
+// Probe makes a part work and says why it does not. The message of an error is
+// shown to everybody; see [Warn] for one that is no failure.
+type Probe struct {
+	Name string
+	Run  func(ctx context.Context) error
+}
+
+// Warn makes an error that is worth telling and does not make the program unready.
+func Warn(format string, args ...any) error { return warning(fmt.Sprintf(format, args...)) }
+
+type warning string
+
+func (w warning) Error() string { return string(w) }
+
+// Options are what a monitor is made of.
+type Options struct {
+	Probes []Probe
+	// Describe turns the error of a probe into words for everybody; nil shows
+	// the error itself.
+	Describe func(error) string
+	// Changed is told when a part becomes another status.
+	Changed         func(Part)
+	Every, Patience time.Duration
+	Now             func() time.Time
+}
+
+// Monitor probes the parts.
+type Monitor struct {
+	opt Options
+
+	mu     sync.Mutex
+	phase  string // why the program as a whole does not work; empty while it does
+	states []state
+}
+
+type state struct {
+	part Part
+	// since is when the probe that runs now began; zero between two.
+	since time.Time
+	// done is when the last one ended.
+	done time.Time
+}
+
+// New returns a monitor that is not ready until [Monitor.Working] says so and
+// every probe has succeeded once.
+func New(o Options) *Monitor {
+	if o.Every <= 0 {
+		o.Every = DefaultEvery
+	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Describe == nil {
+		o.Describe = func(err error) string { return err.Error() }
+	}
+	if o.Changed == nil {
+		o.Changed = func(Part) {}
+	}
+	m := &Monitor{opt: o, phase: "it is starting", states: make([]state, len(o.Probes))}
+	for i, p := range o.Probes {
+		m.states[i].part = Part{Name: p.Name, Status: Failed, Message: "it was not looked at yet"}
+	}
+	return m
+}
+
+// Working says that the program has started, Stopping that it ends.
+func (m *Monitor) Working() { m.setPhase("") }
+
+// Stopping says that the program takes nothing new any more.
+func (m *Monitor) Stopping() { m.setPhase("it is stopping") }
+
+func (m *Monitor) setPhase(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase = why
+}
+
+// Check runs every probe once, side by side, and waits for them at most as long
+// as one may take.
+func (m *Monitor) Check(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, m.opt.Patience)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range m.opt.Probes {
+		wg.Go(func() { m.probe(ctx, i) })
+	}
+	wg.Wait()
+}
+
+// Run probes until ctx ends, each part on its own: one that hangs keeps no
+// other from being seen.
+func (m *Monitor) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for i := range m.opt.Probes {
+		wg.Go(func() {
+			tick := time.NewTicker(m.opt.Every)
+			defer tick.Stop()
+			for {
+				probing, cancel := context.WithTimeout(ctx, m.opt.Patience)
+				m.probe(probing, i)
+				cancel()
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+func (m *Monitor) probe(ctx context.Context, i int) {
+	m.mu.Lock()
+	m.states[i].since = m.opt.Now()
+	m.mu.Unlock()
+	err := m.try(ctx, i)
+	part := Part{Name: m.opt.Probes[i].Name, Status: OK}
+	var w warning
+	switch {
+	case errors.As(err, &w):
+		part.Status, part.Message = Warning, string(w)
+	case errors.Is(err, context.DeadlineExceeded):
+		part.Status, part.Message = Failed, fmt.Sprintf("it did nothing within %s", m.opt.Patience)
+	case err != nil:
+		part.Status, part.Message = Failed, m.opt.Describe(err)
+	}
+	m.mu.Lock()
+	s := &m.states[i]
+	first, before := s.done.IsZero(), s.part.Status
+	s.part, s.since, s.done = part, time.Time{}, m.opt.Now()
+	m.mu.Unlock()
+	if before != part.Status && (!first || part.Status != OK) {
+		m.opt.Changed(part)
+	}
+}
+
+func (m *Monitor) try(ctx context.Context, i int) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the look at it panicked: %v", r)
+		}
+	}()
+	return m.opt.Probes[i].Run(ctx)
+}
+
+// Report says how every part is now.
+func (m *Monitor) Report() Report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opt.Now()
+	out := Report{Ready: m.phase == ""}
+	if m.phase != "" {
+		out.Parts = append(out.Parts, Part{Name: "program", Status: Failed, Message: m.phase})
+	}
+	for _, s := range m.states {
+		part := s.part
+		late := m.opt.Every + 2*m.opt.Patience
+		switch {
+		case !s.since.IsZero() && now.Sub(s.since) > m.opt.Patience+time.Second:
+			part.Status, part.Message = Failed, fmt.Sprintf("it hangs for %s", now.Sub(s.since).Round(time.Second))
+		case s.since.IsZero() && !s.done.IsZero() && now.Sub(s.done) > late:
+			part.Status, part.Message = Failed, fmt.Sprintf("nobody looked at it for %s", now.Sub(s.done).Round(time.Second))
+		}
+		out.Ready = out.Ready && part.Status != Failed
+		out.Parts = append(out.Parts, part)
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lilac/internal/health"
+)
+
+func status(r health.Report, name string) health.Status {
+	for _, p := range r.Parts {
+		if p.Name == name {
+			return p.Status
+		}
+	}
+	return "missing"
+}
+
+func TestEachPartTurnsRedAndGreenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sick atomic.Bool
+		var told []health.Part
+		m := health.New(health.Options{
+			Probes: []health.Probe{
+				{Name: "writer", Run: func(context.Context) error {
+					if sick.Load() {
+						return errors.New("the disk is gone")
+					}
+					return nil
+				}},
+				{Name: "other", Run: func(context.Context) error { return nil }},
+			},
+			Changed: func(p health.Part) { told = append(told, p) },
+		})
+		if m.Report().Ready {
+			t.Error("ready before it worked")
+		}
+		m.Check(t.Context())
+		if m.Report().Ready {
+			t.Error("ready while it starts")
+		}
+		m.Working()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		time.Sleep(time.Second)
+		if r := m.Report(); !r.Ready || r.Reason() != "" {
+			t.Errorf("not ready: %+v", r)
+		}
+		sick.Store(true)
+		time.Sleep(health.DefaultEvery)
+		if r := m.Report(); r.Ready || status(r, "writer") != health.Failed || status(r, "other") != health.OK || r.Reason() != "writer: the disk is gone" {
+			t.Errorf("a sick part does not show: %+v", r)
+		}
+		sick.Store(false)
+		time.Sleep(health.DefaultEvery)
+		if r := m.Report(); !r.Ready {
+			t.Errorf("not green again: %+v", r)
+		}
+		m.Stopping()
+		if m.Report().Ready {
+			t.Error("ready while it stops")
+		}
+		stop()
+		<-done
+		if len(told) != 2 || told[0].Status != health.Failed || told[1].Status != health.OK {
+			t.Errorf("changes told: %+v", told)
+		}
+	})
+}
+
+func TestHangingProbeIsAFailureAndHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		stuck := make(chan struct{})
+		m := health.New(health.Options{Probes: []health.Probe{
+			{Name: "obeys", Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+			{Name: "hangs", Run: func(context.Context) error { <-stuck; return nil }},
+			{Name: "works", Run: func(context.Context) error { looks.Add(1); return nil }},
+		}})
+		m.Working()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		time.Sleep(time.Minute)
+		r := m.Report()
+		if r.Ready || status(r, "obeys") != health.Failed || status(r, "hangs") != health.Failed || status(r, "works") != health.OK {
+			t.Errorf("reported %+v", r)
+		}
+		if looks.Load() < 10 {
+			t.Errorf("the other part was looked at %d times", looks.Load())
+		}
+		close(stuck)
+		stop()
+		<-done
+		time.Sleep(time.Hour)
+		if r := m.Report(); status(r, "works") != health.Failed {
+			t.Errorf("a report that nobody renews counts: %+v", r)
+		}
+	})
+}
+
+func TestWarningsDoNotMakeItUnready(t *testing.T) {
+	m := health.New(health.Options{Probes: []health.Probe{{Name: "disk", Run: func(context.Context) error { return health.Warn("%d MiB free", 7) }}}})
+	m.Working()
+	m.Check(t.Context())
+	if r := m.Report(); !r.Ready || status(r, "disk") != health.Warning {
+		t.Errorf("reported %+v", r)
+	}
+}
+
+func TestPanickingProbeIsAFailure(t *testing.T) {
+	m := health.New(health.Options{Probes: []health.Probe{{Name: "p", Run: func(context.Context) error { panic("no") }}}})
+	m.Working()
+	m.Check(t.Context())
+	if m.Report().Ready {
+		t.Error("it is ready")
+	}
+}
+
+func TestConsumersThatDoNotGetOnAreSeen(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := &health.Progress{Stuck: time.Minute, Must: []string{"runner"}, Now: func() time.Time { return now }}
+	see := func(b health.Backlog) error { b.Name = "runner"; return p.Check([]health.Backlog{b}) }
+	busy := func(age time.Duration) health.Backlog {
+		return health.Backlog{Waiting: 3, Oldest: age, Served: true}
+	}
+	if err := p.Check(nil); err == nil || !strings.Contains(err.Error(), "nobody consumes") {
+		t.Errorf("a missing consumer: %v", err)
+	}
+	// After a long stop much is old, and it gets on.
+	for age := time.Hour; age > 0; age -= 2 * time.Minute {
+		now = now.Add(30 * time.Second)
+		if err := see(busy(age)); err != nil {
+			t.Fatalf("work that gets on: %v", err)
+		}
+	}
+	// One event stays the first.
+	start := now
+	var err error
+	for err == nil && now.Sub(start) < 10*time.Minute {
+		now = now.Add(10 * time.Second)
+		err = see(busy(now.Sub(start)))
+	}
+	if took := now.Sub(start); err == nil || took < time.Minute || took > 2*time.Minute {
+		t.Errorf("a stuck consumer: %v after %s", err, took)
+	}
+	if err := see(health.Backlog{Served: true}); err != nil {
+		t.Errorf("still red with nothing waiting: %v", err)
+	}
+	if err := see(health.Backlog{}); err == nil {
+		t.Error("a consumer that left is not seen")
+	}
+}
+
+func TestDisk(t *testing.T) {
+	if _, err := health.DiskAt(t.TempDir() + "/not/there/yet"); err != nil {
+		t.Error(err)
+	}
+	for free, want := range map[uint64]string{10 << 20: "cannot grow", 500 << 20: "500 MiB free"} {
+		if err := (health.Disk{Free: free}).Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes free: %v", free, err)
+		}
+	}
+	if err := (health.Disk{Free: 10 << 30}).Check(); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if got := (health.Disk{Type: 0x6969}).Network(); got != "NFS" {
+		t.Errorf("NFS is called %q", got)
+	}
+}
