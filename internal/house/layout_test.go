@@ -22,7 +22,8 @@ var rooms = map[string]string{
 
 	"db":        "event fault",
 	"bus":       "db event fault",
-	"sqlitebus": "bus db event fault",
+	"delivery":  "bus db event fault",
+	"sqlitebus": "delivery bus db event fault",
 	"bustest":   "bus db event fault",
 
 	"config":  "fault",

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/bus"
 	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 )
@@ -29,14 +30,8 @@ const (
 	chunkBytes = 4 << 20
 )
 
-// record is an event with its place in its topic. It is shared between all who
-// receive it and never changed.
-type record struct {
-	seq int64
-	event.Event
-}
-
-func (r *record) position() bus.Position { return position(r.seq) }
+// record is an event with its place in its topic.
+type record = delivery.Record
 
 func position(seq int64) bus.Position {
 	if seq == 0 {
@@ -76,7 +71,7 @@ func (b *Bus) append(tx *db.Tx, events []event.Event) error {
 			delete(b.topics, e.Topic)
 		}
 	})
-	tx.AfterCommit(func() { b.feed(added) })
+	tx.AfterCommit(func() { b.Feed(added) })
 	for _, e := range events {
 		r, err := b.appendOne(tx, e)
 		if err != nil {
@@ -104,8 +99,8 @@ func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 			return nil, err
 		}
 	}
-	r := &record{seq: t.last + 1, Event: e}
-	pos := rowNumber(t.id, r.seq)
+	r := &record{Seq: t.last + 1, Event: e}
+	pos := rowNumber(t.id, r.Seq)
 	res, err := tx.Exec(`INSERT INTO bus_log (pos, topic, id, type, ts, key, lane, headers, data, at, sum)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (topic, id) DO NOTHING`,
 		pos, t.id, e.ID, string(e.Type), e.TS, e.Key, e.Lane, headers, []byte(e.Data), at, sumEvent(pos, at, e, headers))
@@ -115,7 +110,7 @@ func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return nil, err
 	}
-	t.last = r.seq
+	t.last = r.Seq
 	if t.expired || at-t.lastAppend > appendRefresh.Milliseconds() {
 		if _, err := tx.Exec("UPDATE bus_topics SET last_append = ?, expired = 0 WHERE id = ?", at, t.id); err != nil {
 			return nil, err
@@ -139,12 +134,7 @@ func (b *Bus) topic(tx *db.Tx, name event.Topic, at int64) (*topicState, error) 
 		return nil, err
 	}
 	if info.id == 0 {
-		_, output := name.OutputRequest()
-		res, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append) VALUES (?, ?, ?)", string(name), output, at)
-		if err != nil {
-			return nil, err
-		}
-		if info.id, err = res.LastInsertId(); err != nil {
+		if info.id, err = delivery.EnsureTopic(tx, name, at); err != nil {
 			return nil, err
 		}
 		info.lastAppend = at
@@ -202,7 +192,7 @@ func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limi
 		if err != nil {
 			return out, err
 		}
-		if want := after + int64(len(out)) + 1; lane == "" && r.seq != want {
+		if want := after + int64(len(out)) + 1; lane == "" && r.Seq != want {
 			return out, db.Damaged("bus_log", fmt.Sprintf("%s/%d (missing)", topic, want))
 		}
 		out = append(out, r)
@@ -238,13 +228,13 @@ func scanRecord(rows *sql.Rows, topic event.Topic) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read topic %s: %w", topic, err)
 	}
-	r.seq, r.Topic, r.Data = pos&seqMax, topic, data
+	r.Seq, r.Topic, r.Data = pos&seqMax, topic, data
 	if topicID != pos>>seqBits || sum != sumEvent(pos, at, r.Event, headers) {
-		return nil, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.seq))
+		return nil, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
 	}
 	if len(headers) > 0 {
 		if err := json.Unmarshal(headers, &r.Headers); err != nil {
-			return nil, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.seq))
+			return nil, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
 		}
 	}
 	return r, nil

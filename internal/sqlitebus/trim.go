@@ -18,23 +18,6 @@ const (
 	tombstoneAge = 30 * 24 * time.Hour
 )
 
-func (b *Bus) trimRegularly() {
-	t := time.NewTicker(b.opt.TrimEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-t.C:
-		}
-		if n, err := b.Trim(b.ctx); err != nil && b.ctx.Err() == nil {
-			b.log.Error("trim failed", "error", err)
-		} else if n > 0 {
-			b.log.Debug("trimmed", "events", n)
-		}
-	}
-}
-
 type trimTopic struct {
 	name   event.Topic
 	id     int64
@@ -45,7 +28,7 @@ type trimTopic struct {
 // live group.
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	now := b.opt.Now()
-	if err := b.noteAttached(ctx, now); err != nil {
+	if err := b.NoteAttached(ctx, now); err != nil {
 		return 0, err
 	}
 	topics, err := b.toTrim(ctx, now)
@@ -69,30 +52,6 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 		}
 	}
 	return removed, b.forgetTombstones(ctx, now)
-}
-
-// noteAttached marks the groups that are served as alive.
-func (b *Bus) noteAttached(ctx context.Context, now time.Time) error {
-	b.mu.RLock()
-	names := make([]groupName, 0, len(b.groups))
-	for name := range b.groups {
-		names = append(names, name)
-	}
-	b.mu.RUnlock()
-	if len(names) == 0 {
-		return nil
-	}
-	return b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		for _, name := range names {
-			_, err := tx.Exec(`UPDATE bus_groups SET seen_at = ? WHERE name = ? AND seen_at < ?
-				AND topic = (SELECT id FROM bus_topics WHERE name = ?)`,
-				now.UnixMilli(), name.name, now.Add(-b.opt.SilentAfter/10).UnixMilli(), string(name.topic))
-			if err != nil {
-				return fmt.Errorf("note group: %w", err)
-			}
-		}
-		return nil
-	})
 }
 
 func (b *Bus) toTrim(ctx context.Context, now time.Time) (topics []trimTopic, err error) {
@@ -128,14 +87,14 @@ func (b *Bus) trimSome(tx *db.Tx, t trimTopic, now time.Time) (int64, error) {
 	if err != nil || info.id == 0 {
 		return 0, err
 	}
-	cutoff := now.Add(-b.ageOf(t.name)).UnixMilli()
+	cutoff := now.Add(-b.opt.AgeOf(t.name)).UnixMilli()
 	if t.output {
 		if info.lastAppend >= b.outputCutoff(now) {
 			return 0, nil // something was appended since
 		}
 		cutoff = now.UnixMilli() + 1
 	}
-	floor, err := b.committed(tx, t, info.last, now)
+	floor, err := b.Floor(tx, t.name, info.last, now)
 	if err != nil {
 		return 0, err
 	}
@@ -161,52 +120,7 @@ func (b *Bus) trimSome(tx *db.Tx, t trimTopic, now time.Time) (int64, error) {
 		return 0, err
 	}
 	delete(b.topics, t.name)
-	return upTo - info.trimmed, b.dropStale(tx, t, upTo)
-}
-
-func (b *Bus) ageOf(topic event.Topic) time.Duration {
-	if age, ok := b.opt.Ages[topic]; ok {
-		return age
-	}
-	return b.opt.Age
-}
-
-// committed is the place up to which every live group has committed. A group
-// that was silent for too long does not count; that is logged.
-func (b *Bus) committed(tx *db.Tx, t trimTopic, last int64, now time.Time) (int64, error) {
-	rows, err := tx.Query(`SELECT g.name, g.cursor, g.seen_at,
-		ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
-		FROM bus_groups g WHERE g.topic = ?`, t.id)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	floor := last
-	for rows.Next() {
-		var name string
-		var cursor, seen, oldest int64
-		if err := rows.Scan(&name, &cursor, &seen, &oldest); err != nil {
-			return 0, err
-		}
-		done := min(cursor, oldest-1)
-		if done < floor && b.silent(seen, now) {
-			b.log.Warn("a group was silent for too long and no longer keeps events", "topic", t.name, "group", name)
-			continue
-		}
-		floor = min(floor, done)
-	}
-	return floor, rows.Err()
-}
-
-func (b *Bus) silent(seen int64, now time.Time) bool {
-	return now.Sub(time.UnixMilli(seen)) > b.opt.SilentAfter
-}
-
-// dropStale removes what silent groups had pending of removed events.
-func (b *Bus) dropStale(tx *db.Tx, t trimTopic, upTo int64) error {
-	_, err := tx.Exec(`DELETE FROM bus_pending WHERE seq <= ? AND event IS NULL AND grp IN
-		(SELECT id FROM bus_groups WHERE topic = ?)`, upTo, t.id)
-	return err
+	return upTo - info.trimmed, b.DropStale(tx, t.name, upTo)
 }
 
 func (b *Bus) forgetTombstones(ctx context.Context, now time.Time) error {

@@ -5,11 +5,9 @@ import (
 	"fmt"
 
 	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/event"
 )
-
-// damagedType marks the dead letter that stands for a damaged row.
-const damagedType event.Type = "damaged"
 
 // Verify reads every row that carries a checksum and reports, by name, those
 // that are damaged or missing. Nothing is changed.
@@ -61,7 +59,7 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 			}
 			records, err := readLog(q, topic, info.id, at, "", chunkRows)
 			at += int64(len(records))
-			if isDamage(err) {
+			if delivery.IsDamage(err) {
 				bad = append(bad, err.Error())
 				at++
 				return nil
@@ -93,19 +91,9 @@ func (b *Bus) verifyStray(ctx context.Context) (bad []string, err error) {
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		letters, err := q.Query("SELECT " + deadColumns + " FROM bus_dead_letters")
-		if err != nil {
-			return err
-		}
-		defer letters.Close()
-		for letters.Next() {
-			if _, _, _, err := scanDeadLetter(letters); isDamage(err) {
-				bad = append(bad, err.Error())
-			} else if err != nil {
-				return err
-			}
-		}
-		return letters.Err()
+		letters, err := delivery.VerifyDeadLetters(q)
+		bad = append(bad, letters...)
+		return err
 	})
 	if err != nil {
 		return bad, fmt.Errorf("verify rows: %w", err)

@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
@@ -68,26 +68,27 @@ func backoff(retry int) time.Duration {
 }
 
 // Declare makes the group exist, so that nothing published later is missed.
-func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
+func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 	s, err := withDefaults(s)
 	if err != nil {
 		return err
 	}
+	info, err := b.events.Topic(ctx, s.Topic)
+	if err != nil {
+		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
+	}
+	cursor := info.Last
+	if s.FromBegin {
+		cursor = info.Trimmed
+	}
 	err = b.db.Update(ctx, func(tx *db.Tx) error {
-		tx.AfterRollback(func() { delete(b.topics, s.Topic) })
 		at := b.opt.Now().UnixMilli()
-		t, err := b.topic(tx, s.Topic, at)
+		id, err := EnsureTopic(tx, s.Topic, at)
 		if err != nil {
 			return err
 		}
-		cursor := t.last
-		if s.FromBegin {
-			if err := tx.QueryRow("SELECT trimmed FROM bus_topics WHERE id = ?", t.id).Scan(&cursor); err != nil {
-				return err
-			}
-		}
 		_, err = tx.Exec(`INSERT INTO bus_groups (topic, name, mode, cursor, seen_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (topic, name) DO UPDATE SET seen_at = excluded.seen_at`, t.id, s.Group, string(s.Mode), cursor, at)
+			ON CONFLICT (topic, name) DO UPDATE SET seen_at = excluded.seen_at`, id, s.Group, string(s.Mode), cursor, at)
 		return err
 	})
 	if err != nil {
@@ -97,7 +98,7 @@ func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
 }
 
 // Subscribe declares the group and handles its events until ctx ends.
-func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) error {
+func (b *Engine) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) error {
 	s, err := withDefaults(s)
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 
 // join attaches a consumer to the group's dispatcher, which the first one
 // starts. It returns nil when ctx ended first.
-func (b *Bus) join(ctx context.Context, c *consumer) (*group, error) {
+func (b *Engine) join(ctx context.Context, c *consumer) (*group, error) {
 	name := groupName{c.sub.Topic, c.sub.Group}
 	for {
 		b.mu.Lock()
@@ -166,7 +167,7 @@ func (b *Bus) join(ctx context.Context, c *consumer) (*group, error) {
 }
 
 // leave ends the dispatcher when its last consumer has left, and waits for it.
-func (b *Bus) leave(g *group) {
+func (b *Engine) leave(g *group) {
 	b.mu.Lock()
 	g.users--
 	last := g.users == 0
@@ -182,11 +183,12 @@ func (b *Bus) leave(g *group) {
 }
 
 // Groups reports every group.
-func (b *Bus) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
+func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
+	type place struct{ cursor, oldest int64 }
 	var out []bus.GroupStatus
-	now := b.opt.Now().UnixMilli()
+	var places []place
 	err := b.db.Read(ctx, func(q db.Queryer) error {
-		rows, err := q.Query(`SELECT t.name, t.id, g.name, g.mode, g.cursor, g.id,
+		rows, err := q.Query(`SELECT t.name, g.name, g.mode, g.cursor,
 				(SELECT count(*) FROM bus_pending p WHERE p.grp = g.id),
 				ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id), g.cursor + 1)
 			FROM bus_groups g JOIN bus_topics t ON t.id = g.topic ORDER BY t.name, g.name`)
@@ -196,28 +198,22 @@ func (b *Bus) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 		defer rows.Close()
 		for rows.Next() {
 			var s bus.GroupStatus
-			var topicID, cursor, id, oldest int64
-			if err := rows.Scan(&s.Topic, &topicID, &s.Group, &s.Mode, &cursor, &id, &s.Pending, &oldest); err != nil {
+			var at place
+			if err := rows.Scan(&s.Topic, &s.Group, &s.Mode, &at.cursor, &s.Pending, &at.oldest); err != nil {
 				return err
 			}
-			t, err := findTopic(q, s.Topic)
-			if err != nil {
-				return err
-			}
-			s.Backlog = max(0, t.last-cursor)
-			var at int64
-			err = q.QueryRow("SELECT at FROM bus_log WHERE pos = ?", rowNumber(topicID, oldest)).Scan(&at)
-			if err == nil {
-				s.OldestMS = max(0, now-at)
-			} else if !errors.Is(err, sql.ErrNoRows) {
-				return err
-			}
-			out = append(out, s)
+			out, places = append(out, s), append(places, at)
 		}
 		return rows.Err()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	now := b.opt.Now().UnixMilli()
+	for i, at := range places {
+		if err := b.lag(ctx, &out[i], at.cursor, at.oldest, now); err != nil {
+			return nil, fmt.Errorf("look how far group %s of %s is: %w", out[i].Group, out[i].Topic, err)
+		}
 	}
 	for i := range out {
 		out[i].Active = b.attached(out[i].Topic, out[i].Group) != nil
@@ -225,14 +221,33 @@ func (b *Bus) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 	return out, nil
 }
 
-func (b *Bus) attached(topic event.Topic, name string) *group {
+// lag fills in what only the log knows of a group.
+func (b *Engine) lag(ctx context.Context, s *bus.GroupStatus, cursor, oldest, now int64) error {
+	info, err := b.events.Topic(ctx, s.Topic)
+	if err != nil {
+		return err
+	}
+	if s.Backlog = max(0, info.Last-max(cursor, info.Trimmed)); s.Backlog == 0 && s.Pending == 0 {
+		return nil
+	}
+	at, err := b.events.Appended(ctx, s.Topic, oldest)
+	if err != nil {
+		return err
+	}
+	if at > 0 {
+		s.OldestMS = max(0, now-at)
+	}
+	return nil
+}
+
+func (b *Engine) attached(topic event.Topic, name string) *group {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.groups[groupName{topic, name}]
 }
 
 // DropGroup removes a group that no consumer of this process serves.
-func (b *Bus) DropGroup(ctx context.Context, topic event.Topic, name string) error {
+func (b *Engine) DropGroup(ctx context.Context, topic event.Topic, name string) error {
 	if b.attached(topic, name) != nil {
 		return fault.New(fault.Conflict, "The group %s of %s is being served; it cannot be dropped.", name, topic)
 	}

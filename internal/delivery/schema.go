@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import "lilac/internal/db"
 
@@ -65,5 +65,11 @@ CREATE TABLE bus_dead_letters (
 	at       INTEGER NOT NULL,
 	sum      INTEGER NOT NULL
 ) STRICT;
+`},
+	{Name: "bus.0002-lane-of-pending", SQL: `
+-- The lane is kept here, so that a group can be loaded without its log.
+ALTER TABLE bus_pending ADD COLUMN lane TEXT NOT NULL DEFAULT '';
+UPDATE bus_pending SET lane = ifnull((SELECT l.lane FROM bus_groups g JOIN bus_log l ON l.pos = (g.topic << 32 | bus_pending.seq)
+	WHERE g.id = bus_pending.grp), '');
 `},
 }

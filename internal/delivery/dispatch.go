@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"lilac/internal/db"
 	"lilac/internal/event"
 )
 
@@ -34,7 +33,9 @@ func (g *group) dispatch() {
 	for {
 		more, err := g.step()
 		if err != nil {
-			g.b.log.Error("dispatch failed, trying again", "topic", g.name.topic, "group", g.name.name, "error", err)
+			if g.failure() == nil { // said once, not at every try
+				g.b.log.Error("dispatch failed, trying again", "topic", g.name.topic, "group", g.name.name, "error", err)
+			}
 			g.fail(err)
 		} else {
 			g.fail(nil)
@@ -193,10 +194,10 @@ func (g *group) forget(e *entry, now int64) {
 
 // intake takes events behind the cursor: those that were handed over, and from
 // the log when some were not.
-func (g *group) intake(p *plan, arrived []*record, now int64) error {
+func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 	for _, r := range arrived {
 		if g.head >= 0 {
-			g.head = max(g.head, r.seq)
+			g.head = max(g.head, r.Seq)
 		}
 	}
 	if len(g.buffer)+len(arrived) > fedMax {
@@ -208,10 +209,10 @@ func (g *group) intake(p *plan, arrived []*record, now int64) error {
 		return nil
 	}
 	for len(g.entries) < window {
-		for len(g.buffer) > 0 && g.buffer[0].seq <= g.cursor {
+		for len(g.buffer) > 0 && g.buffer[0].Seq <= g.cursor {
 			g.buffer = g.buffer[1:]
 		}
-		if len(g.buffer) > 0 && g.buffer[0].seq == g.cursor+1 {
+		if len(g.buffer) > 0 && g.buffer[0].Seq == g.cursor+1 {
 			g.take(p, g.buffer[0], now)
 			g.buffer = g.buffer[1:]
 			continue
@@ -231,25 +232,20 @@ func (g *group) intake(p *plan, arrived []*record, now int64) error {
 }
 
 func (g *group) readMore(p *plan, now int64) (n int, err error) {
-	var chunk []*record
+	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", min(chunkRows, window-len(g.entries)))
 	var damage error
-	var last int64
-	err = g.b.db.Read(context.Background(), func(q db.Queryer) error {
-		info, err := findTopic(q, g.name.topic)
-		if err != nil {
-			return err
-		}
-		last = info.last
-		if g.cursor < info.trimmed {
-			g.cursor = info.trimmed
-		}
-		chunk, damage = readLog(q, g.name.topic, g.topicID, g.cursor, "", min(chunkRows, window-len(g.entries)))
-		return nil
-	})
+	if IsDamage(err) {
+		damage, err = err, nil
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read ahead: %w", err)
 	}
-	g.head = max(g.head, last)
+	if g.cursor < info.Trimmed {
+		g.b.log.Warn("events were removed before a group had read them", "topic", g.name.topic, "group", g.name.name,
+			"after", g.b.events.Position(g.cursor), "up_to", g.b.events.Position(info.Trimmed))
+		g.cursor = info.Trimmed
+	}
+	g.head = max(g.head, info.Last)
 	for _, r := range chunk {
 		g.take(p, r, now)
 	}
@@ -260,17 +256,17 @@ func (g *group) readMore(p *plan, now int64) (n int, err error) {
 	return len(chunk), nil
 }
 
-func (g *group) take(p *plan, r *record, now int64) {
-	g.cursor = r.seq
+func (g *group) take(p *plan, r *Record, now int64) {
+	g.cursor = r.Seq
 	if !g.wanted(r.Type) {
 		return
 	}
-	e := &entry{seq: r.seq}
+	e := &entry{seq: r.Seq}
 	if g.kept < inMemory {
 		e.rec = r
 		g.kept++
 	}
-	g.entries[r.seq] = e
+	g.entries[r.Seq] = e
 	g.lanes.add(e, r.Lane)
 	p.insert = append(p.insert, e)
 	g.schedule(e.lane, now)
@@ -281,14 +277,14 @@ func (g *group) take(p *plan, r *record, now int64) {
 func (g *group) takeDamaged(p *plan, damage error) {
 	g.cursor++
 	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
-	e := &entry{seq: g.cursor, reason: clip(damage.Error()), rec: g.placeholder(g.cursor)}
+	e := &entry{seq: g.cursor, reason: clip(damage.Error()), rec: g.placeholder(g.cursor), lane: &lane{}}
 	p.insert = append(p.insert, e)
 	p.bury = append(p.bury, e)
 }
 
 // placeholder stands for an event whose row is damaged.
-func (g *group) placeholder(seq int64) *record {
-	return &record{seq: seq, Event: event.Event{
+func (g *group) placeholder(seq int64) *Record {
+	return &Record{Seq: seq, Event: event.Event{
 		ID: fmt.Sprintf("damaged:%s:%d", g.name.topic, seq), Topic: g.name.topic, Type: damagedType, Data: []byte("null"),
 	}}
 }
@@ -352,14 +348,11 @@ func (g *group) choose(p *plan, now time.Time) error {
 // fetch loads the event of an entry. It reports false when there is none to run.
 func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 	var damage error
-	err := g.b.db.Read(context.Background(), func(q db.Queryer) error {
-		r, err := readOne(q, g.name.topic, g.topicID, e.seq)
-		if isDamage(err) {
-			damage, err = err, nil
-		}
-		e.rec = r
-		return err
-	})
+	r, err := g.b.events.One(context.Background(), g.name.topic, e.seq)
+	if IsDamage(err) {
+		damage, err = err, nil
+	}
+	e.rec = r
 	switch {
 	case err != nil:
 		return false, err

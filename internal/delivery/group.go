@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
@@ -33,7 +33,7 @@ const (
 // group dispatches the events of one group to the consumers in this process.
 // Its goroutine owns everything but what mu guards; others post to it.
 type group struct {
-	b     *Bus
+	b     *Engine
 	name  groupName
 	users int // guarded by Bus.mu
 
@@ -47,30 +47,30 @@ type group struct {
 	mu       sync.Mutex
 	posts    []func()
 	outcomes []outcome
-	arrived  []*record
+	arrived  []*Record
 	missed   bool // arrived was full: the log has more
 	err      error
 
-	id, topicID int64
-	cursor      int64 // taken up to here
-	written     int64 // the cursor in the database
-	head        int64 // known end of the topic
-	skipSince   time.Time
-	beat        time.Time
-	entries     map[int64]*entry
-	lanes       lanes
-	buffer      []*record // arrived and not taken
-	kept        int       // entries with their event in memory
-	consumers   []*consumer
-	turn        int
-	abandoned   int
+	id        int64
+	cursor    int64 // taken up to here
+	written   int64 // the cursor in the database
+	head      int64 // known end of the topic
+	skipSince time.Time
+	beat      time.Time
+	entries   map[int64]*entry
+	lanes     lanes
+	buffer    []*Record // arrived and not taken
+	kept      int       // entries with their event in memory
+	consumers []*consumer
+	turn      int
+	abandoned int
 	// broken says that a plan could not be written: this dispatcher starts
 	// nothing more, and the next one reads what is stored.
 	broken  atomic.Bool
 	running map[*run]struct{}
 }
 
-func newGroup(b *Bus, name groupName) *group {
+func newGroup(b *Engine, name groupName) *group {
 	return &group{
 		b: b, name: name,
 		loaded: make(chan struct{}), ended: make(chan struct{}), stop: make(chan struct{}),
@@ -154,7 +154,7 @@ func (g *group) report(o outcome) {
 }
 
 // fed is called with committed records, in order.
-func (g *group) fed(records []*record) {
+func (g *group) fed(records []*Record) {
 	g.mu.Lock()
 	if len(g.arrived)+len(records) > fedMax {
 		g.missed = true
@@ -168,23 +168,15 @@ func (g *group) fed(records []*record) {
 func (g *group) load() error {
 	now := g.b.opt.Now().UnixMilli()
 	return g.b.db.Read(context.Background(), func(q db.Queryer) error {
-		info, err := findTopic(q, g.name.topic)
-		if err != nil {
-			return err
-		}
+		var err error
 		if g.id, err = findGroup(q, g.name.topic, g.name.name); err != nil {
 			return err
 		}
-		g.topicID, g.head = info.id, info.last
+		g.head = -1 // the first read says how far the log goes
 		if err := q.QueryRow("SELECT cursor FROM bus_groups WHERE id = ?", g.id).Scan(&g.cursor); err != nil {
 			return err
 		}
 		g.written = g.cursor
-		if g.cursor < info.trimmed {
-			g.b.log.Warn("a group was away for so long that events were removed before it read them",
-				"topic", g.name.topic, "group", g.name.name, "events", info.trimmed-g.cursor)
-			g.cursor = info.trimmed
-		}
 		if err := g.loadPending(q, 0); err != nil {
 			return err
 		}
@@ -197,9 +189,8 @@ func (g *group) load() error {
 
 // loadPending makes entries of the pending rows, all or the one of seq.
 func (g *group) loadPending(q db.Queryer, seq int64) error {
-	rows, err := q.Query(`SELECT p.seq, p.attempt, p.consumer, p.lease_until, p.not_before, p.reason, p.event, ifnull(l.lane, '')
-		FROM bus_pending p LEFT JOIN bus_log l ON l.pos = (? << 32 | p.seq)
-		WHERE p.grp = ? AND (? = 0 OR p.seq = ?) ORDER BY p.seq`, g.topicID, g.id, seq, seq)
+	rows, err := q.Query(`SELECT p.seq, p.attempt, p.consumer, p.lease_until, p.not_before, p.reason, p.event, p.lane
+		FROM bus_pending p WHERE p.grp = ? AND (? = 0 OR p.seq = ?) ORDER BY p.seq`, g.id, seq, seq)
 	if err != nil {
 		return err
 	}

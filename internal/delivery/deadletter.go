@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
@@ -15,6 +15,9 @@ import (
 
 // deadLettersMax bounds one page of the list.
 const deadLettersMax = 500
+
+// damagedType marks the dead letter that stands for a damaged record.
+const damagedType event.Type = "damaged"
 
 func sumDeadLetter(id, group, topic string, event []byte) int64 {
 	return db.Checksum([]byte(id), []byte(group), []byte(topic), event)
@@ -36,7 +39,7 @@ func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq 
 }
 
 // DeadLetters lists dead letters, newest first.
-func (b *Bus) DeadLetters(ctx context.Context, before string, limit int) ([]bus.DeadLetter, error) {
+func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]bus.DeadLetter, error) {
 	if limit <= 0 || limit > deadLettersMax {
 		limit = deadLettersMax
 	}
@@ -64,7 +67,7 @@ func (b *Bus) DeadLetters(ctx context.Context, before string, limit int) ([]bus.
 }
 
 // DeadLetter returns one, or a fault.NotFound.
-func (b *Bus) DeadLetter(ctx context.Context, id string) (d bus.DeadLetter, err error) {
+func (b *Engine) DeadLetter(ctx context.Context, id string) (d bus.DeadLetter, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		d, _, _, err = findDeadLetter(q, id)
 		return err
@@ -84,7 +87,7 @@ func findDeadLetter(q db.Queryer, id string) (bus.DeadLetter, int64, []byte, err
 }
 
 // Replay hands a dead letter to its group again and removes it.
-func (b *Bus) Replay(ctx context.Context, id string) error {
+func (b *Engine) Replay(ctx context.Context, id string) error {
 	return b.db.Update(ctx, func(tx *db.Tx) error {
 		d, seq, body, err := findDeadLetter(tx, id)
 		if err != nil {
@@ -108,7 +111,7 @@ func (b *Bus) Replay(ctx context.Context, id string) error {
 }
 
 // replayed tells a group that is served about its new pending row.
-func (b *Bus) replayed(name groupName, seq int64) {
+func (b *Engine) replayed(name groupName, seq int64) {
 	g := b.attached(name.topic, name.name)
 	if g == nil {
 		return
@@ -126,7 +129,7 @@ func (b *Bus) replayed(name groupName, seq int64) {
 }
 
 // Drop removes a dead letter for good.
-func (b *Bus) Drop(ctx context.Context, id string) error {
+func (b *Engine) Drop(ctx context.Context, id string) error {
 	return b.db.Update(ctx, func(tx *db.Tx) error { return remove(tx, id) })
 }
 
@@ -139,4 +142,22 @@ func remove(tx *db.Tx, id string) error {
 		return err
 	}
 	return fault.New(fault.NotFound, "There is no dead letter %q.", id)
+}
+
+// VerifyDeadLetters reads every dead letter and reports, by name, those that
+// are damaged.
+func VerifyDeadLetters(q db.Queryer) (bad []string, err error) {
+	rows, err := q.Query("SELECT " + deadColumns + " FROM bus_dead_letters")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if _, _, _, err := scanDeadLetter(rows); IsDamage(err) {
+			bad = append(bad, err.Error())
+		} else if err != nil {
+			return bad, err
+		}
+	}
+	return bad, rows.Err()
 }

@@ -1,16 +1,14 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"lilac/internal/db"
-	"lilac/internal/fault"
 )
 
 // write stores a plan before anything acts on it. It waits for no sync: a
@@ -79,8 +77,8 @@ const writeRetry = 500 * time.Millisecond
 
 func (g *group) writeTaken(tx *db.Tx, p *plan) error {
 	for _, e := range p.insert {
-		_, err := tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`, g.id, e.seq, e.attempt, e.consumer, e.leaseUntil, e.notBefore, e.reason)
+		_, err := tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, lane)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, g.id, e.seq, e.attempt, e.consumer, e.leaseUntil, e.notBefore, e.reason, e.lane.name)
 		if err != nil {
 			return err
 		}
@@ -178,15 +176,10 @@ func (g *group) flushCursor() {
 	}
 }
 
-func decodeReplay(seq int64, stored []byte) (*record, error) {
-	r := &record{seq: seq}
+func decodeReplay(seq int64, stored []byte) (*Record, error) {
+	r := &Record{Seq: seq}
 	if err := json.Unmarshal(stored, &r.Event); err != nil {
 		return nil, db.Damaged("bus_pending", fmt.Sprint(seq))
 	}
 	return r, nil
-}
-
-func isDamage(err error) bool {
-	var f *fault.Error
-	return errors.As(err, &f) && f.Code == db.CodeDamagedRow
 }

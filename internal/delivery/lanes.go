@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"container/heap"
@@ -10,7 +10,7 @@ type entry struct {
 	seq  int64
 	lane *lane
 	// rec is the event; nil until it is needed when many wait.
-	rec        *record
+	rec        *Record
 	replay     bool // rec came with a replay, not from the log
 	attempt    int
 	consumer   string

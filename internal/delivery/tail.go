@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
@@ -26,22 +26,22 @@ type tailQueue struct {
 	wake chan struct{} // one slot: a wake-up that is due is enough
 
 	mu    sync.Mutex
-	items []*record
+	items []*Record
 	// dropped is the first record that did not fit; 0 while all did. From it
 	// on the tail must read the log.
 	dropped int64
 }
 
-func (q *tailQueue) push(r *record) {
+func (q *tailQueue) push(r *Record) {
 	q.mu.Lock()
 	switch {
 	case q.dropped != 0:
 	case len(q.items) >= q.max:
-		q.dropped = r.seq
+		q.dropped = r.Seq
 	default:
 		q.items = append(q.items, r)
 	}
-	first := len(q.items) == 1 || q.dropped == r.seq
+	first := len(q.items) == 1 || q.dropped == r.Seq
 	q.mu.Unlock()
 	if first {
 		select {
@@ -52,7 +52,7 @@ func (q *tailQueue) push(r *record) {
 }
 
 // take waits for records. It gives spare back to the queue as its next buffer.
-func (q *tailQueue) take(ctx context.Context, spare []*record) (items []*record, dropped int64, ok bool) {
+func (q *tailQueue) take(ctx context.Context, spare []*Record) (items []*Record, dropped int64, ok bool) {
 	for {
 		q.mu.Lock()
 		items, dropped = q.items, q.dropped
@@ -71,8 +71,9 @@ func (q *tailQueue) take(ctx context.Context, spare []*record) (items []*record,
 	}
 }
 
-// feed hands committed records to who listens. It is called in log order.
-func (b *Bus) feed(records []*record) {
+// Feed hands records that were appended to who listens. The engine of the log
+// calls it in log order; a record that was fed before does no harm.
+func (b *Engine) Feed(records []*Record) {
 	for len(records) > 0 {
 		topic, n := records[0].Topic, 1
 		for n < len(records) && records[n].Topic == topic {
@@ -88,7 +89,7 @@ func (b *Bus) feed(records []*record) {
 	}
 }
 
-func (h *hub) push(records []*record) {
+func (h *hub) push(records []*Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for g := range h.groups {
@@ -104,7 +105,7 @@ func (h *hub) push(records []*record) {
 	}
 }
 
-func (b *Bus) useHub(topic event.Topic) (*hub, error) {
+func (b *Engine) useHub(topic event.Topic) (*hub, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -123,7 +124,7 @@ func (b *Bus) useHub(topic event.Topic) (*hub, error) {
 	return h, nil
 }
 
-func (b *Bus) leaveHub(topic event.Topic, h *hub) {
+func (b *Engine) leaveHub(topic event.Topic, h *hub) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if h.users--; h.users == 0 {
@@ -158,10 +159,10 @@ func (h *hub) remove(q *tailQueue) {
 }
 
 // Tail calls h for each event, in order, until ctx ends or h fails.
-func (b *Bus) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) error) error {
+func (b *Engine) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) error) error {
 	ctx, stop := b.untilClosed(ctx)
 	defer stop()
-	pos, err := parsePosition(t.After)
+	pos, err := b.events.Seq(t.After)
 	if err != nil {
 		return err
 	}
@@ -193,24 +194,22 @@ func (b *Bus) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) error) 
 
 // view is a tail on its way through a topic.
 type view struct {
-	b   *Bus
+	b   *Engine
 	t   bus.Tail
 	pos int64
 	h   func(bus.Delivery) error
 }
 
 func (v *view) skipToEnd(ctx context.Context) error {
-	return v.b.db.Read(ctx, func(q db.Queryer) error {
-		info, err := findTopic(q, v.t.Topic)
-		v.pos = info.last
-		return err
-	})
+	info, err := v.b.events.Topic(ctx, v.t.Topic)
+	v.pos = info.Last
+	return err
 }
 
 // follow handles what is pushed, and what the log holds when the queue was too
 // short.
 func (v *view) follow(ctx context.Context, q *tailQueue) error {
-	var spare []*record
+	var spare []*Record
 	for {
 		items, dropped, ok := q.take(ctx, spare)
 		if !ok {
@@ -232,17 +231,17 @@ func (v *view) follow(ctx context.Context, q *tailQueue) error {
 	}
 }
 
-func (v *view) handle(ctx context.Context, r *record) error {
-	if r.seq <= v.pos {
+func (v *view) handle(ctx context.Context, r *Record) error {
+	if r.Seq <= v.pos {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := v.h(bus.Delivery{Event: r.Event, Position: r.position(), Ack: ackNothing}); err != nil {
+	if err := v.h(bus.Delivery{Event: r.Event, Position: v.b.events.Position(r.Seq), Ack: ackNothing}); err != nil {
 		return err
 	}
-	v.pos = r.seq
+	v.pos = r.Seq
 	return nil
 }
 
@@ -250,25 +249,18 @@ func (v *view) handle(ctx context.Context, r *record) error {
 // in place and is short, so whatever it did not see will be pushed.
 func (v *view) catchUp(ctx context.Context, fromBegin bool) error {
 	for {
-		var chunk []*record
-		var end int64
+		after := v.pos
+		if fromBegin {
+			after = 0
+		}
+		info, chunk, err := v.b.events.Read(ctx, v.t.Topic, after, v.t.Lane, chunkRows)
 		var damage error
-		err := v.b.db.Read(ctx, func(q db.Queryer) error {
-			info, err := findTopic(q, v.t.Topic)
-			if err != nil {
-				return err
-			}
-			if v.pos, err = startAt(info, v.pos, fromBegin); err != nil {
-				return err
-			}
-			if info.last > v.pos {
-				chunk, damage = readLog(q, v.t.Topic, info.id, v.pos, v.t.Lane, chunkRows)
-			}
-			if len(chunk) == 0 {
-				end = info.last
-			}
-			return nil
-		})
+		if IsDamage(err) {
+			damage, err = err, nil
+		}
+		if err == nil {
+			v.pos, err = startAt(info, v.pos, fromBegin)
+		}
 		if err != nil {
 			return err
 		}
@@ -282,7 +274,7 @@ func (v *view) catchUp(ctx context.Context, fromBegin bool) error {
 			return damage
 		}
 		if len(chunk) == 0 {
-			v.pos = max(v.pos, end)
+			v.pos = max(v.pos, info.Last)
 			return nil
 		}
 	}
@@ -291,61 +283,51 @@ func (v *view) catchUp(ctx context.Context, fromBegin bool) error {
 // startAt returns the position to read behind, or ErrTrimmed when something
 // behind it was removed. The beginning is what is still there, but an output
 // that was removed as a whole has none.
-func startAt(t topicInfo, after int64, fromBegin bool) (int64, error) {
+func startAt(t Topic, after int64, fromBegin bool) (int64, error) {
 	switch {
-	case t.id == 0 && after > 0, fromBegin && t.expired, !fromBegin && after < t.trimmed:
+	case !t.Exists && after > 0, fromBegin && t.Expired, !fromBegin && after < t.Trimmed:
 		return 0, bus.ErrTrimmed
 	case fromBegin:
-		return t.trimmed, nil
+		return t.Trimmed, nil
 	}
 	return after, nil
 }
 
 // Fetch returns up to limit events after a position, oldest first.
-func (b *Bus) Fetch(ctx context.Context, topic event.Topic, after bus.Position, limit int) ([]bus.Delivery, error) {
-	pos, err := parsePosition(after)
+func (b *Engine) Fetch(ctx context.Context, topic event.Topic, after bus.Position, limit int) ([]bus.Delivery, error) {
+	pos, err := b.events.Seq(after)
 	if err != nil {
 		return nil, err
 	}
-	var out []bus.Delivery
-	err = b.db.Read(ctx, func(q db.Queryer) error {
-		info, err := findTopic(q, topic)
-		if err != nil {
-			return err
-		}
-		if pos, err = startAt(info, pos, after == ""); err != nil || info.last <= pos || limit <= 0 {
-			return err
-		}
-		records, err := readLog(q, topic, info.id, pos, "", limit)
-		for _, r := range records {
-			out = append(out, bus.Delivery{Event: r.Event, Position: r.position(), Ack: ackNothing})
-		}
-		if len(out) > 0 {
-			return nil // a damaged row is reported when it is the first one asked for
-		}
-		return err
-	})
-	if err != nil {
+	info, records, err := b.events.Read(ctx, topic, pos, "", limit)
+	if err != nil && len(records) == 0 {
+		// A damaged row is reported when it is the first one asked for.
 		return nil, fmt.Errorf("fetch from %s: %w", topic, err)
+	}
+	if _, err := startAt(info, pos, after == ""); err != nil {
+		return nil, fmt.Errorf("fetch from %s: %w", topic, err)
+	}
+	out := make([]bus.Delivery, 0, len(records))
+	for _, r := range records {
+		out = append(out, bus.Delivery{Event: r.Event, Position: b.events.Position(r.Seq), Ack: ackNothing})
 	}
 	return out, nil
 }
 
 // Last returns the position of the newest event of a topic, "" if empty.
-func (b *Bus) Last(ctx context.Context, topic event.Topic) (p bus.Position, err error) {
-	err = b.db.Read(ctx, func(q db.Queryer) error {
-		info, err := findTopic(q, topic)
-		p = position(info.last)
-		return err
-	})
-	return p, err
+func (b *Engine) Last(ctx context.Context, topic event.Topic) (bus.Position, error) {
+	info, err := b.events.Topic(ctx, topic)
+	if err != nil {
+		return "", err
+	}
+	return b.events.Position(info.Last), nil
 }
 
 // ackNothing is the Ack of deliveries that commit nothing.
 func ackNothing(*db.Tx) error { return nil }
 
 // untilClosed ends ctx also when the bus is closed.
-func (b *Bus) untilClosed(ctx context.Context) (context.Context, func()) {
+func (b *Engine) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(b.ctx, cancel)
 	return ctx, func() { stop(); cancel() }

@@ -1,4 +1,4 @@
-package sqlitebus
+package delivery
 
 import (
 	"context"
@@ -54,7 +54,7 @@ var (
 
 // do runs the handler and reports what came of it, also when the handler ends
 // its goroutine.
-func (r *run) do(rec *record) {
+func (r *run) do(rec *Record) {
 	ctx, cancel := context.WithTimeout(r.c.ctx, r.c.sub.Timeout)
 	hung := time.AfterFunc(r.c.sub.Timeout+r.g.b.opt.Grace, func() { r.abandon(errHung) })
 	err := errExited
@@ -70,7 +70,7 @@ func (r *run) do(rec *record) {
 		}
 		r.g.report(outcome{run: r, returned: true})
 	}()
-	err = r.c.handler(ctx, bus.Delivery{Event: rec.Event, Position: rec.position(), Attempt: r.attempt, Ack: r.ack})
+	err = r.c.handler(ctx, bus.Delivery{Event: rec.Event, Position: r.g.b.events.Position(rec.Seq), Attempt: r.attempt, Ack: r.ack})
 }
 
 func (r *run) abandon(cause error) {

@@ -1,0 +1,91 @@
+package delivery
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/event"
+)
+
+// EnsureTopic returns the number of a topic in the tables of the bus, which is
+// made if there is none. At is Unix milliseconds.
+func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
+	find := func() error {
+		return tx.QueryRow("SELECT id FROM bus_topics WHERE name = ?", string(topic)).Scan(&id)
+	}
+	if err = find(); err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	_, output := topic.OutputRequest()
+	if _, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append) VALUES (?, ?, ?)", string(topic), output, at); err != nil {
+		return 0, err
+	}
+	return id, find()
+}
+
+// NoteAttached marks the groups that are served as alive.
+func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
+	b.mu.RLock()
+	names := make([]groupName, 0, len(b.groups))
+	for name := range b.groups {
+		names = append(names, name)
+	}
+	b.mu.RUnlock()
+	if len(names) == 0 {
+		return nil
+	}
+	return b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		for _, name := range names {
+			_, err := tx.Exec(`UPDATE bus_groups SET seen_at = ? WHERE name = ? AND seen_at < ?
+				AND topic = (SELECT id FROM bus_topics WHERE name = ?)`,
+				now.UnixMilli(), name.name, now.Add(-b.opt.SilentAfter/10).UnixMilli(), string(name.topic))
+			if err != nil {
+				return fmt.Errorf("note group: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// Floor is the place up to which every live group of a topic has committed;
+// last when there is no group. A group that was silent for too long does not
+// count; that is logged.
+func (b *Engine) Floor(q db.Queryer, topic event.Topic, last int64, now time.Time) (int64, error) {
+	rows, err := q.Query(`SELECT g.name, g.cursor, g.seen_at,
+		ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
+		FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?`, string(topic))
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	floor := last
+	for rows.Next() {
+		var name string
+		var cursor, seen, oldest int64
+		if err := rows.Scan(&name, &cursor, &seen, &oldest); err != nil {
+			return 0, err
+		}
+		done := min(cursor, oldest-1)
+		if done < floor && b.silent(seen, now) {
+			b.log.Warn("a group was silent for too long and no longer keeps events", "topic", topic, "group", name)
+			continue
+		}
+		floor = min(floor, done)
+	}
+	return floor, rows.Err()
+}
+
+func (b *Engine) silent(seen int64, now time.Time) bool {
+	return now.Sub(time.UnixMilli(seen)) > b.opt.SilentAfter
+}
+
+// DropStale removes what silent groups had pending of removed events.
+func (b *Engine) DropStale(tx *db.Tx, topic event.Topic, upTo int64) error {
+	_, err := tx.Exec(`DELETE FROM bus_pending WHERE seq <= ? AND event IS NULL AND grp IN
+		(SELECT g.id FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?)`, upTo, string(topic))
+	return err
+}
