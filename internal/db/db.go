@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -71,11 +72,13 @@ type DB struct {
 	writeDB *sql.DB
 	readDB  *sql.DB
 	writer  *session
-	readers chan *session
+	reads   chan *read
 
 	queue    chan *request
 	finished chan []*request
-	done     sync.WaitGroup
+	// unfinished counts the groups that finish has not told yet.
+	unfinished atomic.Int32
+	done       sync.WaitGroup
 
 	mu        sync.Mutex
 	closed    bool
@@ -115,28 +118,37 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	}
 	d := &DB{
 		opt: opt, path: filepath.Join(opt.Dir, FileName), lock: lock,
+		reads:    make(chan *read),
 		queue:    make(chan *request, queueSize),
 		finished: make(chan []*request, finishedMax),
 	}
-	if err := d.open(ctx); err != nil {
+	readers := max(minReaders, runtime.NumCPU())
+	if err := d.open(ctx, readers); err != nil {
 		return nil, errors.Join(err, d.release())
 	}
 	d.done.Add(2)
 	go d.write()
 	go d.finish()
+	for range readers {
+		d.done.Add(1)
+		// Connections are opened when they are first needed: a start is quick.
+		go d.serveReads(newSession(nil))
+	}
 	return d, nil
 }
 
-func (d *DB) open(ctx context.Context) error {
+func (d *DB) open(ctx context.Context, readers int) error {
 	if err := inspect(ctx, d.path, d.opt.Migrations); err != nil {
 		return err
 	}
 	// FULL syncs the log at every commit, which is what "accepted" means.
-	// The busy timeout covers a checkpoint by another connection of ours.
+	// The busy timeout covers a checkpoint by another connection of ours. What
+	// can be undone within a transaction stays in memory: in a file, it is
+	// created and removed for each transaction of some size.
 	d.writeDB = openPool(d.path, 1,
 		"_txlock=immediate", "_pragma=busy_timeout(5000)", "_pragma=journal_mode(WAL)",
 		"_pragma=synchronous("+d.opt.Synchronous+")", "_pragma=foreign_keys(1)",
-		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages),
+		"_pragma=temp_store(MEMORY)", fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages),
 		"_pragma=journal_size_limit(67108864)")
 	conn, err := d.writeDB.Conn(ctx)
 	if err != nil {
@@ -149,13 +161,7 @@ func (d *DB) open(ctx context.Context) error {
 	if err := d.migrate(); err != nil {
 		return err
 	}
-	readers := max(minReaders, runtime.NumCPU())
 	d.readDB = openPool(d.path, readers, "mode=ro", "_pragma=busy_timeout(5000)", "_pragma=query_only(1)")
-	d.readers = make(chan *session, readers)
-	for range readers {
-		// Connections are opened when they are first needed: a start is quick.
-		d.readers <- newSession(nil)
-	}
 	return nil
 }
 
@@ -229,6 +235,7 @@ func (d *DB) Close() error {
 		d.mu.Unlock()
 		d.entering.Wait()
 		close(d.queue)
+		close(d.reads)
 		d.done.Wait()
 		d.stopErr = d.release()
 	})
@@ -238,9 +245,6 @@ func (d *DB) Close() error {
 func (d *DB) release() error {
 	var errs []error
 	if d.readDB != nil {
-		for range cap(d.readers) {
-			errs = append(errs, (<-d.readers).close())
-		}
 		errs = append(errs, d.readDB.Close())
 	}
 	if d.writer != nil {

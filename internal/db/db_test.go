@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -153,13 +154,13 @@ func TestOneClosureFailsAlone(t *testing.T) {
 	}
 }
 
-func TestAppendThatFailsLeavesTheOthersAlone(t *testing.T) {
+func TestClosureThatFailsAfterItWroteLeavesTheOthersAlone(t *testing.T) {
 	d := open(t, t.TempDir())
 	var all sync.WaitGroup
 	for i := range 100 {
 		all.Go(func() {
 			undone := false
-			err := d.Append(context.Background(), func(tx *db.Tx) error {
+			err := d.Update(context.Background(), func(tx *db.Tx) error {
 				tx.AfterRollback(func() { undone = true })
 				if err := insert(tx, fmt.Sprint(i)); err != nil || i%10 != 0 {
 					return err
@@ -167,13 +168,33 @@ func TestAppendThatFailsLeavesTheOthersAlone(t *testing.T) {
 				return insert(tx, fmt.Sprint(i)) // breaks the primary key
 			})
 			if (err != nil) != (i%10 == 0) || err != nil && !undone {
-				t.Errorf("append %d: %v, undone %v", i, err, undone)
+				t.Errorf("update %d: %v, undone %v", i, err, undone)
 			}
 		})
 	}
 	all.Wait()
 	if n := count(t, d); n != 90 {
 		t.Errorf("%d rows, want 90", n)
+	}
+}
+
+func TestReadThatPanicsOrEndsItsGoroutineHarmsNobody(t *testing.T) {
+	d := open(t, t.TempDir())
+	for range 20 { // more than there are readers
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic of a read did not reach its caller")
+				}
+			}()
+			_ = d.Read(context.Background(), func(db.Queryer) error { panic("no") })
+		}()
+		if err := d.Read(context.Background(), func(db.Queryer) error { runtime.Goexit(); return nil }); err == nil {
+			t.Error("a read that ended its goroutine succeeded")
+		}
+	}
+	if n := count(t, d); n != 0 {
+		t.Errorf("%d rows", n)
 	}
 }
 

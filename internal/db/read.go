@@ -13,21 +13,67 @@ type Queryer interface {
 	QueryRow(query string, args ...any) *sql.Row
 }
 
-// Read runs fn on a pooled read-only connection in one snapshot.
-func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) (err error) {
+// read is one call of Read on its way through a reader.
+type read struct {
+	ctx context.Context
+	fn  func(q Queryer) error
+	err error
+	// panicked is what fn panicked with; it goes on in the caller.
+	panicked any
+	done     chan struct{}
+}
+
+var errReadEnded = errors.New("a read ended its goroutine")
+
+// Read runs fn in one snapshot, on one of the readers: each is a goroutine
+// with a read-only connection. SQLite needs a deep stack, which thousands of
+// callers would otherwise each grow and keep.
+func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) error {
 	if err := d.enter(); err != nil {
 		return err
 	}
 	defer d.entering.Done()
-	var s *session
+	r := &read{ctx: ctx, fn: fn, err: errReadEnded, done: make(chan struct{})}
 	select {
-	case s = <-d.readers:
+	case d.reads <- r:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { d.readers <- s }()
+	<-r.done
+	if r.panicked != nil {
+		panic(r.panicked)
+	}
+	return r.err
+}
+
+// serveReads is one reader.
+func (d *DB) serveReads(s *session) {
+	ended := false
+	defer func() {
+		if !ended { // fn ended the goroutine; the connection is still good
+			go d.serveReads(s)
+			return
+		}
+		if err := s.close(); err != nil {
+			d.opt.Logger.Error("close reader", "error", err)
+		}
+		d.done.Done()
+	}()
+	for r := range d.reads {
+		d.serveRead(s, r)
+	}
+	ended = true
+}
+
+func (d *DB) serveRead(s *session, r *read) {
+	defer close(r.done)
+	defer func() { r.panicked = recover() }()
+	r.err = d.readWith(s, r)
+}
+
+func (d *DB) readWith(s *session, r *read) (err error) {
 	if s.conn == nil {
-		if s.conn, err = d.readDB.Conn(ctx); err != nil {
+		if s.conn, err = d.readDB.Conn(r.ctx); err != nil {
 			return fmt.Errorf("open reader: %w", err)
 		}
 	}
@@ -39,7 +85,7 @@ func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) (err error) {
 			err = errors.Join(err, fmt.Errorf("end read: %w", end))
 		}
 	}()
-	return fn(reader{ctx, s})
+	return r.fn(reader{r.ctx, s})
 }
 
 type reader struct {

@@ -11,8 +11,7 @@ import (
 	"lilac/internal/fault"
 )
 
-// Tx is a transaction of the one writer. Each Update runs in a savepoint of its
-// own. It must not be used after its closure has returned.
+// Tx is a transaction of the one writer. It must not be used after its closure has returned.
 type Tx struct {
 	d       *DB
 	now     time.Time

@@ -14,8 +14,6 @@ import (
 type request struct {
 	fn      func(*Tx) error
 	relaxed bool
-	// bare runs fn without a savepoint, see Append.
-	bare bool
 	// taken is set by whoever decides its fate: the writer that runs it or
 	// the caller that gives up waiting.
 	taken atomic.Bool
@@ -27,8 +25,9 @@ type request struct {
 // Update runs fn in the writer, grouped with what else waits, and returns when
 // the group is synced to disk. An error of fn rolls back fn's work alone.
 // fn must not call Update or Read, must not do I/O beyond the transaction, and
-// may be run again if the group's commit had to be retried. If ctx ends before
-// fn was begun, fn does not run; afterwards the outcome is waited for.
+// may be run again: when a neighbour in its group fails after it wrote, the
+// group is rolled back and repeated. If ctx ends before fn was begun, fn does
+// not run; afterwards the outcome is waited for.
 func (d *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.submit(ctx, &request{fn: fn, done: make(chan struct{})})
 }
@@ -38,14 +37,6 @@ func (d *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
 // heartbeats and read positions.
 func (d *DB) UpdateRelaxed(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.submit(ctx, &request{fn: fn, relaxed: true, done: make(chan struct{})})
-}
-
-// Append is Update for a closure that only inserts and that fails, once it has
-// written, only when the database does. It saves the savepoint, which is a
-// quarter of the work of a small insert. Should fn fail after it wrote, the
-// whole group is rolled back and run again with savepoints.
-func (d *DB) Append(ctx context.Context, fn func(tx *Tx) error) error {
-	return d.submit(ctx, &request{fn: fn, bare: true, done: make(chan struct{})})
 }
 
 // errRepeat asks for the group to be run again, each closure in a savepoint.
@@ -89,6 +80,11 @@ func (d *DB) write() {
 			continue
 		}
 		d.commit(group)
+		if len(d.queue) == 0 && d.unfinished.Load() == 0 {
+			d.tell(group) // nothing waits: another goroutine would only come later
+			continue
+		}
+		d.unfinished.Add(1)
 		d.finished <- group
 	}
 }
@@ -117,12 +113,13 @@ func (d *DB) collect(first *request) []*request {
 // commit runs a group in one transaction. What a closure returned stays its
 // own; if the commit itself fails, that is everybody's error.
 func (d *DB) commit(group []*request) {
-	err := d.tryCommit(group)
-	if errors.Is(err, errRepeat) {
-		for _, r := range group {
-			r.bare = false
-		}
-		err = d.tryCommit(group)
+	err := d.tryCommit(group, false)
+	switch {
+	case !errors.Is(err, errRepeat):
+	case len(group) == 1:
+		err = nil // rolled back already, and nobody else was
+	default:
+		err = d.tryCommit(group, true)
 	}
 	d.mu.Lock()
 	d.lastErr = err
@@ -141,7 +138,10 @@ func (d *DB) commit(group []*request) {
 	}
 }
 
-func (d *DB) tryCommit(group []*request) error {
+// tryCommit runs the closures and commits. Savepoints are a quarter of the work
+// of a small insert, since each copies the pages that change, and closures
+// hardly ever fail once they have written; so the first try is without them.
+func (d *DB) tryCommit(group []*request, savepoints bool) error {
 	if err := d.setSync(group); err != nil {
 		return err
 	}
@@ -151,7 +151,11 @@ func (d *DB) tryCommit(group []*request) error {
 	now := d.opt.Now()
 	for _, r := range group {
 		r.tx, r.err = &Tx{d: d, now: now}, nil
-		if err := d.runOne(r); err != nil {
+		run := d.runBare
+		if savepoints {
+			run = d.runSaved
+		}
+		if err := run(r); err != nil {
 			d.rollback(group)
 			return err
 		}
@@ -165,18 +169,22 @@ func (d *DB) tryCommit(group []*request) error {
 	return nil
 }
 
-// runOne runs a closure in its savepoint. What it returns is a failure of the
-// transaction, not of the closure.
-func (d *DB) runOne(r *request) error {
-	if r.bare {
-		if r.err = r.tx.run(r.fn); r.err != nil {
-			if r.tx.wrote {
-				return errRepeat
-			}
-			r.tx.rolledBack()
-		}
+// runBare runs a closure without a savepoint. A failure that wrote nothing is
+// the closure's own; any other one needs the group to be repeated.
+func (d *DB) runBare(r *request) error {
+	if r.err = r.tx.run(r.fn); r.err == nil {
 		return nil
 	}
+	if r.tx.wrote {
+		return errRepeat
+	}
+	r.tx.rolledBack()
+	return nil
+}
+
+// runSaved runs a closure in its savepoint. What it returns is a failure of the
+// transaction, not of the closure.
+func (d *DB) runSaved(r *request) error {
 	if err := d.control("SAVEPOINT one"); err != nil {
 		return err
 	}
@@ -233,12 +241,18 @@ func (d *DB) control(statement string) error {
 func (d *DB) finish() {
 	defer d.done.Done()
 	for group := range d.finished {
-		for _, r := range group {
-			if r.err == nil && r.tx != nil {
-				d.afterCommit(r.tx)
-			}
-			close(r.done)
+		d.tell(group)
+		d.unfinished.Add(-1)
+	}
+}
+
+// tell runs the callbacks of a committed group and wakes its callers.
+func (d *DB) tell(group []*request) {
+	for _, r := range group {
+		if r.err == nil && r.tx != nil {
+			d.afterCommit(r.tx)
 		}
+		close(r.done)
 	}
 }
 

@@ -45,7 +45,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	return b.db.Append(ctx, func(tx *db.Tx) error { return tx.Publish(events...) })
+	return b.db.Update(ctx, func(tx *db.Tx) error { return tx.Publish(events...) })
 }
 
 // Healthy returns an error while events cannot be written, read or handled.
