@@ -102,7 +102,7 @@ func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
 	f.conversation("Talk")
 	const r = "web:s1:m0"
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
-	p.Until("it listens", "!document.getElementById('link').innerText")
+	f.listened()
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, "one ", 0)
 	p.Shows("#transcript .answer", "one")
@@ -122,6 +122,7 @@ func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
 	f.conversation("Talk")
 	const r = "web:s1:m0"
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
 	f.emit("stream.start", object{"requestId": r})
 	var said strings.Builder
 	for i := range 90 {

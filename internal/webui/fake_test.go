@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/yuin/goldmark"
 
+	"lilac/internal/freeport"
 	"lilac/internal/webui"
 )
 
@@ -39,12 +41,14 @@ type fake struct {
 	signedOut   bool
 	cancels     int
 	// loads counts how often the messages were asked for.
-	loads  int
-	server *http.Server
+	loads int
+	// streams counts how often the event stream was opened.
+	streams int
+	server  *http.Server
 }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{t: t, addr: "127.0.0.1:0", changed: make(chan struct{}), keys: map[string]object{}}
+	f := &fake{t: t, addr: freeport.Loopback(t), changed: make(chan struct{}), keys: map[string]object{}}
 	f.up()
 	t.Cleanup(f.down)
 	return f
@@ -56,7 +60,6 @@ func (f *fake) up() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.addr = l.Addr().String()
 	f.server = &http.Server{Handler: f.routes()}
 	go func() { _ = f.server.Serve(l) }()
 }
@@ -65,6 +68,26 @@ func (f *fake) up() {
 func (f *fake) down() { _ = f.server.Close() }
 
 func (f *fake) url(hash string) string { return "http://" + f.addr + "/" + hash }
+
+// listened waits until the page reads the event stream: what is emitted from
+// then on reaches it.
+func (f *fake) listened() {
+	f.t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		f.mu.Lock()
+		streams, changed := f.streams, f.changed
+		f.mu.Unlock()
+		if streams > 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			f.t.Fatal("the page did not open the event stream")
+		}
+	}
+}
 
 // set changes the state.
 func (f *fake) set(change func()) {
@@ -211,6 +234,7 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
 		refuse(w, http.StatusBadRequest, "invalid", "This is not a cursor.")
 		return nil
 	}
+	f.set(func() { f.streams++ })
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprintf(w, "id: %d\n\n", at)
 	for {
