@@ -138,7 +138,7 @@ func (p *program) buildCores(ctx context.Context, choice config.ModelChoice, blo
 	}
 	model, limits := newModel(choice), p.Config.Limits
 	p.runner = session.New(session.Options{
-		DB: p.db, Bus: p.bus, Store: p.store, Tools: tools,
+		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: weakenTools(tools),
 		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
 		System: p.Config.System, Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
 		Limits: agent.Limits{

@@ -11,12 +11,17 @@ import (
 	"syscall"
 
 	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/session"
 )
 
 // killAt is where LILAC_KILL_AT ends the process, as kill -9 would. Only test
 // builds have it:
 //
 //	before:N, after:N   around the commit N of this process
+//	record:KIND         in the transaction of a journal entry of that kind
+//	recorded:KIND       after the commit of a journal entry of that kind
+//	waiting             after the commit of a message that waits in its mailbox
 //	answer:SUFFIX       when the first POST to a path with that suffix has done
 //	                    its work and nothing of its answer has left
 //	count               nowhere, but the number of commits is written to the
@@ -69,3 +74,34 @@ type unanswered struct{ http.ResponseWriter }
 
 func (unanswered) WriteHeader(int)           { kill() }
 func (unanswered) Write([]byte) (int, error) { kill(); return 0, nil }
+
+// onStore ends the process at what the runner writes.
+func onStore(s session.Store) session.Store { return &killStore{weaken(s), killAt()} }
+
+type killStore struct {
+	session.Store
+	at string
+}
+
+func (s *killStore) Record(tx *db.Tx, requestID string, e session.Entry) error {
+	if err := s.Store.Record(tx, requestID, e); err != nil {
+		return err
+	}
+	switch s.at {
+	case "record:" + e.Kind:
+		kill()
+	case "recorded:" + e.Kind:
+		tx.AfterCommit(kill)
+	}
+	return nil
+}
+
+func (s *killStore) SaveState(tx *db.Tx, sessionID string, state session.State) error {
+	if err := s.Store.SaveState(tx, sessionID, state); err != nil {
+		return err
+	}
+	if s.at == "waiting" && state.Active != nil && len(state.Active.Pending) > 0 {
+		tx.AfterCommit(kill)
+	}
+	return nil
+}

@@ -216,7 +216,7 @@ func (s *Server) Stream(ctx context.Context, query, cursor string, fn func(Frame
 	if cursor != "" {
 		req.Header.Set("Last-Event-ID", cursor)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.client.Do(req)
 	if err != nil {
 		return err
 	}

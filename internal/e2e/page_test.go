@@ -54,7 +54,7 @@ func loginTo(t *testing.T, s *e2e.Server) *webuitest.Tab {
 	t.Helper()
 	var links []string
 	// What was printed comes through a pipe: it may be here after the server is ready.
-	e2e.Eventually(t, 5*time.Second, "serve has printed its link", func() bool {
+	e2e.Eventually(t, answerWithin, "serve has printed its link", func() bool {
 		links = loginLink.FindAllString(s.Log(), -1)
 		return len(links) > 0
 	})
@@ -76,7 +76,7 @@ func TestANewUserOnThePage(t *testing.T) {
 	p.Until("the answer is over", lastState+" === 'done'")
 	p.Until("it is Markdown", "document.querySelector('#transcript .answer .md > *')")
 
-	askToCount(p, 70)
+	askToCount(p, 200)
 	reached(p, 5)
 	p.Until("a message can steer", "document.querySelector('#modes input:checked').value === 'steer' && !document.getElementById('running').hidden")
 	p.Say("hello from the middle")
@@ -122,7 +122,7 @@ func TestANewUserOnThePage(t *testing.T) {
 func TestControlWithoutTheServerNothingArrives(t *testing.T) {
 	s := e2e.Start(t)
 	p := loginTo(t, s)
-	askToCount(p, 110)
+	askToCount(p, 2000)
 	reached(p, 10)
 	s.Kill()
 	p.Shows("#link", "reconnecting…")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,13 +15,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lilac/internal/freeport"
 )
 
 // Token is the operator's token of every test server.
 const Token = "e2e-token-0123456789abcdef0123456789"
 
-// startWithin bounds how long a server may take until it answers.
-const startWithin = 20 * time.Second
+// startWithin bounds how long a server may take until it answers, on a machine
+// that is busy with other tests.
+const startWithin = 60 * time.Second
 
 var build struct {
 	once sync.Once
@@ -66,6 +68,7 @@ type Server struct {
 	// Env is added to a clean environment at each start.
 	Env []string
 
+	client *http.Client
 	cmd    *exec.Cmd
 	exited chan struct{}
 	log    *lockedBuffer
@@ -74,9 +77,13 @@ type Server struct {
 // New prepares a server with directories of its own; it does not start it.
 func New(t testing.TB, env ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, Dir: t.TempDir(), Addr: freeAddr(t), Env: env, log: &lockedBuffer{}}
+	s := &Server{
+		t: t, Dir: t.TempDir(), Addr: freeport.Loopback(t), Env: env, log: &lockedBuffer{},
+		client: &http.Client{Transport: &http.Transport{}},
+	}
 	t.Cleanup(func() {
 		s.Kill()
+		s.client.CloseIdleConnections()
 		if t.Failed() {
 			t.Logf("log of the server:\n%s", s.Log())
 		}
@@ -106,6 +113,8 @@ func (s *Server) Spawn(extra ...string) {
 	if s.cmd != nil {
 		s.t.Fatal("the server runs already")
 	}
+	// What is left of the last process must not fail a first request.
+	s.client.CloseIdleConnections()
 	cmd := exec.Command(Binary(s.t), "serve", "--addr", s.Addr, "--data", filepath.Join(s.Dir, "data"))
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),
@@ -132,7 +141,7 @@ func (s *Server) WaitReady() {
 		if s.Exited() {
 			s.t.Fatalf("the server ended instead of starting:\n%s", s.Log())
 		}
-		res, err := http.Get("http://" + s.Addr + "/readyz")
+		res, err := s.client.Get("http://" + s.Addr + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -164,6 +173,12 @@ func (s *Server) Terminate(within time.Duration) time.Duration {
 	s.cmd = nil
 	return time.Since(start)
 }
+
+// Pause makes the process stand still, as on a machine that hangs.
+func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a [Server.Pause].
+func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Exited reports whether the process has ended by itself.
 func (s *Server) Exited() bool {
@@ -215,7 +230,7 @@ func (s *Server) Request(method, path string, body, out any, header ...string) i
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.client.Do(req)
 	if err != nil {
 		return 0
 	}
@@ -232,26 +247,24 @@ func (s *Server) Request(method, path string, body, out any, header ...string) i
 	return res.StatusCode
 }
 
-// Eventually polls until cond holds, or fails the test.
-func Eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
-	t.Helper()
+// Poll asks until cond holds and reports whether it did in time.
+func Poll(within time.Duration, cond func() bool) bool {
 	deadline := time.Now().Add(within)
 	for !cond() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
+			return false
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	return true
 }
 
-func freeAddr(t testing.TB) string {
+// Eventually polls until cond holds, or fails the test.
+func Eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	if !Poll(within, cond) {
+		t.Fatalf("not within %s: %s", within, what)
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 type lockedBuffer struct {

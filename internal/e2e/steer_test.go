@@ -3,6 +3,9 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,43 +19,80 @@ import (
 // all in the history afterwards, once each, and every request that was made of
 // them has ended.
 func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
+	for _, wrong := range steerAndKill(t, many(60, 1000), protected{}) {
+		t.Error(wrong)
+	}
+}
+
+func TestControlSteersAreDoubledWithoutTheirKeys(t *testing.T) {
+	t.Parallel()
+	noticed(t, steerAndKill(t, 40, protected{noKey: true}), "stands 2 times")
+}
+
+func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
+	t.Parallel()
+	noticed(t, steerAndKill(t, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
+}
+
+// steerAndKill sends messages to three sessions while they work, ends the
+// process now and then, each time in another way, and returns what is wrong
+// with what the sessions have in the end.
+func steerAndKill(t *testing.T, total int, without protected) (wrong []string) {
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		return llmtest.Script{Text: llmtest.Words(fmt.Sprintf("I have seen %d messages so far.", len(r.Messages))), Delay: 5 * time.Millisecond}
 	})
-	s := e2e.Start(t, modelEnv(model.URL)...)
+	s := e2e.Start(t, append(modelEnv(model.URL), without.env)...)
 	random := rand.New(rand.NewPCG(1, 2))
 	sessions := []string{s.NewSession(), s.NewSession(), s.NewSession()}
 	queues := []event.Queue{event.Steer, event.FollowUp, event.Interrupt, event.Steer, event.Prompt}
-	total := many(60, 1000)
+	// How the next life of the process ends: at once, when it has accepted a
+	// message and not answered, or when a message waits in a mailbox.
+	ends := []string{"LILAC_KILL_AT=" + accepted, "LILAC_KILL_AT=waiting", "LILAC_KILL_AT="}
 	for i := range total {
-		session := sessions[i%len(sessions)]
-		queue := queues[random.IntN(len(queues))]
-		content := fmt.Sprintf("message %d of the test", i)
+		session, key := sessions[i%len(sessions)], fmt.Sprintf("key %d", i)
+		queue, content := queues[random.IntN(len(queues))], message(i)
 		e2e.Eventually(t, answerWithin, content+" is accepted", func() bool {
-			_, code := s.TryPrompt(session, content, queue, content)
-			return code == 200
+			if s.WaitExit(0) {
+				s.Restart()
+			}
+			if without.noKey {
+				key += "+"
+			}
+			_, code := s.TryPrompt(session, content, queue, key)
+			return code == http.StatusOK
 		})
-		if i%20 == 19 {
+		if i%10 == 9 {
 			s.Kill()
-			s.Restart()
+			s.Restart(ends[i/10%len(ends)])
 		}
 	}
-	for n, session := range sessions {
-		e2e.Eventually(t, 2*answerWithin, "the session is idle with all its messages", func() bool {
+	if s.WaitExit(time.Second) { // the last life, too, may end at a message that waits
+		s.Restart()
+	}
+	within := 2 * answerWithin
+	if without != (protected{}) {
+		within = 5 * time.Second // what is lost does not come later
+	}
+	seen := map[string]int{}
+	e2e.Poll(within, func() bool {
+		clear(seen)
+		idle := true
+		for _, session := range sessions {
 			var info struct{ State string }
 			s.Request("GET", "/sessions/"+session, nil, &info)
-			return info.State == "idle" && countUsers(s.Messages(session)) >= (total-n+len(sessions)-1)/len(sessions)
-		})
-		seen := map[string]int{}
-		for _, m := range s.Messages(session) {
-			if m.Role == "user" {
-				seen[m.Text()]++
+			idle = idle && info.State == "idle"
+			for _, m := range s.Messages(session) {
+				if m.Role == "user" {
+					seen[session+" "+m.Text()]++
+				}
 			}
 		}
-		for i := n; i < total; i += len(sessions) {
-			if got := seen[fmt.Sprintf("message %d of the test", i)]; got != 1 {
-				t.Errorf("message %d stands %d times in the history", i, got)
-			}
+		return idle && len(seen) >= total
+	})
+	for i := range total {
+		if got := seen[sessions[i%len(sessions)]+" "+message(i)]; got != 1 {
+			add("%s stands %d times in the history", message(i), got)
 		}
 	}
 	applied := map[string]int{}
@@ -64,24 +104,17 @@ func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
 		}
 	}
 	if len(applied) != total {
-		t.Errorf("%d messages were applied, want %d", len(applied), total)
+		add("%d messages were applied, want %d", len(applied), total)
 	}
 	for id, n := range applied {
 		if n != 1 {
-			t.Errorf("message %s was applied %d times", id, n)
+			add("message %s was applied %d times", id, n)
 		}
 	}
+	return wrong
 }
 
-func countUsers(messages []e2e.Said) int {
-	n := 0
-	for _, m := range messages {
-		if m.Role == "user" {
-			n++
-		}
-	}
-	return n
-}
+func message(i int) string { return fmt.Sprintf("message %d of the test", i) }
 
 // A steer goes into the request that runs, before its next model call.
 func TestSteerReachesTheRunningRequest(t *testing.T) {
@@ -89,7 +122,7 @@ func TestSteerReachesTheRunningRequest(t *testing.T) {
 		last := r.Messages[len(r.Messages)-1]
 		switch {
 		case len(last.Results) == 0 && strings.Contains(r.Last(), "begin"):
-			return llmtest.Script{Calls: []llmtest.Call{{ID: "w", Name: "bash", Input: `{"command":"sleep 2"}`}}}
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "w", Name: "bash", Input: `{"command":"while [ ! -e go ]; do sleep 0.05; done; sleep 1"}`}}}
 		case strings.Contains(r.Last(), "turn left"):
 			return llmtest.Say("I turn left.")
 		}
@@ -101,7 +134,7 @@ func TestSteerReachesTheRunningRequest(t *testing.T) {
 	}
 	session := s.NewSession()
 	first := s.Prompt(session, "begin", event.Prompt)
-	e2e.Eventually(t, 10*time.Second, "the tool runs", func() bool {
+	e2e.Eventually(t, answerWithin, "the tool runs", func() bool {
 		for _, e := range s.Story(first.RequestID).Entries {
 			if e.Kind == "tool_start" {
 				return true
@@ -112,6 +145,17 @@ func TestSteerReachesTheRunningRequest(t *testing.T) {
 	steer := s.Prompt(session, "turn left", event.Steer)
 	if steer.RequestID != first.RequestID {
 		t.Errorf("the steer went to %s, want %s", steer.RequestID, first.RequestID)
+	}
+	// The tool ends a second after the runner was told, not before.
+	e2e.Eventually(t, answerWithin, "the runner is told", func() bool {
+		told := false
+		for _, e := range s.Topic("cmd.request") {
+			told = told || strings.Contains(string(e.Data), "turn left")
+		}
+		return told
+	})
+	if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	s.WaitEnded(first.RequestID, answerWithin)
 	text, wrong := e2e.OutputText(t, s.Output(first.RequestID))

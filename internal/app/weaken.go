@@ -1,0 +1,98 @@
+//go:build killpoints
+
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/tool"
+)
+
+// without says whether LILAC_WITHOUT, a list with commas, switches a
+// protection off. Only test builds have it: a test that passes without the
+// protection proves nothing about it.
+//
+//	recovery   nothing is taken up at the start
+//	journal    the steps of a run are forgotten with the process
+//	mailbox    the messages that wait are forgotten with the process
+//	group      a cancel kills the command's first process alone
+func without(protection string) bool {
+	return slices.Contains(strings.Split(os.Getenv("LILAC_WITHOUT"), ","), protection)
+}
+
+func weaken(s session.Store) session.Store { return &weakStore{Store: s, ours: map[string]bool{}} }
+
+type weakStore struct {
+	session.Store
+	mu   sync.Mutex
+	ours map[string]bool // messages that this process put into a mailbox
+}
+
+func (s *weakStore) Unfinished(q db.Queryer) ([]string, error) {
+	if without("recovery") {
+		return nil, nil
+	}
+	return s.Store.Unfinished(q)
+}
+
+func (s *weakStore) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+	entries, err := s.Store.Journal(q, requestID)
+	if without("journal") {
+		entries = slices.DeleteFunc(entries, func(e session.StoryEntry) bool {
+			return slices.Contains([]string{"model", "tool_start", "tool_end"}, e.Kind)
+		})
+	}
+	return entries, err
+}
+
+func (s *weakStore) PutMail(tx *db.Tx, m session.Mail) (bool, error) {
+	s.mu.Lock()
+	s.ours[m.MessageID] = true
+	s.mu.Unlock()
+	return s.Store.PutMail(tx, m)
+}
+
+func (s *weakStore) State(q db.Queryer, sessionID string) (session.State, error) {
+	state, err := s.Store.State(q, sessionID)
+	if without("mailbox") && state.Active != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		state.Active.Pending = slices.DeleteFunc(state.Active.Pending, func(p session.Pending) bool { return !s.ours[p.MessageID] })
+	}
+	return state, err
+}
+
+func weakenTools(tools []tool.Tool) []tool.Tool {
+	if !without("group") {
+		return tools
+	}
+	for i, t := range tools {
+		if t.Spec().Name == "bash" {
+			tools[i] = weakBash{t}
+		}
+	}
+	return tools
+}
+
+// weakBash runs a command as a child that nothing holds together.
+type weakBash struct{ tool.Tool }
+
+func (b weakBash) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	var in struct{ Command string }
+	if err := json.Unmarshal(call.Input, &in); err != nil {
+		return tool.Result{}, fault.Wrap(fault.Invalid, err, "The input is not JSON.")
+	}
+	if err := exec.CommandContext(ctx, "bash", "-c", in.Command).Run(); err != nil && ctx.Err() != nil {
+		return tool.Result{}, context.Cause(ctx)
+	}
+	return tool.Result{Text: "done"}, nil
+}

@@ -1,0 +1,109 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lilac/internal/e2e"
+	"lilac/internal/event"
+	"lilac/internal/llmtest"
+)
+
+// cancelWithin is how long a cancel may take, times five.
+const cancelWithin = 5 * time.Second
+
+// A cancel ends a tool and everything it started.
+func TestCancelStopsTheToolsProcesses(t *testing.T) {
+	if !canRunCommands() {
+		needs(t, "bubblewrap (apt-get install bubblewrap)")
+	}
+	for _, wrong := range cancelTool(t, (*e2e.Server).Cancel) {
+		t.Error(wrong)
+	}
+}
+
+func TestControlACancelThatKillsOneProcessIsNoticed(t *testing.T) {
+	t.Parallel()
+	noticed(t, cancelTool(t, (*e2e.Server).Cancel, "LILAC_WITHOUT=group"), "processes are left")
+}
+
+func TestControlWithoutACancelNothingStops(t *testing.T) {
+	t.Parallel()
+	nothing := func(*e2e.Server, string) {}
+	noticed(t, cancelTool(t, nothing, "LILAC_WITHOUT=group"), "the request is running")
+}
+
+// cancelTool cancels a command that has started two processes, and returns
+// what is wrong when the time for that is over.
+func cancelTool(t *testing.T, cancel func(s *e2e.Server, session string), env ...string) (wrong []string) {
+	t.Helper()
+	// A number of seconds that nobody else sleeps.
+	line := fmt.Sprintf("sleep 6%d", time.Now().UnixNano()%1e8)
+	t.Cleanup(func() {
+		for _, pid := range processes(t, line) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
+		return llmtest.Script{Calls: []llmtest.Call{{ID: "c", Name: "bash", Input: `{"command":"` + line + ` & ` + line + `"}`}}}
+	})
+	s := e2e.Start(t, append(modelEnv(model.URL), env...)...)
+	session := s.NewSession()
+	a := s.Prompt(session, "wait", event.Prompt)
+	e2e.Eventually(t, answerWithin, "the tool's processes run", func() bool { return len(processes(t, line)) >= 2 })
+	cancel(s, session)
+	var state event.RequestState
+	var left []int
+	e2e.Poll(cancelWithin, func() bool {
+		state, left = event.RequestState(s.Story(a.RequestID).State), processes(t, line)
+		return state.Ended() && len(left) == 0
+	})
+	if state != event.StateCancelled {
+		wrong = append(wrong, fmt.Sprintf("the request is %s %s after its cancel", state, cancelWithin))
+	}
+	if len(left) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d processes are left %s after the cancel", len(left), cancelWithin))
+	}
+	return wrong
+}
+
+// processes lists the ids of processes whose command line is exactly line.
+func processes(t *testing.T, line string) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Skip("there is no /proc here: run this test on Linux")
+	}
+	var found []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		data, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && strings.TrimSpace(strings.ReplaceAll(string(data), "\x00", " ")) == line {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func canRunCommands() bool {
+	_, err := exec.LookPath("bwrap")
+	return err == nil
+}
+
+// needs skips a test that lacks a program, except in CI, which must have it.
+func needs(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("this test needs %s", what)
+	}
+	t.Skipf("this test needs %s", what)
+}
