@@ -23,9 +23,11 @@ func TestCancelStopsTheToolsProcesses(t *testing.T) {
 	if !canRunCommands() {
 		needs(t, "bubblewrap (apt-get install bubblewrap)")
 	}
-	for _, wrong := range cancelTool(t, (*e2e.Server).Cancel) {
-		t.Error(wrong)
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for _, wrong := range cancelTool(t, (*e2e.Server).Cancel, bus(t)...) {
+			t.Error(wrong)
+		}
+	})
 }
 
 func TestControlACancelThatKillsOneProcessIsNoticed(t *testing.T) {

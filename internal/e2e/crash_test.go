@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,20 +22,22 @@ const answerWithin = 60 * time.Second
 // (with an Idempotency-Key that is sent again when nobody answered), a model
 // call that asks for a tool, the tool, and a model call that ends.
 func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
-	points := killPoints(t)
-	t.Logf("%d kill points", len(points))
-	for _, point := range points {
-		t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point), func(t *testing.T) {
-			t.Parallel()
-			if !canRunCommands() {
-				needs(t, "bubblewrap (apt-get install bubblewrap)")
-			}
-			at, _, _ := strings.Cut(point, "#")
-			for _, wrong := range crash(t, at, protected{}) {
-				t.Error(wrong)
-			}
-		})
+	if !canRunCommands() {
+		needs(t, "bubblewrap (apt-get install bubblewrap)")
 	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		points := killPoints(t, bus)
+		t.Logf("%d kill points", len(points))
+		for _, point := range points {
+			t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point), func(t *testing.T) {
+				t.Parallel()
+				at, _, _ := strings.Cut(point, "#")
+				for _, wrong := range crash(t, bus, at, protected{}) {
+					t.Error(wrong)
+				}
+			})
+		}
+	})
 }
 
 // accepted is the point at which the prompt is committed and its answer has
@@ -60,7 +63,7 @@ func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
 			if !canRunCommands() {
 				needs(t, "bubblewrap (apt-get install bubblewrap)")
 			}
-			noticed(t, crash(t, c.at, c.without), c.want)
+			noticed(t, crash(t, e2e.SQLite, c.at, c.without), c.want)
 		})
 	}
 }
@@ -79,10 +82,10 @@ type protected struct {
 // the commits that the conversation has. Commits are grouped by chance, so the
 // number of one is another place in each run. The long form goes through all
 // of them five times.
-func killPoints(t *testing.T) []string {
+func killPoints(t *testing.T, bus e2e.Engine) []string {
 	t.Helper()
 	model := newToolModel(t)
-	s := e2e.Start(t, append(model.env(), "LILAC_KILL_AT=count")...)
+	s := e2e.Start(t, slices.Concat(bus(t), model.env(), []string{"LILAC_KILL_AT=count"})...)
 	session := s.NewSession()
 	s.WaitEnded(s.Prompt(session, "append a line", event.Prompt).RequestID, answerWithin)
 	var points []string
@@ -115,10 +118,10 @@ func commits(t *testing.T, s *e2e.Server) int {
 
 // crash kills the conversation at a point, lets it go on, and returns what is
 // wrong with the end.
-func crash(t *testing.T, point string, without protected) (wrong []string) {
+func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	model := newToolModel(t)
-	s := e2e.New(t, append(model.env(), without.env)...)
+	s := e2e.New(t, slices.Concat(bus(t), model.env(), []string{without.env})...)
 	s.Spawn("LILAC_KILL_AT=" + point)
 	// paid are the steps whose model call was made when the process ended.
 	var paid []int

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,35 +20,37 @@ import (
 // all in the history afterwards, once each, and every request that was made of
 // them has ended.
 func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
-	for _, wrong := range steerAndKill(t, many(60, 1000), protected{}) {
-		t.Error(wrong)
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for _, wrong := range steerAndKill(t, bus, many(60, 1000), protected{}) {
+			t.Error(wrong)
+		}
+	})
 }
 
 func TestControlSteersAreDoubledWithoutTheirKeys(t *testing.T) {
 	t.Parallel()
-	noticed(t, steerAndKill(t, 40, protected{noKey: true}), "stands 2 times")
+	noticed(t, steerAndKill(t, e2e.SQLite, 40, protected{noKey: true}), "stands 2 times")
 }
 
 func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
 	t.Parallel()
-	noticed(t, steerAndKill(t, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
+	noticed(t, steerAndKill(t, e2e.SQLite, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
 }
 
 // steerAndKill sends messages to three sessions while they work, ends the
 // process now and then, each time in another way, and returns what is wrong
 // with what the sessions have in the end.
-func steerAndKill(t *testing.T, total int, without protected) (wrong []string) {
+func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		return llmtest.Script{Text: llmtest.Words(fmt.Sprintf("I have seen %d messages so far.", len(r.Messages))), Delay: 5 * time.Millisecond}
 	})
-	s := e2e.Start(t, append(modelEnv(model.URL), without.env)...)
+	s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), []string{without.env})...)
 	random := rand.New(rand.NewPCG(1, 2))
 	sessions := []string{s.NewSession(), s.NewSession(), s.NewSession()}
 	queues := []event.Queue{event.Steer, event.FollowUp, event.Interrupt, event.Steer, event.Prompt}
 	// How the next life of the process ends: at once, when it has accepted a
-	// message and not answered, or when a message waits in a mailbox.
+	// message and not answered, or when a message waits in a mailbox, maybe before it is ready.
 	ends := []string{"LILAC_KILL_AT=" + accepted, "LILAC_KILL_AT=waiting", "LILAC_KILL_AT="}
 	for i := range total {
 		session, key := sessions[i%len(sessions)], fmt.Sprintf("key %d", i)
@@ -64,12 +67,11 @@ func steerAndKill(t *testing.T, total int, without protected) (wrong []string) {
 		})
 		if i%10 == 9 {
 			s.Kill()
-			s.Restart(ends[i/10%len(ends)])
+			s.Spawn(ends[i/10%len(ends)])
 		}
 	}
-	if s.WaitExit(time.Second) { // the last life, too, may end at a message that waits
-		s.Restart()
-	}
+	s.Kill()
+	s.Restart()
 	within := 2 * answerWithin
 	if without != (protected{}) {
 		within = 5 * time.Second // what is lost does not come later

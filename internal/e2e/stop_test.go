@@ -92,24 +92,26 @@ func noticed(t *testing.T, wrong []string, want string) {
 // A server that is told to stop does so in time, whatever streams, and each
 // answer is finished, once, by the next one.
 func TestGracefulStopLosesNoAnswer(t *testing.T) {
-	for _, wrong := range stopAndGoOn(t, many(20, 100), terminate) {
-		t.Error(wrong)
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for _, wrong := range stopAndGoOn(t, bus, many(20, 100), terminate) {
+			t.Error(wrong)
+		}
+	})
 }
 
 func TestControlAKillIsNoGracefulStop(t *testing.T) {
 	t.Parallel()
-	noticed(t, stopAndGoOn(t, 3, (*e2e.Server).Kill), "as from a crash")
+	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, (*e2e.Server).Kill), "as from a crash")
 }
 
 func TestControlAStopWithoutRecoveryLosesAnswers(t *testing.T) {
 	t.Parallel()
-	noticed(t, stopAndGoOn(t, 3, terminate, "LILAC_WITHOUT=recovery"), "has not ended")
+	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, terminate, "LILAC_WITHOUT=recovery"), "has not ended")
 }
 
 func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
 	t.Parallel()
-	noticed(t, stopAndGoOn(t, 3, func(s *e2e.Server) {
+	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, func(s *e2e.Server) {
 		s.Pause()
 		time.AfterFunc(stopWithin+time.Second, s.Resume)
 		terminate(s)
@@ -123,10 +125,10 @@ func terminate(s *e2e.Server) { s.Terminate(answerWithin) }
 
 // stopAndGoOn stops a server while n answers stream, starts it again, and
 // returns what is wrong with the answers.
-func stopAndGoOn(t *testing.T, n int, stop func(*e2e.Server), next ...string) (wrong []string) {
+func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, stop func(*e2e.Server), next ...string) (wrong []string) {
 	const words = 60
 	model := slowModel(t, words, 20*time.Millisecond)
-	s := e2e.Start(t, modelEnv(model.URL)...)
+	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
 	all := startMany(t, s, n)
 	begun := time.Now()
 	stop(s)
@@ -156,26 +158,28 @@ func stopAndGoOn(t *testing.T, n int, stop func(*e2e.Server), next ...string) (w
 
 // After kill -9 with many running requests all of them go on soon.
 func TestRunningRequestsGoOnAfterKill(t *testing.T) {
-	// In CI five times what the long form requires.
-	took, wrong := killAndGoOn(t, many(20, 100), time.Duration(many(10, 2))*time.Second)
-	for _, w := range wrong {
-		t.Error(w)
-	}
-	t.Logf("they went on %s after the start", took)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		// In CI five times what the long form requires.
+		took, wrong := killAndGoOn(t, bus, many(20, 100), time.Duration(many(10, 2))*time.Second)
+		for _, w := range wrong {
+			t.Error(w)
+		}
+		t.Logf("they went on %s after the start", took)
+	})
 }
 
 func TestControlWithoutRecoveryNothingGoesOn(t *testing.T) {
 	t.Parallel()
-	_, wrong := killAndGoOn(t, 3, 2*time.Second, "LILAC_WITHOUT=recovery")
+	_, wrong := killAndGoOn(t, e2e.SQLite, 3, 2*time.Second, "LILAC_WITHOUT=recovery")
 	noticed(t, wrong, "only 0 of 3 went on")
 }
 
 // killAndGoOn kills a server with n running requests and returns how long it
 // took until each had called its model again, and what is wrong.
-func killAndGoOn(t *testing.T, n int, within time.Duration, next ...string) (took time.Duration, wrong []string) {
+func killAndGoOn(t *testing.T, bus e2e.Engine, n int, within time.Duration, next ...string) (took time.Duration, wrong []string) {
 	const words = 40
 	model := slowModel(t, words, 50*time.Millisecond)
-	s := e2e.Start(t, modelEnv(model.URL)...)
+	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
 	all := startMany(t, s, n)
 	s.Kill()
 	before := model.Count()

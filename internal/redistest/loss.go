@@ -11,7 +11,8 @@ func (s *Server) FlushAll() {
 	s.Do("FLUSHALL")
 }
 
-// Snapshot is what the append-only file of a server held at a moment.
+// Snapshot is what the append-only file of a server held at a moment. The zero
+// value holds nothing.
 type Snapshot struct{ dir string }
 
 // Snapshot copies the append-only file as it is now.
@@ -35,8 +36,10 @@ func (s *Server) Rollback(to Snapshot) {
 	if err := os.RemoveAll(s.appendDir()); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := os.CopyFS(s.appendDir(), os.DirFS(to.dir)); err != nil {
-		s.t.Fatal(err)
+	if to.dir != "" {
+		if err := os.CopyFS(s.appendDir(), os.DirFS(to.dir)); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	s.Restart()
 }
