@@ -34,7 +34,8 @@ type Delivery struct {
 }
 
 // Handler handles one delivery. Nil commits; an error or a panic is retried
-// with backoff and after MaxAttempts goes to the dead letters.
+// with backoff and after MaxAttempts goes to the dead letters; an error marked
+// by [Permanent] goes there at once.
 type Handler func(ctx context.Context, d Delivery) error
 
 // Mode is how a group shares a topic.
@@ -61,7 +62,7 @@ type Subscription struct {
 	// history; otherwise it starts at the end.
 	FromBegin bool
 	// Types are what the handler cares for; others are committed unseen.
-	// Empty means all.
+	// Empty means all. Consumers that serve a group together declare the same.
 	Types []event.Type
 	// Parallel bounds how many lanes are handled side by side; default 16.
 	Parallel int
@@ -120,7 +121,8 @@ type Bus interface {
 	// Declare makes the group exist, so that nothing published later is missed.
 	Declare(ctx context.Context, s Subscription) error
 	// Subscribe declares the group and handles its events until ctx ends.
-	// It returns nil then, after the running handlers have returned.
+	// It returns nil then, after the running handlers have returned. It is a
+	// fault.Conflict while others serve the group for other types.
 	Subscribe(ctx context.Context, s Subscription, h Handler) error
 	// Tail calls h for each event, in order, until ctx ends (nil) or h fails
 	// (its error). It returns ErrTrimmed when it cannot continue gaplessly.

@@ -12,15 +12,16 @@
 //  4. A handler that returns nil commits. An error, a panic or a handler that
 //     does not return is retried with backoff; attempts are counted before the
 //     handler runs, so a crash counts. After MaxAttempts the event goes to the
-//     dead letters with its reason, and its lane goes on. Stopping is not an
-//     attempt.
+//     dead letters with its reason, and its lane goes on; an error marked by
+//     [Permanent] sends it there at once. Stopping is not an attempt.
 //  5. A long handler keeps its delivery by heartbeat; a dead one's is taken over
 //     when the lease is over; a restarted consumer first takes back its own.
 //  6. Groups exist before anything publishes (Declare). A new group on a log
 //     with history starts at its end unless it is declared FromBegin. A silent
 //     group raises an alarm and never blocks trimming for ever.
 //  7. An event type that a handler does not care for is committed, never left
-//     pending.
+//     pending. All consumers of a group care for the same types; one that
+//     declares others beside them is refused.
 //  8. Stopping is context cancellation. A handler never waits for its own
 //     subscription to end.
 //  9. Trimming never removes what a live group has not committed. Output topics

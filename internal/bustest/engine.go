@@ -32,7 +32,7 @@ type Engine struct {
 }
 
 // patience is how long something that must happen is waited for.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // Topic is what the suite publishes to.
 const Topic event.Topic = "test.topic"

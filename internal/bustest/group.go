@@ -2,8 +2,10 @@ package bustest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -165,6 +167,63 @@ func types(t *testing.T, open func(testing.TB) Engine) {
 	}
 }
 
+func otherTypes(t *testing.T, open func(testing.TB) Engine) {
+	e := open(t)
+	var s seen
+	a := work("g")
+	a.Types = []event.Type{"test.happened", "test.wanted"}
+	first := subscribe(t, e.Bus, a, collect(&s))
+	publish(t, e.Bus, Event(Topic, "e0", "l"))
+	until(t, "the first consumer is served", func() bool { return s.count() == 1 })
+	b := work("g")
+	b.Consumer, b.Types = "c2", []event.Type{"test.wanted"}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := e.Bus.Subscribe(ctx, b, collect(&s))
+	if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "group g of "+string(Topic)) {
+		t.Errorf("a consumer for other types: %v, want a conflict that names the group", err)
+	}
+	b.Types = []event.Type{"test.wanted", "test.happened"}
+	second := subscribe(t, e.Bus, b, collect(&s))
+	publish(t, e.Bus, Events(Topic, "more", 20, "x", "y")...)
+	until(t, "the same types in another order are served", func() bool { return s.count() == 21 })
+	first.end()
+	second.end()
+	b.Types = []event.Type{"test.wanted"}
+	alone := subscribe(t, e.Bus, b, collect(&s))
+	wanted := Event(Topic, "wanted", "l")
+	wanted.Type = "test.wanted"
+	publish(t, e.Bus, Event(Topic, "other", "l"), wanted)
+	until(t, "alone it may care for what it likes", func() bool { return s.count() == 22 })
+	if got := s.ids()[21]; got != "wanted" {
+		t.Errorf("handled %s, want the event of the type it cares for", got)
+	}
+	alone.end()
+}
+
+func typesChange(t *testing.T, open func(testing.TB) Engine) {
+	e := open(t)
+	var tries atomic.Int64
+	sub := work("g")
+	first := subscribe(t, e.Bus, sub, func(context.Context, bus.Delivery) error {
+		tries.Add(1)
+		return errors.New("not now")
+	})
+	publish(t, e.Bus, Event(Topic, "e", "l"))
+	until(t, "it was tried", func() bool { return tries.Load() > 0 })
+	first.end()
+	var s seen
+	sub.Types = []event.Type{"test.wanted"}
+	subscribe(t, e.Bus, sub, collect(&s))
+	until(t, "nothing is pending", func() bool {
+		g, err := e.Bus.Groups(context.Background())
+		return err == nil && len(g) == 1 && g[0].Pending == 0 && g[0].Backlog == 0
+	})
+	if s.count() != 0 {
+		t.Errorf("handled %v, which it does not care for", s.ids())
+	}
+}
+
 func dropGroup(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	ctx := context.Background()
@@ -184,6 +243,34 @@ func dropGroup(t *testing.T, open func(testing.TB) Engine) {
 	}
 	if groups, err := e.Bus.Groups(ctx); err != nil || len(groups) != 0 {
 		t.Errorf("groups: %v, %v; want none", groups, err)
+	}
+}
+
+// dropWhileJoining drops a group again and again while a consumer comes: it may
+// be told of a conflict, but whoever subscribes has a group afterwards.
+func dropWhileJoining(t *testing.T, open func(testing.TB) Engine) {
+	e := open(t)
+	ctx := context.Background()
+	sub := work("g")
+	sub.FromBegin = true
+	for n := range 20 {
+		var s seen
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 5 {
+				err := e.Bus.DropGroup(ctx, Topic, "g")
+				if k := fault.KindOf(err); err != nil && k != fault.Conflict && k != fault.NotFound {
+					t.Errorf("drop: %v", err)
+				}
+			}
+		}()
+		c := subscribe(t, e.Bus, sub, collect(&s))
+		<-done
+		id := fmt.Sprint("e", n)
+		publish(t, e.Bus, Event(Topic, id, "l"))
+		until(t, "the consumer is served", func() bool { return slices.Contains(s.ids(), id) })
+		c.end()
 	}
 }
 

@@ -172,6 +172,40 @@ func poisonLoops(t *testing.T, open func(testing.TB) Engine) {
 	}
 }
 
+func permanent(t *testing.T, open func(testing.TB) Engine) {
+	e := open(t)
+	ctx := context.Background()
+	var tries atomic.Int64
+	var healed atomic.Bool
+	var s seen
+	subscribe(t, e.Bus, work("g"), func(_ context.Context, d bus.Delivery) error {
+		if d.ID == "malformed" && !healed.Load() {
+			tries.Add(1)
+			return fmt.Errorf("handle: %w", bus.Permanent(errors.New("it makes no sense")))
+		}
+		s.add(d)
+		return nil
+	})
+	publish(t, e.Bus, Event(Topic, "malformed", "l"), Event(Topic, "next", "l"))
+	until(t, "the lane goes on", func() bool { return s.count() == 1 })
+	letters, err := e.Bus.DeadLetters(ctx, "", 10)
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("dead letters: %v, %v; want one", letters, err)
+	}
+	got := letters[0]
+	if got.Event.ID != "malformed" || got.Attempts != 1 || got.Reason != "handle: it makes no sense" {
+		t.Errorf("dead letter %+v; want the malformed event after one attempt with its reason", got)
+	}
+	if tries.Load() != 1 {
+		t.Errorf("%d attempts, want 1", tries.Load())
+	}
+	healed.Store(true)
+	if err := e.Bus.Replay(ctx, got.ID); err != nil {
+		t.Fatalf("replay: %v", err)
+	}
+	until(t, "the replayed event is handled", func() bool { return s.count() == 2 })
+}
+
 func stopping(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	publishAfter := work("g")

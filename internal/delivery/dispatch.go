@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"lilac/internal/bus"
 	"lilac/internal/event"
 )
 
@@ -41,7 +42,7 @@ func (g *group) dispatch() {
 			g.fail(nil)
 		}
 		wait := g.idle()
-		if err != nil && !g.broken.Load() {
+		if err != nil && !g.broken() {
 			wait = min(wait, writeRetry)
 		}
 		if more && err == nil {
@@ -89,7 +90,7 @@ func (g *group) step() (more bool, err error) {
 	}
 	p := &plan{cursor: g.written}
 	now := g.b.opt.Now()
-	if g.broken.Load() {
+	if g.broken() {
 		g.settle(p, outcomes, now.UnixMilli())
 		g.drainAll()
 		return false, g.failure()
@@ -166,7 +167,7 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 			p.update = append(p.update, e)
 		default:
 			e.consumer, e.leaseUntil, e.reason = "", 0, clip(o.err.Error())
-			if e.attempt >= r.c.sub.MaxAttempts {
+			if e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
 				p.bury = append(p.bury, e)
 				g.forget(e, now)
 				break
@@ -289,13 +290,9 @@ func (g *group) placeholder(seq int64) *Record {
 	}}
 }
 
+// wanted reports whether the consumers of the group care for a type.
 func (g *group) wanted(t event.Type) bool {
-	for _, c := range g.consumers {
-		if cares(&c.sub, t) {
-			return true
-		}
-	}
-	return false
+	return len(g.types) == 0 || slices.Contains(g.types, t)
 }
 
 // choose starts the first entry of ready lanes while consumers have room.
@@ -319,6 +316,11 @@ func (g *group) choose(p *plan, now time.Time) error {
 			} else if !ok {
 				continue
 			}
+		}
+		if !g.wanted(e.rec.Type) { // taken for consumers that cared for it
+			p.commit = append(p.commit, e)
+			g.forget(e, ms)
+			continue
 		}
 		if e.attempt >= c.sub.MaxAttempts {
 			if e.reason == "" {

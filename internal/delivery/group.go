@@ -5,10 +5,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"lilac/internal/bus"
 	"lilac/internal/db"
+	"lilac/internal/event"
 	"lilac/internal/fault"
 )
 
@@ -35,10 +36,16 @@ const (
 type group struct {
 	b     *Engine
 	name  groupName
-	users int // guarded by Bus.mu
+	types []event.Type // what its consumers care for; empty means all
+	users int          // guarded by Bus.mu
 
-	loaded chan struct{}
-	ended  chan struct{}
+	loaded   chan struct{} // start is over; startErr says how
+	startErr error
+	ended    chan struct{}
+	// gaveUp says that a plan could not be written when every consumer was
+	// leaving: this dispatcher starts nothing more, and the next one reads what
+	// is stored.
+	gaveUp chan struct{}
 	stop   chan struct{}
 	done   sync.WaitGroup
 	wake   chan struct{} // one slot: a wake-up that is due is enough
@@ -64,16 +71,13 @@ type group struct {
 	consumers []*consumer
 	turn      int
 	abandoned int
-	// broken says that a plan could not be written: this dispatcher starts
-	// nothing more, and the next one reads what is stored.
-	broken  atomic.Bool
-	running map[*run]struct{}
+	running   map[*run]struct{}
 }
 
-func newGroup(b *Engine, name groupName) *group {
+func newGroup(b *Engine, name groupName, types []event.Type) *group {
 	return &group{
-		b: b, name: name,
-		loaded: make(chan struct{}), ended: make(chan struct{}), stop: make(chan struct{}),
+		b: b, name: name, types: types,
+		loaded: make(chan struct{}), ended: make(chan struct{}), gaveUp: make(chan struct{}), stop: make(chan struct{}),
 		wake:    make(chan struct{}, 1),
 		entries: make(map[int64]*entry),
 		lanes:   lanes{byName: make(map[string]*lane)},
@@ -81,8 +85,12 @@ func newGroup(b *Engine, name groupName) *group {
 	}
 }
 
-// start listens to the topic, loads what is pending and begins to dispatch.
-func (g *group) start() error {
+// start declares the group, listens to the topic, loads what is pending and
+// begins to dispatch.
+func (g *group) start(s bus.Subscription) error {
+	if err := g.b.Declare(g.b.ctx, s); err != nil {
+		return err
+	}
 	h, err := g.b.useHub(g.name.topic)
 	if err != nil {
 		return err
@@ -115,6 +123,16 @@ func (g *group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.err = err
+}
+
+// broken reports whether the dispatcher has given up.
+func (g *group) broken() bool {
+	select {
+	case <-g.gaveUp:
+		return true
+	default:
+		return false
+	}
 }
 
 func (g *group) failure() error {

@@ -27,7 +27,7 @@ func (g *group) write(p *plan) error {
 		err = fmt.Errorf("write deliveries: %w", err)
 		g.fail(err)
 		if g.abandonedByAll() {
-			g.broken.Store(true)
+			close(g.gaveUp)
 			g.undo(p)
 			return err
 		}
@@ -167,7 +167,7 @@ func (g *group) undo(p *plan) {
 // flushCursor writes a cursor that only skipped. After a write was given up the
 // cursor in memory is ahead of the pending rows; writing it would lose events.
 func (g *group) flushCursor() {
-	if g.cursor == g.written || g.broken.Load() {
+	if g.cursor == g.written || g.broken() {
 		return
 	}
 	if err := g.write(&plan{cursor: g.cursor}); err != nil {

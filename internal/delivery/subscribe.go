@@ -105,28 +105,29 @@ func (b *Engine) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handle
 	}
 	ctx, stop := b.untilClosed(ctx)
 	defer stop()
-	if err := b.Declare(ctx, s); err != nil {
+	for {
+		c := &consumer{sub: s, handler: h, ctx: ctx, drained: make(chan struct{})}
+		g, err := b.join(ctx, c)
+		if err != nil || g == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-g.gaveUp: // the next dispatcher serves this consumer
+		}
+		g.post(func() { g.detach(c) })
+		<-c.drained
+		b.leave(g)
 		if ctx.Err() != nil {
 			return nil
 		}
-		return err
 	}
-	c := &consumer{sub: s, handler: h, ctx: ctx, drained: make(chan struct{})}
-	g, err := b.join(ctx, c)
-	if err != nil || g == nil {
-		return err
-	}
-	<-ctx.Done()
-	g.post(func() { g.detach(c) })
-	<-c.drained
-	b.leave(g)
-	return nil
 }
 
 // join attaches a consumer to the group's dispatcher, which the first one
 // starts. It returns nil when ctx ended first.
 func (b *Engine) join(ctx context.Context, c *consumer) (*group, error) {
-	name := groupName{c.sub.Topic, c.sub.Group}
+	name, types := groupName{c.sub.Topic, c.sub.Group}, typeSet(c.sub.Types)
 	for {
 		b.mu.Lock()
 		if b.closed {
@@ -134,7 +135,7 @@ func (b *Engine) join(ctx context.Context, c *consumer) (*group, error) {
 			return nil, errClosed()
 		}
 		g, ok := b.groups[name]
-		if ok && (g.users == 0 || g.broken.Load()) { // its last consumer is leaving
+		if ok && (g.users == 0 || g.broken()) { // its last consumer is leaving
 			b.mu.Unlock()
 			select {
 			case <-g.ended:
@@ -143,27 +144,42 @@ func (b *Engine) join(ctx context.Context, c *consumer) (*group, error) {
 				return nil, nil
 			}
 		}
+		if ok && !slices.Equal(g.types, types) {
+			b.mu.Unlock()
+			return nil, otherTypes(name, g.types, types)
+		}
 		if !ok {
-			g = newGroup(b, name)
+			g = newGroup(b, name, types)
 			b.groups[name] = g
 		}
 		g.users++
 		b.mu.Unlock()
 		if !ok {
-			if err := g.start(); err != nil {
-				g.fail(err)
-				g.broken.Store(true)
-			}
+			g.startErr = g.start(c.sub)
 			close(g.loaded)
 		}
 		<-g.loaded
-		if err := g.failure(); err != nil && g.broken.Load() {
+		if g.startErr != nil {
 			b.leave(g)
-			return nil, err
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+			return nil, g.startErr
 		}
 		g.post(func() { g.attach(c) })
 		return g, nil
 	}
+}
+
+// typeSet is a subscription's types in one order, each once.
+func typeSet(types []event.Type) []event.Type {
+	return slices.Compact(slices.Sorted(slices.Values(types)))
+}
+
+func otherTypes(name groupName, has, wants []event.Type) error {
+	return &fault.Error{Kind: fault.Conflict, Code: "other_types", Field: "types", Message: fmt.Sprintf(
+		"The group %s of %s is served for the types %v; a consumer for %v cannot share it. Give it a group of its own.",
+		name.name, name.topic, has, wants)}
 }
 
 // leave ends the dispatcher when its last consumer has left, and waits for it.
@@ -248,10 +264,12 @@ func (b *Engine) attached(topic event.Topic, name string) *group {
 
 // DropGroup removes a group that no consumer of this process serves.
 func (b *Engine) DropGroup(ctx context.Context, topic event.Topic, name string) error {
-	if b.attached(topic, name) != nil {
-		return fault.New(fault.Conflict, "The group %s of %s is being served; it cannot be dropped.", name, topic)
-	}
 	return b.db.Update(ctx, func(tx *db.Tx) error {
+		// Within the transaction: a consumer is known before it declares its
+		// group, so one that comes later makes the group anew.
+		if b.attached(topic, name) != nil {
+			return fault.New(fault.Conflict, "The group %s of %s is being served; it cannot be dropped.", name, topic)
+		}
 		id, err := findGroup(tx, topic, name)
 		if err != nil {
 			return err
@@ -275,9 +293,4 @@ func findGroup(q db.Queryer, topic event.Topic, name string) (id int64, err erro
 		return 0, fmt.Errorf("find group: %w", err)
 	}
 	return id, nil
-}
-
-// cares reports whether a subscription wants a type.
-func cares(s *bus.Subscription, t event.Type) bool {
-	return len(s.Types) == 0 || slices.Contains(s.Types, t)
 }

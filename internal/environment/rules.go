@@ -44,7 +44,7 @@ func DefaultRules(p Ports) []Rule {
 func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
 	ev, query, err := requestMessage(e)
 	if err != nil {
-		return err
+		return bus.Permanent(err)
 	}
 	return p.DB.Update(ctx, func(tx *db.Tx) error {
 		if p.KnownSession != nil {

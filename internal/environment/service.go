@@ -67,11 +67,11 @@ var errPanic = errors.New("rule handler panicked")
 func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 	payload, err := event.Decode(d.Event)
 	if err != nil {
-		return err
+		return bus.Permanent(err)
 	}
 	e, ok := payload.(event.EnvEvent)
 	if !ok {
-		return fmt.Errorf("handle environment event %q: payload is %T", d.ID, payload)
+		return bus.Permanent(fmt.Errorf("handle environment event %q: payload is %T", d.ID, payload))
 	}
 	rule, ok := Match(s.o.Rules, e.Type)
 	if !ok {

@@ -360,6 +360,19 @@ func TestDefaultRules(t *testing.T) {
 		}
 		eventually(t, "a warning", func() bool { return strings.Contains(w.log.String(), "unknown session") })
 	})
+	t.Run("a malformed user_query is set aside at once", func(t *testing.T) {
+		w := newWorld(t)
+		w.start(inbox{}, w.defaults()...)
+		bad := query("q1", "s", event.UserQueryPayload{})
+		bad.Payload = []byte(`{"content":7}`)
+		w.publish(bad)
+		w.publish(query("q2", "s", event.UserQueryPayload{Content: "hi", RequestID: "web:s:m1", MessageID: "m1", Client: "web"}))
+		w.commands(1)
+		letters, err := w.bus.DeadLetters(context.Background(), "", 10)
+		if err != nil || len(letters) != 1 || letters[0].Event.ID != "q1" || letters[0].Attempts != 1 {
+			t.Errorf("dead letters %+v, %v; want q1 after one attempt", letters, err)
+		}
+	})
 	t.Run("session_rule_logs", func(t *testing.T) {
 		w := newWorld(t)
 		w.start(inbox{}, w.defaults()...)

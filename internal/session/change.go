@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lilac/internal/agent"
+	"lilac/internal/bus"
 	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
@@ -122,9 +123,9 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	}
 	switch {
 	case !p.Queue.Valid():
-		return fault.InvalidField("queue", "%q is not a queue mode.", p.Queue)
+		return bus.Permanent(fault.InvalidField("queue", "%q is not a queue mode.", p.Queue))
 	case len(p.Messages) == 0:
-		return fault.InvalidField("messages", "The command holds no message.")
+		return bus.Permanent(fault.InvalidField("messages", "The command holds no message."))
 	}
 	h := e.Headers
 	if err := c.ensureSession(h.Client()); err != nil {

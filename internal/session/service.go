@@ -194,7 +194,7 @@ func (s *Service) Active() int {
 func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	payload, err := event.Decode(d.Event)
 	if err != nil {
-		return err
+		return bus.Permanent(err)
 	}
 	return s.change(ctx, d.Headers.SessionID(), func(c *change) error {
 		c.eventID = d.ID

@@ -247,6 +247,38 @@ func TestFailureIsVisibleAndTheNextRequestRuns(t *testing.T) {
 	}
 }
 
+func TestAMalformedCommandIsSetAsideAtOnce(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	for id, data := range map[string]string{
+		"shape":   `{"messages":7}`,
+		"queue":   `{"queue":"bogus","messages":[{"role":"user","content":"hi"}],"messageId":"m1"}`,
+		"nothing": `{"queue":"prompt","messages":[],"messageId":"m2"}`,
+	} {
+		e, err := event.New(event.Meta{ID: id, Time: time.Now(), Headers: event.RequestHeaders("web:s1:"+id, sid, "web")},
+			event.RequestMessage{Queue: event.Prompt, Messages: []chat.Message{chat.Text(chat.User, "hi")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Data = []byte(data)
+		if err := r.bus.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.send("web:s1:good", "good", event.Prompt, "hello")
+	if req := r.ends("web:s1:good"); req.State != event.StateDone {
+		t.Errorf("the request behind them ended as %s", req.State)
+	}
+	letters, err := r.bus.DeadLetters(t.Context(), "", 10)
+	if err != nil || len(letters) != 3 {
+		t.Fatalf("dead letters %v, %v; want three", letters, err)
+	}
+	for _, l := range letters {
+		if l.Attempts != 1 || l.Reason == "" {
+			t.Errorf("%s was tried %d times, reason %q; want once and a reason", l.Event.ID, l.Attempts, l.Reason)
+		}
+	}
+}
+
 func TestMoreSessionsThanRoomWaitAndRun(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, rigOptions{change: func(o *session.Options) { o.MaxActive = 2 }, do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
