@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"lilac/internal/fault"
 	"reflect"
 	"strings"
 
@@ -80,35 +81,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 // didYouMean returns ", did you mean …?" when one of the candidates is near.
 func didYouMean(word string, candidates []string) string {
-	best, bestDistance := "", len(word)/3+2
-	for _, c := range candidates {
-		d := distance(strings.ToLower(word), strings.ToLower(c))
-		if d < bestDistance || d == bestDistance && best != "" && c < best {
-			best, bestDistance = c, d
-		}
+	if near := fault.Near(word, candidates); len(near) > 0 {
+		return fmt.Sprintf(", did you mean %q?", near[0])
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
-}
-
-// distance is the number of letters to add, drop or change.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,5 +99,21 @@ func TestTheWireAndBack(t *testing.T) {
 	}
 	if !fault.ToWire(fault.New(fault.RateLimited, "x")).Retryable {
 		t.Error("a rate limit is worth a retry")
+	}
+}
+
+func TestNearFindsWhatWasMeant(t *testing.T) {
+	candidates := []string{"sandbox", "session", "limits", "a", "release-room"}
+	for word, want := range map[string][]string{
+		"sandbx":       {"sandbox"},
+		"Sesion":       {"session"},
+		"release-rom":  {"release-room"},
+		"b":            nil,
+		"quite-absent": nil,
+		"":             nil,
+	} {
+		if got := fault.Near(word, candidates); !slices.Equal(got, want) {
+			t.Errorf("Near(%q) = %q, want %q", word, got, want)
+		}
 	}
 }
