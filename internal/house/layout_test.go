@@ -44,7 +44,12 @@ var rooms = map[string]string{
 	"agent":       "chat llm tool fault",
 	"session":     "agent bus chat db event fault llm tool",
 	"environment": "bus chat db event fault",
-	"store":       "db bus chat event fault session environment",
+
+	"entity":  "fault",
+	"surface": "db event",
+	"outbox":  "surface db event fault",
+
+	"store": "db bus chat event fault session environment",
 
 	"httpapi":   "bus chat db environment event fault session sse",
 	"webui":     "",
