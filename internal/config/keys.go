@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
-	"lilac/internal/fault"
 	"reflect"
 	"strings"
+
+	"lilac/internal/fault"
 
 	"github.com/goccy/go-yaml/ast"
 )
