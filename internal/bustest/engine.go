@@ -18,6 +18,9 @@ type Abilities struct {
 	// Without it the acknowledgement follows, and the suite expects that an
 	// event can come twice after a crash between the two.
 	SharedTransaction bool
+	// OutputsExpireAlone: an output topic that is over its age is gone before
+	// Trim looks for it.
+	OutputsExpireAlone bool
 }
 
 // Engine is an opened engine on storage of its own.

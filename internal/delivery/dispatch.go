@@ -254,6 +254,9 @@ func (g *group) readMore(p *plan, now int64) (n int, err error) {
 		g.takeDamaged(p, damage)
 		return 1, nil
 	}
+	if len(chunk) == 0 {
+		g.head = info.Last // what was fed may be ahead of a log that is being restored
+	}
 	return len(chunk), nil
 }
 
@@ -277,6 +280,10 @@ func (g *group) take(p *plan, r *Record, now int64) {
 // one flipped bit does not stop the group. The row itself stays where it is.
 func (g *group) takeDamaged(p *plan, damage error) {
 	g.cursor++
+	var at *Damaged
+	if errors.As(damage, &at) {
+		g.cursor = at.Seq
+	}
 	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
 	e := &entry{seq: g.cursor, reason: clip(damage.Error()), rec: g.placeholder(g.cursor), lane: &lane{}}
 	p.insert = append(p.insert, e)

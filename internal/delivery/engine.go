@@ -42,14 +42,16 @@ type Log interface {
 	// Read returns the topic and up to limit records behind after, or behind
 	// what was removed if that is later; of one lane if lane is not empty. It
 	// may return fewer records than there are, but none only at the end. A
-	// damaged record ends the result with its fault (db.CodeDamagedRow); what
-	// came before it is returned.
+	// damaged record ends the result with its fault (db.CodeDamagedRow, in a
+	// [Damaged] unless it is the next place); what came before it is returned.
 	Read(ctx context.Context, topic event.Topic, after int64, lane string, limit int) (Topic, []*Record, error)
 	// One returns the record at a place, or nil when it is not in the log.
 	One(ctx context.Context, topic event.Topic, seq int64) (*Record, error)
 	// Appended returns when the first event at or behind a place was appended,
 	// in Unix milliseconds, or 0 when there is none.
 	Appended(ctx context.Context, topic event.Topic, seq int64) (int64, error)
+	// Distance returns how many events lie behind from, up to to.
+	Distance(from, to int64) int64
 	// Position is how a place is written; Seq reads it back.
 	Position(seq int64) bus.Position
 	Seq(p bus.Position) (int64, error)
@@ -226,6 +228,30 @@ func (b *Engine) Stop() {
 func errClosed() error {
 	return &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The bus is closed."}
 }
+
+// Refresh makes every group read its log again: it has what was not fed.
+func (b *Engine) Refresh() {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, g := range b.groups {
+		g.mu.Lock()
+		g.missed = true
+		g.mu.Unlock()
+		g.poke()
+	}
+}
+
+// Damaged says at which place a log is damaged.
+type Damaged struct {
+	Seq int64
+	Err error
+}
+
+// Error is what Err says.
+func (d *Damaged) Error() string { return d.Err.Error() }
+
+// Unwrap returns Err.
+func (d *Damaged) Unwrap() error { return d.Err }
 
 // IsDamage reports whether an error is that of a damaged record.
 func IsDamage(err error) bool {

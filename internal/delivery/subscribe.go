@@ -73,6 +73,9 @@ func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 	if err != nil {
 		return err
 	}
+	if known, err := b.declareAgain(ctx, s); known || err != nil {
+		return err
+	}
 	info, err := b.events.Topic(ctx, s.Topic)
 	if err != nil {
 		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
@@ -95,6 +98,27 @@ func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
 	}
 	return nil
+}
+
+// declareAgain notes that a group which exists is declared. Its log may be out
+// of reach meanwhile.
+func (b *Engine) declareAgain(ctx context.Context, s bus.Subscription) (known bool, err error) {
+	err = b.db.Update(ctx, func(tx *db.Tx) error {
+		id, err := findGroup(tx, s.Topic, s.Group)
+		if fault.KindOf(err) == fault.NotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		known = true
+		_, err = tx.Exec("UPDATE bus_groups SET seen_at = ? WHERE id = ?", b.opt.Now().UnixMilli(), id)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
+	}
+	return known, nil
 }
 
 // Subscribe declares the group and handles its events until ctx ends.
@@ -243,7 +267,7 @@ func (b *Engine) lag(ctx context.Context, s *bus.GroupStatus, cursor, oldest, no
 	if err != nil {
 		return err
 	}
-	if s.Backlog = max(0, info.Last-max(cursor, info.Trimmed)); s.Backlog == 0 && s.Pending == 0 {
+	if s.Backlog = b.events.Distance(max(cursor, info.Trimmed), info.Last); s.Backlog == 0 && s.Pending == 0 {
 		return nil
 	}
 	at, err := b.events.Appended(ctx, s.Topic, oldest)

@@ -24,6 +24,7 @@ var rooms = map[string]string{
 	"bus":       "db event fault",
 	"delivery":  "bus db event fault",
 	"sqlitebus": "delivery bus db event fault",
+	"redisbus":  "delivery bus db event fault",
 	"bustest":   "bus db event fault",
 
 	"config":  "fault",

@@ -74,6 +74,9 @@ func (l table) Appended(ctx context.Context, topic event.Topic, seq int64) (at i
 	return at, err
 }
 
+// Distance implements [delivery.Log].
+func (table) Distance(from, to int64) int64 { return max(0, to-from) }
+
 // Position implements [delivery.Log].
 func (table) Position(seq int64) bus.Position { return position(seq) }
 

@@ -1,0 +1,222 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/delivery"
+	"lilac/internal/event"
+)
+
+// Bus is the engine. It satisfies [bus.Bus].
+type Bus struct {
+	*delivery.Engine
+	db     *db.DB
+	opt    Options
+	log    *slog.Logger
+	now    func() time.Time
+	client rueidis.ClientOption
+	link   *link
+	stream *stream
+
+	// unsent counts the committed rows that wait to be sent.
+	unsent atomic.Int64
+	recent recent
+	hands  chan *parcel
+	wake   chan struct{} // one slot: a wake-up that is due is enough
+
+	mu sync.Mutex
+	// handled are the topics with a group: what is published there becomes a
+	// row.
+	handled map[event.Topic]bool
+
+	// These belong to the forwarder, before it to Open.
+	epoch int64 // the newest that was claimed
+	batch int64 // the newest number that was used
+	steps int64 // of the restoration
+	whole bool  // claimed, and nothing is missing
+	again bool  // more rows may wait than were read
+
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	stopped chan struct{} // the forwarder has ended
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+// Open makes the engine on an open database that has [Migrations], and installs
+// it as the database's publisher. It fails (fault.Invalid) when the server must
+// not be used. A server that is away is waited for in the background, unless
+// this database never used one: then the address may be wrong, and Open fails
+// (fault.Unavailable).
+func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
+	opt.Options = opt.WithDefaults()
+	if opt.Prefix == "" {
+		opt.Prefix = DefaultPrefix
+	}
+	client, err := opt.client()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{
+		db: database, opt: opt, log: opt.Logger, now: opt.Now, client: client, link: newLink(opt.Prefix),
+		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
+		handled: make(map[event.Topic]bool), stopped: make(chan struct{}),
+	}
+	b.stream = &stream{b.link}
+	if b.Engine, err = delivery.New(database, b.stream, opt.Options); err != nil {
+		return nil, err
+	}
+	used, err := b.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch err := b.connect(ctx); {
+	case err == nil:
+		b.back()
+	case isRefusal(err) || !used:
+		b.link.close()
+		return nil, err
+	default:
+		b.lose(err)
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	database.SetPublisher(b.write)
+	b.work.Go(b.forward)
+	b.work.Go(b.sweepRegularly)
+	b.Regularly(b.Trim)
+	return b, nil
+}
+
+// load reads what an earlier process left, and whether one used Redis at all.
+func (b *Bus) load(ctx context.Context) (used bool, err error) {
+	err = b.db.Read(ctx, func(q db.Queryer) error {
+		var epoch, unsent int64
+		if err := q.QueryRow("SELECT epoch FROM redis_state").Scan(&epoch); err != nil {
+			return err
+		}
+		used = epoch > 0
+		if err := q.QueryRow("SELECT count(*) FROM redis_outgoing WHERE pos = 0").Scan(&unsent); err != nil {
+			return err
+		}
+		b.unsent.Store(unsent)
+		if err := q.QueryRow("SELECT ifnull(max(batch), 0) FROM redis_outgoing").Scan(&b.batch); err != nil {
+			return err
+		}
+		rows, err := q.Query("SELECT DISTINCT t.name FROM bus_groups g JOIN bus_topics t ON t.id = g.topic")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var topic event.Topic
+			if err := rows.Scan(&topic); err != nil {
+				return err
+			}
+			b.handled[topic] = true
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return false, fmt.Errorf("read outgoing state: %w", err)
+	}
+	return used, nil
+}
+
+// Publish makes the events durable, all or none, in order. It returns when
+// Redis has them. What a group handles is durable in the database first, and so
+// is everything while Redis is away; then Publish returns without waiting.
+func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if !b.anyHandled(events) {
+		items := make([]*item, len(events))
+		for i, e := range events {
+			if err := e.Validate(); err != nil {
+				return err
+			}
+			encoded, err := encodeHead(e)
+			if err != nil {
+				return err
+			}
+			items[i] = &item{event: e, head: encoded}
+		}
+		if err := b.hand(ctx, items); !errors.Is(err, errAway) {
+			return err
+		}
+	}
+	if err := b.db.Append(ctx, func(tx *db.Tx) error { return tx.Publish(events...) }); err != nil {
+		return err
+	}
+	return b.flush(ctx)
+}
+
+// flush waits until Redis has what was committed before, if Redis is there.
+func (b *Bus) flush(ctx context.Context) error {
+	if err := b.hand(ctx, nil); !errors.Is(err, errAway) {
+		return err
+	}
+	return nil
+}
+
+func (b *Bus) anyHandled(events []event.Event) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range events {
+		if b.handled[e.Topic] {
+			return true
+		}
+	}
+	return false
+}
+
+// Declare makes the group exist, so that nothing published later is missed.
+func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
+	b.mu.Lock()
+	b.handled[s.Topic] = true
+	b.mu.Unlock()
+	if err := b.flush(ctx); err != nil {
+		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
+	}
+	return b.Engine.Declare(ctx, s)
+}
+
+// Subscribe declares the group and handles its events until ctx ends.
+func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) error {
+	if err := b.Declare(ctx, s); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	return b.Engine.Subscribe(ctx, s, h)
+}
+
+// Healthy returns an error while events do not reach Redis or are not handled.
+func (b *Bus) Healthy(context.Context) error {
+	if err := b.link.away(); err != nil {
+		return err
+	}
+	return b.Trouble()
+}
+
+// Close ends what still runs and waits for it. Events that were not sent wait
+// in the database for the next start.
+func (b *Bus) Close() error {
+	b.cancel()
+	b.Stop()
+	b.work.Wait()
+	b.link.close()
+	return nil
+}

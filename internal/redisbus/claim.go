@@ -1,0 +1,164 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+)
+
+// connect makes Redis usable: reached, fit, claimed, and whole again.
+func (b *Bus) connect(ctx context.Context) error {
+	if err := b.dial(); err != nil {
+		return err
+	}
+	if err := b.probe(ctx); err != nil {
+		return err
+	}
+	if b.epoch != 0 {
+		c, err := b.link.look(ctx)
+		if err != nil {
+			return b.unreachable(err)
+		}
+		if c.epoch > b.epoch {
+			return errReplaced(b.opt.Prefix)
+		}
+		if c.epoch == b.epoch && c.batch >= b.link.acked.Load() && b.whole {
+			return nil
+		}
+	}
+	return b.reclaim(ctx)
+}
+
+func errReplaced(prefix string) error {
+	return refusal("Another process with the same data took over the Redis prefix %q. Stop one of them and start again.", prefix)
+}
+
+// reclaim takes the prefix under a new epoch and sends again what Redis lost.
+func (b *Bus) reclaim(ctx context.Context) error {
+	b.whole = false
+	first := b.epoch == 0
+	have, err := b.takeEpoch(ctx, 0)
+	if rest, ok := refused(err, refusedEpoch); ok && first {
+		// The database is an older copy than the one that Redis has seen.
+		newer, parseErr := strconv.ParseInt(rest, 10, 64)
+		if parseErr != nil {
+			return fmt.Errorf("read the epoch of Redis: %w", parseErr)
+		}
+		b.log.Warn("redis has seen a newer state of this database; its events are taken over", "epoch", newer)
+		have, err = b.takeEpoch(ctx, newer)
+	}
+	if owner, ok := refused(err, refusedStore); ok {
+		return refusal("The Redis prefix %q belongs to another store (%s). Choose another with bus.prefix.", b.opt.Prefix, clip(owner))
+	}
+	if _, ok := refused(err, refusedEpoch); ok {
+		return errReplaced(b.opt.Prefix)
+	}
+	if err != nil {
+		return err
+	}
+	newest, err := b.restore(ctx, have)
+	if err != nil {
+		return err
+	}
+	b.batch = max(b.batch, newest, have, 0)
+	if err := b.link.run(ctx, restoredScript, []string{b.link.claim}, []string{
+		strconv.FormatInt(b.epoch, 10), strconv.FormatInt(b.steps, 10), strconv.FormatInt(b.batch, 10),
+	}).Error(); err != nil {
+		return b.unreachable(err)
+	}
+	b.link.acked.Store(b.batch)
+	b.link.epoch.Store(b.epoch)
+	b.whole = true
+	return nil
+}
+
+// takeEpoch counts the epoch on, at least past one, and claims the prefix with
+// it. It returns the newest batch that Redis has, or -1 when Redis is empty.
+func (b *Bus) takeEpoch(ctx context.Context, past int64) (have int64, err error) {
+	err = b.db.Update(ctx, func(tx *db.Tx) error {
+		return tx.QueryRow("UPDATE redis_state SET epoch = max(epoch, ?) + 1 RETURNING epoch", past).Scan(&b.epoch)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count the epoch: %w", err)
+	}
+	if b.epoch > epochMax {
+		return 0, fault.New(fault.LimitReached, "the epochs of this store are used up")
+	}
+	b.steps = 0
+	have, err = b.link.run(ctx, claimScript, []string{b.link.claim}, []string{b.db.StoreID(), strconv.FormatInt(b.epoch, 10)}).AsInt64()
+	if err != nil && !isScriptRefusal(err) {
+		return 0, b.unreachable(err)
+	}
+	return have, err
+}
+
+func isScriptRefusal(err error) bool {
+	for _, code := range []string{refusedStore, refusedEpoch, refusedLost} {
+		if _, ok := refused(err, code); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// restore sends what was sent in batches after have once more, to the same
+// places, and returns the newest of those batches. Rows and events without rows
+// are merged by their batch, in which the rows came first.
+func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error) {
+	direct := b.recent.since(max(have, 0))
+	count := 0
+	send := func(items []*item) error {
+		if len(items) == 0 {
+			return nil
+		}
+		newest, count = max(newest, items[len(items)-1].batch), count+len(items)
+		return b.resend(ctx, items)
+	}
+	batch, row := max(have, 0), int64(0)
+	for more := true; more; {
+		var items []*item
+		items, more, err = b.rows(ctx, "pos > 0 AND (batch > ? OR batch = ? AND row > ?) AND batch > ? ORDER BY batch, row",
+			batch, batch, row, max(have, 0))
+		if err != nil {
+			return 0, err
+		}
+		merged := make([]*item, 0, len(items))
+		for _, it := range items {
+			for len(direct) > 0 && direct[0].batch < it.batch {
+				merged, direct = append(merged, direct[0]), direct[1:]
+			}
+			merged = append(merged, it)
+			batch, row = it.batch, it.row
+		}
+		if err := send(merged); err != nil {
+			return 0, err
+		}
+	}
+	for len(direct) > 0 {
+		n := min(len(direct), rowsChunk)
+		if err := send(direct[:n]); err != nil {
+			return 0, err
+		}
+		direct = direct[n:]
+	}
+	if count > 0 {
+		b.log.Warn("redis had lost events; they were sent again", "events", count, "after_batch", have)
+	}
+	return newest, nil
+}
+
+func (b *Bus) resend(ctx context.Context, items []*item) error {
+	_, err := b.send(ctx, items, "step", b.steps, b.steps+1)
+	if err != nil {
+		return err
+	}
+	b.steps++
+	return nil
+}
+
+// errAway means that Redis cannot take an event now.
+var errAway = errors.New("redis is away")

@@ -1,0 +1,293 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/delivery"
+	"lilac/internal/event"
+)
+
+const (
+	// handsMax bounds what waits to be taken by the forwarder; publishers
+	// beyond it wait in Publish.
+	handsMax = 1024
+	// batchEvents is how many events without rows one batch may hold; a
+	// publisher's events are not split.
+	batchEvents = 512
+	// beatEvery is how often an idle forwarder looks whether Redis is there
+	// and whole.
+	beatEvery = time.Second
+	// reconnectEvery is how soon an attempt to connect follows the last one.
+	reconnectEvery = 250 * time.Millisecond
+)
+
+// parcel is what a publisher hands to the forwarder. An empty one is done when
+// all rows that were committed before are sent.
+type parcel struct {
+	items []*item
+	done  chan error // one slot: the forwarder never waits
+}
+
+// hand gives events to the forwarder and waits until Redis has them. It returns
+// errAway when Redis is not there; the events may have arrived even so.
+func (b *Bus) hand(ctx context.Context, items []*item) error {
+	if b.link.away() != nil {
+		return errAway
+	}
+	p := &parcel{items: items, done: make(chan error, 1)}
+	select {
+	case b.hands <- p:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.ctx.Done():
+		return errClosed
+	}
+	select {
+	case err := <-p.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.stopped:
+		select { // it may have been answered last
+		case err := <-p.done:
+			return err
+		default:
+			return errClosed
+		}
+	}
+}
+
+func (b *Bus) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// forward is the goroutine that everything goes through on its way to Redis.
+func (b *Bus) forward() {
+	defer close(b.stopped)
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	var held []*parcel
+	for {
+		var err error
+		if b.whole {
+			held, err = b.turn(held)
+		} else if err = b.connect(b.ctx); err == nil {
+			b.back()
+		}
+		if err != nil && b.ctx.Err() == nil {
+			b.lose(err)
+		}
+		if err != nil {
+			refuse(held)
+			held = nil
+			if !b.pause(reconnectEvery) {
+				return
+			}
+			continue
+		}
+		if len(held) > 0 || b.again {
+			continue
+		}
+		select {
+		case <-b.ctx.Done():
+			return
+		case p := <-b.hands:
+			held = append(held, p)
+		case <-b.wake:
+		case <-beat.C:
+			if err := b.beat(); err != nil {
+				b.lose(err)
+			}
+		}
+	}
+}
+
+// pause waits while Redis is away; who hands something over is told at once.
+func (b *Bus) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-b.ctx.Done():
+			return false
+		case <-t.C:
+			return true
+		case p := <-b.hands:
+			p.done <- errAway
+		}
+	}
+}
+
+func refuse(parcels []*parcel) {
+	for _, p := range parcels {
+		p.done <- errAway
+	}
+}
+
+// lose notes that Redis cannot be used; connecting again finds out what of it
+// is left.
+func (b *Bus) lose(err error) {
+	b.whole = false
+	b.link.epoch.Store(0)
+	if b.link.set(err) {
+		b.log.Error("redis cannot be used; events are kept until it can", "server", b.opt.server(), "error", err)
+	}
+}
+
+func (b *Bus) back() {
+	if b.link.set(nil) {
+		b.log.Info("redis can be used", "server", b.opt.server(), "epoch", b.epoch)
+	}
+	b.again = true
+	b.Refresh()
+}
+
+// beat notices a Redis that went away or forgot while nothing was sent.
+func (b *Bus) beat() error {
+	c, err := b.link.look(b.ctx)
+	if err != nil {
+		return b.unreachable(err)
+	}
+	if c.epoch != b.epoch || c.batch < b.link.acked.Load() {
+		return errNotWhole
+	}
+	return nil
+}
+
+// turn sends one batch: rows first, then what was handed over, so that an event
+// which was handed over after a commit follows that commit's.
+func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
+	held = b.takeHands(held)
+	var items []*item
+	var more bool
+	if b.again || b.unsent.Load() > 0 {
+		var err error
+		if items, more, err = b.rows(b.ctx, "pos = 0 ORDER BY row"); err != nil {
+			return held, err
+		}
+	}
+	b.again = more
+	var done []*parcel
+	if !more { // all rows that were committed before are in this batch
+		n, size := 0, 0
+		for _, p := range held {
+			if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > chunkBytes) {
+				break
+			}
+			for _, it := range p.items {
+				size += it.size()
+			}
+			items = append(items, p.items...)
+			n++
+		}
+		done, held = held[:n], held[n:]
+	}
+	if len(items) > 0 {
+		if err := b.deliver(items); err != nil {
+			refuse(done)
+			return held, err
+		}
+	}
+	for _, p := range done {
+		p.done <- nil
+	}
+	if err := b.mark(items); err != nil {
+		b.log.Error("outgoing rows are sent again", "error", err)
+		b.again = false // with the next event or beat, not in a circle
+	}
+	return held, nil
+}
+
+func (b *Bus) takeHands(held []*parcel) []*parcel {
+	for len(held) < handsMax {
+		select {
+		case p := <-b.hands:
+			held = append(held, p)
+		default:
+			return held
+		}
+	}
+	return held
+}
+
+// deliver sends a batch and feeds it to groups and tails.
+func (b *Bus) deliver(items []*item) error {
+	b.batch++
+	places, err := b.send(b.ctx, items, "batch", b.link.acked.Load(), b.batch)
+	if err != nil {
+		return err
+	}
+	b.link.acked.Store(b.batch)
+	records := make([]*delivery.Record, len(items))
+	for i, it := range items {
+		it.pos, it.batch = places[i], b.batch
+		records[i] = &delivery.Record{Seq: it.pos, Event: it.event}
+	}
+	b.recent.add(items, b.now())
+	b.Feed(records)
+	return nil
+}
+
+// send appends items and returns their places.
+func (b *Bus) send(ctx context.Context, items []*item, field string, least, number int64) ([]int64, error) {
+	topics := make(map[event.Topic]string)
+	keys := []string{b.link.claim, b.link.prefix + ":topics"}
+	var described, events []string
+	for _, it := range items {
+		topic := it.event.Topic
+		if topics[topic] == "" {
+			topics[topic] = strconv.Itoa(len(topics) + 1)
+			k := b.link.keys(topic)
+			keys = append(keys, k.stream, k.ids, k.meta)
+			age := int64(0)
+			if _, output := topic.OutputRequest(); output {
+				age = (b.opt.OutputAge + appendRefresh).Milliseconds()
+			}
+			described = append(described, string(topic), strconv.FormatInt(age, 10),
+				strconv.FormatInt((b.opt.OutputAge+tombstoneAge).Milliseconds(), 10))
+		}
+		at := ""
+		if it.pos > 0 {
+			at = entryID(it.pos)
+		}
+		events = append(events, topics[topic], at, it.event.ID, rueidis.BinaryString(it.head), rueidis.BinaryString(it.event.Data))
+	}
+	args := []string{
+		strconv.FormatInt(b.epoch, 10), field, strconv.FormatInt(least, 10), strconv.FormatInt(number, 10),
+		strconv.FormatInt(b.now().UnixMilli(), 10), strconv.Itoa(len(topics)),
+	}
+	reply, err := b.link.run(ctx, appendScript, keys, append(append(args, described...), events...)).AsStrSlice()
+	if err != nil {
+		if rest, ok := refused(err, refusedEpoch); ok {
+			if epoch, err := strconv.ParseInt(rest, 10, 64); err == nil && epoch > b.epoch {
+				return nil, errReplaced(b.opt.Prefix)
+			}
+			return nil, errNotWhole
+		}
+		if _, ok := refused(err, refusedLost); ok {
+			return nil, errNotWhole
+		}
+		return nil, b.unreachable(fmt.Errorf("append events: %w", err))
+	}
+	if len(reply) != len(items) {
+		return nil, errors.New("redis answered for another number of events than were sent")
+	}
+	places := make([]int64, len(items))
+	for i, text := range reply {
+		seq, ok := parseEntryID(text)
+		if !ok && items[i].pos == 0 {
+			return nil, fmt.Errorf("redis answered %q for the event %q", clip(text), items[i].event.ID)
+		}
+		places[i] = seq
+	}
+	return places, nil
+}

@@ -1,0 +1,163 @@
+package redisbus
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// link is the connection to Redis and what is believed of it.
+type link struct {
+	prefix string
+	claim  string // the key
+
+	// epoch is ours; 0 while Redis is away or not whole.
+	epoch atomic.Int64
+	// acked is the newest batch that Redis has acknowledged.
+	acked atomic.Int64
+
+	mu     sync.Mutex
+	client rueidis.Client
+	// why says why Redis cannot be used, nil while it can.
+	why error
+}
+
+func newLink(prefix string) *link {
+	return &link{prefix: prefix, claim: prefix + ":claim", why: errNotConnected}
+}
+
+var errNotConnected = fault.New(fault.Unavailable, "Redis has not been reached yet.")
+
+// topicKeys are the keys of one topic.
+type topicKeys struct{ stream, ids, meta string }
+
+func (l *link) keys(topic event.Topic) topicKeys {
+	return topicKeys{
+		stream: l.prefix + ":s:" + string(topic),
+		ids:    l.prefix + ":i:" + string(topic),
+		meta:   l.prefix + ":m:" + string(topic),
+	}
+}
+
+// away says why Redis cannot be used, or nil.
+func (l *link) away() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why
+}
+
+// set notes whether Redis can be used and reports whether that is news.
+func (l *link) set(why error) (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news = (l.why == nil) != (why == nil) || why != nil && why.Error() != l.why.Error()
+	l.why = why
+	return news
+}
+
+// reading returns the client and a check of the claim that was read with what
+// else was read: a Redis that is not whole is not believed.
+func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error) {
+	l.mu.Lock()
+	client, why := l.client, l.why
+	l.mu.Unlock()
+	epoch, acked := l.epoch.Load(), l.acked.Load()
+	if why != nil {
+		return nil, nil, why
+	}
+	return client, func(reply rueidis.RedisResult) error {
+		c, err := readClaim(reply)
+		if err != nil {
+			return l.unreadable(err)
+		}
+		if c.epoch != epoch || c.batch < acked {
+			return fault.Wrap(fault.Unavailable, errNotWhole, "Redis cannot be read now")
+		}
+		return nil
+	}, nil
+}
+
+func (l *link) unreadable(err error) error {
+	return fault.Wrap(fault.Unavailable, err, "Redis cannot be read now")
+}
+
+// claimState is what the claim says; epoch 0 when there is none.
+type claimState struct{ epoch, batch int64 }
+
+// readClaim reads the answer to HMGET claim epoch batch.
+func readClaim(reply rueidis.RedisResult) (c claimState, err error) {
+	values, err := reply.ToArray()
+	if err != nil {
+		return c, err
+	}
+	for i, into := range []*int64{&c.epoch, &c.batch} {
+		if i >= len(values) || values[i].IsNil() {
+			return claimState{}, nil
+		}
+		text, err := values[i].ToString()
+		if err != nil {
+			return c, err
+		}
+		if *into, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return c, fmt.Errorf("read the claim: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// look reads the claim.
+func (l *link) look(ctx context.Context) (claimState, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	defer cancel()
+	client := l.connected()
+	return readClaim(client.Do(ctx, client.B().Hmget().Key(l.claim).Field("epoch", "batch").Build()))
+}
+
+func (l *link) connected() rueidis.Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client
+}
+
+// run executes a script.
+func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	defer cancel()
+	return script.Exec(ctx, l.connected(), keys, args)
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	client := l.client
+	l.client, l.why = nil, errClosed
+	l.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+}
+
+var errClosed = &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The bus is closed."}
+
+// refused returns what follows the code in an answer of our scripts.
+func refused(err error, code string) (rest string, ok bool) {
+	reply, is := rueidis.IsRedisErr(err)
+	if !is {
+		return "", false
+	}
+	rest, ok = strings.CutPrefix(reply.Error(), code)
+	return strings.TrimSpace(rest), ok
+}
+
+// replyWithin bounds one exchange with Redis. It is well below the five seconds
+// in which work must go on after an outage, and well above what a busy machine
+// needs.
+const replyWithin = 3 * time.Second

@@ -1,0 +1,121 @@
+package redisbus
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/delivery"
+	"lilac/internal/fault"
+)
+
+// Options say which Redis to use and how. The zero value of all but URL works.
+type Options struct {
+	delivery.Options
+	// URL is redis://user:password@host:port/db, rediss:// for TLS, or either
+	// with the addresses of sentinels and ?master_set=NAME.
+	URL string
+	// Password replaces the one in URL.
+	Password string
+	// CAFile is a PEM file of authorities to trust beside those of the system.
+	CAFile string
+	// Prefix begins every key; default "lilac".
+	Prefix string
+	// AcceptLoss uses a Redis without an append-only file.
+	AcceptLoss bool
+}
+
+// DefaultPrefix begins the keys of who sets no other prefix.
+const DefaultPrefix = "lilac"
+
+const (
+	// dialWithin bounds one attempt to connect; the next follows at once.
+	dialWithin = 1500 * time.Millisecond
+	// ringScale gives a connection 256 places for commands in flight; the
+	// forwarder sends one at a time and readers a handful.
+	ringScale = 8
+	// bufferSize is what a connection reads and writes at once. The library's
+	// half a megabyte each is for clients with thousands in flight.
+	bufferSize = 64 << 10
+	// topologyEvery is how often sentinels are asked who is the master, should
+	// their announcement get lost.
+	topologyEvery = 2 * time.Second
+)
+
+// client makes the options of the client, or says what is wrong with ours.
+func (o Options) client() (rueidis.ClientOption, error) {
+	c, err := rueidis.ParseURL(o.URL)
+	if err != nil {
+		// The library's error may repeat the URL, and with it the password.
+		return c, fault.InvalidField("bus.url", "The URL of Redis is not valid. It must be like redis://user:password@host:6379/0 or rediss://….")
+	}
+	if o.Password != "" {
+		c.Password = o.Password
+	}
+	if o.CAFile != "" {
+		if c.TLSConfig == nil {
+			return c, fault.InvalidField("bus.caFile", "An authority is set, but the URL of Redis begins with redis://. Use rediss:// for TLS.")
+		}
+		if c.TLSConfig.RootCAs, err = authorities(o.CAFile); err != nil {
+			return c, err
+		}
+	}
+	c.ForceSingleClient = c.Sentinel.MasterSet == ""
+	if !c.ForceSingleClient {
+		c.Sentinel.TopologyRefreshInterval = topologyEvery
+		c.Sentinel.Dialer.Timeout = dialWithin
+		c.Sentinel.TLSConfig = withoutServerName(c.TLSConfig)
+		c.TLSConfig = withoutServerName(c.TLSConfig)
+	} else if len(c.InitAddress) > 1 {
+		return c, fault.InvalidField("bus.url", "The URL of Redis names several servers. That needs sentinels: add ?master_set=NAME. Redis Cluster is not supported.")
+	}
+	c.Dialer.Timeout = dialWithin
+	c.ConnWriteTimeout = replyWithin
+	c.DisableCache, c.DisableRetry = true, true
+	// One connection: what is sent first is done first.
+	c.PipelineMultiplex = -1
+	c.RingScaleEachConn, c.ReadBufferEachConn, c.WriteBufferEachConn = ringScale, bufferSize, bufferSize
+	c.ClientName = "lilac"
+	return c, nil
+}
+
+// withoutServerName lets each server be verified by the address that was
+// dialled: sentinels name the master by another one than the URL.
+func withoutServerName(c *tls.Config) *tls.Config {
+	if c == nil {
+		return nil
+	}
+	c = c.Clone()
+	c.ServerName = ""
+	return c
+}
+
+func authorities(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "The file of authorities %s cannot be read", file)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fault.InvalidField("bus.caFile", "The file %s holds no certificate in PEM form.", file)
+	}
+	return pool, nil
+}
+
+// server names the server in messages, without secrets.
+func (o Options) server() string {
+	_, rest, _ := strings.Cut(o.URL, "://")
+	if i := strings.LastIndex(rest, "@"); i >= 0 {
+		rest = rest[i+1:]
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	host, _, _ = strings.Cut(host, "?")
+	return host
+}

@@ -1,0 +1,198 @@
+package redisbus
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+const (
+	// unsentMax bounds the rows that wait for Redis: hours of work, and less
+	// than a gigabyte. Beyond it publishing is refused.
+	unsentMax = 500_000
+	// rowsChunk bounds the rows of one batch.
+	rowsChunk = 256
+	// chunkBytes bounds the data of one batch. One event may be larger.
+	chunkBytes = 4 << 20
+	// keepSent is how long a row is kept at least after it was sent: longer
+	// than an append-only file that is synced every second can lag.
+	keepSent = time.Minute
+	// sweepEvery is how often rows that are not needed any more are removed.
+	sweepEvery = 10 * time.Second
+	// sweepChunk bounds one transaction of that.
+	sweepChunk = 1000
+)
+
+// item is an event on its way to Redis.
+type item struct {
+	event event.Event
+	head  []byte
+	row   int64 // 0 when it has no row
+	pos   int64 // its place, 0 until it has one
+	batch int64
+}
+
+func (i *item) size() int { return len(i.head) + len(i.event.Data) + len(i.event.ID) }
+
+func sumRow(topic event.Topic, id string, head, data []byte) int64 {
+	return db.Checksum([]byte(topic), []byte(id), head, data)
+}
+
+// write is the database's publisher: it runs in the writer.
+func (b *Bus) write(tx *db.Tx, events []event.Event) error {
+	if b.unsent.Load()+int64(len(events)) > unsentMax {
+		return fault.New(fault.Unavailable, "Redis has been away for so long that no more events can be kept for it.")
+	}
+	for _, e := range events {
+		encoded, err := encodeHead(e)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec("INSERT INTO redis_outgoing (topic, id, head, data, sum) VALUES (?, ?, ?, ?, ?)",
+			string(e.Topic), e.ID, encoded, []byte(e.Data), sumRow(e.Topic, e.ID, encoded, e.Data))
+		if err != nil {
+			return fmt.Errorf("write outgoing event %q: %w", e.ID, err)
+		}
+	}
+	tx.AfterCommit(func() {
+		b.unsent.Add(int64(len(events)))
+		b.poke()
+	})
+	return nil
+}
+
+const itemColumns = "row, topic, id, head, data, sum, pos, batch"
+
+// rows reads items up to a limit of rows and bytes. A damaged row is left out;
+// it is named in the log and never sent.
+func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*item, more bool, err error) {
+	var damaged []int64
+	err = b.db.Read(ctx, func(q db.Queryer) error {
+		rows, err := q.Query("SELECT "+itemColumns+" FROM redis_outgoing WHERE "+query+" LIMIT ?", append(args, rowsChunk)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		n, size := 0, 0
+		for rows.Next() {
+			var it item
+			var topic event.Topic
+			var id string
+			var data []byte
+			var sum int64
+			if err := rows.Scan(&it.row, &topic, &id, &it.head, &data, &sum, &it.pos, &it.batch); err != nil {
+				return err
+			}
+			n++
+			if it.event, err = decodeEvent(topic, id, it.head, data); err != nil || sum != sumRow(topic, id, it.head, data) {
+				damaged = append(damaged, it.row)
+				continue
+			}
+			items = append(items, &it)
+			if size += it.size(); size > chunkBytes {
+				more = true
+				break
+			}
+		}
+		more = more || n == rowsChunk
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("read outgoing rows: %w", err)
+	}
+	return items, more, b.setAside(ctx, damaged)
+}
+
+// setAside keeps damaged rows from being sent. They stay where they are.
+func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
+	if len(damaged) == 0 {
+		return nil
+	}
+	return b.db.Update(ctx, func(tx *db.Tx) error {
+		for _, row := range damaged {
+			res, err := tx.Exec("UPDATE redis_outgoing SET pos = -1 WHERE row = ? AND pos <> -1", row)
+			if err != nil {
+				return fmt.Errorf("set a damaged row aside: %w", err)
+			}
+			if n, err := res.RowsAffected(); err == nil && n > 0 {
+				b.log.Error("an outgoing event was not sent", "error", db.Damaged("redis_outgoing", fmt.Sprint(row)))
+			}
+		}
+		return nil
+	})
+}
+
+// mark notes that items were sent. It waits for no sync: after a power cut
+// they are sent again, which changes nothing.
+func (b *Bus) mark(items []*item) error {
+	rows := make([]*item, 0, len(items))
+	for _, it := range items {
+		if it.row != 0 {
+			rows = append(rows, it)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	at := b.now().UnixMilli()
+	err := b.db.UpdateRelaxed(context.Background(), func(tx *db.Tx) error {
+		for _, it := range rows {
+			if _, err := tx.Exec("UPDATE redis_outgoing SET pos = ?, batch = ?, sent_at = ? WHERE row = ?", it.pos, it.batch, at, it.row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("mark outgoing rows as sent: %w", err)
+	}
+	b.unsent.Add(-int64(len(rows)))
+	return nil
+}
+
+// sweep removes rows that were sent a while ago and whose events every group
+// has committed. A group that is silent for too long keeps none.
+func (b *Bus) sweep(ctx context.Context) error {
+	now := b.now()
+	for {
+		var n int64
+		err := b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+			res, err := tx.Exec(`DELETE FROM redis_outgoing WHERE row IN (
+				SELECT row FROM redis_outgoing o WHERE pos > 0 AND sent_at < ? AND (sent_at < ? OR NOT EXISTS (
+					SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND (g.cursor < o.pos
+						OR EXISTS (SELECT 1 FROM bus_pending p WHERE p.grp = g.id AND p.seq = o.pos AND p.event IS NULL))))
+				LIMIT ?)`, now.Add(-keepSent).UnixMilli(), now.Add(-b.opt.SilentAfter).UnixMilli(), sweepChunk)
+			if err != nil {
+				return err
+			}
+			n, err = res.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("remove outgoing rows: %w", err)
+		}
+		if n < sweepChunk {
+			return nil
+		}
+	}
+}
+
+func (b *Bus) sweepRegularly() {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-t.C:
+		}
+		b.recent.forget(b.now())
+		if err := b.sweep(b.ctx); err != nil && b.ctx.Err() == nil {
+			b.log.Warn("outgoing rows stay longer", "error", err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/fault"
+)
+
+// leastVersion is the oldest major version that is supported.
+const leastVersion = 7
+
+// codeRefused marks what no waiting mends: somebody must change something.
+const codeRefused = "redis_refused"
+
+func refusal(format string, args ...any) error {
+	err := fault.New(fault.Invalid, format, args...)
+	err.Code = codeRefused
+	return err
+}
+
+// isRefusal reports whether an error needs somebody to change something.
+func isRefusal(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == codeRefused
+}
+
+// dial makes the client if there is none yet.
+func (b *Bus) dial() error {
+	if b.link.connected() != nil {
+		return nil
+	}
+	client, err := rueidis.NewClient(b.client)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return b.unreachable(err)
+	}
+	b.link.mu.Lock()
+	defer b.link.mu.Unlock()
+	b.link.client = client
+	return nil
+}
+
+// probe refuses a server that cannot keep the promises of the bus. What it can
+// do is asked, not its name: Valkey and others are as good.
+func (b *Bus) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	defer cancel()
+	client := b.link.connected()
+	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	if err != nil {
+		return b.unreachable(err)
+	}
+	info := parseInfo(text)
+	major, _, _ := strings.Cut(info["redis_version"], ".")
+	version, err := strconv.Atoi(major)
+	switch {
+	case err != nil:
+		return refusal("%s does not say which version it is; Redis 7.0 or later is needed.", b.opt.server())
+	case version < leastVersion:
+		return refusal("%s is Redis %s; 7.0 or later is needed.", b.opt.server(), info["redis_version"])
+	case info["cluster_enabled"] == "1":
+		return refusal("%s is a Redis Cluster, which is not supported. Use a single server, or sentinels.", b.opt.server())
+	case info["role"] == "slave":
+		return fault.New(fault.Unavailable, "%s is a replica; nothing can be written there.", b.opt.server())
+	case info["loading"] == "1":
+		return fault.New(fault.Unavailable, "%s is loading its data.", b.opt.server())
+	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
+		return refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
+	}
+	return nil
+}
+
+// unreachable turns an error of the client into one that says what to do.
+func (b *Bus) unreachable(err error) error {
+	if reply, is := rueidis.IsRedisErr(err); is {
+		text := reply.Error()
+		for _, code := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
+			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
+				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), clip(text))
+			}
+		}
+	}
+	return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
+}
+
+// clip bounds what a server says before it is repeated.
+func clip(s string) string {
+	const enough = 200
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.TrimRight(s[:min(len(s), enough)], ". \r")
+}
+
+func parseInfo(text string) map[string]string {
+	out := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			out[name] = value
+		}
+	}
+	return out
+}

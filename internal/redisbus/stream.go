@@ -1,0 +1,190 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/delivery"
+	"lilac/internal/event"
+)
+
+// chunkEntries bounds one read of a stream, so that a long one does not hold
+// up what else waits on the connection.
+const chunkEntries = 256
+
+// stream is the log as the delivery reads it.
+type stream struct{ link *link }
+
+var _ delivery.Log = (*stream)(nil)
+
+// Topic implements delivery.Log.
+func (l *stream) Topic(ctx context.Context, topic event.Topic) (delivery.Topic, error) {
+	info, _, err := l.read(ctx, topic, 0, 0)
+	return info, err
+}
+
+// Read implements delivery.Log.
+func (l *stream) Read(ctx context.Context, topic event.Topic, after int64, lane string, limit int) (delivery.Topic, []*delivery.Record, error) {
+	for {
+		info, records, err := l.read(ctx, topic, after, limit)
+		if lane == "" || err != nil || len(records) == 0 {
+			return info, records, err
+		}
+		last := records[len(records)-1].Seq
+		kept := records[:0]
+		for _, r := range records {
+			if r.Lane == lane {
+				kept = append(kept, r)
+			}
+		}
+		if len(kept) > 0 {
+			return info, kept, nil
+		}
+		after = last
+	}
+}
+
+// read asks for what is known of a topic before it asks for its entries, so no
+// entry up to Last is missing, and for what was removed after, so that no gap
+// goes unnoticed.
+func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit int) (info delivery.Topic, records []*delivery.Record, err error) {
+	client, check, err := l.link.reading()
+	if err != nil {
+		return info, nil, err
+	}
+	k := l.link.keys(topic)
+	_, output := topic.OutputRequest()
+	from := "-"
+	if after > 0 {
+		from = "(" + entryID(after)
+	}
+	cmds := rueidis.Commands{
+		client.B().Hmget().Key(l.link.claim).Field("epoch", "batch").Build(),
+		client.B().Hmget().Key(k.meta).Field("l").Build(),
+		client.B().Exists().Key(k.stream).Build(),
+	}
+	if limit > 0 {
+		cmds = append(cmds, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(int64(min(limit, chunkEntries))).Build())
+	}
+	cmds = append(cmds, client.B().Hmget().Key(k.meta).Field("t").Build())
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	defer cancel()
+	replies := client.DoMulti(ctx, cmds...)
+	if err := check(replies[0]); err != nil {
+		return info, nil, err
+	}
+	if info.Last, info.Exists, err = oneEntryID(replies[1]); err != nil {
+		return info, nil, l.link.unreadable(err)
+	}
+	if info.Trimmed, _, err = oneEntryID(replies[len(replies)-1]); err != nil {
+		return info, nil, l.link.unreadable(err)
+	}
+	there, err := replies[2].AsInt64()
+	if err != nil {
+		return info, nil, l.link.unreadable(err)
+	}
+	info.Expired = output && info.Exists && there == 0
+	if info.Expired {
+		info.Trimmed = info.Last
+	}
+	if limit <= 0 {
+		return info, nil, nil
+	}
+	entries, err := replies[3].AsXRange()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return info, nil, l.link.unreadable(err)
+	}
+	records, err = decodeEntries(topic, entries)
+	return info, records, err
+}
+
+// oneEntryID reads the answer to HMGET of one field.
+func oneEntryID(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
+	values, err := reply.ToArray()
+	if err != nil || len(values) != 1 || values[0].IsNil() {
+		return 0, false, err
+	}
+	text, err := values[0].ToString()
+	if err != nil {
+		return 0, false, err
+	}
+	if seq, ok = parseEntryID(text); !ok {
+		return 0, false, fmt.Errorf("%q is not the id of an entry of ours", text)
+	}
+	return seq, true, nil
+}
+
+// decodeEntries stops at the first entry that is not one of ours.
+func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*delivery.Record, error) {
+	records := make([]*delivery.Record, 0, len(entries))
+	for _, entry := range entries {
+		seq, ok := parseEntryID(entry.ID)
+		if !ok {
+			return records, damagedEntry(topic, seq)
+		}
+		f := entry.FieldValues
+		e, err := decodeEvent(topic, f["i"], []byte(f["h"]), []byte(f["d"]))
+		if err != nil || e.ID == "" {
+			return records, damagedEntry(topic, seq)
+		}
+		records = append(records, &delivery.Record{Seq: seq, Event: e})
+	}
+	return records, nil
+}
+
+// One implements delivery.Log.
+func (l *stream) One(ctx context.Context, topic event.Topic, seq int64) (*delivery.Record, error) {
+	entry, err := l.first(ctx, topic, entryID(seq), entryID(seq))
+	if err != nil || entry == nil {
+		return nil, err
+	}
+	records, err := decodeEntries(topic, []rueidis.XRangeEntry{*entry})
+	if err != nil {
+		return nil, err
+	}
+	return records[0], nil
+}
+
+// Appended implements delivery.Log.
+func (l *stream) Appended(ctx context.Context, topic event.Topic, seq int64) (int64, error) {
+	entry, err := l.first(ctx, topic, entryID(seq), "+")
+	if err != nil || entry == nil {
+		return 0, err
+	}
+	at, err := strconv.ParseInt(entry.FieldValues["a"], 10, 64)
+	if err != nil {
+		return 0, nil // a damaged entry; whoever reads it says so
+	}
+	return at, nil
+}
+
+// first returns the first entry of a range, or nil.
+func (l *stream) first(ctx context.Context, topic event.Topic, from, to string) (*rueidis.XRangeEntry, error) {
+	client, check, err := l.link.reading()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	defer cancel()
+	replies := client.DoMulti(ctx,
+		client.B().Hmget().Key(l.link.claim).Field("epoch", "batch").Build(),
+		client.B().Xrange().Key(l.link.keys(topic).stream).Start(from).End(to).Count(1).Build())
+	if err := check(replies[0]); err != nil {
+		return nil, err
+	}
+	entries, err := replies[1].AsXRange()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return nil, l.link.unreadable(err)
+	}
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	return &entries[0], nil
+}
+
+// errNotWhole means that Redis lost something that is about to be restored.
+var errNotWhole = errors.New("redis lost events; they are being sent again")
