@@ -49,6 +49,7 @@ var rooms = map[string]string{
 	"entity":  "fault",
 	"surface": "db event",
 	"outbox":  "surface db event fault",
+	"compose": "surface chat entity event",
 
 	"store": "db bus chat event fault session environment",
 

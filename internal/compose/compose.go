@@ -1,0 +1,184 @@
+package compose
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/surface"
+)
+
+const (
+	// MaxDepth bounds a reply chain.
+	MaxDepth = 20
+	// mergeWindow is how far apart two messages of one author may be that a
+	// platform shows as one (Discord: seven minutes).
+	mergeWindow = 7 * time.Minute
+	// maxImages bounds the pictures of one message that the model sees; all of
+	// them are in the attachments block.
+	maxImages = 10
+)
+
+// Snapshot is all that a composition depends on.
+type Snapshot struct {
+	// Platform is the word in the attribution line ("discord").
+	Platform string
+	// Messages are the reply chain or the burst, the oldest first. The last is
+	// what set the request off.
+	Messages []surface.Message
+	// SelfID is our own user id there.
+	SelfID string
+	// Names turns the platform's mentions into names; nil leaves them.
+	Names func(text string) string
+	// InHistory says that the session's history holds a message already; nil
+	// holds none.
+	InHistory func(messageID string) bool
+	// Transcript returns what the history holds of the request that made one of
+	// our messages; nil knows none.
+	Transcript func(requestID string) []chat.Message
+	// Images adds pictures as parts that the model sees.
+	Images bool
+	// Command is a word after the leading mention that was meant for the
+	// router; it is taken off the last message.
+	Command string
+}
+
+// Compose returns the model's messages, the oldest first.
+func Compose(s Snapshot) []chat.Message {
+	var out []chat.Message
+	said := map[string]bool{} // requests whose transcript stands already
+	for _, group := range groups(s.unsaid()) {
+		first := group[0]
+		if !first.FromSelf {
+			out = append(out, s.user(group))
+			continue
+		}
+		if said[first.RequestID] {
+			continue
+		}
+		if first.RequestID != "" && s.Transcript != nil {
+			if transcript := s.Transcript(first.RequestID); len(transcript) > 0 {
+				said[first.RequestID] = true
+				out = append(out, transcript...)
+				continue
+			}
+		}
+		if text := s.joined(group); text != "" {
+			out = append(out, chat.Text(chat.Assistant, text))
+		}
+	}
+	return out
+}
+
+// unsaid leaves out what is deleted or in the history; the last message is
+// always said.
+func (s Snapshot) unsaid() []surface.Message {
+	var out []surface.Message
+	for i, m := range s.Messages {
+		last := i == len(s.Messages)-1
+		if last || m.DeletedAt == 0 && (s.InHistory == nil || !s.InHistory(m.ID)) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// groups puts together what one author said in one go.
+func groups(messages []surface.Message) [][]surface.Message {
+	var out [][]surface.Message
+	for _, m := range messages {
+		if n := len(out); n > 0 && together(out[n-1][len(out[n-1])-1], m) {
+			out[n-1] = append(out[n-1], m)
+			continue
+		}
+		out = append(out, []surface.Message{m})
+	}
+	return out
+}
+
+func together(a, b surface.Message) bool {
+	switch {
+	case a.AuthorID != b.AuthorID || len(a.Attachments) > 0 || len(b.Attachments) > 0:
+		return false
+	case a.FromSelf:
+		return a.RequestID == b.RequestID
+	}
+	return time.Duration(b.CreatedAt-a.CreatedAt)*time.Millisecond <= mergeWindow
+}
+
+func (s Snapshot) user(group []surface.Message) chat.Message {
+	newest := group[len(group)-1]
+	var text strings.Builder
+	text.WriteString(attribution(s.Platform, newest))
+	text.WriteByte('\n')
+	text.WriteString(s.joined(group))
+	if len(newest.Attachments) == 0 {
+		return chat.Text(chat.User, text.String())
+	}
+	text.WriteByte('\n')
+	text.WriteString(block(newest.Attachments))
+	parts := []chat.Part{chat.TextPart(text.String())}
+	if s.Images {
+		parts = append(parts, images(newest.Attachments)...)
+	}
+	if len(parts) == 1 {
+		return chat.Text(chat.User, text.String())
+	}
+	return chat.Message{Role: chat.User, Parts: parts}
+}
+
+// images are the pictures whose bytes we hold; an address may have expired
+// when the model reads it.
+func images(attachments []surface.Attachment) []chat.Part {
+	var parts []chat.Part
+	for _, a := range attachments {
+		if len(parts) == maxImages {
+			break
+		}
+		if a.Blob != "" && strings.HasPrefix(a.MimeType, "image/") {
+			data, _ := json.Marshal(a.Blob) // strings always marshal
+			parts = append(parts, chat.Part{Type: chat.TypeImage, Data: data, MediaType: a.MimeType})
+		}
+	}
+	return parts
+}
+
+// joined is the text of a group with names for mentions.
+func (s Snapshot) joined(group []surface.Message) string {
+	var texts []string
+	for _, m := range group {
+		text := m.Text
+		if !m.FromSelf {
+			text = s.addressed(text, m.ID == s.Messages[len(s.Messages)-1].ID)
+		}
+		if s.Names != nil {
+			text = s.Names(text)
+		}
+		if !m.FromSelf {
+			text = neutral(text)
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// addressed takes off the mention that a text begins with, if it is ours, and
+// from the last message the router's command.
+func (s Snapshot) addressed(text string, last bool) string {
+	trimmed := strings.TrimSpace(text)
+	for _, mention := range []string{"<@" + s.SelfID + ">", "<@!" + s.SelfID + ">"} {
+		rest, ok := strings.CutPrefix(trimmed, mention)
+		if !ok || s.SelfID == "" {
+			continue
+		}
+		rest = strings.TrimLeft(rest, " \t\r\n,:")
+		if word, after, _ := strings.Cut(rest, " "); last && s.Command != "" && word == s.Command {
+			rest = strings.TrimSpace(after)
+		}
+		return rest
+	}
+	return text
+}
