@@ -156,7 +156,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 			return err
 		}
 	}
-	if err := b.db.Append(ctx, func(tx *db.Tx) error { return tx.Publish(events...) }); err != nil {
+	if err := b.db.Update(ctx, func(tx *db.Tx) error { return tx.Publish(events...) }); err != nil {
 		return err
 	}
 	return b.flush(ctx)
