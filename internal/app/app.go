@@ -16,15 +16,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/agent"
+	"lilac/internal/bus"
 	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/environment"
 	"lilac/internal/fault"
 	"lilac/internal/httpapi"
 	"lilac/internal/llm"
+	"lilac/internal/redisbus"
 	"lilac/internal/sandbox"
 	"lilac/internal/session"
-	"lilac/internal/sqlitebus"
 	"lilac/internal/store"
 )
 
@@ -65,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 type program struct {
 	Options
 	db       *db.DB
-	bus      *sqlitebus.Bus
+	bus      bus.Bus
 	store    *store.Store
 	env      *environment.Service
 	runner   *session.Service
@@ -115,13 +116,13 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 func (p *program) openStore(ctx context.Context) (err error) {
 	p.db, err = db.Open(ctx, db.Options{
 		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config),
-		Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations),
+		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
 	})
 	if err != nil {
 		return err
 	}
-	if p.bus, err = sqlitebus.New(p.db, sqlitebus.Options{Logger: p.Logger}); err != nil {
-		return fmt.Errorf("open the bus: %w", err)
+	if p.bus, err = openBus(ctx, p.Config, p.db, p.Logger); err != nil {
+		return err
 	}
 	p.store = store.New(p.db)
 	return nil

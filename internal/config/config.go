@@ -35,7 +35,11 @@ type Config struct {
 
 // Bus chooses the engine that carries the events.
 type Bus struct {
-	URL string `json:"url,omitempty" jsonschema:"sqlite: keeps the events in the database of dataDir."`
+	URL          BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps the events in the database of dataDir. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey), rediss:// over TLS; with sentinels it names them: redis://host1:26379?addr=host2:26379&master_set=NAME."`
+	PasswordFile string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the password for Redis, instead of one in the URL."`
+	CAFile       string `json:"caFile,omitempty" jsonschema:"A PEM file of authorities that may sign the certificate of a rediss:// server, beside those of the system."`
+	Prefix       string `json:"prefix,omitempty" jsonschema:"What every key in Redis begins with. One store owns it."`
+	AcceptLoss   bool   `json:"acceptLoss,omitempty" jsonschema:"Uses a Redis without an append-only file, which loses what it holds when it stops."`
 }
 
 // ProviderType is the wire protocol of a provider.
@@ -115,7 +119,7 @@ func Default() *Config {
 		Addr:      "127.0.0.1:7420",
 		DataDir:   "~/.lilac",
 		Workspace: "~/lilac",
-		Bus:       Bus{URL: "sqlite:"},
+		Bus:       Bus{URL: "sqlite:", Prefix: "lilac"},
 		Providers: map[string]Provider{
 			"anthropic": {Type: Anthropic, BaseURL: "https://api.anthropic.com"},
 			"openai":    {Type: OpenAI, BaseURL: "https://api.openai.com/v1"},

@@ -32,7 +32,7 @@ func Environment() []EnvVar {
 
 func (c *Config) applyEnv() {
 	plain := map[string]*string{
-		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": &c.Bus.URL,
+		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL),
 		"model": &c.Model, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
 	}
 	for _, v := range Environment() {

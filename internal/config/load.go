@@ -154,7 +154,9 @@ func (c *Config) decode(path string, data []byte) ([]Warning, error) {
 	}
 	c.Providers = builtin
 	dir := filepath.Dir(path)
-	for key, at := range map[string]*string{"dataDir": &c.DataDir, "workspace": &c.Workspace} {
+	for key, at := range map[string]*string{
+		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile, "bus.caFile": &c.Bus.CAFile,
+	} {
 		if c.Origin(key) == "the file" && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
 			*at = filepath.Join(dir, *at)
 		}

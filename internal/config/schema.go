@@ -16,6 +16,7 @@ func Schema() (*jsonschema.Schema, error) {
 	schema, err := jsonschema.For[Config](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[Duration](): text(`^([0-9.]+(ns|us|ms|s|m|h))+$|^0$`),
 		reflect.TypeFor[Secret]():   text(""),
+		reflect.TypeFor[BusURL]():   text(""),
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("infer schema: %w", err)
@@ -32,6 +33,7 @@ func Schema() (*jsonschema.Schema, error) {
 		{[]string{"dataDir"}, d.DataDir, nil},
 		{[]string{"workspace"}, d.Workspace, nil},
 		{[]string{"bus", "url"}, d.Bus.URL, nil},
+		{[]string{"bus", "prefix"}, d.Bus.Prefix, nil},
 		{[]string{"limits", "request", "steps"}, d.Limits.Request.Steps, nil},
 		{[]string{"limits", "request", "time"}, d.Limits.Request.Time, nil},
 		{[]string{"sandbox", "mode"}, d.Sandbox.Mode, []any{SandboxAuto, SandboxOff}},

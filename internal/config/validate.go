@@ -107,16 +107,6 @@ func realPath(path string) (string, error) {
 	}
 }
 
-func (c *Config) checkBus() error {
-	switch {
-	case c.Bus.URL == "sqlite:":
-		return nil
-	case strings.HasPrefix(c.Bus.URL, "redis://"), strings.HasPrefix(c.Bus.URL, "rediss://"):
-		return fault.InvalidField("bus.url", "Redis is not built yet; use sqlite:, which is the default.")
-	}
-	return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:.", c.Bus.URL)
-}
-
 func (c *Config) checkProviders() error {
 	for name, p := range c.Providers {
 		field := "providers." + name
@@ -225,7 +215,15 @@ func (c *Config) resolvePaths() error {
 	for _, p := range []struct {
 		key string
 		at  *string
-	}{{"dataDir", &c.DataDir}, {"workspace", &c.Workspace}} {
+	}{
+		{"dataDir", &c.DataDir},
+		{"workspace", &c.Workspace},
+		{"bus.passwordFile", &c.Bus.PasswordFile},
+		{"bus.caFile", &c.Bus.CAFile},
+	} {
+		if *p.at == "" && strings.HasPrefix(p.key, "bus.") {
+			continue // not set
+		}
 		path, err := c.absolute(*p.at)
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", p.key)

@@ -242,8 +242,9 @@ func (g *group) readMore(p *plan, now int64) (n int, err error) {
 		return 0, fmt.Errorf("read ahead: %w", err)
 	}
 	if g.cursor < info.Trimmed {
-		g.b.log.Warn("events were removed before a group had read them", "topic", g.name.topic, "group", g.name.name,
-			"after", g.b.events.Position(g.cursor), "up_to", g.b.events.Position(info.Trimmed))
+		if n := g.b.events.Distance(g.cursor, info.Trimmed); n > 0 {
+			g.b.log.Warn("events were removed before a group had read them", "topic", g.name.topic, "group", g.name.name, "events", n)
+		}
 		g.cursor = info.Trimmed
 	}
 	g.head = max(g.head, info.Last)

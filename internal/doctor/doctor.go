@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/fault"
+	"lilac/internal/redisbus"
 	"lilac/internal/sandbox"
 	"lilac/internal/sqlitebus"
 	"lilac/internal/store"
@@ -72,6 +74,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.disk(),
 		p.clock(),
 		p.database(ctx, running),
+		p.bus(ctx),
 		p.sandbox(ctx),
 		p.model(ctx),
 		server,
@@ -159,7 +162,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		}
 		return f
 	}
-	database, err := db.Open(ctx, db.Options{Dir: p.Config.DataDir, Migrations: append(append([]db.Migration{}, sqlitebus.Migrations...), store.Migrations...)})
+	database, err := db.Open(ctx, db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
 	if err != nil {
 		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
 	}

@@ -57,7 +57,7 @@ var rooms = map[string]string{
 	"webui":     "",
 	"webuitest": everything,
 	"client":    "bus event fault session sse",
-	"doctor":    "client config db fault sandbox sqlitebus store",
+	"doctor":    "client config db fault redisbus sandbox sqlitebus store",
 
 	"app":       everything,
 	"freeport":  "",

@@ -15,7 +15,7 @@ func (b *Bus) connect(ctx context.Context) error {
 	if err := b.dial(); err != nil {
 		return err
 	}
-	if err := b.probe(ctx); err != nil {
+	if _, err := b.probe(ctx); err != nil {
 		return err
 	}
 	if b.epoch != 0 {

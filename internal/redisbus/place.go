@@ -63,7 +63,7 @@ func (l *stream) Seq(p bus.Position) (int64, error) {
 // Distance implements delivery.Log. Events are counted on over the epochs, so
 // the counts alone say how many lie between.
 func (l *stream) Distance(from, to int64) int64 {
-	if to <= from {
+	if to <= from || to&countMax == 0 {
 		return 0
 	}
 	return max(1, to&countMax-from&countMax)

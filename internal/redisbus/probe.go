@@ -49,32 +49,32 @@ func (b *Bus) dial() error {
 
 // probe refuses a server that cannot keep the promises of the bus. What it can
 // do is asked, not its name: Valkey and others are as good.
-func (b *Bus) probe(ctx context.Context) error {
+func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, replyWithin)
 	defer cancel()
 	client := b.link.connected()
 	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
 	if err != nil {
-		return b.unreachable(err)
+		return nil, b.unreachable(err)
 	}
-	info := parseInfo(text)
+	info = parseInfo(text)
 	major, _, _ := strings.Cut(info["redis_version"], ".")
 	version, err := strconv.Atoi(major)
 	switch {
 	case err != nil:
-		return refusal("%s does not say which version it is; Redis 7.0 or later is needed.", b.opt.server())
+		return nil, refusal("%s does not say which version it is; Redis 7.0 or later is needed.", b.opt.server())
 	case version < leastVersion:
-		return refusal("%s is Redis %s; 7.0 or later is needed.", b.opt.server(), info["redis_version"])
+		return nil, refusal("%s is Redis %s; 7.0 or later is needed.", b.opt.server(), info["redis_version"])
 	case info["cluster_enabled"] == "1":
-		return refusal("%s is a Redis Cluster, which is not supported. Use a single server, or sentinels.", b.opt.server())
+		return nil, refusal("%s is a Redis Cluster, which is not supported. Use a single server, or sentinels.", b.opt.server())
 	case info["role"] == "slave":
-		return fault.New(fault.Unavailable, "%s is a replica; nothing can be written there.", b.opt.server())
+		return nil, fault.New(fault.Unavailable, "%s is a replica; nothing can be written there.", b.opt.server())
 	case info["loading"] == "1":
-		return fault.New(fault.Unavailable, "%s is loading its data.", b.opt.server())
+		return nil, fault.New(fault.Unavailable, "%s is loading its data.", b.opt.server())
 	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
-		return refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
+		return nil, refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
 	}
-	return nil
+	return info, nil
 }
 
 // unreachable turns an error of the client into one that says what to do.

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"lilac/internal/bus"
+	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/delivery"
+	"lilac/internal/redisbus"
+	"lilac/internal/sqlitebus"
+)
+
+// openBus opens the engine that the configuration names.
+func openBus(ctx context.Context, c *config.Config, database *db.DB, logger *slog.Logger) (bus.Bus, error) {
+	opt := delivery.Options{Logger: logger}
+	if !c.Bus.URL.Redis() {
+		b, err := sqlitebus.New(database, opt)
+		if err != nil {
+			return nil, fmt.Errorf("open the bus: %w", err)
+		}
+		return b, nil
+	}
+	password, err := c.Bus.Password()
+	if err != nil {
+		return nil, err
+	}
+	b, err := redisbus.Open(ctx, database, redisbus.Options{
+		Options: opt, URL: c.Bus.URL.Reveal(), Password: password.Reveal(), CAFile: c.Bus.CAFile,
+		Prefix: c.Bus.Prefix, AcceptLoss: c.Bus.AcceptLoss,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the bus: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"log/slog"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"lilac/internal/fault"
+)
+
+// BusURL says where the events are. It may hold a password, which no printer,
+// encoder or logger shows.
+type BusURL string
+
+// Reveal returns the URL itself, for the one place that needs it.
+func (u BusURL) Reveal() string { return string(u) }
+
+// Redis reports whether the events are in Redis.
+func (u BusURL) Redis() bool {
+	return strings.HasPrefix(string(u), "redis://") || strings.HasPrefix(string(u), "rediss://")
+}
+
+// String is the URL with its password masked.
+func (u BusURL) String() string {
+	scheme, rest, ok := strings.Cut(string(u), "://")
+	if !ok {
+		return string(u)
+	}
+	// The last @ ends the credentials, however the rest is written.
+	at := strings.LastIndex(rest, "@")
+	if at < 0 {
+		return string(u)
+	}
+	user, _, ok := strings.Cut(rest[:at], ":")
+	if !ok {
+		return string(u)
+	}
+	return scheme + "://" + user + ":" + masked + rest[at:]
+}
+
+// MarshalText keeps encoders from writing the password.
+func (u BusURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads the URL.
+func (u *BusURL) UnmarshalText(text []byte) error {
+	*u = BusURL(text)
+	return nil
+}
+
+// LogValue keeps loggers from writing the password.
+func (u BusURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// Password reads the password file; without one it is empty.
+func (b Bus) Password() (Secret, error) {
+	if b.PasswordFile == "" {
+		return "", nil
+	}
+	info, err := os.Stat(b.PasswordFile)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The file of bus.passwordFile %s cannot be read", b.PasswordFile)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+		return "", fault.InvalidField("bus.passwordFile", "%s is not a file with a password.", b.PasswordFile)
+	}
+	text, err := os.ReadFile(b.PasswordFile)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The file of bus.passwordFile %s cannot be read", b.PasswordFile)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return Secret(strings.TrimSuffix(line, "\r")), nil
+}
+
+func (c *Config) checkBus() error {
+	b := c.Bus
+	if b.URL == "sqlite:" {
+		if b.PasswordFile != "" || b.CAFile != "" {
+			return fault.InvalidField("bus.url", "bus.passwordFile and bus.caFile are for Redis, but bus.url is sqlite:.")
+		}
+		return nil
+	}
+	if !b.URL.Redis() {
+		return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:, redis://host:6379 or rediss://host:6379.", b.URL)
+	}
+	u, err := url.Parse(b.URL.Reveal())
+	if err != nil || u.Hostname() == "" {
+		return fault.InvalidField("bus.url", "The URL of Redis has no host; it looks like redis://user:password@host:6379/0.")
+	}
+	if db := strings.TrimPrefix(u.Path, "/"); db != "" {
+		if n, err := strconv.Atoi(db); err != nil || n < 0 {
+			return fault.InvalidField("bus.url", "The URL of Redis ends in /%s, which is not the number of a database.", db)
+		}
+	}
+	if b.Prefix == "" || strings.ContainsAny(b.Prefix, " \t*?[]{}") {
+		return fault.InvalidField("bus.prefix", "%q is not a prefix for keys: it must not be empty and holds no space, brace, bracket or wildcard.", b.Prefix)
+	}
+	_, err = b.Password()
+	return err
+}

@@ -1,0 +1,53 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lilac/internal/config"
+)
+
+func TestThePasswordOfTheBusIsNeverShown(t *testing.T) {
+	for _, raw := range []string{
+		"redis://user:hunter2@host:6379/0", "rediss://:hunter2@host", "redis://user:hunter2@x@host", "redis://user:%68unter2hunter2@host",
+	} {
+		u := config.BusURL(raw)
+		encoded, err := json.Marshal(map[string]config.BusURL{"url": u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shown := range []string{fmt.Sprint(u), fmt.Sprintf("%v %s", u, u), string(encoded), u.LogValue().String()} {
+			if strings.Contains(shown, "unter2") {
+				t.Errorf("%q shows the password of %q", shown, raw)
+			}
+		}
+		if u.Reveal() != raw {
+			t.Errorf("Reveal() = %q, want %q", u.Reveal(), raw)
+		}
+	}
+	if got := config.BusURL("redis://user@host:1/2").String(); got != "redis://user@host:1/2" {
+		t.Errorf("a URL without a password is shown as %q", got)
+	}
+}
+
+func TestThePasswordOfTheBusComesFromAFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"config.yaml": "bus: {url: \"redis://host\", passwordFile: secret}", "secret": "hunter2\nmore"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _, err := config.Load(config.Source{File: filepath.Join(dir, "config.yaml"), Getenv: func(name string) string {
+		return map[string]string{"HOME": t.TempDir()}[name]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if password, err := c.Bus.Password(); err != nil || password.Reveal() != "hunter2" {
+		t.Errorf("Password() = %q, %v; want the first line", password.Reveal(), err)
+	}
+}

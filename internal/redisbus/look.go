@@ -1,0 +1,40 @@
+package redisbus
+
+import (
+	"context"
+	"fmt"
+
+	"lilac/internal/fault"
+)
+
+// Look connects to Redis, changes nothing, and says which server it found, or
+// what is wrong with it.
+func Look(ctx context.Context, opt Options) (found string, err error) {
+	opt.Options = opt.WithDefaults()
+	b := &Bus{opt: opt, link: newLink(opt.Prefix)}
+	if b.client, err = opt.client(); err != nil {
+		return "", err
+	}
+	if err := b.dial(); err != nil {
+		return "", err
+	}
+	defer b.link.close()
+	info, err := b.probe(ctx)
+	if err != nil {
+		return "", err
+	}
+	client := b.link.connected()
+	policy := info["maxmemory_policy"]
+	if policy != "" && policy != "noeviction" {
+		return "", fault.New(fault.Invalid, "%s may evict events (maxmemory-policy is %s). Set it to noeviction.", opt.server(), policy)
+	}
+	length, err := client.Do(ctx, client.B().Scard().Key(opt.Prefix+":topics").Build()).AsInt64()
+	if err != nil {
+		return "", b.unreachable(err)
+	}
+	safe := "with an append-only file"
+	if info["aof_enabled"] != "1" {
+		safe = "without an append-only file, which bus.acceptLoss accepts"
+	}
+	return fmt.Sprintf("Redis %s at %s, %s, %d topics", info["redis_version"], opt.server(), safe, length), nil
+}
