@@ -6,12 +6,15 @@ package main
 import (
 	"context"
 	"os"
+
+	"lilac/internal/sandbox"
 )
 
 // version is set by the linker of a release.
 var version = ""
 
 func main() {
+	sandbox.Enter()
 	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
 	os.Exit(c.run(context.Background(), os.Args[1:]))
 }

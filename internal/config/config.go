@@ -97,13 +97,15 @@ type DayLimits struct {
 
 // Sandbox says how commands are confined.
 type Sandbox struct {
-	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command and refuses to run one that it cannot confine; off accepts the risk and confines nothing."`
+	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command, with bubblewrap or else with namespaces of our own and Landlock, and refuses to run one that it cannot confine; bubblewrap and namespaces are one of these and no other; off accepts the risk and confines nothing."`
 }
 
 // The modes of the sandbox.
 const (
-	SandboxAuto = "auto"
-	SandboxOff  = "off"
+	SandboxAuto       = "auto"
+	SandboxBubblewrap = "bubblewrap"
+	SandboxNamespaces = "namespaces"
+	SandboxOff        = "off"
 )
 
 // Log says what is logged and how.

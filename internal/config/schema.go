@@ -36,7 +36,7 @@ func Schema() (*jsonschema.Schema, error) {
 		{[]string{"bus", "prefix"}, d.Bus.Prefix, nil},
 		{[]string{"limits", "request", "steps"}, d.Limits.Request.Steps, nil},
 		{[]string{"limits", "request", "time"}, d.Limits.Request.Time, nil},
-		{[]string{"sandbox", "mode"}, d.Sandbox.Mode, []any{SandboxAuto, SandboxOff}},
+		{[]string{"sandbox", "mode"}, d.Sandbox.Mode, []any{SandboxAuto, SandboxBubblewrap, SandboxNamespaces, SandboxOff}},
 		{[]string{"log", "level"}, d.Log.Level, []any{"debug", "info", "warn", "error"}},
 		{[]string{"log", "format"}, d.Log.Format, []any{"auto", "json", "text"}},
 	} {

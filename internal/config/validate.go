@@ -199,7 +199,7 @@ func (c *Config) checkWords() error {
 		field, value string
 		allowed      []string
 	}{
-		{"sandbox.mode", c.Sandbox.Mode, []string{SandboxAuto, SandboxOff}},
+		{"sandbox.mode", c.Sandbox.Mode, []string{SandboxAuto, SandboxBubblewrap, SandboxNamespaces, SandboxOff}},
 		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
 		{"log.format", c.Log.Format, []string{"auto", "json", "text"}},
 	} {

@@ -205,7 +205,7 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	if p.Config.Sandbox.Mode == config.SandboxOff {
 		return Finding{"sandbox", Warn, "off: commands of the agent can do everything that you can", "Set sandbox.mode to auto."}
 	}
-	box, err := sandbox.Open(ctx, sandbox.ModeAuto)
+	box, err := sandbox.Open(ctx, sandbox.Mode(p.Config.Sandbox.Mode))
 	if err != nil {
 		advice := "Install bubblewrap (apt-get install bubblewrap), or accept the risk with sandbox: {mode: off}."
 		if runtime.GOOS != "linux" {

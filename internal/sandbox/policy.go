@@ -13,7 +13,7 @@ import (
 )
 
 // basePath finds programs where distributions and people install them.
-const basePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
+const basePath = helperDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 // systemDirs are shown read only, when they exist. On most systems all but
 // /usr are links into it, and are shown as such.
@@ -32,6 +32,7 @@ var etcPaths = []string{
 type resolved struct {
 	Policy
 	hidden []string
+	masked []string
 	dir    string
 }
 
@@ -79,21 +80,20 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 		}
 		r.hidden = append(r.hidden, real)
 	}
+	for _, path := range policy.Masked {
+		real, err := realPath(path)
+		if err != nil {
+			return r, fmt.Errorf("find masked path: %w", err)
+		}
+		if overlap(real, r.Workspace) {
+			return r, fault.InvalidField("hidden", "%s cannot be hidden: it is in the workspace or holds it, and commands may move what is in there.", path)
+		}
+		r.masked = append(r.masked, real)
+	}
 	r.Binds = nil
 	for _, bind := range policy.Binds {
-		if bind.Source, err = filepath.EvalSymlinks(bind.Source); err != nil {
-			return r, fmt.Errorf("find path to bind: %w", err)
-		}
-		if bind.Target == "" {
-			bind.Target = bind.Source
-		}
-		if !filepath.IsAbs(bind.Source) || !filepath.IsAbs(bind.Target) {
-			return r, fault.InvalidField("binds", "A path to bind must be absolute, not %q.", bind.Source)
-		}
-		for _, hidden := range r.hidden {
-			if overlap(hidden, bind.Source) {
-				return r, fault.InvalidField("binds", "%s must not be bound: it would show %s.", bind.Source, hidden)
-			}
+		if bind, err = r.bind(bind); err != nil {
+			return r, err
 		}
 		r.Binds = append(r.Binds, bind)
 	}
@@ -106,7 +106,55 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 	if r.Hostname == "" {
 		r.Hostname = "lilac"
 	}
+	r.Limits = r.Limits.orDefault()
 	return r, nil
+}
+
+// bind checks one path that is to be shown, against what was resolved before it.
+func (r resolved) bind(b Bind) (Bind, error) {
+	given := b.Source
+	if !filepath.IsAbs(b.Source) || b.Target != "" && !filepath.IsAbs(b.Target) {
+		return b, fault.InvalidField("binds", "A path to bind must be absolute, not %q.", given)
+	}
+	var err error
+	if b.Source, err = filepath.EvalSymlinks(b.Source); err != nil {
+		return b, fault.Wrap(fault.Invalid, err, "The path %s cannot be shown to commands", given)
+	}
+	if b.Target == "" {
+		b.Target = b.Source
+	}
+	b.Target = filepath.Clean(b.Target)
+	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+		if overlap(b.Source, kernel) || overlap(b.Target, kernel) {
+			return b, fault.InvalidField("binds", "%s must not be bound: it shows more than files.", given)
+		}
+	}
+	for _, hidden := range r.hidden {
+		if overlap(hidden, b.Source) {
+			return b, fault.InvalidField("binds", "%s must not be bound: it would show %s.", given, hidden)
+		}
+	}
+	for _, masked := range r.masked {
+		if inside(b.Source, masked) {
+			return b, fault.InvalidField("binds", "%s must not be bound: it lies in %s, which is hidden.", given, masked)
+		}
+		if b.Writable && inside(masked, b.Source) {
+			return b, fault.InvalidField("hidden", "%s cannot be hidden: it is in the writable %s, and commands may move what is in there.", masked, given)
+		}
+	}
+	// What a command may write can hold links of its making; nothing is laid there.
+	written := []string{r.Workspace}
+	for _, before := range r.Binds {
+		if before.Writable {
+			written = append(written, before.Target)
+		}
+	}
+	for _, dir := range written {
+		if inside(b.Target, dir) {
+			return b, fault.InvalidField("binds", "%s must not appear in %s: commands may write there already.", given, dir)
+		}
+	}
+	return b, nil
 }
 
 func startDir(dir, workspace string) (string, error) {
@@ -163,3 +211,14 @@ func inside(path, dir string) bool {
 }
 
 func overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
+
+// written are the directories that a command may write outside of memory.
+func (r resolved) written() []string {
+	dirs := []string{r.Workspace}
+	for _, bind := range r.Binds {
+		if bind.Writable {
+			dirs = append(dirs, bind.Source)
+		}
+	}
+	return dirs
+}

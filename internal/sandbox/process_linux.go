@@ -37,6 +37,16 @@ func (f *files) pipe() (read, write *os.File, err error) {
 	return read, write, nil
 }
 
+// pipeIn returns our writing end; the reading end goes to the child.
+func (f *files) pipeIn() (read, write *os.File, err error) {
+	read, write, err = os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make pipe: %w", err)
+	}
+	f.ours, f.child = append(f.ours, write), append(f.child, read)
+	return read, write, nil
+}
+
 // memory returns a descriptor from which the child reads content. It is a
 // file in memory, so that no goroutine has to feed a pipe.
 func (f *files) memory(content []byte) (*os.File, error) {
@@ -62,7 +72,7 @@ func (p process) run(ctx context.Context) (ending, error) {
 	}
 	var fds files
 	defer func() { closeAll(fds.ours) }()
-	cmd, streams, status, err := p.prepare(&fds)
+	cmd, streams, status, gate, err := p.prepare(&fds)
 	if err != nil {
 		closeAll(fds.child)
 		return ending{}, err
@@ -76,11 +86,26 @@ func (p process) run(ctx context.Context) (ending, error) {
 		return ending{}, fault.Wrap(fault.Invalid, err, "The program %s could not be started.", p.argv[0])
 	}
 	var copies sync.WaitGroup
-	for _, s := range streams {
-		copies.Go(s.copy)
+	watch := newWatcher(p.limits, p.written)
+	if p.attr != nil {
+		watch.see(cmd.Process.Pid)
 	}
 	report := make(chan report, 1)
-	go func() { report <- readReport(status) }()
+	go func() {
+		report <- readReport(status, func(pid int) error {
+			watch.see(pid)
+			return admit(gate, pid, p.limits)
+		})
+	}()
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	if status != nil {
+		copies.Go(func() { watch.run(watching) })
+	}
+	printed := &meter{left: p.limits.OutputBytes, exceed: watch.exceed}
+	for _, s := range streams {
+		copies.Go(func() { s.copy(printed) })
+	}
 
 	var timeout <-chan time.Time
 	if p.cmd.Timeout > 0 {
@@ -96,11 +121,13 @@ func (p process) run(ctx context.Context) (ending, error) {
 		cause = context.Cause(ctx)
 	case <-timeout:
 		end.TimedOut = true
+	case end.Exceeded = <-watch.exceeded:
 	}
 
 	// The leader has not been reaped, so its number still names this group and no other.
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 	<-life.ended
+	unwatch()
 	deadline := time.Now().Add(drainGrace)
 	if status != nil {
 		_ = status.SetReadDeadline(deadline)
@@ -115,54 +142,77 @@ func (p process) run(ctx context.Context) (ending, error) {
 	copies.Wait()
 
 	end.Duration = time.Since(started)
-	end.reported = rep.exited
+	end.ran, end.reason = status == nil || rep.ran(), rep.reason
 	end.ExitCode = cmd.ProcessState.ExitCode()
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		end.Signal = int(ws.Signal())
 		end.ExitCode = 128 + end.Signal
+	} else if rep.exitCode != nil {
+		end.ExitCode = *rep.exitCode
 	}
 	return end, cause
 }
 
-func (p process) prepare(fds *files) (*exec.Cmd, []*stream, *os.File, error) {
-	cmd := &exec.Cmd{
+// admit sets the limits of the first process of a sandbox that waits at the
+// gate, and opens it. Without limits the gate stays closed and the sandbox
+// ends with us.
+func admit(gate *os.File, pid int, l Limits) error {
+	if gate == nil {
+		return nil
+	}
+	if err := setLimits(pid, l); err != nil {
+		return err
+	}
+	if _, err := gate.Write([]byte{1}); err != nil {
+		return fmt.Errorf("start the command: %w", err)
+	}
+	return nil
+}
+
+func (p process) prepare(fds *files) (cmd *exec.Cmd, streams []*stream, status, gate *os.File, err error) {
+	cmd = &exec.Cmd{
 		Path: p.path, Args: p.argv, Dir: p.dir, Env: p.env,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
+	if p.attr != nil {
+		p.attr(cmd.SysProcAttr)
+	}
 	stdin, err := fds.memory(p.cmd.Stdin)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	cmd.Stdin = stdin
 	read, write, err := fds.pipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
-	streams := []*stream{{from: read, to: p.cmd.Stdout}}
+	streams = []*stream{{from: read, to: p.cmd.Stdout}}
 	cmd.Stdout, cmd.Stderr = write, write
 	if p.cmd.Stderr != nil {
 		if read, write, err = fds.pipe(); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, nil, err
 		}
 		cmd.Stderr = write
 		streams = append(streams, &stream{from: read, to: p.cmd.Stderr})
 	}
 	streams[len(streams)-1].setup = p.setup
 
-	var status *os.File
 	for fd := 3; fd < len(p.data) || fd <= p.status; fd++ {
 		var file *os.File
-		if fd == p.status {
+		switch fd {
+		case p.status:
 			status, file, err = fds.pipe()
-		} else {
+		case p.gate:
+			file, gate, err = fds.pipeIn()
+		default:
 			file, err = fds.memory([]byte(p.data[fd]))
 		}
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, nil, err
 		}
 		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
 	}
-	return cmd, streams, status, nil
+	return cmd, streams, status, gate, nil
 }
 
 // life is the thread that a process hangs on.
@@ -208,11 +258,11 @@ type stream struct {
 
 // copy reads to the end even when nobody takes the words, so that the process
 // never blocks on a full pipe.
-func (s *stream) copy() {
+func (s *stream) copy(printed *meter) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := s.from.Read(buf)
-		if n > 0 {
+		if n = printed.take(n); n > 0 {
 			if s.setup != nil {
 				_, _ = s.setup.Write(buf[:n])
 			}
@@ -226,4 +276,24 @@ func (s *stream) copy() {
 			return
 		}
 	}
+}
+
+// meter counts what all streams of a command carry.
+type meter struct {
+	exceed func(Exceeded)
+
+	mu   sync.Mutex
+	left int64
+}
+
+// take returns how many of n bytes are within the limit.
+func (m *meter) take(n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	allowed := int(min(int64(n), m.left))
+	m.left -= int64(allowed)
+	if allowed < n {
+		m.exceed(ExceededOutput)
+	}
+	return allowed
 }

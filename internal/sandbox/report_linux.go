@@ -10,16 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// report is what bubblewrap tells about its command.
+// report is what a sandbox tells about its command.
 type report struct {
-	exited bool // the command was started and has exited
-	init   int  // a pidfd of the first process of its namespace, or -1
+	started  bool
+	exitCode *int   // of the command, when it has exited by itself
+	reason   string // why it was not started
+	init     int    // a pidfd of the first process of bubblewrap's namespace, or -1
 }
 
-// readReport reads the report to its end. The first process of the namespace
-// is pinned while bubblewrap is still alive: if bubblewrap is killed before
-// it has tied that process to itself, nothing else would end it.
-func readReport(status *os.File) report {
+// ran reports whether the command was started.
+func (r report) ran() bool { return r.started || r.exitCode != nil }
+
+// readReport reads the report to its end. The first process of bubblewrap's
+// namespace is handed to admit, and pinned while bubblewrap is still alive: if
+// bubblewrap is killed before it has tied that process to itself, nothing else
+// would end it.
+func readReport(status *os.File, admit func(pid int) error) report {
 	r := report{init: -1}
 	if status == nil {
 		return r
@@ -27,17 +33,26 @@ func readReport(status *os.File) report {
 	decoder := json.NewDecoder(status)
 	for {
 		var line struct {
+			news
 			ChildPID     int    `json:"child-pid"`
 			PIDNamespace uint64 `json:"pid-namespace"`
-			ExitCode     *int   `json:"exit-code"`
 		}
 		if decoder.Decode(&line) != nil {
 			return r
 		}
 		if line.ChildPID > 1 && r.init < 0 {
 			r.init = pin(line.ChildPID, line.PIDNamespace)
+			if err := admit(line.ChildPID); err != nil {
+				r.reason = err.Error()
+				r.kill()
+				return r
+			}
 		}
-		r.exited = r.exited || line.ExitCode != nil
+		if line.ExitCode != nil {
+			r.exitCode = line.ExitCode
+		}
+		r.started = r.started || line.Started
+		r.reason += line.Error
 	}
 }
 

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"lilac/internal/fault"
@@ -49,8 +50,14 @@ type Policy struct {
 	// Hidden are paths that must not be visible. A policy under which one of
 	// them would lie in the workspace is refused.
 	Hidden []string
-	// Binds are further paths that are visible.
+	// Masked are paths that are covered where a bind or the system would show
+	// them. What does not exist when the command starts is not covered.
+	Masked []string
+	// Binds are further paths that are visible. A Unix socket may be one of
+	// them: a command can talk to it without having a network.
 	Binds []Bind
+	// Limits bound what a command may use.
+	Limits Limits
 	// TmpBytes bounds /tmp; zero means DefaultTmpBytes.
 	TmpBytes int64
 	// Hostname is what the command takes the machine's name for; empty means "lilac".
@@ -78,6 +85,8 @@ type Result struct {
 	Signal int
 	// TimedOut says that Command.Timeout ended it.
 	TimedOut bool
+	// Exceeded is the limit for which it was killed, or empty.
+	Exceeded Exceeded
 	Duration time.Duration
 }
 
@@ -88,24 +97,32 @@ type Mode string
 const (
 	// ModeAuto is the sandbox of this machine, or refusal.
 	ModeAuto Mode = "auto"
+	// ModeBubblewrap is bubblewrap, or refusal.
+	ModeBubblewrap Mode = "bubblewrap"
+	// ModeNamespaces is our own sandbox, or refusal.
+	ModeNamespaces Mode = "namespaces"
 	// ModeOff runs commands unconfined; it accepts the risk.
 	ModeOff Mode = "off"
 )
 
 // Valid reports whether m is a mode; the zero value counts as ModeAuto.
-func (m Mode) Valid() bool { return m == "" || m == ModeAuto || m == ModeOff }
+func (m Mode) Valid() bool {
+	return slices.Contains([]Mode{"", ModeAuto, ModeBubblewrap, ModeNamespaces, ModeOff}, m)
+}
 
 // Open returns the sandbox for a mode. When there is none the error says why,
 // and the Sandbox, which is never nil, refuses every command with that error.
-func Open(ctx context.Context, mode Mode) (Sandbox, error) {
-	switch {
-	case !mode.Valid():
-		err := fault.InvalidField("sandbox", "The sandbox setting must be auto or off, not %q.", string(mode))
-		return Refusing(err), err
-	case mode == ModeOff:
-		return Unconfined(), nil
+func Open(ctx context.Context, mode Mode) (box Sandbox, err error) {
+	switch mode {
+	case "", ModeAuto:
+		box, err = Detect(ctx)
+	case ModeBubblewrap, ModeNamespaces:
+		box, err = detectMode(ctx, mode)
+	case ModeOff:
+		box = Unconfined()
+	default:
+		err = fault.InvalidField("sandbox.mode", "The mode of the sandbox must be auto, bubblewrap, namespaces or off, not %q.", string(mode))
 	}
-	box, err := Detect(ctx)
 	if err != nil {
 		return Refusing(err), err
 	}
@@ -120,12 +137,3 @@ type refusing struct{ err error }
 func (refusing) Name() string { return "none" }
 
 func (r refusing) Run(context.Context, Command, Policy) (Result, error) { return Result{}, r.err }
-
-// unavailable is the refusal that says what to do.
-func unavailable(cause error, what string) *fault.Error {
-	err := fault.Wrap(fault.Unavailable, cause, "%s Commands are not run without a sandbox. "+
-		"Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap) and restart Lilac, "+
-		"or set `sandbox: off` in the configuration to run them with all the rights of this user.", what)
-	err.Code = CodeUnavailable
-	return err
-}

@@ -18,22 +18,40 @@ import (
 	"lilac/internal/sandbox"
 )
 
-// bwrap returns the real sandbox, or skips saying how to get it.
-func bwrap(t *testing.T) sandbox.Sandbox {
+// offered are the kinds of sandbox that this machine offers. Every kernel that
+// lets bubblewrap work and has Landlock offers both.
+func offered(t *testing.T) map[string]sandbox.Sandbox {
 	t.Helper()
-	box, err := sandbox.Detect(t.Context())
-	if err != nil {
-		if os.Getenv("CI") == "true" {
+	boxes := map[string]sandbox.Sandbox{}
+	var missing []error
+	for _, mode := range []sandbox.Mode{sandbox.ModeBubblewrap, sandbox.ModeNamespaces} {
+		box, err := sandbox.Open(t.Context(), mode)
+		switch {
+		case err == nil:
+			boxes[string(mode)] = box
+		case os.Getenv("CI") == "true" && !strings.Contains(err.Error(), "version 0 of Landlock"):
 			t.Fatal(err)
+		default:
+			missing = append(missing, err)
+			t.Logf("not tested: %v", err)
 		}
-		t.Skipf("needs bubblewrap (apt-get install bubblewrap): %v", err)
 	}
-	return box
+	if len(boxes) == 0 {
+		t.Skipf("needs bubblewrap (apt-get install bubblewrap) or user namespaces and Landlock: %v", errors.Join(missing...))
+	}
+	return boxes
 }
 
-// each runs a test in the sandbox and, as its control, unconfined.
+// confined runs a test in every kind of sandbox.
+func confined(t *testing.T, test func(t *testing.T, box sandbox.Sandbox)) {
+	for name, box := range offered(t) {
+		t.Run(name, func(t *testing.T) { test(t, box) })
+	}
+}
+
+// each runs a test in every kind of sandbox and, as its control, unconfined.
 func each(t *testing.T, test func(t *testing.T, box sandbox.Sandbox, confined bool)) {
-	t.Run("sandbox", func(t *testing.T) { test(t, bwrap(t), true) })
+	confined(t, func(t *testing.T, box sandbox.Sandbox) { test(t, box, true) })
 	t.Run("control", func(t *testing.T) { test(t, sandbox.Unconfined(), false) })
 }
 
@@ -138,29 +156,31 @@ func TestSandboxHidesWhatIsNotTheCommands(t *testing.T) {
 }
 
 func TestSandboxHidesADataDirectoryWithinWhatIsShown(t *testing.T) {
-	box := bwrap(t)
-	shown := t.TempDir()
-	hidden := filepath.Join(shown, "data")
-	if err := os.Mkdir(hidden, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	_, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"true"}},
-		sandbox.Policy{Workspace: t.TempDir(), Hidden: []string{hidden}, Binds: []sandbox.Bind{{Source: shown}}})
-	if fault.KindOf(err) != fault.Invalid {
-		t.Errorf("a bind that shows a hidden path: %v", err)
-	}
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		shown := t.TempDir()
+		hidden := filepath.Join(shown, "data")
+		if err := os.Mkdir(hidden, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"true"}},
+			sandbox.Policy{Workspace: t.TempDir(), Hidden: []string{hidden}, Binds: []sandbox.Bind{{Source: shown}}})
+		if fault.KindOf(err) != fault.Invalid {
+			t.Errorf("a bind that shows a hidden path: %v", err)
+		}
+	})
 }
 
 func TestBindsAreShownAsAsked(t *testing.T) {
-	box := bwrap(t)
-	shown := t.TempDir()
-	if err := os.WriteFile(filepath.Join(shown, "f"), []byte("here"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	policy := sandbox.Policy{Workspace: t.TempDir(), Binds: []sandbox.Bind{{Source: shown, Target: "/opt/shown"}}}
-	if out, res := script(t, box, policy, "cat /opt/shown/f && ! touch /opt/shown/g 2>/dev/null"); res.ExitCode != 0 || out != "here" {
-		t.Errorf("%d %q", res.ExitCode, out)
-	}
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		shown := t.TempDir()
+		if err := os.WriteFile(filepath.Join(shown, "f"), []byte("here"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		policy := sandbox.Policy{Workspace: t.TempDir(), Binds: []sandbox.Bind{{Source: shown, Target: "/opt/shown"}}}
+		if out, res := script(t, box, policy, "cat /opt/shown/f && ! touch /opt/shown/g 2>/dev/null"); res.ExitCode != 0 || out != "here" {
+			t.Errorf("%d %q", res.ExitCode, out)
+		}
+	})
 }
 
 func TestWorkspaceThatIsNotOneIsRefused(t *testing.T) {
@@ -271,17 +291,18 @@ func TestBackgroundProcessesEndWithTheShell(t *testing.T) {
 }
 
 func TestManyEarlyCancelsLeaveNoProcess(t *testing.T) {
-	box := bwrap(t)
-	mark := fmt.Sprintf("8%d.1", os.Getpid())
-	ws := t.TempDir()
-	for i := range 40 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*400*time.Microsecond)
-		_, _ = box.Run(ctx, sandbox.Command{Argv: []string{"sleep", mark}}, sandbox.Policy{Workspace: ws})
-		cancel()
-	}
-	if left := sleepers(mark); len(left) > 0 {
-		t.Errorf("%d processes are left", len(left))
-	}
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		mark := fmt.Sprintf("8%d.1", os.Getpid())
+		ws := t.TempDir()
+		for i := range 40 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*400*time.Microsecond)
+			_, _ = box.Run(ctx, sandbox.Command{Argv: []string{"sleep", mark}}, sandbox.Policy{Workspace: ws})
+			cancel()
+		}
+		if left := sleepers(mark); len(left) > 0 {
+			t.Errorf("%d processes are left", len(left))
+		}
+	})
 }
 
 func TestTimeoutIsToldApartFromCancel(t *testing.T) {
@@ -320,12 +341,12 @@ func TestUnavailableSandboxRefuses(t *testing.T) {
 				}
 			}
 			t.Setenv("PATH", dir)
-			box, err := sandbox.Open(t.Context(), sandbox.ModeAuto)
+			box, err := sandbox.Open(t.Context(), sandbox.ModeBubblewrap)
 			var f *fault.Error
 			if !errors.As(err, &f) || f.Kind != fault.Unavailable || f.Code != sandbox.CodeUnavailable {
 				t.Fatalf("got %v", err)
 			}
-			for _, says := range []string{"apt-get install bubblewrap", "sandbox: off"} {
+			for _, says := range []string{"apt-get install bubblewrap", "sandbox: {mode: off}", "user namespaces"} {
 				if !strings.Contains(f.Message, says) {
 					t.Errorf("%q does not say %q", f.Message, says)
 				}
@@ -349,6 +370,44 @@ func TestUnavailableSandboxRefuses(t *testing.T) {
 		}
 		if _, err := os.Stat(marker); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestOurOwnNamespacesTakeThePlaceOfBubblewrap(t *testing.T) {
+	if _, ok := offered(t)["namespaces"]; !ok {
+		t.Skip("needs user namespaces and Landlock (Linux 5.19)")
+	}
+	t.Setenv("PATH", t.TempDir())
+	box, err := sandbox.Open(t.Context(), sandbox.ModeAuto)
+	if err != nil || box.Name() != "namespaces" {
+		t.Fatalf("%s, %v", box.Name(), err)
+	}
+	if out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "echo works"); res.ExitCode != 0 || out != "works\n" {
+		t.Errorf("%+v %q", res, out)
+	}
+}
+
+// A sandbox is a machine without user namespaces: in it there is no other one.
+func TestMachineWithoutUserNamespacesRefuses(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
+		policy := sandbox.Policy{Workspace: t.TempDir(), Binds: []sandbox.Bind{{Source: self, Target: "/opt/self"}}}
+		program := "/opt/self"
+		if !confined {
+			program = self
+		}
+		for _, mode := range []string{"auto", "bubblewrap", "namespaces"} {
+			out, _ := script(t, box, policy, program, openEnv+"="+mode)
+			switch {
+			case confined && (!strings.HasPrefix(out, "refused") || !strings.Contains(out, "user.max_user_namespaces")):
+				t.Errorf("%s: %s", mode, out)
+			case !confined && mode == "auto" && !strings.HasPrefix(out, "opened"):
+				t.Errorf("the control refuses: %s", out)
+			}
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (unconfined) Run(ctx context.Context, cmd Command, policy Policy) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
-	p := process{path: path, argv: cmd.Argv, dir: r.dir, env: env, cmd: cmd}
+	p := process{path: path, argv: cmd.Argv, dir: r.dir, env: env, cmd: cmd, limits: r.Limits}
 	end, err := p.run(ctx)
 	if err != nil {
 		return end.Result, fmt.Errorf("run command: %w", err)

@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxSetupWords is how much of what bubblewrap says about itself is kept.
+const maxSetupWords = 1 << 10
+
+// Descriptors of the sandbox's own, after stdin, stdout and stderr.
+const (
+	argsFD = 3 + iota
+	statusFD
+	gateFD
+	filterFD
+	textFD // and the following ones, one for each file of ours
+)
+
+// detectBubblewrap finds bubblewrap in the PATH and proves that it works by
+// running a command in it.
+func detectBubblewrap(ctx context.Context) (Sandbox, error) {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		return nil, errors.New("bubblewrap (bwrap) is not installed")
+	}
+	// Old versions and some machines cannot forbid further namespaces or bound
+	// a tmpfs; that is a second fence, so the sandbox does without before it refuses.
+	var last error
+	for _, box := range []bubblewrap{{path: path, noUserns: true, sized: true}, {path: path, noUserns: true}, {path: path, sized: true}, {path: path}} {
+		if last = probe(ctx, box); last == nil {
+			return box, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("bubblewrap does not work here: %w", last)
+}
+
+// bubblewrap runs each command in a bwrap of its own.
+type bubblewrap struct {
+	path     string
+	noUserns bool // --disable-userns works here
+	sized    bool // --size works here
+}
+
+func (bubblewrap) Name() string { return "bubblewrap" }
+
+func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result, error) {
+	r, err := resolve(cmd, policy)
+	if err != nil {
+		return Result{}, err
+	}
+	filter, err := seccompFilter()
+	if err != nil {
+		return Result{}, err
+	}
+	layers := r.layers()
+	data := make([]string, textFD)
+	data[argsFD] = strings.Join(b.args(r, layers, cmd), "\x00") + "\x00"
+	data[filterFD] = string(encodeFilter(filter))
+	for _, l := range layers {
+		if l.Kind == layerText {
+			data = append(data, l.Source)
+		}
+	}
+	// The environment, tokens included, goes by a descriptor: arguments can be
+	// read by every user of the machine, and variables of our own process would
+	// steer bwrap itself.
+	argv := slices.Concat([]string{"bwrap", "--args", strconv.Itoa(argsFD), "--"}, cmd.Argv)
+	setup := &prefix{limit: maxSetupWords}
+	p := process{
+		path: b.path, argv: argv, dir: "/", env: []string{}, cmd: cmd, data: data, status: statusFD, gate: gateFD,
+		setup: setup, limits: r.Limits, written: r.written(),
+	}
+	return p.confined(ctx)
+}
+
+// args is the policy in bubblewrap's words.
+func (b bubblewrap) args(r resolved, layers []layer, cmd Command) []string {
+	args := []string{
+		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+		"--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", r.Hostname,
+		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(gateFD), "--seccomp", strconv.Itoa(filterFD), "--clearenv",
+	}
+	if b.noUserns {
+		args = append(args, "--disable-userns")
+	}
+	add := func(words ...string) { args = append(args, words...) }
+	text := textFD
+	for _, l := range layers {
+		switch l.Kind {
+		case layerLink:
+			add("--symlink", l.Source, l.Target)
+		case layerText:
+			add("--ro-bind-data", strconv.Itoa(text), l.Target)
+			text++
+		case layerBind:
+			add(map[bool]string{true: "--bind", false: "--ro-bind"}[l.Writable], l.Source, l.Target)
+		case layerTmpfs:
+			if b.sized {
+				add("--size", strconv.FormatInt(l.Bytes, 10))
+			}
+			add("--tmpfs", l.Target)
+			if !l.Writable {
+				add("--remount-ro", l.Target)
+			}
+		case layerProc:
+			add("--proc", l.Target)
+		case layerDev:
+			add("--dev", l.Target)
+		}
+	}
+	// To root, and our user may be root, /proc/sys is writable without any
+	// capability, and with it the machine (core_pattern).
+	add("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", r.dir)
+	for _, kv := range r.environment(cmd.Env) {
+		key, value, _ := strings.Cut(kv, "=")
+		add("--setenv", key, value)
+	}
+	return args
+}

@@ -1,0 +1,59 @@
+package sandbox
+
+import "cmp"
+
+// Limits bound what one command, with everything it starts, may use. A zero
+// field means its default.
+type Limits struct {
+	// MemoryBytes is for all of its processes together, without what /tmp and
+	// /dev/shm hold, which have bounds of their own. One process that asks for
+	// more gets an error; processes that have more together are killed.
+	MemoryBytes int64
+	// Processes is how many processes and threads there may be.
+	Processes int
+	// DiskBytes is by how much files may grow: one file, and all that it
+	// changed together.
+	DiskBytes int64
+	// OutputBytes is how much it may print.
+	OutputBytes int64
+}
+
+// The defaults leave room for a build and keep a small machine alive.
+const (
+	DefaultMemoryBytes = 2 << 30
+	DefaultProcesses   = 512
+	DefaultDiskBytes   = 4 << 30
+	DefaultOutputBytes = 64 << 20
+)
+
+// MinMemoryBytes is the least that a sandbox starts with: the Go program that
+// builds it needs about half.
+const MinMemoryBytes = 128 << 20
+
+// openFiles is how many descriptors a process may have. Descriptors hold
+// kernel memory that no other limit sees.
+const openFiles = 4096
+
+// keepFreeBytes is what a command must leave on a disk that it writes to: the
+// database usually lives on the same one.
+const keepFreeBytes = 64 << 20
+
+// Exceeded names a limit that a command was killed for.
+type Exceeded string
+
+// The limits that a command may be killed for.
+const (
+	ExceededMemory    Exceeded = "memory"
+	ExceededProcesses Exceeded = "processes"
+	ExceededDisk      Exceeded = "disk"
+	ExceededOutput    Exceeded = "output"
+)
+
+func (l Limits) orDefault() Limits {
+	return Limits{
+		MemoryBytes: max(cmp.Or(l.MemoryBytes, DefaultMemoryBytes), MinMemoryBytes),
+		Processes:   cmp.Or(l.Processes, DefaultProcesses),
+		DiskBytes:   cmp.Or(l.DiskBytes, DefaultDiskBytes),
+		OutputBytes: cmp.Or(l.OutputBytes, DefaultOutputBytes),
+	}
+}

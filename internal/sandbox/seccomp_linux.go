@@ -1,0 +1,115 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// forbidden are system calls that no command needs and that have let commands
+// out of sandboxes before: they reach into other processes, change mounts and
+// namespaces, load code into the kernel, or are large and young.
+var forbidden = []uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE,
+	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
+}
+
+// missing are system calls that answer as if the kernel did not have them, so
+// that programs fall back: to clone, whose flags can be seen, and to files,
+// whose memory is bounded.
+var missing = []uint32{unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET}
+
+const (
+	newNamespace = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
+		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+	// segmentBytes is the most for one segment of System V shared memory, which
+	// no limit on processes counts. Who still uses it needs a few bytes.
+	segmentBytes = 64 << 10
+)
+
+// architecture names the one instruction set whose system calls are let through.
+var architecture = map[string]uint32{
+	"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
+}
+
+// x32 marks the second set of numbers that an x86-64 kernel may answer to.
+const x32 = 0x40000000
+
+// The offsets in what the kernel shows to a filter (little endian on all of
+// the architectures above).
+const (
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16
+)
+
+// seccompFilter returns the program that refuses what is forbidden.
+func seccompFilter() ([]unix.SockFilter, error) {
+	arch, ok := architecture[runtime.GOARCH]
+	if !ok {
+		return nil, fmt.Errorf("no filter of system calls for %s", runtime.GOARCH)
+	}
+	load := func(offset uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+	}
+	jump := func(test uint16, k uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | test, K: k, Jt: yes, Jf: no}
+	}
+	answer := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
+	refuse := func(errno unix.Errno) unix.SockFilter { return answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+
+	program := []unix.SockFilter{load(offsetArch), jump(unix.BPF_JEQ, arch, 1, 0), refuse(unix.ENOSYS), load(offsetNumber)}
+	if arch == unix.AUDIT_ARCH_X86_64 {
+		program = append(program, jump(unix.BPF_JGE, x32, 0, 1), refuse(unix.ENOSYS))
+	}
+	for _, number := range forbidden {
+		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse(unix.EPERM))
+	}
+	for _, number := range missing {
+		program = append(program, jump(unix.BPF_JEQ, number, 0, 1), refuse(unix.ENOSYS))
+	}
+	// argument refuses a call when a test of the lower half of an argument holds.
+	argument := func(number, arg uint32, test uint16, k uint32, errno unix.Errno) {
+		program = append(program,
+			jump(unix.BPF_JEQ, number, 0, 4), load(offsetArgs+8*arg), jump(test, k, 0, 1), refuse(errno), load(offsetNumber))
+	}
+	argument(unix.SYS_CLONE, 0, unix.BPF_JSET, newNamespace, unix.EPERM)
+	argument(unix.SYS_IOCTL, 1, unix.BPF_JEQ, unix.TIOCSTI, unix.EPERM)
+	argument(unix.SYS_IOCTL, 1, unix.BPF_JEQ, unix.TIOCLINUX, unix.EPERM)
+	argument(unix.SYS_SHMGET, 1, unix.BPF_JGT, segmentBytes, unix.ENOMEM)
+	program = append(program,
+		jump(unix.BPF_JEQ, unix.SYS_SHMGET, 0, 3), load(offsetArgs+8+4), jump(unix.BPF_JEQ, 0, 1, 0), refuse(unix.ENOMEM))
+	return append(program, answer(unix.SECCOMP_RET_ALLOW)), nil
+}
+
+// encodeFilter writes a program as bubblewrap reads it.
+func encodeFilter(program []unix.SockFilter) []byte {
+	var out []byte
+	for _, f := range program {
+		out = binary.NativeEndian.AppendUint16(out, f.Code)
+		out = append(out, f.Jt, f.Jf)
+		out = binary.NativeEndian.AppendUint32(out, f.K)
+	}
+	return out
+}
+
+// applyFilter installs a program for this thread and what it starts.
+func applyFilter(program []unix.SockFilter) error {
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
+		return fmt.Errorf("filter system calls: %w", errno)
+	}
+	return nil
+}
