@@ -241,7 +241,9 @@ func (b *Engine) Refresh() {
 	}
 }
 
-// Damaged says at which place a log is damaged.
+// Damaged says at which place a log is damaged. Events that are missing are one
+// damage at the last of their places, however many they are: a single wrong bit
+// in the number of the newest row opens a gap of a billion.
 type Damaged struct {
 	Seq int64
 	Err error

@@ -37,7 +37,7 @@ type group struct {
 	b     *Engine
 	name  groupName
 	types []event.Type // what its consumers care for; empty means all
-	users int          // guarded by Bus.mu
+	users int          // guarded by Engine.mu
 
 	loaded   chan struct{} // start is over; startErr says how
 	startErr error

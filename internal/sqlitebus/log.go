@@ -189,11 +189,13 @@ func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limi
 	size := 0
 	for size < chunkBytes && rows.Next() {
 		r, err := scanRecord(rows, topic)
+		// The place is looked at first: a row whose number is wrong leaves a gap
+		// before it, which has to be stepped over in one.
+		if want := after + int64(len(out)) + 1; lane == "" && r.Seq > want {
+			return out, &delivery.Damaged{Seq: r.Seq - 1, Err: db.Damaged("bus_log", fmt.Sprintf("%s/%d (missing)", topic, want))}
+		}
 		if err != nil {
 			return out, err
-		}
-		if want := after + int64(len(out)) + 1; lane == "" && r.Seq != want {
-			return out, db.Damaged("bus_log", fmt.Sprintf("%s/%d (missing)", topic, want))
 		}
 		out = append(out, r)
 		size += len(r.Data)
@@ -214,10 +216,15 @@ func readOne(q db.Queryer, topic event.Topic, id, seq int64) (*record, error) {
 	if !rows.Next() {
 		return nil, rows.Err()
 	}
-	return scanRecord(rows, topic)
+	r, err := scanRecord(rows, topic)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
-// scanRecord reads a row and verifies it.
+// scanRecord reads a row and verifies it. The place is set also when the row is
+// damaged.
 func scanRecord(rows *sql.Rows, topic event.Topic) (*record, error) {
 	var (
 		r                     = &record{}
@@ -225,16 +232,13 @@ func scanRecord(rows *sql.Rows, topic event.Topic) (*record, error) {
 		headers, data         []byte
 	)
 	err := rows.Scan(&pos, &topicID, &r.ID, &r.Type, &r.TS, &r.Key, &r.Lane, &headers, &data, &at, &sum)
-	if err != nil {
-		return nil, fmt.Errorf("read topic %s: %w", topic, err)
-	}
 	r.Seq, r.Topic, r.Data = pos&seqMax, topic, data
-	if topicID != pos>>seqBits || sum != sumEvent(pos, at, r.Event, headers) {
-		return nil, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
+	if err != nil || topicID != pos>>seqBits || sum != sumEvent(pos, at, r.Event, headers) {
+		return r, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq)) // what cannot be scanned has a value of another kind
 	}
 	if len(headers) > 0 {
 		if err := json.Unmarshal(headers, &r.Headers); err != nil {
-			return nil, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
+			return r, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
 		}
 	}
 	return r, nil

@@ -2,6 +2,7 @@ package sqlitebus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"lilac/internal/db"
@@ -42,6 +43,9 @@ func (b *Bus) Verify(ctx context.Context) (bad []string, err error) {
 	return append(bad, stray...), err
 }
 
+// badMax bounds what is reported of one topic; beyond it nobody reads on.
+const badMax = 1000
+
 // verifyTopic reads a topic chunk by chunk and steps over what is damaged.
 func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string, err error) {
 	at := int64(-1)
@@ -62,6 +66,10 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 			if delivery.IsDamage(err) {
 				bad = append(bad, err.Error())
 				at++
+				if gap := (*delivery.Damaged)(nil); errors.As(err, &gap) {
+					at = max(at, gap.Seq)
+				}
+				over = len(bad) >= badMax
 				return nil
 			}
 			return err
