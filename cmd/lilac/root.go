@@ -98,11 +98,16 @@ func checkArgs(cmd *cobra.Command) {
 
 // load reads the configuration and prints its warnings.
 func (c *cli) load() (*config.Config, error) {
-	cfg, warnings, err := config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+	cfg, warnings, err := c.read()
 	for _, w := range warnings {
 		fmt.Fprintln(c.err, "lilac: warning:", clean(w.String()))
 	}
 	return cfg, err
+}
+
+// read reads the configuration from where the command line says.
+func (c *cli) read() (*config.Config, []config.Warning, error) {
+	return config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
 }
 
 // connect finds the running server. An address counts only if it was given

@@ -8,14 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"lilac/internal/agent"
 	"lilac/internal/bus"
 	"lilac/internal/config"
 	"lilac/internal/db"
@@ -23,10 +22,14 @@ import (
 	"lilac/internal/fault"
 	"lilac/internal/httpapi"
 	"lilac/internal/llm"
+	"lilac/internal/logs"
+	"lilac/internal/notify"
+	"lilac/internal/observe"
 	"lilac/internal/redisbus"
 	"lilac/internal/sandbox"
 	"lilac/internal/session"
 	"lilac/internal/store"
+	"lilac/internal/tracing"
 )
 
 const (
@@ -49,6 +52,19 @@ type Options struct {
 	Stdout  io.Writer
 	Logger  *slog.Logger
 	Version string
+
+	// Load reads the configuration again; nil means that it is never read
+	// again. Reload asks for it; beside that the file is watched.
+	Load   func() (*config.Config, []config.Warning, error)
+	Reload <-chan os.Signal
+	// Level is the logger's, for log.level; Secrets are what it hides. Both
+	// may be nil.
+	Level   *slog.LevelVar
+	Secrets *logs.Secrets
+	// Tracer sends spans; nil sends none.
+	Tracer *tracing.Tracer
+	// Manager is the service manager that is told how the program is.
+	Manager notify.Manager
 }
 
 // Run runs the whole program until ctx ends or a part of it fails. It returns
@@ -76,18 +92,23 @@ type program struct {
 	server   *http.Server
 	// stopping ends the event streams, which would never end by themselves.
 	stopping context.CancelFunc
-	ready    atomic.Bool
+
+	operations
 }
 
 func build(ctx context.Context, o Options) (_ *program, err error) {
+	if o.Secrets == nil {
+		o.Secrets = &logs.Secrets{}
+	}
+	o.Secrets.Add(o.Config.Secrets()...)
 	p := &program{Options: o, logins: httpapi.NewLogins(time.Now)}
+	p.buildOperations()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	choice, err := o.Config.ResolveModel()
-	if err != nil {
+	if err := p.choose(o.Config); err != nil {
 		return nil, err
 	}
 	// The port first: a second server on it is the commonest mistake, and
@@ -101,21 +122,25 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if p.token, err = operatorToken(o.Config); err != nil {
 		return nil, err
 	}
+	o.Secrets.Add(p.token)
 	blobs, err := store.OpenBlobs(o.Config.DataDir, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open blobs: %w", err)
 	}
-	if err := p.buildCores(ctx, choice, blobs); err != nil {
+	if err := p.buildCores(ctx, blobs); err != nil {
 		return nil, err
 	}
+	p.monitor = p.newMonitor()
+	p.describe()
 	p.serveHTTP(blobs)
+	choice := p.now.Load().choice
 	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
 	return p, nil
 }
 
 func (p *program) openStore(ctx context.Context) (err error) {
 	p.db, err = db.Open(ctx, db.Options{
-		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config),
+		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config), OnPublish: p.observer.Published,
 		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
 	})
 	if err != nil {
@@ -128,7 +153,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (p *program) buildCores(ctx context.Context, choice config.ModelChoice, blobs *store.Blobs) error {
+func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	box, err := sandbox.Open(ctx, sandbox.Mode(p.Config.Sandbox.Mode))
 	if err != nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
@@ -137,17 +162,16 @@ func (p *program) buildCores(ctx context.Context, choice config.ModelChoice, blo
 	if err != nil {
 		return err
 	}
-	model, limits := newModel(choice), p.Config.Limits
+	settings := runnerSettings(p.Config)
 	p.runner = session.New(session.Options{
-		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: weakenTools(tools),
-		Model:  func(context.Context, string) (llm.Model, error) { return model, nil },
-		System: p.Config.System, Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
-		Limits: agent.Limits{
-			Steps: limits.Request.Steps, Tokens: limits.Request.Tokens,
-			CostMicros: micros(limits.Request.Money), Wall: time.Duration(limits.Request.Time),
+		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: p.observer.Tools(weakenTools(tools)),
+		Model: func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
+		Observe: func(ctx context.Context, r session.RunInfo) (context.Context, func(error)) {
+			return p.observer.Run(ctx, observe.Run(r))
 		},
-		DailyLimits: session.DailyLimits{Tokens: limits.Day.Tokens, CostMicros: micros(limits.Day.Money)},
-		Logger:      p.Logger,
+		System: settings.System, Limits: settings.Limits, DailyLimits: settings.DailyLimits,
+		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
+		Logger: p.Logger,
 	})
 	p.env = environment.New(environment.Options{
 		DB: p.db, Bus: p.bus, Inbox: p.store, Logger: p.Logger,
@@ -155,8 +179,6 @@ func (p *program) buildCores(ctx context.Context, choice config.ModelChoice, blo
 	})
 	return nil
 }
-
-func micros(dollars float64) int64 { return int64(dollars * 1e6) }
 
 func (p *program) knownSession(q db.Queryer, id string) (bool, error) {
 	_, err := p.store.Session(q, id)
@@ -179,6 +201,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.env.Run(failed) })
 	work.Go(func() error { return p.runner.Run(failed) })
 	work.Go(func() error { return p.clean(failed) })
+	p.startOperations(failed, work)
 
 	served := make(chan error, 1)
 	go func() { served <- p.server.Serve(p.listener) }()
@@ -186,12 +209,14 @@ func (p *program) run(ctx context.Context) error {
 		return errors.Join(err, p.stopHTTP(served))
 	}
 	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.link())
-	p.ready.Store(true)
+	p.monitor.Working()
+	p.tell(notify.Ready, notify.Status("Listening on "+p.listener.Addr().String()))
 
 	var httpErr error
 	select {
 	case <-ctx.Done():
 		p.Logger.Info("stopping")
+		p.tell(notify.Stopping)
 		httpErr = p.stopHTTP(served)
 	case <-failed.Done():
 		httpErr = p.stopHTTP(served)
@@ -204,7 +229,7 @@ func (p *program) run(ctx context.Context) error {
 
 // stopHTTP refuses what is new, ends the streams and lets requests finish.
 func (p *program) stopHTTP(served <-chan error) error {
-	p.ready.Store(false)
+	p.monitor.Stopping()
 	p.stopping()
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()

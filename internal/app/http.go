@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"lilac/internal/fault"
 	"lilac/internal/httpapi"
 	"lilac/internal/store"
 	"lilac/internal/webui"
@@ -19,8 +18,9 @@ func (p *program) serveHTTP(blobs *store.Blobs) {
 	p.server = &http.Server{
 		Handler: onAnswer(httpapi.New(httpapi.Options{
 			DB: p.db, Bus: p.bus, Store: p.store, Blobs: blobs,
-			Token: p.token, AllowedHosts: p.Config.AllowedHosts, Addr: p.listener.Addr().String(),
-			Logins: p.logins, Page: webui.Handler(), Ready: p.healthy, Version: p.Version,
+			Token: p.token, Hosts: p.hosts, Addr: p.listener.Addr().String(),
+			Logins: p.logins, Page: webui.Handler(), Version: p.Version,
+			Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
 			Settings: p.settings,
 			Logger:   p.Logger, Now: time.Now,
 		})),
@@ -30,17 +30,9 @@ func (p *program) serveHTTP(blobs *store.Blobs) {
 	}
 }
 
-// healthy says why the program cannot do its work now.
-func (p *program) healthy(ctx context.Context) error {
-	if !p.ready.Load() {
-		return fault.New(fault.Unavailable, "Lilac is starting or stopping.")
-	}
-	return p.bus.Healthy(ctx)
-}
-
 // settings are what the page shows of the configuration.
 func (p *program) settings() []httpapi.Setting {
-	inForce := p.Config.InForce()
+	inForce := p.now.Load().config.InForce()
 	out := make([]httpapi.Setting, len(inForce))
 	for i, s := range inForce {
 		out[i] = httpapi.Setting(s)

@@ -25,6 +25,9 @@ type Config struct {
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
 	// server makes one. It is no key of the file.
 	Token Secret `json:"-"`
+	// MetricsToken opens /metrics and nothing else, from LILAC_METRICS_TOKEN. It
+	// is no key of the file.
+	MetricsToken Secret `json:"-"`
 	// File is the file that was read, empty if there was none.
 	File string `json:"-"`
 

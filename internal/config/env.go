@@ -20,6 +20,7 @@ func Environment() []EnvVar {
 		{"LILAC_BUS_URL", "bus.url", "What carries the events."},
 		{"LILAC_MODEL", "model", "The model, as `provider/model`, or `demo`."},
 		{"LILAC_TOKEN", "", "The operator's token (at least 16 characters), instead of one that the server makes. Required to listen on an address that is not loopback."},
+		{"LILAC_METRICS_TOKEN", "", "A token that opens `/metrics` and nothing else (at least 16 characters), for a Prometheus that should not have the operator's."},
 		{"LILAC_LOG_LEVEL", "log.level", "The least that is logged."},
 		{"LILAC_LOG_FORMAT", "log.format", "How it is logged."},
 		{"ANTHROPIC_API_KEY", "providers.anthropic.apiKey", "The key of Anthropic's API."},
@@ -48,6 +49,7 @@ func (c *Config) applyEnv() {
 		c.applyProviderEnv(v.Key, value)
 	}
 	c.Token = Secret(c.getenv("LILAC_TOKEN"))
+	c.MetricsToken = Secret(c.getenv("LILAC_METRICS_TOKEN"))
 }
 
 func (c *Config) applyProviderEnv(key, value string) {

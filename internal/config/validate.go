@@ -41,6 +41,9 @@ func (c *Config) checkAddr() error {
 	if c.Token.Set() && len(c.Token) < minTokenLength {
 		return fault.InvalidField("LILAC_TOKEN", "LILAC_TOKEN is shorter than %d characters.", minTokenLength)
 	}
+	if c.MetricsToken.Set() && (len(c.MetricsToken) < minTokenLength || c.MetricsToken == c.Token) {
+		return fault.InvalidField("LILAC_METRICS_TOKEN", "LILAC_METRICS_TOKEN is shorter than %d characters, or the same as LILAC_TOKEN.", minTokenLength)
+	}
 	if !Loopback(host) && !c.Token.Set() {
 		return fault.InvalidField("addr", "The address %q can be reached from other machines. Set LILAC_TOKEN to a token of your own, or listen on 127.0.0.1.", c.Addr)
 	}

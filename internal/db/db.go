@@ -57,6 +57,9 @@ type Options struct {
 	// OnCommit, when set, is called around every commit, first with false and
 	// after it with true. Crash tests end the process there.
 	OnCommit func(done bool)
+	// OnPublish, when set, is called with what a transaction publishes, to
+	// count it; the transaction may still be rolled back.
+	OnPublish func(events []event.Event)
 }
 
 // Publisher writes events into a transaction; the engine of the bus installs it.
@@ -85,6 +88,7 @@ type DB struct {
 	entering  sync.WaitGroup
 	publisher Publisher
 	lastErr   error
+	committed time.Time // when the last commit was done
 
 	relaxed bool // the writer's current synchronous mode; used by the writer only
 	closing sync.Once
@@ -105,6 +109,9 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	}
 	if opt.OnCommit == nil {
 		opt.OnCommit = func(bool) {}
+	}
+	if opt.OnPublish == nil {
+		opt.OnPublish = func([]event.Event) {}
 	}
 	if opt.Synchronous == "" {
 		opt.Synchronous = "FULL"
@@ -198,6 +205,22 @@ func (d *DB) Healthy() error {
 		return errClosed()
 	}
 	return d.lastErr
+}
+
+// Probe shows that the writer works: from a commit within the last idle, else by
+// a write of its own. It returns when that is on its way to the disk, or says
+// why it cannot be.
+func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
+	d.mu.Lock()
+	err, committed := d.lastErr, d.committed
+	d.mu.Unlock()
+	if err == nil && d.opt.Now().Sub(committed).Abs() < idle {
+		return nil
+	}
+	return d.UpdateRelaxed(ctx, func(tx *Tx) error {
+		_, err := tx.Exec("INSERT INTO meta (name, value) VALUES ('probed', ?1) ON CONFLICT (name) DO UPDATE SET value = ?1", tx.Now().UTC().Format(time.RFC3339Nano))
+		return err
+	})
 }
 
 // Verify reads the whole database and reports what is damaged in its

@@ -72,7 +72,11 @@ func (t *Tx) Publish(events ...event.Event) error {
 	if publish == nil {
 		return fault.New(fault.Internal, "events were published before a bus was there")
 	}
-	return publish(t, events)
+	if err := publish(t, events); err != nil {
+		return err
+	}
+	t.d.opt.OnPublish(events)
+	return nil
 }
 
 // AfterCommit runs fn after the group is committed and synced, not under any

@@ -123,6 +123,9 @@ func (d *DB) commit(group []*request) {
 	}
 	d.mu.Lock()
 	d.lastErr = err
+	if err == nil {
+		d.committed = d.opt.Now()
+	}
 	d.mu.Unlock()
 	if err == nil {
 		return

@@ -21,13 +21,19 @@ const Source = "env"
 // Publish puts e on the bus in the caller's transaction. An id that was
 // published before is dropped, also after a restart; published tells.
 func Publish(tx *db.Tx, inbox Inbox, e event.EnvEvent) (published bool, err error) {
+	return PublishTraced(tx, inbox, e, "")
+}
+
+// PublishTraced is Publish for an event with a trace: the header traceparent of
+// what caused it, or "".
+func PublishTraced(tx *db.Tx, inbox Inbox, e event.EnvEvent, traceParent string) (published bool, err error) {
 	if len(e.Payload) == 0 {
 		e.Payload = []byte("null")
 	}
 	if e.Timestamp == 0 {
 		e.Timestamp = tx.Now().UnixMilli()
 	}
-	ev, err := event.New(event.Meta{ID: e.ID, Time: time.UnixMilli(e.Timestamp), Headers: headers(e)}, e)
+	ev, err := event.New(event.Meta{ID: e.ID, Time: time.UnixMilli(e.Timestamp), Headers: headers(e, traceParent)}, e)
 	if err != nil {
 		return false, err
 	}
@@ -42,9 +48,13 @@ func Publish(tx *db.Tx, inbox Inbox, e event.EnvEvent) (published bool, err erro
 	return true, nil
 }
 
-func headers(e event.EnvEvent) event.Headers {
-	if e.Metadata.TriggerSessionID == "" {
-		return nil
+func headers(e event.EnvEvent, traceParent string) event.Headers {
+	var h event.Headers
+	if id := e.Metadata.TriggerSessionID; id != "" {
+		h = h.With(event.HeaderSessionID, id)
 	}
-	return event.Headers{event.HeaderSessionID: e.Metadata.TriggerSessionID}
+	if traceParent != "" {
+		h = h.With(event.HeaderTraceParent, traceParent)
+	}
+	return h
 }

@@ -46,6 +46,9 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 	if err != nil {
 		return bus.Permanent(err)
 	}
+	if trace := d.Headers[event.HeaderTraceParent]; trace != "" {
+		ev.Headers = ev.Headers.With(event.HeaderTraceParent, trace)
+	}
 	return p.DB.Update(ctx, func(tx *db.Tx) error {
 		if p.KnownSession != nil {
 			known, err := p.KnownSession(tx, query.SessionID)

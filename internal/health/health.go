@@ -14,6 +14,9 @@ const (
 	// DefaultPatience is how long a probe may take. A sync of a busy disk can
 	// take a second; one that takes longer than this is no working disk.
 	DefaultPatience = 10 * time.Second
+	// firstRetry is how soon a part that failed is looked at again; the wait
+	// doubles up to the usual one. A start is seen to be done at once.
+	firstRetry = 20 * time.Millisecond
 )
 
 // Status is how a part is.
@@ -80,6 +83,8 @@ type Options struct {
 type Monitor struct {
 	opt Options
 
+	started time.Time
+
 	mu     sync.Mutex
 	phase  string // why the program as a whole does not work; empty while it does
 	states []state
@@ -89,8 +94,9 @@ type state struct {
 	part Part
 	// since is when the probe that runs now began; zero between two.
 	since time.Time
-	// done is when the last one ended.
+	// done is when the last one ended, told what Changed heard last.
 	done time.Time
+	told Status
 }
 
 // New returns a monitor that is not ready until [Monitor.Working] says so and
@@ -111,7 +117,7 @@ func New(o Options) *Monitor {
 	if o.Changed == nil {
 		o.Changed = func(Part) {}
 	}
-	m := &Monitor{opt: o, phase: "it is starting", states: make([]state, len(o.Probes))}
+	m := &Monitor{opt: o, started: o.Now(), phase: "it is starting", states: make([]state, len(o.Probes))}
 	for i, p := range o.Probes {
 		m.states[i].part = Part{Name: p.Name, Status: Failed, Message: "it was not looked at yet"}
 	}
@@ -148,16 +154,23 @@ func (m *Monitor) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i := range m.opt.Probes {
 		wg.Go(func() {
-			tick := time.NewTicker(m.opt.Every)
-			defer tick.Stop()
+			again := firstRetry
 			for {
 				probing, cancel := context.WithTimeout(ctx, m.opt.Patience)
-				m.probe(probing, i)
+				failed := m.probe(probing, i)
 				cancel()
+				wait := m.opt.Every
+				if failed {
+					wait, again = min(again, wait), 2*again
+				} else {
+					again = firstRetry
+				}
+				timer := time.NewTimer(wait)
 				select {
 				case <-ctx.Done():
+					timer.Stop()
 					return
-				case <-tick.C:
+				case <-timer.C:
 				}
 			}
 		})
@@ -166,7 +179,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return nil
 }
 
-func (m *Monitor) probe(ctx context.Context, i int) {
+func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	m.mu.Lock()
 	m.states[i].since = m.opt.Now()
 	m.mu.Unlock()
@@ -183,12 +196,18 @@ func (m *Monitor) probe(ctx context.Context, i int) {
 	}
 	m.mu.Lock()
 	s := &m.states[i]
-	first, before := s.done.IsZero(), s.part.Status
-	s.part, s.since, s.done = part, time.Time{}, m.opt.Now()
+	now := m.opt.Now()
+	s.part, s.since, s.done = part, time.Time{}, now
+	// What is not there yet at the start is no news.
+	tell := part.Status != s.told && (s.told != "" || part.Status != Failed || now.Sub(m.started) > m.opt.Every)
+	if tell {
+		tell, s.told = s.told != "" || part.Status != OK, part.Status
+	}
 	m.mu.Unlock()
-	if before != part.Status && (!first || part.Status != OK) {
+	if tell {
 		m.opt.Changed(part)
 	}
+	return part.Status == Failed
 }
 
 func (m *Monitor) try(ctx context.Context, i int) (err error) {
@@ -198,6 +217,20 @@ func (m *Monitor) try(ctx context.Context, i int) (err error) {
 		}
 	}()
 	return m.opt.Probes[i].Run(ctx)
+}
+
+// Hangs reports whether a probe does not come back: then only a new process
+// helps, and a watchdog should get to know.
+func (m *Monitor) Hangs() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opt.Now()
+	for _, s := range m.states {
+		if !s.since.IsZero() && now.Sub(s.since) > 3*m.opt.Patience {
+			return true
+		}
+	}
+	return false
 }
 
 // Report says how every part is now.

@@ -92,6 +92,9 @@ func TestHangingProbeIsAFailureAndHidesNoOther(t *testing.T) {
 		if r.Ready || status(r, "obeys") != health.Failed || status(r, "hangs") != health.Failed || status(r, "works") != health.OK {
 			t.Errorf("reported %+v", r)
 		}
+		if !m.Hangs() {
+			t.Error("it does not say that a probe hangs")
+		}
 		if looks.Load() < 10 {
 			t.Errorf("the other part was looked at %d times", looks.Load())
 		}

@@ -24,6 +24,7 @@ func TestGeneratedDocumentsAreCurrent(t *testing.T) {
 	for name, generate := range map[string]func(*testing.T) string{
 		"configuration.md": configurationDoc,
 		"events.md":        eventsDoc,
+		"metrics.md":       metricsDoc,
 	} {
 		path := filepath.Join("..", "..", "docs", name)
 		want := generate(t)
@@ -54,7 +55,9 @@ func configurationDoc(t *testing.T) string {
 		"YAML: `--config FILE`, else `LILAC_CONFIG`, else `~/.lilac/config.yaml` if there is one. A text in it may name\n" +
 		"environment variables as `${NAME}` (`$${` is a plain `${`). `lilac config check` says whether it is usable,\n" +
 		"`lilac config print` what is in effect, `lilac config schema` prints its JSON Schema for editors.\n\n" +
-		"## The file\n\n| key | type | default | what it is |\n| --- | --- | --- | --- |\n")
+		"A changed file is seen within two seconds, SIGHUP reads it at once. What is marked *live* applies to everything that begins\n" +
+		"then, without a restart; of the rest the log and `/readyz` name what waits for one. A file with a mistake changes nothing.\n\n" +
+		"## The file\n\n| key | type | default | changes | what it is |\n| --- | --- | --- | --- | --- |\n")
 	writeKeys(&b, schema, "")
 	b.WriteString("\n## The environment\n\n| variable | key | what it is |\n| --- | --- | --- |\n")
 	for _, v := range config.Environment() {
@@ -100,7 +103,13 @@ func writeKeys(b *strings.Builder, s *jsonschema.Schema, prefix string) {
 			}
 			kind = strings.TrimPrefix(kind, ", ")
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", key, kind, def, p.Description)
+		changes := "restart"
+		if config.Live(key) {
+			changes = "live"
+		} else if len(p.Properties) > 0 {
+			changes = ""
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", key, kind, def, changes, p.Description)
 		switch {
 		case p.AdditionalProperties != nil && len(p.AdditionalProperties.Properties) > 0:
 			writeKeys(b, p.AdditionalProperties, key+".NAME.")

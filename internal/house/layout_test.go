@@ -31,6 +31,9 @@ var rooms = map[string]string{
 	"logs":    "",
 	"metrics": "",
 	"health":  "",
+	"notify":  "",
+	"tracing": "fault",
+	"observe": "agent bus chat event fault health llm metrics tool tracing",
 
 	"llm":       "chat fault sse",
 	"anthropic": "llm chat fault sse",
@@ -53,7 +56,7 @@ var rooms = map[string]string{
 
 	"store": "db bus chat event fault session environment",
 
-	"httpapi":   "bus chat db environment event fault session sse",
+	"httpapi":   "health metrics bus chat db environment event fault session sse",
 	"webui":     "",
 	"webuitest": everything,
 	"client":    "bus event fault session sse",

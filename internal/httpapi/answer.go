@@ -34,18 +34,25 @@ func (a *api) adapt(h handler) http.Handler {
 	})
 }
 
-// trackedWriter knows whether an answer has begun.
+// trackedWriter knows whether an answer has begun, and with which status.
 type trackedWriter struct {
 	http.ResponseWriter
-	wrote bool
+	wrote  bool
+	status int
 }
 
 func (t *trackedWriter) WriteHeader(code int) {
+	if !t.wrote {
+		t.status = code
+	}
 	t.wrote = true
 	t.ResponseWriter.WriteHeader(code)
 }
 
 func (t *trackedWriter) Write(p []byte) (int, error) {
+	if !t.wrote {
+		t.status = http.StatusOK
+	}
 	t.wrote = true
 	return t.ResponseWriter.Write(p)
 }
@@ -56,7 +63,6 @@ func (t *trackedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	wire := fault.ToWire(err)
 	status := wire.Kind.HTTPStatus()
-	a.stats.errors.Add(1)
 	if status >= 500 && r.Context().Err() == nil {
 		a.Logger.ErrorContext(r.Context(), "request could not be answered", "method", r.Method, "path", r.URL.Path, "kind", wire.Kind, "error", err)
 	}

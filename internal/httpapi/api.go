@@ -9,6 +9,8 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/environment"
+	"lilac/internal/health"
+	"lilac/internal/metrics"
 	"lilac/internal/session"
 )
 
@@ -59,8 +61,9 @@ type Options struct {
 	// refuses.
 	Token string
 	// AllowedHosts are host names (with or without a port) that are ours
-	// beside loopback.
+	// beside loopback. Hosts, if set, are used instead and may change.
 	AllowedHosts []string
+	Hosts        *Hosts
 	// Addr is where the server listens, for the links it makes.
 	Addr string
 	// Logins hands out login links; nil makes one.
@@ -68,10 +71,16 @@ type Options struct {
 	// Page serves what no route of the API does.
 	Page http.Handler
 
-	// Ready says why the program cannot do its work yet or any more; nil
-	// means that it can.
-	Ready   func(ctx context.Context) error
+	// Health says how the parts of the program are; nil means that it is ready.
+	Health  func() health.Report
 	Version string
+	// Metrics gets what the routes count, and is what /metrics shows; nil makes
+	// one. MetricsToken, if set, opens that route and no other.
+	Metrics      *metrics.Registry
+	MetricsToken string
+	// Trace begins a trace of a request to a route and returns what ends it;
+	// nil traces nothing.
+	Trace func(ctx context.Context, route, traceParent string) (context.Context, func(status int))
 	// Settings are the settings that are in force; nil means that they are not told.
 	Settings func() []Setting
 	Logger   *slog.Logger
@@ -91,6 +100,7 @@ type api struct {
 	started time.Time
 	guard   *guard
 	stats   stats
+	counts  counts
 }
 
 // class says who may call a route.
@@ -98,6 +108,8 @@ type class int
 
 const (
 	needsToken class = iota
+	// forMetrics is opened by the token for metrics, too.
+	forMetrics
 	public
 )
 
@@ -134,7 +146,7 @@ func (a *api) routes() []route {
 		{"GET /login", public, a.login},
 		{"GET /healthz", public, a.healthz},
 		{"GET /readyz", public, a.readyz},
-		{"GET /metrics", needsToken, a.metrics},
+		{"GET /metrics", forMetrics, a.metrics},
 		{"GET /openapi.json", needsToken, a.openAPI},
 	}
 }
@@ -156,10 +168,17 @@ func New(o Options) http.Handler {
 	if o.WriteTimeout <= 0 {
 		o.WriteTimeout = 30 * time.Second
 	}
+	if o.Hosts == nil {
+		o.Hosts = NewHosts(o.AllowedHosts)
+	}
+	if o.Metrics == nil {
+		o.Metrics = &metrics.Registry{}
+	}
 	a := &api{Options: o, started: o.Now(), guard: newGuard(o)}
+	a.counts = a.declare(o.Metrics)
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
-		mux.Handle(r.pattern, a.guard.protect(r.class, a.adapt(r.handler), a.refuse))
+		mux.Handle(r.pattern, a.watch(r.pattern, a.guard.protect(r.class, a.adapt(r.handler), a.refuse)))
 	}
 	mux.Handle("/", a.guard.protect(needsToken, a.page(), a.refuse))
 	return a.guard.ours(mux, a.refuse)

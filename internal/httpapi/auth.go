@@ -31,16 +31,18 @@ type guard struct {
 	token     [sha256.Size]byte
 	cookie    [sha256.Size]byte
 	hasToken  bool
-	hosts     map[string]bool
+	metrics   *[sha256.Size]byte // the token for metrics, if there is one
+	hosts     *Hosts
 	unchecked bool
 }
 
 func newGuard(o Options) *guard {
-	g := &guard{hasToken: o.Token != "", hosts: map[string]bool{}, unchecked: o.unchecked}
+	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, unchecked: o.unchecked}
 	g.token = sha256.Sum256([]byte(o.Token))
 	g.cookie = sha256.Sum256([]byte(cookieValue(o.Token)))
-	for _, h := range o.AllowedHosts {
-		g.hosts[strings.ToLower(strings.TrimSuffix(h, "."))] = true
+	if o.MetricsToken != "" {
+		sum := sha256.Sum256([]byte(o.MetricsToken))
+		g.metrics = &sum
 	}
 	return g
 }
@@ -102,7 +104,7 @@ func (g *guard) hostIsOurs(host string) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), ".")
-	if name == "localhost" || g.hosts[name] || g.hosts[host] {
+	if name == "localhost" || g.hosts.has(name) || g.hosts.has(host) {
 		return true
 	}
 	addr, err := netip.ParseAddr(name)
@@ -132,7 +134,7 @@ func (g *guard) protect(c class, next http.Handler, refuse func(http.ResponseWri
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !g.knows(r) {
+		if !g.knows(r) && (c != forMetrics || !g.mayMeasure(r)) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
 			refuse(w, r, &fault.Error{
 				Kind: fault.Unauthenticated, Code: "token_required",
@@ -142,6 +144,12 @@ func (g *guard) protect(c class, next http.Handler, refuse func(http.ResponseWri
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// mayMeasure accepts the token for metrics, which opens nothing else.
+func (g *guard) mayMeasure(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return g.metrics != nil && strings.EqualFold(scheme, "Bearer") && matches(token, *g.metrics)
 }
 
 func (g *guard) knows(r *http.Request) bool {

@@ -124,7 +124,6 @@ func writePage(w http.ResponseWriter, status int, title string) error {
 // refuse writes why a call is not let in, to a person as a page.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if fault.KindOf(err) == fault.Unauthenticated && wantsPage(r) {
-		a.stats.errors.Add(1)
 		_ = writePage(w, http.StatusUnauthorized, "Please log in")
 		return
 	}

@@ -3,12 +3,13 @@ package httpapi
 import (
 	_ "embed" // for openapi.json
 	"net/http"
-	"runtime"
-	"runtime/metrics"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"lilac/internal/fault"
+	"lilac/internal/health"
+	"lilac/internal/metrics"
 )
 
 //go:embed openapi.json
@@ -16,9 +17,70 @@ var openAPIDocument []byte
 
 // stats are the numbers that the handler counts itself.
 type stats struct {
-	prompts, errors, deltas, writes, streams atomic.Int64
+	prompts, deltas, writes, streams atomic.Int64
 }
 
+// counts are what is counted of every route.
+type counts struct {
+	requests  *metrics.Counter
+	durations *metrics.Histogram
+}
+
+// declare adds the metrics of the handler to a registry.
+func (a *api) declare(r *metrics.Registry) counts {
+	of := func(n *atomic.Int64) func(func(float64, ...string)) {
+		return func(set func(float64, ...string)) { set(float64(n.Load())) }
+	}
+	r.CounterOf("lilac_prompts_accepted_total", "Prompts answered with 200, repeated ones included.", of(&a.stats.prompts))
+	r.Gauge("lilac_event_streams", "Open event streams.", of(&a.stats.streams))
+	r.CounterOf("lilac_stream_output_events_total", "Output events taken by event streams.", of(&a.stats.deltas))
+	r.CounterOf("lilac_stream_writes_total", "Writes to event streams.", of(&a.stats.writes))
+	return counts{
+		requests:  r.Counter("lilac_http_requests_total", "Answers by route and status.", "route", "status"),
+		durations: r.Histogram("lilac_http_request_duration_seconds", "Time of an answer, event streams left out.", metrics.ShortBuckets, "route"),
+	}
+}
+
+// streaming are the routes whose answers last as long as somebody listens, and
+// asked those that tools ask every few seconds: neither is worth a trace.
+var (
+	streaming = map[string]bool{"GET /events": true, "GET /bus/{topic}/tail": true}
+	asked     = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /metrics": true}
+)
+
+// statusClientGone is counted for a client that left before its answer.
+const statusClientGone = 499
+
+// watch counts and traces what a route answers.
+func (a *api) watch(route string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		tw := &trackedWriter{ResponseWriter: w}
+		ended := func(int) {}
+		if a.Trace != nil && !streaming[route] && !asked[route] {
+			ctx, end := a.Trace(r.Context(), route, r.Header.Get("Traceparent"))
+			r, ended = r.WithContext(ctx), end
+		}
+		defer func() { // also when the handler panics
+			switch {
+			case tw.status != 0:
+			case r.Context().Err() != nil:
+				tw.status = statusClientGone
+			default:
+				tw.status = http.StatusOK // what the server sends for a handler that wrote nothing
+			}
+			a.counts.requests.Add(1, route, strconv.Itoa(tw.status))
+			if !streaming[route] {
+				a.counts.durations.Observe(time.Since(start).Seconds(), route)
+			}
+			ended(tw.status)
+		}()
+		next.ServeHTTP(tw, r)
+	})
+}
+
+// healthz says that the process answers, and nothing else: whoever restarts a
+// program by it must not do so because a disk is full.
 func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, struct {
 		Status  string `json:"status"`
@@ -26,58 +88,30 @@ func (a *api) healthz(w http.ResponseWriter, _ *http.Request) error {
 	}{"ok", a.Version})
 }
 
-func (a *api) readyz(w http.ResponseWriter, r *http.Request) error {
-	if a.Ready != nil {
-		if err := a.Ready(r.Context()); err != nil {
-			return &fault.Error{Kind: fault.Unavailable, Code: "not_ready", Message: "Not ready.", Err: err}
-		}
+// readyz says whether the program does its work, part by part.
+func (a *api) readyz(w http.ResponseWriter, _ *http.Request) error {
+	answer := struct {
+		Status string        `json:"status"`
+		Parts  []health.Part `json:"parts"`
+		Error  *fault.Wire   `json:"error,omitempty"`
+	}{Status: "ready", Parts: []health.Part{}}
+	if a.Health == nil {
+		return writeJSON(w, http.StatusOK, answer)
 	}
-	if a.Bus != nil {
-		if err := a.Bus.Healthy(r.Context()); err != nil {
-			return &fault.Error{Kind: fault.Unavailable, Code: "not_ready", Message: "The bus does not work.", Err: err}
-		}
+	report := a.Health()
+	answer.Parts = append(answer.Parts, report.Parts...)
+	if report.Ready {
+		return writeJSON(w, http.StatusOK, answer)
 	}
-	return writeJSON(w, http.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ready"})
+	answer.Status = "not_ready"
+	answer.Error = &fault.Wire{Kind: fault.Unavailable, Code: "not_ready", Message: "Not ready: " + report.Reason() + ".", Retryable: true}
+	return writeJSON(w, fault.Unavailable.HTTPStatus(), answer)
 }
 
-// metrics writes the Prometheus text format.
-func (a *api) metrics(w http.ResponseWriter, r *http.Request) error {
-	var b []byte
-	put := func(name, kind, help string, v int64, labels string) {
-		b = append(b, "# HELP "+name+" "+help+"\n# TYPE "+name+" "+kind+"\n"...)
-		b = append(b, name+labels+" "+strconv.FormatInt(v, 10)+"\n"...)
-	}
-	put("lilac_uptime_seconds", "gauge", "Seconds since the start.", int64(a.Now().Sub(a.started).Seconds()), "")
-	put("lilac_prompts_accepted_total", "counter", "Prompts answered with 200, repeated ones included.", a.stats.prompts.Load(), "")
-	put("lilac_http_errors_total", "counter", "Requests answered with an error.", a.stats.errors.Load(), "")
-	put("lilac_event_streams", "gauge", "Open event streams.", a.stats.streams.Load(), "")
-	put("lilac_stream_output_events_total", "counter", "Output events taken by event streams.", a.stats.deltas.Load(), "")
-	put("lilac_stream_writes_total", "counter", "Writes to event streams.", a.stats.writes.Load(), "")
-	put("lilac_goroutines", "gauge", "Goroutines.", int64(runtime.NumGoroutine()), "")
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
-	if metrics.Read(sample); sample[0].Value.Kind() == metrics.KindUint64 {
-		put("lilac_memory_bytes", "gauge", "Memory mapped by the Go runtime.", int64(sample[0].Value.Uint64()), "")
-	}
-	groups, err := a.Bus.Groups(r.Context())
-	if err != nil {
-		return err
-	}
-	for _, m := range []struct{ name, help string }{
-		{"lilac_bus_pending", "Events delivered to a group and not committed."},
-		{"lilac_bus_backlog", "Events not delivered to a group yet."},
-		{"lilac_bus_oldest_ms", "Age of the oldest event that a group has not committed."},
-	} {
-		b = append(b, "# HELP "+m.name+" "+m.help+"\n# TYPE "+m.name+" gauge\n"...)
-		for _, g := range groups {
-			v := map[string]int64{"lilac_bus_pending": g.Pending, "lilac_bus_backlog": g.Backlog, "lilac_bus_oldest_ms": g.OldestMS}[m.name]
-			b = append(b, m.name+`{topic=`+strconv.Quote(string(g.Topic))+`,group=`+strconv.Quote(g.Group)+`} `+strconv.FormatInt(v, 10)+"\n"...)
-		}
-	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, err = w.Write(b)
-	return err
+// metrics writes every metric of the program for Prometheus.
+func (a *api) metrics(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", metrics.ContentType)
+	return a.Metrics.Write(w)
 }
 
 func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) error {

@@ -209,12 +209,12 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 		if err != nil {
 			return fmt.Errorf("encode user query: %w", err)
 		}
-		_, err = environment.Publish(tx, a.Store, event.EnvEvent{
+		_, err = environment.PublishTraced(tx, a.Store, event.EnvEvent{
 			ID:       "user_query:" + messageID,
 			Type:     event.UserQuery,
 			Metadata: event.EnvMetadata{TriggerSessionID: s.ID, Source: "user"},
 			Payload:  payload,
-		})
+		}, event.TraceParent(ctx))
 		return err
 	})
 	return answer, err

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lilac/internal/event"
+	"lilac/internal/health"
 	"lilac/internal/session"
 )
 
@@ -302,9 +303,14 @@ func TestOperations(t *testing.T) {
 		}
 	}
 	w.close()
-	w.opt.Ready = func(context.Context) error { return fmt.Errorf("the model is away") }
+	w.opt.Health = func() health.Report {
+		return health.Report{Parts: []health.Part{{Name: "writer", Status: health.OK}, {Name: "disk", Status: health.Failed, Message: "it is full"}}}
+	}
 	w.open()
-	if code, body := w.call("GET", "/readyz", ""); code != 503 || strings.Contains(body, "model") {
+	if code, body := w.call("GET", "/readyz", ""); code != 503 || !strings.Contains(body, `"name":"writer","status":"ok"`) || !strings.Contains(body, "Not ready: disk: it is full.") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := w.call("GET", "/healthz", ""); code != 200 {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, body := w.call("POST", "/render", `{"text":"# A"}`); code != 200 || !strings.Contains(body, "h1") {

@@ -24,9 +24,11 @@ type change struct {
 	sessionID string
 	state     State
 
-	// eventID is the command that is handled, mail the message in it.
-	eventID string
-	mail    *Mail
+	// eventID is the command that is handled, traceParent what it came with,
+	// mail the message in it.
+	eventID     string
+	traceParent string
+	mail        *Mail
 	// run is the run that reports, if one does.
 	run *run
 	// outcome, cause and text describe the end that the run asks for.
@@ -205,7 +207,11 @@ func (c *change) create(e Effect) error {
 	if err != nil {
 		return err
 	}
-	return c.store().Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindQueued})
+	entry := Entry{At: c.now(), Kind: kindQueued}
+	if c.traceParent != "" {
+		entry.Data = queuedEntry{TraceParent: c.traceParent}
+	}
+	return c.store().Record(c.tx, e.RequestID, entry)
 }
 
 func (c *change) wokenBy(messageID string) string {

@@ -46,6 +46,7 @@ type run struct {
 	closed  bool  // WouldEnd closed the run
 	lost    error // of a record that could not be made
 	attempt int   // recoveries so far
+	trace   string
 }
 
 func (s *Service) newRun(sessionID string, e Effect, epoch int64) *run {
@@ -144,10 +145,17 @@ func (r *run) agent() (outcome agent.Outcome) {
 		return agent.Outcome{Err: err}
 	}
 	opt := r.svc.opt
-	model, err := opt.Model(r.ctx, r.sessionID)
+	ctx := r.ctx
+	if opt.Observe != nil {
+		observed, ended := opt.Observe(ctx, RunInfo{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client, TraceParent: r.trace})
+		ctx = observed
+		defer func() { ended(outcome.Err) }()
+	}
+	model, err := opt.Model(ctx, r.sessionID)
 	if err != nil {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
+	settings := r.svc.settings.Load()
 	r.model = model.Info().Provider + "/" + model.Info().Name
 
 	r.svc.streams.Add(1)
@@ -159,8 +167,8 @@ func (r *run) agent() (outcome agent.Outcome) {
 		stream.Wait()
 		r.svc.streams.Add(-1)
 	}()
-	return agent.Run(r.ctx, agent.Config{
-		Model: model, Tools: opt.Tools, System: opt.System, Workspace: opt.Workspace, Limits: opt.Limits,
+	return agent.Run(ctx, agent.Config{
+		Model: model, Tools: opt.Tools, System: settings.System, Workspace: opt.Workspace, Limits: settings.Limits,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: opt.ToolTimeout, CompactAt: opt.CompactAt,
 	}, in, r)
 }
@@ -185,7 +193,7 @@ func (r *run) load() (agent.Input, error) {
 	case err != nil:
 		return in, fmt.Errorf("read conversation: %w", err)
 	}
-	r.attempt = p.recoveries
+	r.attempt, r.trace = p.recoveries, p.trace
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.recoveries, p.text)
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)

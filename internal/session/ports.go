@@ -109,6 +109,10 @@ const (
 
 // What the entries hold.
 type (
+	queuedEntry struct {
+		// TraceParent outlives a crash here, so that the trace goes on too.
+		TraceParent string `json:"traceParent,omitempty"`
+	}
 	inputEntry struct {
 		MessageID string      `json:"messageId"`
 		Queue     event.Queue `json:"queue"`

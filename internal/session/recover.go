@@ -17,6 +17,7 @@ type progress struct {
 	step       int
 	usage      chat.Usage
 	startedAt  int64
+	trace      string
 	text       string
 	pending    *agent.PendingStep
 	ended      bool
@@ -51,6 +52,11 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 
 func (p *progress) follow(e StoryEntry) error {
 	switch e.Kind {
+	case kindQueued:
+		var q queuedEntry
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &q) == nil { // a trace is never worth a request
+			p.trace = q.TraceParent
+		}
 	case kindStarted:
 		p.startedAt = e.At
 	case kindInput:

@@ -28,8 +28,9 @@ const (
 	// DefaultRetries is how often a failed model call is repeated.
 	DefaultRetries = 5
 
-	// drainTime is how long runs may take to stop when the service does.
-	drainTime = 10 * time.Second
+	// drainTime is how long runs may take to stop when the service does; with
+	// what the listener takes before, a stop stays under ten seconds.
+	drainTime = 6 * time.Second
 	// recordTime bounds the last record of a run.
 	recordTime = 5 * time.Second
 	// maxCharged is how many crashes a step may be taken up after.
@@ -67,13 +68,32 @@ type Options struct {
 	ResolveBlob func(ref string) ([]byte, error)
 	// MaxActive is how many sessions work side by side.
 	MaxActive int
-	Logger    *slog.Logger
-	Now       func() time.Time
+	// Observe, when set, is told of each run; the run goes on in the context
+	// that it returns, and its end is told to the function.
+	Observe func(ctx context.Context, r RunInfo) (context.Context, func(err error))
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// RunInfo says what a run works on.
+type RunInfo struct {
+	RequestID, SessionID, Client string
+	// TraceParent is that of the message that started the request, or "".
+	TraceParent string
+}
+
+// Settings are what may change while the service runs. A request keeps those
+// that it started with; the limits of the day hold at once.
+type Settings struct {
+	System      string
+	Limits      agent.Limits
+	DailyLimits DailyLimits
 }
 
 // Service is the runner.
 type Service struct {
-	opt Options
+	opt      Options
+	settings atomic.Pointer[Settings]
 	// streams counts live outputs; it paces what each of them publishes.
 	streams atomic.Int64
 
@@ -106,8 +126,13 @@ func New(o Options) *Service {
 	case o.Retries < 0:
 		o.Retries = 0
 	}
-	return &Service{opt: o, runs: map[string]*run{}, stopping: true}
+	s := &Service{opt: o, runs: map[string]*run{}, stopping: true}
+	s.Configure(Settings{System: o.System, Limits: o.Limits, DailyLimits: o.DailyLimits})
+	return s
 }
+
+// Configure replaces the settings.
+func (s *Service) Configure(to Settings) { s.settings.Store(&to) }
 
 func (s *Service) subscription() bus.Subscription {
 	return bus.Subscription{
@@ -126,7 +151,7 @@ func (s *Service) Declare(ctx context.Context) error {
 
 // Run takes up what was running when the process stopped, then handles
 // commands until ctx ends. It returns when every run has stopped, at the
-// latest ten seconds later; the next Run takes them up.
+// latest six seconds later; the next Run takes them up.
 func (s *Service) Run(ctx context.Context) error {
 	err := s.serve(ctx)
 	if ctx.Err() != nil {
@@ -189,6 +214,9 @@ func (s *Service) Active() int {
 	return len(s.runs)
 }
 
+// Works reports whether a request runs in this process.
+func (s *Service) Works(requestID string) bool { return s.running(requestID) != nil }
+
 // handle takes one command into its session, in one transaction with the
 // delivery's commit.
 func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
@@ -197,7 +225,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 		return bus.Permanent(err)
 	}
 	return s.change(ctx, d.Headers.SessionID(), func(c *change) error {
-		c.eventID = d.ID
+		c.eventID, c.traceParent = d.ID, d.Headers[event.HeaderTraceParent]
 		if d.Ack != nil {
 			if err := d.Ack(c.tx); err != nil {
 				return fmt.Errorf("commit delivery: %w", err)
@@ -338,7 +366,7 @@ func (s *Service) countUsage(day string, u chat.Usage) {
 func (s *Service) checkDay() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := s.opt.DailyLimits
+	limit := s.settings.Load().DailyLimits
 	switch {
 	case s.day != dayOf(s.opt.Now()):
 		return nil

@@ -1,0 +1,315 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/health"
+	"lilac/internal/logs"
+)
+
+const (
+	testToken = "0123456789abcdef-operator"
+	patience  = 30 * time.Second
+)
+
+// running is the program in this process, on a configuration file.
+type running struct {
+	t    *testing.T
+	home string
+	file string
+	p    *program
+	log  *lockedLog
+	hup  chan os.Signal
+	stop func() error
+}
+
+type lockedLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func start(t *testing.T, file string) *running {
+	t.Helper()
+	r := &running{t: t, home: t.TempDir(), log: &lockedLog{}, hup: make(chan os.Signal, 1)}
+	r.file = filepath.Join(r.home, "c.yaml")
+	r.write(file)
+	load := func() (*config.Config, []config.Warning, error) {
+		return config.Load(config.Source{File: r.file, Getenv: func(name string) string {
+			return map[string]string{"HOME": r.home, "LILAC_TOKEN": testToken, "LILAC_METRICS_TOKEN": "0123456789abcdef-metrics", "LILAC_ADDR": "127.0.0.1:0"}[name]
+		}})
+	}
+	cfg, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var level slog.LevelVar
+	var secrets logs.Secrets
+	ctx, cancel := context.WithCancel(context.Background())
+	r.p, err = build(ctx, Options{
+		Config: cfg, Stdout: io.Discard, Version: "test", Load: load, Reload: r.hup, Level: &level, Secrets: &secrets,
+		Logger: logs.New(r.log, logs.Options{Level: &level, Secrets: &secrets}),
+	})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.p.run(ctx) }()
+	var once sync.Once
+	var ended error
+	r.stop = func() error {
+		once.Do(func() {
+			cancel()
+			ended = <-done
+			if err := r.p.close(); ended == nil {
+				ended = err
+			}
+		})
+		return ended
+	}
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(r.log.String())
+		}
+	})
+	r.eventually("it is ready", func() bool { return r.ready().Ready })
+	return r
+}
+
+func (r *running) write(file string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.file, []byte(file), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *running) get(path, token string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequest("GET", "http://"+r.p.listener.Addr().String()+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+func (r *running) ready() health.Report {
+	code, body := r.get("/readyz", "")
+	out := health.Report{Ready: code == 200}
+	if err := json.Unmarshal([]byte(body), &out); err != nil {
+		r.t.Fatalf("%s: %v", body, err)
+	}
+	return out
+}
+
+func (r *running) part(name string) health.Part {
+	for _, p := range r.ready().Parts {
+		if p.Name == name {
+			return p
+		}
+	}
+	return health.Part{}
+}
+
+func (r *running) eventually(what string, cond func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not within %s: %s\n%s", patience, what, r.log.String())
+		}
+	}
+}
+
+// setting is what the page shows as in force.
+func (r *running) setting(key string) string {
+	_, body := r.get("/settings", testToken)
+	var out struct{ Settings []struct{ Key, Value string } }
+	if err := json.Unmarshal([]byte(body), &out); err != nil {
+		r.t.Fatalf("%s: %v", body, err)
+	}
+	for _, s := range out.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+func TestReloadAppliesWhatIsSafe(t *testing.T) {
+	r := start(t, "system: one\nlog: {level: info}\n")
+	r.write("system: two\nlog: {level: debug}\nlimits: {request: {steps: 3}}\nallowedHosts: [lilac.example]\nsandbox: {mode: off}\n")
+	r.eventually("the file is seen without being asked", func() bool { return r.setting("system") == "two" })
+	for key, want := range map[string]string{"limits.request.steps": "3", "log.level": "debug", "sandbox.mode": "auto"} {
+		if got := r.setting(key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	r.eventually("what needs a restart is named", func() bool {
+		return r.part("configuration").Message == "a restart is needed for sandbox.mode"
+	})
+	if !r.ready().Ready {
+		t.Error("a setting that waits for a restart makes it unready")
+	}
+	if p := r.p; p.Level.Level() != slog.LevelDebug || !strings.Contains(r.log.String(), `"need_restart":["sandbox.mode"]`) {
+		t.Errorf("the level is %s; log:\n%s", p.Level.Level(), r.log)
+	}
+}
+
+func TestMistakeInTheFileKeepsTheOldSettings(t *testing.T) {
+	r := start(t, "system: one\n")
+	for _, bad := range []string{"system: [\n", "limits: {request: {steps: -1}}\n", "model: nowhere/m\nsystem: two\n"} {
+		r.write(bad)
+		r.hup <- os.Interrupt // any signal on this channel asks for a reload
+		r.eventually("the mistake is told", func() bool { return r.part("configuration").Status == health.Warning })
+		if got := r.setting("system"); got != "one" {
+			t.Errorf("after %q system is %q", bad, got)
+		}
+		if !r.ready().Ready {
+			t.Error("a mistake in the file makes a program that works unready")
+		}
+		r.write("system: one\n")
+		r.hup <- os.Interrupt
+		r.eventually("it is good again", func() bool { return r.part("configuration").Status == health.OK })
+	}
+	if log := r.log.String(); !strings.Contains(log, "c.yaml:1:") {
+		t.Errorf("the log does not say where the mistake is:\n%s", log)
+	}
+	if err := os.Remove(r.file); err != nil {
+		t.Fatal(err)
+	}
+	r.hup <- os.Interrupt
+	r.eventually("a file that is gone is told", func() bool { return r.part("configuration").Status == health.Warning })
+}
+
+func TestReloadedModelAnswersNewRequestsAndItsKeyIsHidden(t *testing.T) {
+	r := start(t, "model: demo\n")
+	r.write("model: local/m\nproviders: {local: {type: openai, baseURL: \"http://127.0.0.1:1/v1\", apiKey: canary-key-0815}}\n")
+	r.hup <- os.Interrupt
+	r.eventually("the model is another one", func() bool { return r.p.now.Load().model.Info().Name == "m" })
+	r.p.Logger.Error("call failed", "header", "x-api-key: canary-key-0815")
+	if strings.Contains(r.log.String(), "canary-key-0815") {
+		t.Errorf("the new key is in the log:\n%s", r.log)
+	}
+}
+
+// Each part made sick turns the program red, and it is green again after.
+func TestEachSickPartShows(t *testing.T) {
+	r := start(t, "system: one\n")
+	t.Run("writer", func(t *testing.T) {
+		hold, held := make(chan struct{}), make(chan struct{})
+		go func() {
+			_ = r.p.db.Update(context.Background(), func(*db.Tx) error {
+				close(held)
+				<-hold // the writer does nothing else meanwhile
+				return nil
+			})
+		}()
+		<-held
+		m := health.New(health.Options{
+			Probes:   []health.Probe{{Name: "writer", Run: func(ctx context.Context) error { return r.p.db.Probe(ctx, 0) }}},
+			Patience: 50 * time.Millisecond,
+		})
+		m.Working()
+		m.Check(context.Background())
+		if m.Report().Ready {
+			t.Error("a writer that hangs is not seen")
+		}
+		close(hold)
+		r.eventually("it is green again", func() bool {
+			m.Check(context.Background())
+			return m.Report().Ready
+		})
+	})
+	t.Run("groups", func(t *testing.T) {
+		progress := &health.Progress{Stuck: time.Hour, Must: []string{"runner", "somebody"}, Now: time.Now}
+		err := r.p.checkGroups(context.Background(), progress)
+		if fault.KindOf(err) != fault.Unavailable || describeTrouble(err) != "nobody consumes for the group somebody" {
+			t.Errorf("a group without a consumer: %v", err)
+		}
+		progress.Must = []string{"runner"}
+		if err := r.p.checkGroups(context.Background(), progress); err != nil {
+			t.Errorf("it is not green again: %v", err)
+		}
+	})
+	t.Run("runner", func(t *testing.T) {
+		if err := r.p.lostRequests()(context.Background()); err != nil {
+			t.Errorf("a runner that works: %v", err)
+		}
+	})
+	t.Run("closed database", func(t *testing.T) {
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if r.p.db.Probe(context.Background(), time.Hour) == nil && r.p.bus.Healthy(context.Background()) == nil {
+			t.Error("a database that is closed is called healthy")
+		}
+	})
+}
+
+func TestMetricsAreOpenedByTheirOwnTokenAlone(t *testing.T) {
+	r := start(t, "model: demo\n")
+	for _, tt := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/metrics", testToken, 200},
+		{"/metrics", "0123456789abcdef-metrics", 200},
+		{"/metrics", "", 401},
+		{"/metrics", "0123456789abcdef-metricz", 401},
+		{"/sessions", "0123456789abcdef-metrics", 401},
+		{"/bus/env", "0123456789abcdef-metrics", 401},
+		{"/settings", "0123456789abcdef-metrics", 401},
+		{"/healthz", "", 200},
+	} {
+		if code, body := r.get(tt.path, tt.token); code != tt.want {
+			t.Errorf("%s with %q: %d, want %d: %s", tt.path, tt.token, code, tt.want, body)
+		}
+	}
+	_, body := r.get("/metrics", testToken)
+	for _, want := range []string{
+		`lilac_build_info{version="test"`, `lilac_bus_group_backlog{topic="cmd.request",group="runner"} 0`, "lilac_bus_dead_letters 0",
+		"lilac_requests_running 0", "lilac_sessions_active 0", `lilac_part_ok{part="writer"} 1`, `lilac_http_requests_total{route="GET /metrics",status="200"}`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %s:\n%s", want, body)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lilac/internal/agent"
+	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/fault"
+	"lilac/internal/health"
+	"lilac/internal/httpapi"
+	"lilac/internal/llm"
+	"lilac/internal/metrics"
+	"lilac/internal/notify"
+	"lilac/internal/observe"
+	"lilac/internal/session"
+)
+
+const (
+	// idleWriter is how long the writer may have nothing to do before it is
+	// made to write for a look at its health.
+	idleWriter = 30 * time.Second
+	// stuckAfter is how long one event may be the first that waits. Handlers
+	// are given a minute and are retried for longer than that only by a defect.
+	stuckAfter = 2 * time.Minute
+	// lostAfter is how long a request may run in the store and nowhere else:
+	// between the two there is one commit.
+	lostAfter = time.Minute
+)
+
+// operations is what watches the program and can be changed while it runs.
+type operations struct {
+	registry *metrics.Registry
+	observer *observe.Observer
+	monitor  *health.Monitor
+	hosts    *httpapi.Hosts
+	// fileAtStart is the state of the configuration file that was read.
+	fileAtStart fileState
+	now         atomic.Pointer[inForce]
+	// reloadTrouble says why the last reload was not taken over as a whole.
+	reloadTrouble atomic.Pointer[string]
+}
+
+// inForce is what a reload replaces.
+type inForce struct {
+	config *config.Config
+	choice config.ModelChoice
+	model  llm.Model
+}
+
+func (p *program) buildOperations() {
+	p.registry = &metrics.Registry{}
+	p.observer = observe.New(p.registry, p.Tracer)
+	p.hosts = httpapi.NewHosts(p.Config.AllowedHosts)
+	p.fileAtStart = stateOf(p.Config.File)
+}
+
+// choose makes a configuration the one in force, with the model it names.
+func (p *program) choose(cfg *config.Config) error {
+	choice, err := cfg.ResolveModel()
+	if err != nil {
+		return err
+	}
+	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice))})
+	return nil
+}
+
+// runnerSettings are what the runner may be told anew.
+func runnerSettings(cfg *config.Config) session.Settings {
+	limits := cfg.Limits
+	return session.Settings{
+		System: cfg.System,
+		Limits: agent.Limits{
+			Steps: limits.Request.Steps, Tokens: limits.Request.Tokens,
+			CostMicros: micros(limits.Request.Money), Wall: time.Duration(limits.Request.Time),
+		},
+		DailyLimits: session.DailyLimits{Tokens: limits.Day.Tokens, CostMicros: micros(limits.Day.Money)},
+	}
+}
+
+func micros(dollars float64) int64 { return int64(dollars * 1e6) }
+
+// describe declares what is measured of the program as a whole.
+func (p *program) describe() {
+	observe.Describe(p.registry, observe.Program{
+		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active,
+		Sessions: func(ctx context.Context) (n int, err error) {
+			err = p.db.Read(ctx, func(q db.Queryer) error {
+				busy, err := p.store.Unfinished(q)
+				n = len(busy)
+				return err
+			})
+			return n, err
+		},
+	})
+}
+
+// startOperations runs what watches the program until ctx ends.
+func (p *program) startOperations(ctx context.Context, work *errgroup.Group) {
+	work.Go(func() error { return p.monitor.Run(ctx) })
+	work.Go(func() error { return p.observer.Requests(ctx, p.bus, p.createdAt) })
+	work.Go(func() error { return p.followConfiguration(ctx) })
+	work.Go(func() error { return p.watchdog(ctx) })
+}
+
+func (p *program) createdAt(ctx context.Context, requestID string) (at int64, err error) {
+	err = p.db.Read(ctx, func(q db.Queryer) error {
+		r, err := p.store.Request(q, requestID)
+		at = r.CreatedAt
+		return err
+	})
+	return at, err
+}
+
+// watchdog tells the service manager that the program is alive, as long as no
+// part of it hangs.
+func (p *program) watchdog(ctx context.Context) error {
+	every := p.Manager.Watchdog()
+	if every <= 0 {
+		return nil
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !p.monitor.Hangs() {
+			p.tell(notify.Alive)
+		}
+	}
+}
+
+func (p *program) tell(states ...string) {
+	if err := p.Manager.Tell(states...); err != nil {
+		p.Logger.Warn("the service manager was not told", "error", err)
+	}
+}
+
+// newMonitor has a probe for each part that the promise needs.
+func (p *program) newMonitor() *health.Monitor {
+	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
+	return health.New(health.Options{
+		Probes: []health.Probe{
+			{Name: "writer", Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
+			{Name: "bus", Run: p.bus.Healthy},
+			{Name: "groups", Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
+			{Name: "runner", Run: p.lostRequests()},
+			{Name: "disk", Run: func(context.Context) error {
+				disk, err := health.DiskAt(p.Config.DataDir)
+				if err != nil {
+					return err
+				}
+				return disk.Check()
+			}},
+		},
+		Describe: describeTrouble,
+		Changed: func(part health.Part) {
+			switch part.Status {
+			case health.OK:
+				p.Logger.Info("a part works again", "part", part.Name)
+			case health.Warning:
+				p.Logger.Warn("a part needs attention", "part", part.Name, "message", part.Message)
+			default:
+				p.Logger.Error("a part does not work", "part", part.Name, "message", part.Message)
+			}
+		},
+	})
+}
+
+// report is how the parts are, the configuration among them.
+func (p *program) report() health.Report {
+	out := p.monitor.Report()
+	part := health.Part{Name: "configuration", Status: health.OK}
+	if trouble := p.reloadTrouble.Load(); trouble != nil {
+		part.Status, part.Message = health.Warning, *trouble
+	}
+	out.Parts = append(out.Parts, part)
+	return out
+}
+
+// describeTrouble keeps to ourselves what is not written for people: the report
+// is public.
+func describeTrouble(err error) string {
+	if w := fault.ToWire(err); w.Kind != fault.Internal {
+		return w.Message
+	}
+	return "it failed; the log says why"
+}
+
+// checkGroups looks whether those who consume get on.
+func (p *program) checkGroups(ctx context.Context, progress *health.Progress) error {
+	groups, err := p.bus.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	backlogs := make([]health.Backlog, 0, len(groups))
+	for _, g := range groups {
+		backlogs = append(backlogs, health.Backlog{
+			Name: g.Group, Waiting: g.Pending + g.Backlog, Oldest: time.Duration(g.OldestMS) * time.Millisecond, Served: g.Active,
+		})
+	}
+	if err := progress.Check(backlogs); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "%s", err.Error())
+	}
+	return nil
+}
+
+// lostRequests returns a probe that finds requests which run in the store and
+// in no run.
+func (p *program) lostRequests() func(context.Context) error {
+	since := map[string]time.Time{} // the probe alone uses it
+	return func(ctx context.Context) error {
+		var running []session.Request
+		err := p.db.Read(ctx, func(q db.Queryer) (err error) {
+			running, err = p.store.Running(q, "")
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list running requests: %w", err)
+		}
+		missing := map[string]time.Time{}
+		for _, r := range running {
+			if p.runner.Works(r.ID) {
+				continue
+			}
+			missing[r.ID] = time.Now()
+			if first, known := since[r.ID]; known {
+				missing[r.ID] = first
+			}
+		}
+		since = missing
+		for _, first := range since {
+			if time.Since(first) > lostAfter {
+				return fault.New(fault.Unavailable, "a request is said to run and nobody works on it (%d in all)", len(since))
+			}
+		}
+		return nil
+	}
+}

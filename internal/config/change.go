@@ -1,0 +1,77 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// live are the keys whose settings apply while the program runs, with all that
+// is below them. The others name what was opened at the start.
+var live = []string{"allowedHosts", "model", "providers", "models", "limits", "system", "log.level"}
+
+// Live reports whether a changed setting applies without a restart.
+func Live(key string) bool {
+	return slices.ContainsFunc(live, func(l string) bool { return key == l || strings.HasPrefix(key, l+".") })
+}
+
+// Change is the difference between two configurations.
+type Change struct {
+	// Applied are the keys that are taken over, Restart those that need a restart.
+	Applied, Restart []string
+}
+
+// Adopt returns c with what may change while the program runs taken from next,
+// and says what that is. Neither c nor next is changed.
+func (c *Config) Adopt(next *Config) (*Config, Change) {
+	out := *c
+	out.origin = maps.Clone(c.origin)
+	var change Change
+	adopt(reflect.ValueOf(&out).Elem(), reflect.ValueOf(next).Elem(), "", &change)
+	if c.Token != next.Token {
+		change.Restart = append(change.Restart, "LILAC_TOKEN")
+	}
+	for key := range c.origin {
+		if Live(key) {
+			delete(out.origin, key)
+		}
+	}
+	for key, from := range next.origin {
+		if Live(key) {
+			out.origin[key] = from
+		}
+	}
+	return &out, change
+}
+
+// adopt goes down to the keys that live decides about.
+func adopt(into, from reflect.Value, key string, change *Change) {
+	if into.Kind() == reflect.Struct && !isText(into) && !Live(key) {
+		for i := range into.NumField() {
+			name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ",")
+			if name != "" && name != "-" {
+				adopt(into.Field(i), from.Field(i), join(key, name), change)
+			}
+		}
+		return
+	}
+	if reflect.DeepEqual(into.Interface(), from.Interface()) {
+		return
+	}
+	if !Live(key) {
+		change.Restart = append(change.Restart, key)
+		return
+	}
+	into.Set(from)
+	change.Applied = append(change.Applied, key)
+}
+
+// Secrets are the values in the configuration that no log may show.
+func (c *Config) Secrets() []string {
+	out := []string{c.Token.Reveal(), c.MetricsToken.Reveal()}
+	for _, p := range c.Providers {
+		out = append(out, p.APIKey.Reveal())
+	}
+	return out
+}
