@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"time"
 
 	"lilac/internal/db"
 	"lilac/internal/surface"
@@ -38,9 +39,9 @@ type Row struct {
 	RequestID, SessionID string
 	// Attempts counts calls; it is raised before the call.
 	Attempts int
-	// CreatedAt, ExpiresAt and SendingAt are Unix milliseconds. Nothing is
-	// sent after ExpiresAt.
-	CreatedAt, ExpiresAt, SendingAt int64
+	// CreatedAt, ExpiresAt, SendingAt (the last call's) and NotBefore (the
+	// next one's) are Unix milliseconds. Nothing is sent after ExpiresAt.
+	CreatedAt, ExpiresAt, SendingAt, NotBefore int64
 	// Reason says why a row failed, for a person.
 	Reason string
 }
@@ -57,7 +58,7 @@ type Table interface {
 	// ByMessage finds the row that made a message; fault.NotFound without one.
 	ByMessage(q db.Queryer, platform, channelID, messageID string) (Row, error)
 	// Trim removes final rows older than a time, a bounded number at once.
-	Trim(tx *db.Tx, before int64) (more bool, err error)
+	Trim(tx *db.Tx, before time.Time) (more bool, err error)
 }
 
 // Outbox is what the other cores use; [Service] is it.

@@ -17,7 +17,7 @@ type Store struct{ db *db.DB }
 func New(database *db.DB) *Store { return &Store{db: database} }
 
 // Migrations make the tables.
-var Migrations = []db.Migration{InboxMigration, sessionsMigration, errorKindMigration, searchMigration}
+var Migrations = []db.Migration{InboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration}
 
 var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
 CREATE TABLE sessions (

@@ -1,0 +1,114 @@
+package outbox
+
+import (
+	"time"
+
+	"lilac/internal/fault"
+	"lilac/internal/surface"
+)
+
+const (
+	// MaxAttempts caps how often a row is sent.
+	MaxAttempts = 8
+	// maxBackoff caps the wait between two calls.
+	maxBackoff = 5 * time.Minute
+	// settle is how long after a call its message may still appear: only then
+	// does not finding it mean that it was not made.
+	settle = 3 * time.Second
+)
+
+// Action is what a row needs next.
+type Action string
+
+// The actions.
+const (
+	// Call sends the row; it is in the state sending already.
+	Call Action = "call"
+	// Reconcile asks the platform whether an earlier call made the message.
+	Reconcile Action = "reconcile"
+	// Wait comes back at the row's NotBefore.
+	Wait Action = "wait"
+	// Rest means that nothing happens to the row any more.
+	Rest Action = "rest"
+)
+
+// Next decides what to do with a row that nobody works on.
+func Next(r Row, now time.Time) (Row, Action) {
+	ms := now.UnixMilli()
+	switch {
+	case r.State.Final():
+		return r, Rest
+	case r.State == Sending: // a crash in the call
+		r.State = Unknown
+		return Next(r, now)
+	case r.NotBefore > ms:
+		return r, Wait
+	case r.State == Unknown:
+		return r, Reconcile
+	case ms >= r.ExpiresAt:
+		r.State, r.Reason = Expired, "It was too old to be sent."
+		return r, Rest
+	case r.Attempts >= MaxAttempts:
+		r.State = Failed
+		if r.Reason == "" {
+			r.Reason = "It could not be sent in many attempts."
+		}
+		return r, Rest
+	}
+	r.State, r.SendingAt = Sending, ms
+	r.Attempts++
+	return r, Call
+}
+
+// Called decides what a call's outcome means.
+func Called(r Row, m surface.Message, err error, now time.Time) Row {
+	if err == nil {
+		return sent(r, m)
+	}
+	switch fault.KindOf(err) {
+	case fault.RateLimited, fault.Unavailable:
+		r.State = Planned
+	case fault.Invalid, fault.Denied, fault.NotFound, fault.TooLarge, fault.Gone, fault.Conflict, fault.Unauthenticated:
+		r.State, r.Reason = Failed, fault.ToWire(err).Message
+		return r
+	default: // nobody knows whether the message was made
+		r.State = Unknown
+	}
+	r.Reason = fault.ToWire(err).Message
+	r.NotBefore = now.Add(backoff(r.Attempts)).UnixMilli()
+	return r
+}
+
+// Found decides what a search for the row's message means.
+func Found(r Row, m surface.Message, found bool, err error, now time.Time) Row {
+	switch ms := now.UnixMilli(); {
+	case err != nil:
+		switch fault.KindOf(err) {
+		case fault.Denied, fault.NotFound, fault.Unauthenticated:
+			r.State, r.Reason = Failed, fault.ToWire(err).Message
+		default:
+			r.NotBefore = now.Add(backoff(r.Attempts)).UnixMilli()
+			if ms >= r.ExpiresAt {
+				r.State, r.Reason = Expired, "Whether it was sent could not be found out in time."
+			}
+		}
+	case found:
+		return sent(r, m)
+	case ms < r.SendingAt+settle.Milliseconds():
+		r.NotBefore = r.SendingAt + settle.Milliseconds()
+	default:
+		r.State, r.NotBefore = Planned, 0
+	}
+	return r
+}
+
+func sent(r Row, m surface.Message) Row {
+	r.State, r.MessageID, r.Reason, r.NotBefore = Sent, m.ID, "", 0
+	return r
+}
+
+// backoff doubles from one second.
+func backoff(attempts int) time.Duration {
+	d := time.Second << min(max(attempts-1, 0), 16)
+	return min(d, maxBackoff)
+}

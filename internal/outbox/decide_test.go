@@ -1,0 +1,83 @@
+package outbox_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/fault"
+	"lilac/internal/outbox"
+	"lilac/internal/surface"
+)
+
+func TestWhatARowNeedsNext(t *testing.T) {
+	now := time.UnixMilli(100_000)
+	row := func(s outbox.State, change func(*outbox.Row)) outbox.Row {
+		r := outbox.Row{State: s, ExpiresAt: 200_000, CreatedAt: 90_000}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		row   outbox.Row
+		state outbox.State
+		do    outbox.Action
+	}{
+		"a planned row is sent":                               {row(outbox.Planned, nil), outbox.Sending, outbox.Call},
+		"a crash in the call is reconciled":                   {row(outbox.Sending, nil), outbox.Unknown, outbox.Reconcile},
+		"an unknown outcome is reconciled":                    {row(outbox.Unknown, nil), outbox.Unknown, outbox.Reconcile},
+		"a row that is too old is reconciled, never sent":     {row(outbox.Unknown, func(r *outbox.Row) { r.ExpiresAt = 1 }), outbox.Unknown, outbox.Reconcile},
+		"a planned row that is too old expires":               {row(outbox.Planned, func(r *outbox.Row) { r.ExpiresAt = 100_000 }), outbox.Expired, outbox.Rest},
+		"a row that was tried too often fails":                {row(outbox.Planned, func(r *outbox.Row) { r.Attempts = outbox.MaxAttempts }), outbox.Failed, outbox.Rest},
+		"a row that waits waits":                              {row(outbox.Planned, func(r *outbox.Row) { r.NotBefore = 100_001 }), outbox.Planned, outbox.Wait},
+		"an unknown row that waits waits":                     {row(outbox.Unknown, func(r *outbox.Row) { r.NotBefore = 100_001 }), outbox.Unknown, outbox.Wait},
+		"nothing happens to a sent row":                       {row(outbox.Sent, nil), outbox.Sent, outbox.Rest},
+		"nothing happens to a failed row, however old it is":  {row(outbox.Failed, func(r *outbox.Row) { r.ExpiresAt = 1 }), outbox.Failed, outbox.Rest},
+		"nothing happens to an expired row, whatever is left": {row(outbox.Expired, nil), outbox.Expired, outbox.Rest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, do := outbox.Next(c.row, now)
+			if got.State != c.state || do != c.do {
+				t.Errorf("%s and %s, want %s and %s", got.State, do, c.state, c.do)
+			}
+			if do == outbox.Call && (got.Attempts != c.row.Attempts+1 || got.SendingAt != 100_000) {
+				t.Errorf("the attempt is not counted before the call: %+v", got)
+			}
+		})
+	}
+}
+
+func TestWhatAnOutcomeMeans(t *testing.T) {
+	now, made := time.UnixMilli(100_000), surface.Message{ID: "7"}
+	sending := outbox.Row{State: outbox.Sending, Attempts: 2, SendingAt: 99_000, ExpiresAt: 200_000}
+	failure := func(k fault.Kind) error { return fault.New(k, "no") }
+	for name, c := range map[string]struct {
+		got  outbox.Row
+		want outbox.Row
+	}{
+		"sent":                 {outbox.Called(sending, made, nil, now), outbox.Row{State: outbox.Sent, MessageID: "7"}},
+		"refused":              {outbox.Called(sending, made, failure(fault.Denied), now), outbox.Row{State: outbox.Failed, Reason: "no"}},
+		"the channel is gone":  {outbox.Called(sending, made, failure(fault.NotFound), now), outbox.Row{State: outbox.Failed, Reason: "no"}},
+		"not carried out":      {outbox.Called(sending, made, failure(fault.Unavailable), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 102_000}},
+		"too many":             {outbox.Called(sending, made, failure(fault.RateLimited), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 102_000}},
+		"nobody knows":         {outbox.Called(sending, made, failure(fault.Timeout), now), outbox.Row{State: outbox.Unknown, Reason: "no", NotBefore: 102_000}},
+		"found":                {outbox.Found(sending, made, true, nil, now), outbox.Row{State: outbox.Sent, MessageID: "7"}},
+		"not found too early":  {outbox.Found(sending, made, false, nil, now), outbox.Row{State: outbox.Sending, NotBefore: 102_000}},
+		"not found":            {outbox.Found(sending, made, false, nil, now.Add(3*time.Second)), outbox.Row{State: outbox.Planned}},
+		"cannot be searched":   {outbox.Found(sending, made, false, failure(fault.Denied), now), outbox.Row{State: outbox.Failed, Reason: "no"}},
+		"search later":         {outbox.Found(sending, made, false, failure(fault.Unavailable), now), outbox.Row{State: outbox.Sending, NotBefore: 102_000}},
+		"search in vain until": {outbox.Found(sending, made, false, failure(fault.Unavailable), now.Add(time.Hour)), outbox.Row{State: outbox.Expired}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.want.State == outbox.Expired {
+				c.want.Reason, c.want.NotBefore = c.got.Reason, c.got.NotBefore
+			}
+			c.want.Attempts, c.want.SendingAt, c.want.ExpiresAt = sending.Attempts, sending.SendingAt, sending.ExpiresAt
+			if diff := cmp.Diff(c.want, c.got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}

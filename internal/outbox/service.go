@@ -1,0 +1,268 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/surface"
+)
+
+const (
+	// maxChannels bounds how many channels are sent to side by side; platforms
+	// limit far below it.
+	maxChannels = 64
+	// maxWaiting bounds how many rows are looked at in one go.
+	maxWaiting = 1000
+	// callLimit bounds one call; after it the outcome is unknown.
+	callLimit = 30 * time.Second
+	// nonceMargin allows for a platform's clock that is behind ours.
+	nonceMargin = time.Minute
+	// retryPause is the wait after a transaction that failed.
+	retryPause = time.Second
+	// defaultTTL is how long a row is worth sending.
+	defaultTTL = 15 * time.Minute
+)
+
+// Options are what a [Service] is made of.
+type Options struct {
+	DB      *db.DB
+	Table   Table
+	Adapter surface.Adapter
+	// Hooks are called for the rows whose key begins with their name and a
+	// colon, in the transaction that ends the row.
+	Hooks  map[string]OnSent
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Service sends the rows of one platform.
+type Service struct {
+	o    Options
+	wake chan struct{}
+
+	mu sync.Mutex
+	// waiters are told when the row of a key has ended.
+	waiters map[string][]chan struct{}
+}
+
+var _ Outbox = (*Service)(nil)
+
+// New returns a service.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{o: o, wake: make(chan struct{}, 1), waiters: map[string][]chan struct{}{}}
+}
+
+// Plan implements [Outbox]. Zero times get their defaults: created now, worth
+// sending for a quarter of an hour.
+func (s *Service) Plan(tx *db.Tx, r Row) error {
+	if r.Key == "" || r.Send.ChannelID == "" || r.Send.Nonce == "" {
+		return fault.New(fault.Invalid, "What goes out needs a key, a channel and a nonce.")
+	}
+	r.Platform, r.State = s.o.Adapter.Platform(), Planned
+	if r.CreatedAt == 0 {
+		r.CreatedAt = tx.Now().UnixMilli()
+	}
+	if r.ExpiresAt == 0 {
+		r.ExpiresAt = r.CreatedAt + defaultTTL.Milliseconds()
+	}
+	fresh, err := s.o.Table.Plan(tx, r)
+	if fresh {
+		tx.AfterCommit(s.notify)
+	}
+	return err
+}
+
+func (s *Service) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+// Wait implements [Outbox].
+func (s *Service) Wait(ctx context.Context, key string) (row Row, err error) {
+	ended := make(chan struct{})
+	s.mu.Lock()
+	s.waiters[key] = append(s.waiters[key], ended)
+	s.mu.Unlock()
+	defer s.forget(key, ended)
+	for {
+		err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+			row, err = s.o.Table.Row(q, key)
+			return err
+		})
+		if err != nil || row.State.Final() {
+			return row, err
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return row, fmt.Errorf("wait for %s: %w", key, ctx.Err())
+		}
+	}
+}
+
+func (s *Service) forget(key string, ended chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.waiters[key][:0]
+	for _, w := range s.waiters[key] {
+		if w != ended {
+			left = append(left, w)
+		}
+	}
+	if s.waiters[key] = left; len(left) == 0 {
+		delete(s.waiters, key)
+	}
+}
+
+func (s *Service) tell(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.waiters[key] {
+		close(w)
+	}
+	delete(s.waiters, key)
+}
+
+// Run sends until ctx ends. What was being sent when it ends is reconciled at
+// the next start.
+func (s *Service) Run(ctx context.Context) error {
+	var work errgroup.Group
+	defer func() { _ = work.Wait() }() // workers report by themselves
+	done := make(chan string)
+	busy := map[string]bool{}
+	for {
+		var rows []Row
+		err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+			rows, err = s.o.Table.Unfinished(q, s.o.Adapter.Platform(), maxWaiting)
+			return err
+		})
+		var again <-chan time.Time
+		if err != nil && ctx.Err() == nil {
+			s.o.Logger.ErrorContext(ctx, "the outbox cannot be read", "error", err)
+			again = time.After(retryPause)
+		}
+		for _, r := range rows {
+			channel := r.Send.ChannelID
+			if busy[channel] || len(busy) >= maxChannels {
+				continue
+			}
+			busy[channel] = true
+			work.Go(func() error {
+				s.finish(ctx, r)
+				select {
+				case done <- channel:
+				case <-ctx.Done():
+				}
+				return nil
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case channel := <-done:
+			delete(busy, channel)
+		case <-s.wake:
+		case <-again:
+		}
+	}
+}
+
+// finish drives a row to its end.
+func (s *Service) finish(ctx context.Context, r Row) {
+	for ctx.Err() == nil {
+		next, action := Next(r, s.o.Now())
+		if next.State != r.State {
+			next = s.settled(ctx, next, surface.Message{})
+		}
+		r = next
+		if ctx.Err() != nil {
+			return
+		}
+		switch action {
+		case Rest:
+			return
+		case Wait:
+			s.pause(ctx, time.UnixMilli(r.NotBefore).Sub(s.o.Now()))
+		case Call:
+			m, err := s.call(ctx, r)
+			if ctx.Err() != nil {
+				return // the row stays in sending
+			}
+			r = s.settled(ctx, Called(r, m, err, s.o.Now()), m)
+		case Reconcile:
+			m, found, err := s.find(ctx, r)
+			if ctx.Err() != nil {
+				return
+			}
+			r = s.settled(ctx, Found(r, m, found, err, s.o.Now()), m)
+		}
+	}
+}
+
+// settled saves a row until that works: a message that was made is never sent
+// again because it could not be written down.
+func (s *Service) settled(ctx context.Context, r Row, m surface.Message) Row {
+	for !s.save(ctx, r, m) && ctx.Err() == nil {
+		s.pause(ctx, retryPause)
+	}
+	return r
+}
+
+// save writes the row's state, and for an end calls the hook of its owner.
+func (s *Service) save(ctx context.Context, r Row, m surface.Message) bool {
+	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		if err := s.o.Table.Save(tx, r); err != nil || !r.State.Final() {
+			return err
+		}
+		tx.AfterCommit(func() { s.tell(r.Key) })
+		owner, _, _ := strings.Cut(r.Key, ":")
+		if hook := s.o.Hooks[owner]; hook != nil {
+			return hook(tx, r, m)
+		}
+		return nil
+	})
+	switch {
+	case err == nil && (r.State == Failed || r.State == Expired):
+		s.o.Logger.WarnContext(ctx, "a message was not sent", "key", r.Key, "state", r.State, "reason", r.Reason, "session_id", r.SessionID, "request_id", r.RequestID)
+	case err != nil && ctx.Err() == nil:
+		s.o.Logger.ErrorContext(ctx, "the outbox cannot be written", "key", r.Key, "error", err)
+	}
+	return err == nil
+}
+
+func (s *Service) call(ctx context.Context, r Row) (surface.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	return s.o.Adapter.Send(ctx, r.Send)
+}
+
+func (s *Service) find(ctx context.Context, r Row) (surface.Message, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	return s.o.Adapter.FindNonce(ctx, r.Send.ChannelID, r.Send.Nonce, time.UnixMilli(r.CreatedAt).Add(-nonceMargin))
+}
+
+func (s *Service) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,232 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/outbox"
+	"lilac/internal/store"
+	"lilac/internal/surface"
+)
+
+// platform is a surface that fails in every way. It makes a message again for
+// a nonce that it has seen, as the worst of them do.
+type platform struct {
+	surface.Adapter
+	blind bool // finds nothing: the control
+
+	mu     sync.Mutex
+	rand   *rand.Rand
+	faulty float64
+	crash  func()
+	made   []surface.Send
+	at     []time.Time
+}
+
+func (p *platform) Platform() string { return "fake" }
+
+func (p *platform) Send(ctx context.Context, s surface.Send) (surface.Message, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fails := p.rand.Float64() < p.faulty
+	kind := p.rand.IntN(5)
+	if fails && kind == 0 {
+		return surface.Message{}, fault.New(fault.Unavailable, "not now")
+	}
+	if fails && kind == 1 {
+		return surface.Message{}, fault.New(fault.Timeout, "no answer, not made")
+	}
+	if fails && kind == 2 {
+		p.crash()
+		return surface.Message{}, ctx.Err()
+	}
+	p.made, p.at = append(p.made, s), append(p.at, time.Now())
+	switch {
+	case fails && kind == 3:
+		p.crash()
+		return surface.Message{}, ctx.Err()
+	case fails:
+		return surface.Message{}, fault.New(fault.Timeout, "no answer, made")
+	}
+	return surface.Message{ID: fmt.Sprint(len(p.made))}, nil
+}
+
+func (p *platform) FindNonce(_ context.Context, channelID, nonce string, _ time.Time) (surface.Message, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rand.Float64() < p.faulty/2 {
+		return surface.Message{}, false, fault.New(fault.Unavailable, "not now")
+	}
+	for i, s := range p.made {
+		if !p.blind && s.ChannelID == channelID && s.Nonce == nonce {
+			return surface.Message{ID: fmt.Sprint(i + 1)}, true, nil
+		}
+	}
+	return surface.Message{}, false, nil
+}
+
+// deliver plans rows and runs the service, again after each crash, until all
+// have ended. It returns the rows.
+func deliver(t *testing.T, p *platform, rows []outbox.Row) (ended []outbox.Row, bound map[string]string) {
+	t.Helper()
+	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := database.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	bound = map[string]string{}
+	planned := false
+	for life := 0; len(ended) < len(rows); life++ {
+		if life > 200 {
+			t.Fatal("it does not come to an end")
+		}
+		ctx, crash := context.WithCancel(t.Context())
+		p.mu.Lock()
+		p.crash = crash
+		p.mu.Unlock()
+		service := outbox.New(outbox.Options{DB: database, Table: store.Outbox{}, Adapter: p, Hooks: map[string]outbox.OnSent{
+			"test": func(_ *db.Tx, r outbox.Row, _ surface.Message) error {
+				bound[r.Key] += r.MessageID + ";"
+				return nil
+			},
+		}})
+		if !planned {
+			planned = true
+			if err := database.Update(ctx, func(tx *db.Tx) error {
+				for _, r := range append(rows, rows...) { // planning again changes nothing
+					if err := service.Plan(tx, r); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ran := make(chan error, 1)
+		go func() { ran <- service.Run(ctx) }()
+		ended = nil
+		for _, r := range rows {
+			got, err := service.Wait(ctx, r.Key)
+			if err != nil {
+				break
+			}
+			ended = append(ended, got)
+		}
+		crash()
+		if err := <-ran; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ended, bound
+}
+
+func rowsOf(n, channels int) (rows []outbox.Row) {
+	for i := range n {
+		rows = append(rows, outbox.Row{
+			Key: fmt.Sprintf("test:%d", i), ExpiresAt: time.Now().Add(time.Hour).UnixMilli(),
+			Send: surface.Send{ChannelID: fmt.Sprint(i % channels), Nonce: fmt.Sprint("n", i)},
+		})
+	}
+	return rows
+}
+
+// doubles counts the messages that were made more than once.
+func doubles(p *platform) (n int) {
+	seen := map[string]bool{}
+	for _, s := range p.made {
+		if seen[s.Nonce] {
+			n++
+		}
+		seen[s.Nonce] = true
+	}
+	return n
+}
+
+func TestWhateverFailsEachRowMakesOneMessage(t *testing.T) {
+	seeds := uint64(20)
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			p := &platform{rand: rand.New(rand.NewPCG(seed, 0)), faulty: 0.4}
+			ended, bound := deliver(t, p, rowsOf(24, 5))
+			for _, r := range ended {
+				if r.State != outbox.Sent {
+					t.Errorf("seed %d: %s ended as %s: %s", seed, r.Key, r.State, r.Reason)
+				}
+				if bound[r.Key] != r.MessageID+";" {
+					t.Errorf("seed %d: the owner of %s was told %q", seed, r.Key, bound[r.Key])
+				}
+			}
+			if n := doubles(p); n > 0 || len(p.made) != 24 {
+				t.Errorf("seed %d: %d messages were made, %d of them again", seed, len(p.made), n)
+			}
+			next := map[string]int{}
+			for _, s := range p.made {
+				var n int
+				if _, err := fmt.Sscanf(s.Nonce, "n%d", &n); err != nil {
+					t.Fatal(err)
+				}
+				if n < next[s.ChannelID] {
+					t.Errorf("seed %d: in channel %s message %d comes after a later one", seed, s.ChannelID, n)
+				}
+				next[s.ChannelID] = n
+			}
+		})
+	}
+}
+
+// The control of the test above: who cannot look for what was made makes it again.
+func TestWithoutReconciliationMessagesDouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &platform{rand: rand.New(rand.NewPCG(1, 0)), faulty: 0.4, blind: true}
+		deliver(t, p, rowsOf(24, 5))
+		if doubles(p) == 0 {
+			t.Error("nothing doubled: the proof proves nothing")
+		}
+	})
+}
+
+func TestARestartNeverSendsYesterdaysMessages(t *testing.T) {
+	for name, protected := range map[string]bool{"with a time to live": true, "control: without one": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const ttl = 15 * time.Minute
+				p := &platform{rand: rand.New(rand.NewPCG(2, 0)), faulty: 0.1}
+				rows := rowsOf(200, 20)
+				born := map[string]time.Time{}
+				for i := range rows {
+					created := time.Now().Add(-time.Duration(i) * 48 * time.Hour / 200)
+					rows[i].CreatedAt, rows[i].ExpiresAt = created.UnixMilli(), created.Add(ttl).UnixMilli()
+					if !protected {
+						rows[i].ExpiresAt = time.Now().Add(time.Hour).UnixMilli()
+					}
+					born[rows[i].Send.Nonce] = created
+				}
+				deliver(t, p, rows)
+				late := 0
+				for i, s := range p.made {
+					if p.at[i].Sub(born[s.Nonce]) > ttl {
+						late++
+					}
+				}
+				if protected && late > 0 {
+					t.Errorf("%d messages were sent past their time", late)
+				}
+				if !protected && late == 0 {
+					t.Error("nothing was sent late: the proof proves nothing")
+				}
+			})
+		})
+	}
+}

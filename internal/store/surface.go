@@ -1,0 +1,281 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/surface"
+)
+
+// surfaceMigration keeps what platforms have told: messages, conversations and
+// people. Ids of one platform are ordered by their length, then as texts
+// (Discord's snowflakes are numbers that grow).
+var surfaceMigration = db.Migration{Name: "surface.0001-cache", SQL: `
+CREATE TABLE surface_messages (
+	row        INTEGER PRIMARY KEY,
+	platform   TEXT NOT NULL,
+	channel_id TEXT NOT NULL,
+	id         TEXT NOT NULL,
+	reply_to   TEXT NOT NULL,
+	edited_at  INTEGER NOT NULL,
+	deleted_at INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	UNIQUE (platform, channel_id, id)
+) STRICT;
+CREATE INDEX surface_messages_order ON surface_messages (platform, channel_id, length(id), id);
+CREATE VIRTUAL TABLE surface_words USING fts5 (said, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 2");
+
+CREATE TABLE surface_sessions (
+	platform   TEXT NOT NULL,
+	channel_id TEXT NOT NULL,
+	updated_at INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	PRIMARY KEY (platform, channel_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE surface_users (
+	platform TEXT NOT NULL,
+	id       TEXT NOT NULL,
+	name     TEXT NOT NULL,
+	name_key TEXT NOT NULL,
+	bot      INTEGER NOT NULL,
+	PRIMARY KEY (platform, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX surface_users_name ON surface_users (platform, name_key);
+`}
+
+const (
+	// maxChain bounds how far a chain of replies is followed.
+	maxChain = 100
+	// maxSearched bounds how many channels one search covers.
+	maxSearched = 500
+)
+
+// SurfaceCache is what is remembered of platforms. It has no state of its own.
+type SurfaceCache struct{}
+
+var _ surface.Cache = SurfaceCache{}
+
+// PutMessage implements [surface.Cache].
+func (SurfaceCache) PutMessage(tx *db.Tx, m surface.Message) error {
+	if m.Platform == "" || m.ChannelID == "" || m.ID == "" {
+		return fault.New(fault.Invalid, "A message needs a platform, a channel and an id.")
+	}
+	old, err := SurfaceCache{}.any(tx, m.Platform, m.ChannelID, m.ID)
+	switch {
+	case err == nil && (old.DeletedAt > 0 || m.EditedAt < old.EditedAt):
+		return nil
+	case err == nil:
+		if m.RequestID == "" {
+			m.RequestID = old.RequestID
+		}
+		// What was taken at ingest stays: a later state comes without it.
+		for i, a := range m.Attachments {
+			if j := slices.IndexFunc(old.Attachments, func(o surface.Attachment) bool { return o.ID != "" && o.ID == a.ID }); j >= 0 && a.Blob == "" {
+				m.Attachments = slices.Clone(m.Attachments)
+				m.Attachments[i].Blob = old.Attachments[j].Blob
+			}
+		}
+	case fault.KindOf(err) != fault.NotFound:
+		return err
+	}
+	if err := writeSurfaceMessage(tx, m); err != nil {
+		return err
+	}
+	return readUpTo(tx, m)
+}
+
+func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode message %s: %w", m.ID, err)
+	}
+	var row int64
+	if err := tx.QueryRow(`INSERT INTO surface_messages (platform, channel_id, id, reply_to, edited_at, deleted_at, json) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (platform, channel_id, id) DO UPDATE SET reply_to = excluded.reply_to, edited_at = excluded.edited_at, deleted_at = excluded.deleted_at, json = excluded.json
+		RETURNING row`, m.Platform, m.ChannelID, m.ID, m.ReplyTo, m.EditedAt, m.DeletedAt, data).Scan(&row); err != nil {
+		return fmt.Errorf("write message: %w", err)
+	}
+	if _, err := tx.Exec(`DELETE FROM surface_words WHERE rowid = ?`, row); err != nil {
+		return fmt.Errorf("forget the words of a message: %w", err)
+	}
+	if m.Text == "" {
+		return nil
+	}
+	_, err = tx.Exec(`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`, row, m.Text)
+	return wrap("index message", err)
+}
+
+// readUpTo moves the read position of the message's session forward.
+func readUpTo(tx *db.Tx, m surface.Message) error {
+	s, err := SurfaceCache{}.Session(tx, m.Platform, m.ChannelID)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !laterID(m.ID, s.ReadMessageID) {
+		return nil
+	}
+	s.ReadMessageID, s.UpdatedAt = m.ID, max(s.UpdatedAt, m.CreatedAt)
+	if laterID(m.ID, s.LastMessageID) {
+		s.LastMessageID = m.ID
+	}
+	return SurfaceCache{}.PutSession(tx, s)
+}
+
+// laterID reports whether a comes after b in the order of a platform's ids.
+func laterID(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
+
+// MarkDeleted implements [surface.Cache].
+func (c SurfaceCache) MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error {
+	m, err := c.any(tx, platform, channelID, messageID)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m.Text, m.Attachments, m.Mentions, m.Raw, m.DeletedAt = "", nil, nil, nil, max(at, 1)
+	return writeSurfaceMessage(tx, m)
+}
+
+// any returns a message, deleted or not.
+func (SurfaceCache) any(q db.Queryer, platform, channelID, messageID string) (m surface.Message, err error) {
+	var data []byte
+	err = q.QueryRow(`SELECT json FROM surface_messages WHERE platform = ? AND channel_id = ? AND id = ?`, platform, channelID, messageID).Scan(&data)
+	if err != nil {
+		return m, wrap("read message", notFound(err, "There is no message %s in %s.", messageID, channelID))
+	}
+	return m, wrap("decode message", json.Unmarshal(data, &m))
+}
+
+// Message implements [surface.Cache]. A deleted message is not there.
+func (c SurfaceCache) Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error) {
+	m, err := c.any(q, platform, channelID, messageID)
+	if err == nil && m.DeletedAt > 0 {
+		return surface.Message{}, fault.New(fault.NotFound, "The message %s was deleted.", messageID)
+	}
+	return m, err
+}
+
+func scanSurfaceMessage(r *sql.Rows) (m surface.Message, err error) {
+	var data []byte
+	if err := r.Scan(&data); err != nil {
+		return m, err
+	}
+	return m, json.Unmarshal(data, &m)
+}
+
+// Messages implements [surface.Cache].
+func (SurfaceCache) Messages(q db.Queryer, platform, channelID, before string, limit int) ([]surface.Message, error) {
+	where, args := "", []any{platform, channelID}
+	if before != "" {
+		where, args = " AND (length(id), id) < (length(?), ?)", append(args, before, before)
+	}
+	out, err := collect(q, scanSurfaceMessage, `SELECT json FROM surface_messages WHERE platform = ? AND channel_id = ? AND deleted_at = 0`+where+
+		` ORDER BY length(id) DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	return out, wrap("list messages", err)
+}
+
+// ReplyChain implements [surface.Cache].
+func (c SurfaceCache) ReplyChain(q db.Queryer, platform, channelID, messageID string, depth int) ([]surface.Message, error) {
+	var chain []surface.Message
+	seen := map[string]bool{}
+	for id := messageID; id != "" && !seen[id] && len(chain) < min(depth, maxChain); {
+		m, err := c.Message(q, platform, channelID, id)
+		if fault.KindOf(err) == fault.NotFound && len(chain) > 0 {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		seen[id] = true
+		chain = append(chain, m)
+		id = m.ReplyTo
+	}
+	slices.Reverse(chain)
+	return chain, nil
+}
+
+// SearchMessages implements [surface.Cache].
+func (SurfaceCache) SearchMessages(q db.Queryer, platform string, channelIDs []string, query string, limit int) ([]surface.Message, error) {
+	terms := Terms(query)
+	if len(terms) == 0 || len(channelIDs) == 0 {
+		return nil, nil
+	}
+	if len(channelIDs) > maxSearched {
+		return nil, fault.New(fault.TooLarge, "A search covers at most %d channels.", maxSearched)
+	}
+	args := []any{matchExpression(terms), platform}
+	for _, id := range channelIDs {
+		args = append(args, id)
+	}
+	out, err := collect(q, scanSurfaceMessage, `SELECT m.json FROM surface_words w JOIN surface_messages m ON m.row = w.rowid
+		WHERE surface_words MATCH ? AND m.platform = ? AND m.deleted_at = 0 AND m.channel_id IN (`+strings.TrimSuffix(strings.Repeat("?,", len(channelIDs)), ",")+`)
+		ORDER BY w.rank, m.row DESC LIMIT ?`, append(args, pageSize(limit))...)
+	return out, wrap("search messages", err)
+}
+
+// PutSession implements [surface.Cache].
+func (SurfaceCache) PutSession(tx *db.Tx, s surface.Session) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode session %s: %w", s.ChannelID, err)
+	}
+	_, err = tx.Exec(`INSERT INTO surface_sessions (platform, channel_id, updated_at, json) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, json = excluded.json`, s.Platform, s.ChannelID, s.UpdatedAt, data)
+	return wrap("write session", err)
+}
+
+func scanSurfaceSession(r interface{ Scan(...any) error }) (s surface.Session, err error) {
+	var data []byte
+	if err := r.Scan(&data); err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(data, &s)
+}
+
+// Session implements [surface.Cache].
+func (SurfaceCache) Session(q db.Queryer, platform, channelID string) (surface.Session, error) {
+	s, err := scanSurfaceSession(q.QueryRow(`SELECT json FROM surface_sessions WHERE platform = ? AND channel_id = ?`, platform, channelID))
+	return s, wrap("read session", notFound(err, "There is no session %s on %s.", channelID, platform))
+}
+
+// Sessions implements [surface.Cache].
+func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, error) {
+	out, err := collect(q, func(r *sql.Rows) (surface.Session, error) { return scanSurfaceSession(r) },
+		`SELECT json FROM surface_sessions WHERE platform = ? ORDER BY updated_at DESC, channel_id LIMIT 5000`, platform)
+	return out, wrap("list sessions", err)
+}
+
+// PutUser implements [surface.Cache].
+func (SurfaceCache) PutUser(tx *db.Tx, platform string, u surface.User) error {
+	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot`,
+		platform, u.ID, u.Name, strings.ToLower(u.Name), u.Bot)
+	return wrap("write user", err)
+}
+
+func scanUser(r interface{ Scan(...any) error }) (u surface.User, err error) {
+	return u, r.Scan(&u.ID, &u.Name, &u.Bot)
+}
+
+// User implements [surface.Cache].
+func (SurfaceCache) User(q db.Queryer, platform, id string) (surface.User, error) {
+	u, err := scanUser(q.QueryRow(`SELECT id, name, bot FROM surface_users WHERE platform = ? AND id = ?`, platform, id))
+	return u, wrap("read user", notFound(err, "There is no user %s on %s.", id, platform))
+}
+
+// UsersNamed implements [surface.Cache].
+func (SurfaceCache) UsersNamed(q db.Queryer, platform, name string) ([]surface.User, error) {
+	out, err := collect(q, func(r *sql.Rows) (surface.User, error) { return scanUser(r) },
+		`SELECT id, name, bot FROM surface_users WHERE platform = ? AND name_key = ? ORDER BY id LIMIT 10`, platform, strings.ToLower(name))
+	return out, wrap("find users", err)
+}
