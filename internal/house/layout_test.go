@@ -54,7 +54,7 @@ var rooms = map[string]string{
 	"outbox":  "surface db event fault",
 	"compose": "surface chat entity event",
 
-	"store": "db bus chat event fault session environment",
+	"store": "db bus chat event fault session environment surface outbox",
 
 	"httpapi":   "health metrics bus chat db environment event fault session sse",
 	"webui":     "",
