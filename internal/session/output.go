@@ -6,23 +6,14 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
-	"lilac/internal/db"
 	"lilac/internal/event"
 )
 
 const (
-	// minInterval is the least time between two publications of one stream.
-	minInterval = 40 * time.Millisecond
-	// streamRate is how many publications a second all streams make together.
-	// Each writes database pages of its own, however short it is, so this is what
-	// a token costs under load: 100 streams keep the least interval, 500 are
-	// shown five times a second.
-	streamRate = 2500
-	// activityInterval is how long an output may be silent.
-	activityInterval = 30 * time.Second
 	// maxBuffered is how much waits to be published before the model's reader
 	// has to wait, too.
 	maxBuffered = 256 << 10
@@ -36,11 +27,17 @@ const (
 // runs. Text is coalesced here; what is recorded in a transaction takes the
 // waiting text along, so that the topic's order is that of the run.
 type output struct {
-	svc      *Service
-	headers  event.Headers
-	id       string // prefix of event ids: the request and the recovery
-	wake     chan struct{}
-	interval func() time.Duration
+	svc     *Service
+	headers event.Headers
+	id      string // prefix of event ids: the request and the recovery
+
+	begun time.Time
+
+	// due and index are the outflow's.
+	due   time.Time
+	index int
+	// waiting says that the outflow knows that there is something.
+	waiting atomic.Bool
 
 	// pub serialises publications; it is taken before mu.
 	pub sync.Mutex
@@ -69,14 +66,10 @@ type piece struct {
 }
 
 func newOutput(s *Service, requestID string, h event.Headers, recovery int, text string) *output {
-	o := &output{
-		svc: s, headers: h, id: fmt.Sprintf("%s/out/%d", requestID, recovery), wake: make(chan struct{}, 1),
+	return &output{
+		svc: s, headers: h, id: fmt.Sprintf("%s/out/%d", requestID, recovery), begun: s.opt.Now(), index: gone,
 		text: []byte(text), seq: int64(recovery) * seqPerRecovery, progress: map[string]event.ToolCallOutput{},
 	}
-	o.interval = func() time.Duration {
-		return max(minInterval, time.Duration(s.streams.Load())*time.Second/streamRate)
-	}
-	return o
 }
 
 // write takes a delta. It waits only when the bus is far behind.
@@ -97,8 +90,9 @@ func (o *output) write(reasoning bool, delta string) {
 	}
 	o.buffered += len(delta)
 	over := o.buffered > maxBuffered
+	last := o.last
 	o.mu.Unlock()
-	o.poke()
+	o.ready(last)
 	if over {
 		o.flush(o.svc.runCtx)
 	}
@@ -108,8 +102,9 @@ func (o *output) write(reasoning bool, delta string) {
 func (o *output) update(u event.ToolCallOutput) {
 	o.mu.Lock()
 	o.progress[u.ToolCallID] = u
+	last := o.last
 	o.mu.Unlock()
-	o.poke()
+	o.ready(last)
 }
 
 // settled forgets the line of a tool that has ended.
@@ -119,10 +114,11 @@ func (o *output) settled(toolCallID string) {
 	o.mu.Unlock()
 }
 
-func (o *output) poke() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
+// ready tells the outflow that something waits, for a stream that published
+// last at that time.
+func (o *output) ready(last time.Time) {
+	if !o.waiting.Swap(true) {
+		o.svc.flow.ready(o, last.Add(o.svc.flow.interval()))
 	}
 }
 
@@ -220,74 +216,34 @@ func (o *output) flush(ctx context.Context) error {
 		return fmt.Errorf("publish output: %w", err)
 	}
 	o.sent()
-	if !o.shown || o.streaming {
-		return nil
-	}
-	if err := o.svc.showStreaming(ctx, o.headers); err != nil {
-		return err
-	}
-	o.streaming = true
 	return nil
 }
 
-// showStreaming says that a request has begun to stream. It says so behind the
-// first delta and without a wait for the disk: the first words must not wait,
-// and what a power cut takes is said again with the next ones.
-func (s *Service) showStreaming(ctx context.Context, h event.Headers) error {
-	err := s.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		c := change{svc: s, tx: tx, sessionID: h.SessionID()}
-		return c.streaming(h.RequestID())
-	})
-	if err != nil {
-		return fmt.Errorf("show state streaming: %w", err)
+// takeOrStir is take for a round of the outflow: an output that has been
+// silent for too long says that its work goes on. The caller holds pub.
+func (o *output) takeOrStir(now time.Time) ([]event.Event, error) {
+	events, err := o.take()
+	if err != nil || len(events) > 0 {
+		return events, err
 	}
-	return nil
-}
-
-// run publishes what waits until ctx ends.
-func (o *output) run(ctx context.Context) {
-	silence := time.NewTimer(activityInterval)
-	defer silence.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-silence.C:
-			o.active(ctx)
-		case <-o.wake:
-			o.mu.Lock()
-			wait := o.interval() - o.svc.opt.Now().Sub(o.last)
-			o.mu.Unlock()
-			if wait > 0 && !pause(ctx, min(wait, o.interval())) {
-				return
-			}
-			if err := o.flush(ctx); err != nil && ctx.Err() == nil {
-				o.svc.opt.Logger.Warn("output waits", "request_id", o.headers.RequestID(), "error", err)
-				if !pause(ctx, time.Second) {
-					return
-				}
-				o.poke()
-			}
-		}
-		silence.Reset(activityInterval)
-	}
-}
-
-// active says that work goes on, unless something else just did.
-func (o *output) active(ctx context.Context) {
-	o.pub.Lock()
-	defer o.pub.Unlock()
 	o.mu.Lock()
-	quiet := o.svc.opt.Now().Sub(o.last)
+	rest := activityInterval - now.Sub(later(o.begun, o.last))
 	o.mu.Unlock()
-	if quiet < activityInterval/2 {
-		return
+	if rest > 0 {
+		o.svc.flow.ready(o, now.Add(rest))
+		return nil, nil
 	}
 	e, err := o.event(o.eventID(), event.OutputActivity{})
-	if err == nil {
-		err = o.svc.opt.Bus.Publish(ctx, e)
+	if err != nil {
+		return nil, err
 	}
-	if err != nil && ctx.Err() == nil {
-		o.svc.opt.Logger.Warn("activity is not shown", "request_id", o.headers.RequestID(), "error", err)
+	o.unsent = append(o.unsent, e)
+	return o.unsent, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
+	return b
 }

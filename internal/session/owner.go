@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -158,15 +157,8 @@ func (r *run) agent() (outcome agent.Outcome) {
 	settings := r.svc.settings.Load()
 	r.model = model.Info().Provider + "/" + model.Info().Name
 
-	r.svc.streams.Add(1)
-	streaming, stop := context.WithCancel(context.WithoutCancel(r.ctx))
-	var stream sync.WaitGroup
-	stream.Go(func() { r.out.run(streaming) })
-	defer func() {
-		stop()
-		stream.Wait()
-		r.svc.streams.Add(-1)
-	}()
+	r.svc.flow.join(r.out)
+	defer r.svc.flow.leave(r.out)
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: settings.System, Workspace: opt.Workspace, Limits: settings.Limits,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: opt.ToolTimeout, CompactAt: opt.CompactAt,

@@ -96,6 +96,7 @@ type Service struct {
 	settings atomic.Pointer[Settings]
 	// streams counts live outputs; it paces what each of them publishes.
 	streams atomic.Int64
+	flow    *outflow
 
 	runCtx context.Context
 	wg     sync.WaitGroup
@@ -128,6 +129,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{opt: o, runs: map[string]*run{}, stopping: true}
 	s.Configure(Settings{System: o.System, Limits: o.Limits, DailyLimits: o.DailyLimits})
+	s.flow = newOutflow(s)
 	return s
 }
 
@@ -180,6 +182,7 @@ func (s *Service) serve(ctx context.Context) error {
 	unhook := context.AfterFunc(ctx, stop)
 	defer unhook()
 
+	s.wg.Go(func() { s.flow.run(runCtx) })
 	err := s.takeUpAll(ctx)
 	if err == nil {
 		err = s.opt.Bus.Subscribe(ctx, s.subscription(), s.handle)
