@@ -39,6 +39,9 @@ const (
 	// checkpointPages moves the log into the database every 16 MB: seldom
 	// enough not to slow writing, often enough that a start stays quick.
 	checkpointPages = 4000
+	// writerCacheKiB holds the pages that a thousand live outputs write to; the
+	// default of 2 MB reads them back from the log again and again.
+	writerCacheKiB = 8000
 )
 
 // Options say what to open. The zero value of all but Dir works.
@@ -155,7 +158,8 @@ func (d *DB) open(ctx context.Context, readers int) error {
 	d.writeDB = openPool(d.path, 1,
 		"_txlock=immediate", "_pragma=busy_timeout(5000)", "_pragma=journal_mode(WAL)",
 		"_pragma=synchronous("+d.opt.Synchronous+")", "_pragma=foreign_keys(1)",
-		"_pragma=temp_store(MEMORY)", fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages),
+		"_pragma=temp_store(MEMORY)", fmt.Sprintf("_pragma=cache_size(-%d)", writerCacheKiB),
+		fmt.Sprintf("_pragma=wal_autocheckpoint(%d)", checkpointPages),
 		"_pragma=journal_size_limit(67108864)")
 	conn, err := d.writeDB.Conn(ctx)
 	if err != nil {
