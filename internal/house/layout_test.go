@@ -53,6 +53,7 @@ var rooms = map[string]string{
 	"surface": "db event",
 	"outbox":  "surface db event fault",
 	"compose": "surface chat entity event",
+	"router":  "bus chat compose db event fault surface",
 
 	"store": "db bus chat event fault session environment surface outbox",
 
