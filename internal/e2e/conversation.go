@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,19 @@ func (s *Server) Messages(session string) []Said {
 func (s *Server) Output(requestID string) []event.Event {
 	s.t.Helper()
 	return s.Topic(string(event.OutputTopic(requestID)))
+}
+
+// WholeOutput reads the events of a request's output topic when the final text
+// is there, or what there is after a time: an engine outside of the database
+// gets an event after the commit that published it.
+func (s *Server) WholeOutput(requestID string, within time.Duration) []event.Event {
+	s.t.Helper()
+	var all []event.Event
+	Poll(within, func() bool {
+		all = s.Output(requestID)
+		return slices.ContainsFunc(all, func(e event.Event) bool { return e.Type == event.OutputResponseText })
+	})
+	return all
 }
 
 // Topic reads every event that a topic holds.

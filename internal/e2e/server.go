@@ -3,7 +3,9 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/db"
 	"lilac/internal/freeport"
 )
 
@@ -141,13 +144,25 @@ func (s *Server) WaitReady() {
 		if s.Exited() {
 			s.t.Fatalf("the server ended instead of starting:\n%s", s.Log())
 		}
-		res, err := s.client.Get("http://" + s.Addr + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = res.Body.Close()
-		return res.StatusCode == http.StatusOK
+		return s.Ready()
 	})
+}
+
+// Ready reports whether /readyz answers 200 now.
+func (s *Server) Ready() bool { return s.Request("GET", "/readyz", nil, nil) == http.StatusOK }
+
+// Exec changes the database behind the program's back, to take away what a
+// control must miss.
+func (s *Server) Exec(statement string) {
+	s.t.Helper()
+	database, err := sql.Open("sqlite", "file:"+filepath.Join(s.Dir, "data", db.FileName)+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, err = database.Exec(statement)
+	if err := errors.Join(err, database.Close()); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Kill ends the process as kill -9 does. It is nothing when none runs.

@@ -98,13 +98,17 @@ func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (w
 		}
 	}
 	applied := map[string]int{}
-	for _, e := range s.Topic("evt.request") {
-		if p, err := event.Decode(e); err == nil {
-			if m, ok := p.(event.MessageApplied); ok {
-				applied[m.MessageID]++
+	e2e.Poll(within, func() bool {
+		clear(applied)
+		for _, e := range s.Topic("evt.request") {
+			if p, err := event.Decode(e); err == nil {
+				if m, ok := p.(event.MessageApplied); ok {
+					applied[m.MessageID]++
+				}
 			}
 		}
-	}
+		return len(applied) >= total
+	})
 	if len(applied) != total {
 		add("%d messages were applied, want %d", len(applied), total)
 	}
@@ -160,7 +164,7 @@ func TestSteerReachesTheRunningRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.WaitEnded(first.RequestID, answerWithin)
-	text, wrong := e2e.OutputText(t, s.Output(first.RequestID))
+	text, wrong := e2e.OutputText(t, s.WholeOutput(first.RequestID, answerWithin))
 	if !strings.Contains(text, "I turn left.") || len(wrong) > 0 {
 		t.Errorf("the answer is %q: %q", text, wrong)
 	}

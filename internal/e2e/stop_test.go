@@ -62,7 +62,7 @@ func unanswered(t *testing.T, s *e2e.Server, all []e2e.Accepted, want string, wi
 		if info.State != string(event.StateDone) {
 			add("%s ended as %s (%s)", a.RequestID, info.State, info.Detail)
 		}
-		text, faults := e2e.OutputText(t, s.Output(a.RequestID))
+		text, faults := e2e.OutputText(t, s.WholeOutput(a.RequestID, answerWithin))
 		if text != want || len(faults) > 0 {
 			add("%s answered %q: %q", a.RequestID, text, faults)
 		}

@@ -1,0 +1,266 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/e2e"
+	"lilac/internal/event"
+	"lilac/internal/redistest"
+)
+
+const (
+	// outage is how long a broker is away.
+	outage = 2 * time.Second
+	// backWithin is how soon after that the program is at work again, times five.
+	backWithin = 25 * time.Second
+)
+
+// misfortune happens to a broker in the middle of conversations and ends with
+// the broker serving again, maybe with less than it had. It calls away when the
+// worst has come.
+type misfortune struct {
+	name string
+	// gone says that away finds nobody who answers.
+	gone   bool
+	strike func(r *redistest.Server, away func())
+}
+
+var misfortunes = []misfortune{
+	{"it is killed and started again", true, func(r *redistest.Server, away func()) {
+		r.Kill()
+		away()
+		r.Restart()
+	}},
+	{"it stands still", true, func(r *redistest.Server, away func()) {
+		r.Pause()
+		away()
+		r.Resume()
+	}},
+	{"its connections are cut, again and again", false, func(r *redistest.Server, away func()) {
+		for range 20 {
+			r.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			time.Sleep(outage / 20)
+		}
+		away()
+	}},
+	{"it loses its last second", true, func(r *redistest.Server, away func()) {
+		early := r.Snapshot()
+		time.Sleep(time.Second)
+		r.Kill()
+		away()
+		r.Rollback(early)
+	}},
+	{"it loses everything while it is down", true, func(r *redistest.Server, away func()) {
+		r.Kill()
+		away()
+		r.Rollback(redistest.Snapshot{})
+	}},
+	flushed,
+}
+
+var flushed = misfortune{"it is flushed while it runs", false, func(r *redistest.Server, away func()) {
+	r.FlushAll()
+	away()
+}}
+
+// Whatever happens to the broker in the middle of a conversation, each request
+// gets one answer, also one that is asked while the broker is away, and who
+// follows the event stream sees all of it once.
+func TestConversationsOutliveTheirBroker(t *testing.T) {
+	for _, m := range misfortunes {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for _, wrong := range outlive(t, m, func(*e2e.Server) {}) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+func TestControlWithoutOutgoingRowsAFlushLosesEvents(t *testing.T) {
+	t.Parallel()
+	noticed(t, outlive(t, flushed, forgetOutgoing), "were seen running")
+}
+
+// forgetOutgoing removes the rows of what was sent to the broker and of what
+// still has to be.
+func forgetOutgoing(s *e2e.Server) { s.Exec("DELETE FROM redis_outgoing") }
+
+// outlive lets a misfortune happen while answers stream, right after before,
+// and returns what is wrong in the end.
+func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []string) {
+	t.Helper()
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	const words = 100
+	model := slowModel(t, words, 50*time.Millisecond)
+	r := redistest.Start(t, redistest.Options{})
+	s := e2e.Start(t, append(e2e.OnRedis(r), modelEnv(model.URL)...)...)
+	session := s.NewSession()
+	reader := follow(t, s, session)
+	all := []e2e.Accepted{s.Prompt(session, "count", event.Prompt)}
+	all = append(all, startMany(t, s, many(4, 20))...)
+	before(s)
+	m.strike(r, func() {
+		a, code := s.TryPrompt(s.NewSession(), "count, too", event.Prompt, "asked while the broker is away")
+		if code != http.StatusOK {
+			add("a prompt was answered with %d", code)
+			return
+		}
+		all = append(all, a)
+		if m.gone && !e2e.Poll(answerWithin, func() bool { return !s.Ready() }) {
+			add("/readyz does not say that the broker is away")
+		}
+		time.Sleep(outage)
+	})
+	back := time.Now()
+	if !e2e.Poll(backWithin, func() bool { return model.Count() >= len(all) }) {
+		add("the program was not at work %s after the broker was back", backWithin)
+	}
+	t.Logf("at work %s after the broker was back", time.Since(back))
+	wrong = append(wrong, unanswered(t, s, all, numbers(words), 2*answerWithin)...)
+	for _, a := range all {
+		if n := s.Story(a.RequestID).Recoveries; n > 0 {
+			add("%s was taken up %d times, but the program went on", a.RequestID, n)
+		}
+	}
+	running, ends := map[string]int{}, map[string]int{}
+	e2e.Poll(answerWithin, func() bool {
+		clear(running)
+		clear(ends)
+		for _, e := range s.Topic("evt.request") {
+			p, _ := event.Decode(e)
+			switch l, _ := p.(event.RequestLifecycle); {
+			case l.State == event.StateRunning:
+				running[e.Headers.RequestID()]++
+			case l.State.Ended():
+				ends[e.Headers.RequestID()]++
+			}
+		}
+		return len(ends) >= len(all)
+	})
+	if len(running) != len(all) || len(ends) != len(all) {
+		add("of %d requests %d were seen running and %d were seen to end", len(all), len(running), len(ends))
+	}
+	got, faults := reader.saw(all[0].RequestID, answerWithin)
+	if wrong = append(wrong, faults...); got != numbers(words) {
+		add("the event stream said %q", got)
+	}
+	if !e2e.Poll(answerWithin, s.Ready) {
+		add("/readyz does not say that the broker is back")
+	}
+	return wrong
+}
+
+// A prompt that was accepted while the broker was away is answered although the
+// program is killed before it could send it, is started while the broker is
+// still away, and the broker comes back with nothing.
+func TestAPromptOutlivesBothBrokerAndProgram(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range outliveBoth(t, answerWithin, func(*e2e.Server) {}) {
+		t.Error(wrong)
+	}
+}
+
+func TestControlWithoutOutgoingRowsThePromptIsLost(t *testing.T) {
+	t.Parallel()
+	noticed(t, outliveBoth(t, 2*time.Second, forgetOutgoing), "has not ended")
+}
+
+func outliveBoth(t *testing.T, within time.Duration, between func(*e2e.Server)) []string {
+	t.Helper()
+	model := slowModel(t, 3, time.Millisecond)
+	r := redistest.Start(t, redistest.Options{})
+	s := e2e.Start(t, append(e2e.OnRedis(r), modelEnv(model.URL)...)...)
+	session := s.NewSession()
+	r.Kill()
+	accepted := s.Prompt(session, "count", event.Prompt)
+	s.Kill()
+	between(s)
+	s.Spawn()
+	e2e.Eventually(t, answerWithin, "the program runs and says that the broker is away", func() bool {
+		return s.Request("GET", "/healthz", nil, nil) == http.StatusOK && !s.Ready()
+	})
+	r.Rollback(redistest.Snapshot{})
+	s.WaitReady()
+	return unanswered(t, s, []e2e.Accepted{accepted}, numbers(3), within)
+}
+
+// reader follows the event stream of a session as the page does.
+type reader struct {
+	mu    sync.Mutex
+	texts map[string]string
+	over  map[string]bool
+	wrong []string
+}
+
+func follow(t *testing.T, s *e2e.Server, session string) *reader {
+	r := &reader{texts: map[string]string{}, over: map[string]bool{}}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		cursor := ""
+		for ctx.Err() == nil {
+			_ = s.Stream(ctx, "from=begin&session_id="+session, cursor, func(f e2e.Frame) {
+				cursor = f.ID
+				r.frame(f)
+			})
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return r
+}
+
+func (r *reader) frame(f e2e.Frame) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var p struct {
+		RequestID string `json:"requestId"`
+		Content   string `json:"content"`
+		Offset    int    `json:"offset"`
+	}
+	if json.Unmarshal(f.Data.Payload, &p) != nil {
+		return
+	}
+	text := r.texts[p.RequestID]
+	switch f.Event {
+	case "stream.text":
+		if p.Offset > len(text) {
+			r.wrong = append(r.wrong, fmt.Sprintf("text at %d, but %d bytes had come", p.Offset, len(text)))
+			return
+		}
+		r.texts[p.RequestID] = text[:p.Offset] + p.Content
+	case "stream.completed":
+		if r.over[p.RequestID] {
+			r.wrong = append(r.wrong, p.RequestID+" was completed twice")
+		}
+		r.over[p.RequestID] = true
+	}
+}
+
+// saw waits for the end of a request on the event stream, and returns its text
+// and what was wrong with the stream.
+func (r *reader) saw(requestID string, within time.Duration) (text string, wrong []string) {
+	over := e2e.Poll(within, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.over[requestID]
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wrong = slices.Clone(r.wrong)
+	if !over {
+		wrong = append(wrong, "the event stream did not come to the end of "+requestID)
+	}
+	return r.texts[requestID], wrong
+}
