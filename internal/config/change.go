@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -72,6 +73,13 @@ func (c *Config) Secrets() []string {
 	out := []string{c.Token.Reveal(), c.MetricsToken.Reveal()}
 	for _, p := range c.Providers {
 		out = append(out, p.APIKey.Reveal())
+	}
+	if password, err := c.Bus.Password(); err == nil {
+		out = append(out, password.Reveal())
+	}
+	if u, err := url.Parse(c.Bus.URL.Reveal()); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		out = append(out, password)
 	}
 	return out
 }

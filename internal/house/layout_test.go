@@ -32,6 +32,7 @@ var rooms = map[string]string{
 	"metrics": "",
 	"health":  "",
 	"notify":  "",
+	"backup":  "db fault",
 	"tracing": "fault",
 	"observe": "agent bus chat event fault health llm metrics tool tracing",
 

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/backup"
+	"lilac/internal/config"
+)
+
+func (c *cli) backup() *cobra.Command {
+	return c.withJSON(&cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write a backup into one file, also while the server runs",
+		Long: "Writes the database as it is at one moment, and the stored files, into a new file that only you\n" +
+			"can read, and reads it again to see that it is whole. The server need not stop. The token, the\n" +
+			"configuration and the workspace are not in it.",
+		Example: "  lilac backup /backups/lilac-$(date +%F).tar.gz\n  lilac backup lilac.tar.gz --data /var/lib/lilac",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := c.loadLocal()
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			m, err := backup.Write(ctx, cfg.DataDir, args[0], versionString(), time.Now())
+			if err != nil {
+				return err
+			}
+			return c.printBackup(m, fmt.Sprintf("%s holds %s", args[0], cfg.DataDir))
+		},
+	})
+}
+
+func (c *cli) restore() *cobra.Command {
+	var check bool
+	cmd := c.withJSON(&cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a data directory out of a backup",
+		Long: "Verifies the backup and writes it into the data directory, which must be empty. Requests that ran\n" +
+			"when the backup was made go on at the next start.",
+		Example: "  lilac restore lilac.tar.gz --data /var/lib/lilac\n  lilac restore lilac.tar.gz --check    # only look whether it is whole",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			if check {
+				m, err := backup.Verify(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return c.printBackup(m, args[0]+" is whole")
+			}
+			cfg, err := c.loadLocal()
+			if err != nil {
+				return err
+			}
+			m, err := backup.Restore(ctx, args[0], cfg.DataDir)
+			if err != nil {
+				return err
+			}
+			return c.printBackup(m, fmt.Sprintf("%s was made out of %s", cfg.DataDir, filepath.Base(args[0])))
+		},
+	})
+	cmd.Flags().BoolVar(&check, "check", false, "verify the backup and restore nothing")
+	return cmd
+}
+
+// loadLocal reads the configuration for a command that only needs the data
+// directory: an address that lacks a token is no mistake of this command.
+func (c *cli) loadLocal() (*config.Config, error) {
+	saved := c.flags.Addr
+	c.flags.Addr = config.Default().Addr
+	defer func() { c.flags.Addr = saved }()
+	return c.load()
+}
+
+func (c *cli) printBackup(m backup.Manifest, what string) error {
+	if c.json {
+		return c.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes()})
+	}
+	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, all verified.\n",
+		clean(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10)
+	return err
+}

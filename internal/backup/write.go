@@ -1,0 +1,191 @@
+package backup
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+)
+
+const (
+	manifestName = "manifest.json"
+	blobsDir     = "blobs"
+	// formatVersion is the version of the archive.
+	formatVersion = 1
+	// maxManifest bounds what is read of a manifest: 100 bytes for each of
+	// half a million files.
+	maxManifest = 64 << 20
+)
+
+// Manifest is the last entry of a backup.
+type Manifest struct {
+	Format  int       `json:"format"`
+	Version string    `json:"version"` // of the program
+	Made    time.Time `json:"made"`
+	StoreID string    `json:"storeId"`
+	Entries []Entry   `json:"entries"`
+}
+
+// Entry is one file of a backup.
+type Entry struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Bytes is how much the entries hold.
+func (m Manifest) Bytes() (n int64) {
+	for _, e := range m.Entries {
+		n += e.Size
+	}
+	return n
+}
+
+// Write makes a backup of a data directory in a new file and reads it again to
+// see that it is whole. It needs room for the database twice, beside the file.
+func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m Manifest, err error) {
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return m, fault.New(fault.Conflict, "%s exists already and is not overwritten. Choose another name.", file)
+	}
+	if err != nil {
+		return m, fault.Wrap(fault.Invalid, err, "%s cannot be written", file)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}()
+	m, err = write(ctx, out, dataDir, filepath.Dir(file), version, now)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return m, err
+	}
+	if _, err := Verify(ctx, file); err != nil {
+		return m, fmt.Errorf("read the backup again: %w", err)
+	}
+	return m, syncDir(filepath.Dir(file))
+}
+
+func write(ctx context.Context, out io.Writer, dataDir, beside, version string, now time.Time) (m Manifest, err error) {
+	temp, err := os.MkdirTemp(beside, ".lilac-backup-")
+	if err != nil {
+		return m, fmt.Errorf("make room for a copy: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	copied := filepath.Join(temp, db.FileName)
+	m = Manifest{Format: formatVersion, Version: version, Made: now.UTC()}
+	if m.StoreID, err = db.Snapshot(ctx, dataDir, copied); err != nil {
+		return m, err
+	}
+	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	if err != nil {
+		return m, fmt.Errorf("compress: %w", err)
+	}
+	a := &archive{w: tar.NewWriter(zip), m: &m}
+	if err := a.add(copied, db.FileName); err != nil {
+		return m, err
+	}
+	if err := a.addBlobs(ctx, filepath.Join(dataDir, blobsDir)); err != nil {
+		return m, err
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return m, fmt.Errorf("encode manifest: %w", err)
+	}
+	if err := a.header(manifestName, int64(len(data))); err != nil {
+		return m, err
+	}
+	if _, err := a.w.Write(data); err != nil {
+		return m, fmt.Errorf("write manifest: %w", err)
+	}
+	if err := errors.Join(a.w.Close(), zip.Close()); err != nil {
+		return m, fmt.Errorf("finish backup: %w", err)
+	}
+	return m, nil
+}
+
+type archive struct {
+	w *tar.Writer
+	m *Manifest
+}
+
+func (a *archive) header(name string, size int64) error {
+	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: a.m.Made})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// add writes a file and its entry of the manifest.
+func (a *archive) add(path, name string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", name, err)
+	}
+	if err := a.header(name, info.Size()); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(a.w, sum), io.LimitReader(f, info.Size())); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	a.m.Entries = append(a.m.Entries, Entry{Name: name, Size: info.Size(), SHA256: hex.EncodeToString(sum.Sum(nil))})
+	return nil
+}
+
+// addBlobs adds the files that are whole; one that is being written has a name
+// of its own until then.
+func (a *archive) addBlobs(ctx context.Context, dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == dir && errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !d.Type().IsRegular() || !isBlob(d.Name()):
+			return nil
+		}
+		return a.add(path, blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
+	})
+	if err != nil {
+		return fmt.Errorf("add stored files: %w", err)
+	}
+	return nil
+}
+
+// isBlob reports whether a file name is that of a stored file: its SHA-256.
+func isBlob(name string) bool {
+	raw, err := hex.DecodeString(name)
+	return err == nil && len(raw) == sha256.Size && name == hex.EncodeToString(raw)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
