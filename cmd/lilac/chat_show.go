@@ -24,6 +24,8 @@ type streamPayload struct {
 	Cancelled bool             `json:"cancelled"`
 	Queue     event.Queue      `json:"queue"`
 	Message   string           `json:"message"`
+	Question  string           `json:"question"`
+	Again     bool             `json:"again"`
 }
 
 // show prints an event of the session's stream.
@@ -50,6 +52,8 @@ func (t *talk) show(e event.EnvEvent) {
 				t.noteLocked("your message was taken into the running answer")
 			}
 		}
+	case event.SessionPaused:
+		t.pausedLocked(p)
 	case event.StreamCompleted:
 		t.finishLocked(p, nil)
 	case event.StreamError:
@@ -82,6 +86,17 @@ func (t *talk) toolLocked(p streamPayload) {
 		var reason string
 		_ = json.Unmarshal(p.Error, &reason) // without a reason the name must do
 		t.noteLocked(p.Name + " failed " + reason)
+	}
+}
+
+// pausedLocked handles a request that asks whether to go on beyond a limit. The
+// question is in its text; who said one thing and waits is told how to answer.
+func (t *talk) pausedLocked(p streamPayload) {
+	switch {
+	case t.ended != nil && p.RequestID == t.mine:
+		t.ended[p.RequestID] = fault.New(fault.LimitReached, "%s Use: lilac requests continue %s", p.Question, p.RequestID)
+	case t.terminal && p.Again:
+		t.noteLocked(p.Question)
 	}
 }
 

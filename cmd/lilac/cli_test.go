@@ -157,6 +157,11 @@ func TestPipedChatPrintsTheAnswerAlone(t *testing.T) {
 	if code != 1 || !strings.Contains(errOut, "limit of steps") {
 		t.Errorf("a failed answer ended with %d: %s", code, errOut)
 	}
+	answers["GET /events"] = frame("session.paused", `{"requestId":"terminal:s1:m","pause":1,"question":"50 steps. Go on?"}`)
+	_, errOut, code = call(t, "", fake(t, answers), "chat", "hi")
+	if code != 1 || !strings.Contains(errOut, "50 steps. Go on?") || !strings.Contains(errOut, "lilac requests continue terminal:s1:m") {
+		t.Errorf("an answer that waits at a limit ended with %d: %s", code, errOut)
+	}
 }
 
 func TestDoctorSaysWhatToDo(t *testing.T) {

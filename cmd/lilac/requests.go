@@ -65,8 +65,10 @@ func (c *cli) requests() *cobra.Command {
 			return nil
 		},
 	})
-	cmd := &cobra.Command{Use: "requests", Short: "Units of work: list, show", Example: "  lilac requests show web:01k2…:01k2…"}
-	cmd.AddCommand(list, show)
+	cmd := &cobra.Command{Use: "requests", Short: "Units of work: list, show, continue, stop", Example: "  lilac requests show web:01k2…:01k2…"}
+	cmd.AddCommand(list, show,
+		c.answer(session.Continue, "Let a request go on that waits at a limit"),
+		c.answer(session.Stop, "End a request that waits at a limit"))
 	return cmd
 }
 
@@ -99,5 +101,20 @@ func (c *cli) printStory(s session.Story) {
 	from := s.Entries[0].At
 	for _, e := range s.Entries {
 		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-from)/1000, e.Step, clean(e.Kind), short(oneLine(tell(e)), 160))
+	}
+}
+
+func (c *cli) answer(a session.Answer, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: string(a) + " ID", Short: short,
+		Example: "  lilac requests " + string(a) + " web:01k2…:01k2…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return server.Answer(cmd.Context(), args[0], a)
+		},
 	}
 }

@@ -23,6 +23,8 @@ type told struct {
 	Display   string        `json:"display"`
 	Result    *chat.Part    `json:"result"`
 	Recovery  int           `json:"recovery"`
+	Question  string        `json:"question"`
+	Answer    string        `json:"answer"`
 	State     string        `json:"state"`
 	Detail    string        `json:"detail"`
 }
@@ -57,6 +59,10 @@ func tell(e session.StoryEntry) string {
 		return t.Name + " " + outcome + text
 	case "recovered":
 		return fmt.Sprintf("taken up again after a restart (%d)", t.Recovery)
+	case "paused":
+		return t.Question
+	case "resumed":
+		return "answered: " + t.Answer
 	case "end":
 		return strings.TrimSpace(t.State + " " + t.Detail)
 	}

@@ -24,7 +24,6 @@ type Config struct {
 	Tools     []tool.Tool
 	System    string
 	Workspace string
-	Limits    Limits
 	// Retries is how often a failed model call is repeated, with Backoff.
 	Retries int
 	Backoff func(retry int) time.Duration
@@ -33,14 +32,6 @@ type Config struct {
 	// CompactAt is the share of the context window that the prompt may fill
 	// before older messages are summarised; 0 means [DefaultCompactAt].
 	CompactAt float64
-}
-
-// Limits are checked before each model call. Zero means no limit.
-type Limits struct {
-	Steps      int
-	Tokens     int64
-	CostMicros int64
-	Wall       time.Duration
 }
 
 // Input is where a run starts; after a crash, where it goes on.
@@ -56,13 +47,11 @@ type Input struct {
 	// Ended is set when the journal's last step called no tools but the run
 	// had not been closed: the loop goes on with WouldEnd.
 	Ended bool
-	// Step, Usage and Started continue the counters. Step is how many model
-	// calls of this request are journaled, Pending included: the next one has
-	// the number Step+1, the first one of a request is number 1. Started is when
-	// the request first ran; zero means now.
-	Step    int
-	Usage   chat.Usage
-	Started time.Time
+	// Step and Usage continue the counters. Step is how many model calls of
+	// this request are journaled, Pending included: the next one has the number
+	// Step+1, the first one of a request is number 1.
+	Step  int
+	Usage chat.Usage
 	// Offset is the byte length of the request's text so far (of journaled
 	// steps, Pending included). What was streamed after it is the host's to
 	// reset before it calls Run.
@@ -131,9 +120,10 @@ type Outcome struct {
 // ToolStarted, unless its tool is idempotent and is simply started again.
 type Host interface {
 	// BeforeModel takes the steers and interrupts that wait, before model call
-	// number step. It is also the place where the host checks caps that span
-	// requests; such an error is a *fault.Error of kind LimitReached.
-	BeforeModel(ctx context.Context, step int) ([]Injected, error)
+	// number step. used is what the request has used so far, thrown away
+	// answers included: it is here that the host keeps its budgets. An error
+	// ends the run before the call is made.
+	BeforeModel(ctx context.Context, step int, used chat.Usage) ([]Injected, error)
 	// Interrupts returns a channel that is readable when an interrupt waits.
 	Interrupts() <-chan struct{}
 	// Text and Reasoning stream; they never block for long and cannot fail.

@@ -135,6 +135,7 @@ type host struct {
 	steers     []agent.Injected
 	followUps  []agent.Injected
 	interrupts chan struct{}
+	budget     func(step int, used chat.Usage) error
 	on         func(event string) // called outside the lock after each event
 	problems   []string
 	summaries  int
@@ -174,8 +175,11 @@ func (h *host) event(ctx context.Context, format string, args ...any) error {
 	return nil
 }
 
-func (h *host) BeforeModel(ctx context.Context, step int) ([]agent.Injected, error) {
+func (h *host) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
 	err := h.event(ctx, "before %d", step)
+	if err == nil && h.budget != nil {
+		err = h.budget(step, used)
+	}
 	if err != nil {
 		return nil, err
 	}

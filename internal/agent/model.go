@@ -259,7 +259,7 @@ func freeID(taken map[string]bool, step, part int) string {
 // priced fills in the cost unless the adapter did.
 func (r *run) priced(u chat.Usage) chat.Usage {
 	if u.CostMicros == 0 {
-		u.CostMicros = Cost(r.cfg.Model.Info().Price, u)
+		u.CostMicros = r.cfg.Model.Info().Price.Cost(u)
 	}
 	return u
 }

@@ -79,9 +79,9 @@ func (j *journalHost) guard(record func() error) error {
 	return record()
 }
 
-func (j *journalHost) BeforeModel(ctx context.Context, step int) (in []agent.Injected, err error) {
+func (j *journalHost) BeforeModel(ctx context.Context, step int, used chat.Usage) (in []agent.Injected, err error) {
 	err = j.guard(func() error {
-		in, err = j.host.BeforeModel(ctx, step)
+		in, err = j.host.BeforeModel(ctx, step, used)
 		if len(in) > 0 {
 			j.ended = false
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,11 +115,10 @@ func TestCountersContinueAfterARestart(t *testing.T) {
 	in := question()
 	in.Step = 3
 	in.Usage = chat.Usage{InputTokens: 50, CostMicros: 70}
-	in.Started = time.Now().Add(-time.Hour)
-	for name, l := range map[string]agent.Limits{
-		"steps": {Steps: 3}, "tokens": {Tokens: 50}, "time": {Wall: 30 * time.Minute},
-	} {
-		out := play(t, t.Context(), &model{script: []reply{say("never")}}, agent.Config{Limits: l}, in, newHost())
+	for name, budget := range map[string]func(int, chat.Usage) error{"steps": atMost(3, 0, 0), "tokens": atMost(9, 50, 0), "money": atMost(9, 0, 70)} {
+		h := newHost()
+		h.budget = budget
+		out := play(t, t.Context(), &model{script: []reply{say("never")}}, agent.Config{}, in, h)
 		if fault.KindOf(out.Err) != fault.LimitReached {
 			t.Errorf("%s: %v", name, out.Err)
 		}

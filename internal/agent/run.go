@@ -54,7 +54,6 @@ type run struct {
 	text    string // of journaled steps
 	offset  int64  // its length, also when the host did not pass Input.Text
 	step    int    // journaled model calls
-	started time.Time
 	usage   chat.Usage
 	carried chat.Usage // of answers that were thrown away since the last step
 
@@ -72,10 +71,7 @@ func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 		tools: map[string]tool.Tool{},
 		conv:  slices.Clone(in.Messages),
 		text:  in.Text, offset: max(in.Offset, int64(len(in.Text))),
-		step: in.Step, usage: in.Usage, started: in.Started,
-	}
-	if r.started.IsZero() {
-		r.started = time.Now()
+		step: in.Step, usage: in.Usage,
 	}
 	for _, t := range cfg.Tools {
 		s := t.Spec()
@@ -124,9 +120,6 @@ func (r *run) outcome(err error) Outcome {
 
 // run returns nil when the host has closed the run.
 func (r *run) run() error {
-	if r.cfg.Limits.CostMicros > 0 && r.cfg.Model.Info().Price == nil {
-		return fault.New(fault.Invalid, "There is a limit on money, but no price is configured for the model %s.", r.cfg.Model.Info().Name)
-	}
 	ended, err := r.resume()
 	for !ended && err == nil {
 		ended, err = r.turn()
@@ -147,9 +140,6 @@ func (r *run) resume() (ended bool, err error) {
 // turn is one model call, if nothing forbids it, and what follows from it.
 func (r *run) turn() (ended bool, err error) {
 	if err := r.takeMessages(); err != nil {
-		return false, err
-	}
-	if err := r.cfg.Limits.Check(r.step, r.usage, time.Since(r.started)); err != nil {
 		return false, err
 	}
 	if len(r.conv) == 0 {
@@ -183,7 +173,7 @@ func (r *run) takeMessages() error {
 		r.interrupted = true
 	default:
 	}
-	injected, err := r.h.BeforeModel(r.rec, r.step+1)
+	injected, err := r.h.BeforeModel(r.rec, r.step+1, r.usage)
 	if err != nil {
 		return r.hostError("take messages", err)
 	}

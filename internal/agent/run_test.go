@@ -134,29 +134,16 @@ func TestRun(t *testing.T) {
 			log:    "before 1, model 1, start a, end a, step 1, before 2, model 2, step 2, would end", text: "Ok.",
 			result: "reached the output limit",
 		},
-		"the limit on steps": {
-			script: []reply{calls("", call("a", "echo", `{}`)), say("never")}, cfg: agent.Config{Limits: agent.Limits{Steps: 1}},
-			log: "before 1, model 1, start a, end a, step 1, before 2", kind: fault.LimitReached, message: "1 steps",
+		"a budget that is used up ends the run before the next call": {
+			script: []reply{{chunks: []string{"x"}, calls: []chat.Part{call("a", "echo", `{}`)}, usage: chat.Usage{InputTokens: 90, OutputTokens: 10}}, say("never")},
+			host:   func(h *host) { h.budget = atMost(1, 100, 0) },
+			log:    "before 1, model 1, start a, end a, step 1, before 2", text: "x", kind: fault.LimitReached, message: "used up",
 		},
-		"the limit on tokens": {
-			script: []reply{{chunks: []string{"x"}, calls: []chat.Part{call("a", "echo", `{}`)}, usage: chat.Usage{InputTokens: 90, OutputTokens: 10}}},
-			cfg:    agent.Config{Limits: agent.Limits{Tokens: 100}},
-			log:    "before 1, model 1, start a, end a, step 1, before 2", text: "x", kind: fault.LimitReached, message: "100 tokens",
-		},
-		"the limit on money counts at the model's price": {
+		"a budget of money counts at the model's price": {
 			info:   priced,
 			script: []reply{{chunks: []string{"x"}, calls: []chat.Part{call("a", "echo", `{}`)}, usage: chat.Usage{InputTokens: 50, OutputTokens: 10}}},
-			cfg:    agent.Config{Limits: agent.Limits{CostMicros: 200}},
-			log:    "before 1, model 1, start a, end a, step 1, before 2", text: "x", kind: fault.LimitReached, message: "$0.0002",
-		},
-		"a limit on money without a price is refused": {
-			cfg:  agent.Config{Limits: agent.Limits{CostMicros: 200}},
-			kind: fault.Invalid, message: "no price",
-		},
-		"the limit on time counts from the first start": {
-			cfg: agent.Config{Limits: agent.Limits{Wall: time.Hour}},
-			in:  func(in *agent.Input) { in.Started = time.Now().Add(-2 * time.Hour) },
-			log: "before 1", kind: fault.LimitReached, message: "1h",
+			host:   func(h *host) { h.budget = atMost(9, 0, 200) },
+			log:    "before 1, model 1, start a, end a, step 1, before 2", text: "x", kind: fault.LimitReached, message: "used up",
 		},
 		"a host that cannot record ends the run": {
 			script: []reply{calls("x", call("a", "echo", `{}`))}, host: func(h *host) { h.failAt = "start" },
@@ -270,17 +257,6 @@ func TestUsageOfThrownAwayAnswersIsNotLost(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) {
-	price := &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}
-	u := chat.Usage{InputTokens: 1_000, OutputTokens: 100, CacheReadTokens: 500, CacheWriteTokens: 100}
-	if got := agent.Cost(price, u); got != 400*3+150+375+1500 {
-		t.Errorf("cost %d", got)
-	}
-	if agent.Cost(nil, u) != 0 {
-		t.Error("a cost without a price")
-	}
-}
-
 func TestSystemPrompt(t *testing.T) {
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	in := agent.SystemInput{
@@ -299,5 +275,15 @@ func TestSystemPrompt(t *testing.T) {
 	}
 	if agent.SystemPrompt(agent.SystemInput{}) == "" {
 		t.Error("no prompt without instructions")
+	}
+}
+
+// atMost is a host's budget: calls made, tokens, and money in millionths.
+func atMost(steps int, tokens, micros int64) func(int, chat.Usage) error {
+	return func(step int, used chat.Usage) error {
+		if step > steps || tokens > 0 && used.InputTokens+used.OutputTokens >= tokens || micros > 0 && used.CostMicros >= micros {
+			return fault.New(fault.LimitReached, "It is used up.")
+		}
+		return nil
 	}
 }

@@ -162,14 +162,13 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	if err != nil {
 		return err
 	}
-	settings := runnerSettings(p.Config)
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: p.observer.Tools(weakenTools(tools)),
 		Model: func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
 		Observe: func(ctx context.Context, r session.RunInfo) (context.Context, func(error)) {
 			return p.observer.Run(ctx, observe.Run(r))
 		},
-		System: settings.System, Limits: settings.Limits, DailyLimits: settings.DailyLimits,
+		Settings:  runnerSettings(p.Config),
 		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
 		Logger: p.Logger,
 	})

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"lilac/internal/agent"
 	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/environment"
@@ -70,21 +69,6 @@ func (p *program) choose(cfg *config.Config) error {
 	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice))})
 	return nil
 }
-
-// runnerSettings are what the runner may be told anew.
-func runnerSettings(cfg *config.Config) session.Settings {
-	limits := cfg.Limits
-	return session.Settings{
-		System: cfg.System,
-		Limits: agent.Limits{
-			Steps: limits.Request.Steps, Tokens: limits.Request.Tokens,
-			CostMicros: micros(limits.Request.Money), Wall: time.Duration(limits.Request.Time),
-		},
-		DailyLimits: session.DailyLimits{Tokens: limits.Day.Tokens, CostMicros: micros(limits.Day.Money)},
-	}
-}
-
-func micros(dollars float64) int64 { return int64(dollars * 1e6) }
 
 // describe declares what is measured of the program as a whole.
 func (p *program) describe() {

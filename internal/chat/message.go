@@ -183,6 +183,17 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
+// Beyond returns what u has more than v, of each count at least nothing.
+func (u Usage) Beyond(v Usage) Usage {
+	return Usage{
+		InputTokens:      max(0, u.InputTokens-v.InputTokens),
+		OutputTokens:     max(0, u.OutputTokens-v.OutputTokens),
+		CacheReadTokens:  max(0, u.CacheReadTokens-v.CacheReadTokens),
+		CacheWriteTokens: max(0, u.CacheWriteTokens-v.CacheWriteTokens),
+		CostMicros:       max(0, u.CostMicros-v.CostMicros),
+	}
+}
+
 // Validate reports what makes m unusable as input: an unknown role, or a part
 // without a type. Unknown part types are fine.
 func (m Message) Validate() error {

@@ -129,6 +129,11 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", struct{}{}, nil)
 }
 
+// Answer says continue or stop to a request that waits at a limit.
+func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer) error {
+	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
+}
+
 // Requests lists requests, the newest first; an empty session means all.
 func (c *Client) Requests(ctx context.Context, sessionID string, p Page) ([]session.Request, error) {
 	v := p.query()

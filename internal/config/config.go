@@ -17,7 +17,8 @@ type Config struct {
 	Model        string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Without it: the first of anthropic, openai and gemini whose key is set, else demo."`
 	Providers    map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini and demo are built in and may be changed here."`
 	Models       map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They win over what is known of the model."`
-	Limits       Limits              `json:"limits,omitempty" jsonschema:"What one request, and everything in one day, may use. Zero means no limit."`
+	Limits       Limits              `json:"limits,omitempty" jsonschema:"What a request, a conversation and a day may use. At a limit the request asks in its conversation whether to go on. Zero means no limit."`
+	CompactAt    float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarised, above 0 and at most 0.95."`
 	System       string              `json:"system,omitempty" jsonschema:"Instructions of the operator. They stand before every conversation and are never compacted."`
 	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
 	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
@@ -78,25 +79,27 @@ type Price struct {
 	CacheWrite float64 `json:"cacheWrite,omitempty" jsonschema:"Tokens written to the provider's cache."`
 }
 
-// Limits bounds what is used.
+// Limits bounds what is used. They are compared before each call of the
+// model; a request that reaches one asks in its conversation whether to go on.
 type Limits struct {
-	Request RequestLimits `json:"request,omitempty" jsonschema:"What one request may use."`
-	Day     DayLimits     `json:"day,omitempty" jsonschema:"What all requests together may use in one day (UTC)."`
+	Request  Budget   `json:"request,omitempty" jsonschema:"What one request may use."`
+	Session  Budget   `json:"session,omitempty" jsonschema:"What one conversation may use, from its beginning."`
+	Day      Budget   `json:"day,omitempty" jsonschema:"What all conversations together may use in one day."`
+	TimeZone string   `json:"timeZone,omitempty" jsonschema:"Where a day begins at midnight: a name such as Europe/Berlin, UTC, or Local for that of this machine."`
+	Wait     Duration `json:"wait,omitempty" jsonschema:"How long a request that reached a limit waits for an answer, before it ends."`
+	Tool     Duration `json:"tool,omitempty" jsonschema:"How long one call of a tool may take. Tools have smaller limits of their own."`
 }
 
-// RequestLimits bounds one request. Zero means no limit.
-type RequestLimits struct {
-	Steps  int      `json:"steps,omitempty" jsonschema:"Calls of the model."`
+// Budget bounds what is used of each thing. Zero means no limit.
+type Budget struct {
+	Steps  int64    `json:"steps,omitempty" jsonschema:"Calls of the model."`
 	Tokens int64    `json:"tokens,omitempty" jsonschema:"Tokens, read and written."`
 	Money  float64  `json:"money,omitempty" jsonschema:"US dollars. Needs a model whose price is known."`
-	Time   Duration `json:"time,omitempty" jsonschema:"How long it may take, for example 30m."`
+	Time   Duration `json:"time,omitempty" jsonschema:"How long it may work, for example 30m. Waiting in a queue or for an answer is not counted."`
 }
 
-// DayLimits bounds a day. Zero means no limit.
-type DayLimits struct {
-	Tokens int64   `json:"tokens,omitempty" jsonschema:"Tokens, read and written."`
-	Money  float64 `json:"money,omitempty" jsonschema:"US dollars. Needs a model whose price is known."`
-}
+// Zone is the place of TimeZone.
+func (l Limits) Zone() (*time.Location, error) { return time.LoadLocation(l.TimeZone) }
 
 // Sandbox says how commands are confined.
 type Sandbox struct {
@@ -131,13 +134,18 @@ func Default() *Config {
 			"gemini":    {Type: OpenAI, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai"},
 			"demo":      {Type: Demo},
 		},
-		Limits: Limits{Request: RequestLimits{
-			// A healthy request needs far fewer; a model that loops is stopped.
-			Steps: 50,
-			Time:  Duration(time.Hour),
-		}},
-		Sandbox: Sandbox{Mode: SandboxAuto},
-		Log:     Log{Level: "info", Format: "auto"},
+		Limits: Limits{
+			// A healthy request needs far less; a model that loops is stopped.
+			Request: Budget{Steps: 50, Tokens: 5_000_000, Time: Duration(time.Hour)},
+			// Against what nobody watches, for example events that set each other off.
+			Day:      Budget{Tokens: 100_000_000},
+			TimeZone: "Local",
+			Wait:     Duration(24 * time.Hour),
+			Tool:     Duration(30 * time.Minute),
+		},
+		CompactAt: 0.75,
+		Sandbox:   Sandbox{Mode: SandboxAuto},
+		Log:       Log{Level: "info", Format: "auto"},
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 // minTokenLength is the least for a token that guards an open port.
 const minTokenLength = 16
 
+// maxCompactAt leaves room for what the estimate of a conversation's size misses.
+const maxCompactAt = 0.95
+
 func (c *Config) validate() error {
 	for _, check := range []func() error{
 		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney,
@@ -164,27 +167,37 @@ func (c *Config) checkModels() error {
 }
 
 func (c *Config) checkLimits() error {
-	r, d := c.Limits.Request, c.Limits.Day
-	for _, l := range []struct {
-		field string
-		low   bool
-	}{
-		{"limits.request.steps", r.Steps < 0},
-		{"limits.request.tokens", r.Tokens < 0},
-		{"limits.request.money", r.Money < 0},
-		{"limits.request.time", r.Time < 0},
-		{"limits.day.tokens", d.Tokens < 0},
-		{"limits.day.money", d.Money < 0},
-	} {
-		if l.low {
-			return fault.InvalidField(l.field, "%s is negative; use 0 for no limit.", l.field)
+	for _, b := range []struct {
+		scope string
+		Budget
+	}{{"request", c.Limits.Request}, {"session", c.Limits.Session}, {"day", c.Limits.Day}} {
+		for _, l := range []struct {
+			name string
+			low  bool
+		}{{"steps", b.Steps < 0}, {"tokens", b.Tokens < 0}, {"money", b.Money < 0}, {"time", b.Time < 0}} {
+			if field := "limits." + b.scope + "." + l.name; l.low {
+				return fault.InvalidField(field, "%s is negative; use 0 for no limit.", field)
+			}
 		}
+	}
+	if _, err := c.Limits.Zone(); err != nil {
+		f := fault.InvalidField("limits.timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", c.Limits.TimeZone)
+		f.Err = err
+		return f
+	}
+	switch {
+	case c.Limits.Wait <= 0:
+		return fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h.")
+	case c.Limits.Tool <= 0:
+		return fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m.")
+	case !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt):
+		return fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt)
 	}
 	return nil
 }
 
 func (c *Config) checkMoney() error {
-	if c.Limits.Request.Money == 0 && c.Limits.Day.Money == 0 {
+	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 {
 		return nil
 	}
 	m, err := c.ResolveModel()

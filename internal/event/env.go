@@ -16,6 +16,8 @@ const (
 	SessionUpdated          Type = "session.updated"
 	SessionDeleted          Type = "session.deleted"
 	SessionMessageApplied   Type = "session.message_applied"
+	SessionPaused           Type = "session.paused"
+	SessionResumed          Type = "session.resumed"
 	BackgroundTaskCompleted Type = "background_task.completed"
 	BackgroundTaskFailed    Type = "background_task.failed"
 	ToolExecuted            Type = "tool.executed"
@@ -123,4 +125,34 @@ type UserQueryPayload struct {
 	ElseRequestID string `json:"elseRequestId,omitempty"`
 	// Attachments are file parts of a chat message, their data a blob reference.
 	Attachments json.RawMessage `json:"attachments,omitempty"`
+}
+
+// SessionPausedPayload is the payload of a session.paused: a request has
+// reached a limit and asks whether to go on.
+type SessionPausedPayload struct {
+	RequestID string `json:"requestId"`
+	// Pause counts the pauses of the request from 1.
+	Pause int `json:"pause"`
+	// Limit is request, session or day, then steps, tokens, money or time:
+	// "day.money". Used, Allowed and More (what an answer adds) are steps,
+	// tokens, millionths of a US dollar, or milliseconds.
+	Limit   string `json:"limit"`
+	Used    int64  `json:"used"`
+	Allowed int64  `json:"allowed"`
+	More    int64  `json:"more"`
+	// Question is what people are asked. It is in the request's text, too.
+	Question string `json:"question"`
+	// Until is when the request ends if nobody answers, Unix milliseconds.
+	Until int64 `json:"until"`
+	// Again says that something else was said instead of an answer.
+	Again bool `json:"again,omitempty"`
+}
+
+// SessionResumedPayload is the payload of a session.resumed: the question was
+// answered. A request whose answer is stop ends.
+type SessionResumedPayload struct {
+	RequestID string `json:"requestId"`
+	Pause     int    `json:"pause"`
+	// Answer is continue or stop.
+	Answer string `json:"answer"`
 }

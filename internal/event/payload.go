@@ -92,8 +92,11 @@ type RequestMessage struct {
 	// was meant for is over; see [ElseRequest] for the default.
 	ElseRequestID string `json:"elseRequestId,omitempty"`
 	// AnyActive applies a steer, followUp or interrupt to whatever runs.
-	AnyActive bool            `json:"anyActive,omitempty"`
-	Raw       json.RawMessage `json:"raw,omitempty"`
+	AnyActive bool `json:"anyActive,omitempty"`
+	// AnswersPause makes the message an answer to that pause of the request
+	// and nothing else: when the pause is over, the message is dropped.
+	AnswersPause int             `json:"answersPause,omitempty"`
+	Raw          json.RawMessage `json:"raw,omitempty"`
 }
 
 // RequestCancel stops a request.
@@ -109,7 +112,10 @@ type RequestLifecycle struct {
 	Detail string       `json:"detail,omitempty"`
 	// ErrorKind is what sort of trouble a failed request ended with.
 	ErrorKind fault.Kind `json:"errorKind,omitempty"`
-	TS        int64      `json:"ts"`
+	// Paused says that the request waits for an answer to Detail: nothing of
+	// it runs, and it says nothing until it is answered.
+	Paused bool  `json:"paused,omitempty"`
+	TS     int64 `json:"ts"`
 }
 
 // UnmarshalJSON reads "resolved", a word of older producers, as "done".

@@ -183,7 +183,23 @@ func eventsDoc(t *testing.T) string {
 	b.WriteString("\nThe topic `env` carries environment events; their types are open. An event there is\n" +
 		"`{id, type, timestamp, metadata, payload}`, and a prompt is one of them:\n\n" +
 		"| type | payload |\n| --- | --- |\n")
-	fmt.Fprintf(&b, "| `%s` | %s |\n", event.UserQuery, fields(reflect.TypeFor[event.UserQueryPayload]()))
+	for _, e := range []struct {
+		t       event.Type
+		payload reflect.Type
+	}{
+		{event.UserQuery, reflect.TypeFor[event.UserQueryPayload]()},
+		{event.SessionPaused, reflect.TypeFor[event.SessionPausedPayload]()},
+		{event.SessionResumed, reflect.TypeFor[event.SessionResumedPayload]()},
+	} {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", e.t, fields(e.payload))
+	}
+	b.WriteString(`
+A request that reaches a limit (see limits in the [configuration](configuration.md)) stops before its next model call. Its question
+is a message of the conversation and the end of the request's text so far; ` + "`session.paused`" + ` carries its parts, and the
+lifecycle event says ` + "`paused`" + ` with the question as its detail. Nothing of the request runs, and no output comes, until a person
+answers *continue* or *stop*: with a message in the conversation, ` + "`POST /requests/{id}/continue` or `/stop`" + `, or
+` + "`lilac requests continue ID`" + `. Anything else that is said waits as usual, and ` + "`session.paused` comes again with `again`" + `.
+`)
 	return b.String()
 }
 

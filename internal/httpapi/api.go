@@ -135,6 +135,8 @@ func (a *api) routes() []route {
 		{"GET /bus/{topic}/tail", needsToken, a.tailTopic},
 		{"GET /requests", needsToken, a.listRequests},
 		{"GET /requests/{id}", needsToken, a.getRequest},
+		{"POST /requests/{id}/continue", needsToken, a.answer(session.Continue)},
+		{"POST /requests/{id}/stop", needsToken, a.answer(session.Stop)},
 		{"GET /dlq", needsToken, a.listDeadLetters},
 		{"GET /dlq/{id}", needsToken, a.getDeadLetter},
 		{"POST /dlq/{id}/replay", needsToken, a.replayDeadLetter},

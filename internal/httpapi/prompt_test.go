@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"lilac/internal/bus"
 	"lilac/internal/event"
 	"lilac/internal/health"
 	"lilac/internal/session"
@@ -359,4 +360,42 @@ func FuzzPromptBody(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnAnswerReachesTheRequestThatWaits(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	id := "web:" + s + ":r"
+	commands := func() []bus.Delivery {
+		found, err := w.bus.Fetch(context.Background(), event.TopicCmdRequest, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	w.tables.setRunning(s, id, event.StateRunning)
+	if code, raw := w.call("POST", "/requests/"+id+"/continue", ""); code != 409 || !strings.Contains(raw, "not_paused") || len(commands()) != 0 {
+		t.Errorf("not paused: %d %s", code, raw)
+	}
+	w.tables.pause(s, session.Pause{Number: 2, Question: "Go on?"})
+	if _, raw := w.call("GET", "/sessions/"+s, ""); !strings.Contains(raw, `"question":"Go on?"`) {
+		t.Errorf("the session does not show the question: %s", raw)
+	}
+	for _, answer := range []string{"continue", "continue", "stop"} {
+		if code, raw := w.call("POST", "/requests/"+id+"/"+answer, ""); code != 200 || !strings.Contains(raw, `"pause":2`) {
+			t.Errorf("%s: %d %s", answer, code, raw)
+		}
+	}
+	got := commands()
+	if len(got) != 1 {
+		t.Fatalf("%d commands, want one: the first answer counts", len(got))
+	}
+	p, err := event.Decode(got[0].Event)
+	m, ok := p.(event.RequestMessage)
+	if err != nil || !ok || m.AnswersPause != 2 || got[0].Key != id || session.AnswerOf(m.Messages) != session.Continue {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if code, _ := w.call("POST", "/requests/none/stop", ""); code != 404 {
+		t.Errorf("an unknown request gave %d", code)
+	}
 }

@@ -139,6 +139,16 @@ func (s *tables) SessionsTitled(_ db.Queryer, text string, _ int) (out []session
 	return out, nil
 }
 
+func (s *tables) pause(sessionID string, p session.Pause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.sessions {
+		if s.sessions[i].ID == sessionID {
+			s.sessions[i].Paused = &p
+		}
+	}
+}
+
 func (s *tables) setRunning(sessionID, requestID string, state event.RequestState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

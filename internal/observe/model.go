@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"lilac/internal/agent"
 	"lilac/internal/chat"
 	"lilac/internal/fault"
 	"lilac/internal/llm"
@@ -62,7 +61,7 @@ func (m *model) used(info llm.Info, u chat.Usage) {
 	}
 	cost := u.CostMicros
 	if cost == 0 {
-		cost = agent.Cost(info.Price, u)
+		cost = info.Price.Cost(u)
 	}
 	m.o.modelCost.Add(float64(cost)/1e6, info.Provider, info.Name)
 }

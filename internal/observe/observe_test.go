@@ -138,7 +138,7 @@ func TestModelsAndToolsAreMeasuredAndTraced(t *testing.T) {
 		`lilac_model_tokens_total{provider="gemini",model="g-1",direction="input"} 1000000`,
 		`lilac_model_tokens_total{provider="gemini",model="g-1",direction="output"} 500000`,
 		`lilac_model_tokens_total{provider="gemini",model="g-1",direction="cache_read"} 10`,
-		`lilac_model_cost_dollars_total{provider="gemini",model="g-1"} 1.99999`,
+		`lilac_model_cost_dollars_total{provider="gemini",model="g-1"} 2`,
 		`lilac_model_request_duration_seconds_count{provider="gemini",model="g-1",status="ok"} 1`,
 		`lilac_model_request_duration_seconds_count{provider="gemini",model="g-1",status="rate_limited"} 1`,
 		`lilac_model_request_duration_seconds_count{provider="gemini",model="g-1",status="stopped"} 1`,

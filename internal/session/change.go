@@ -58,8 +58,12 @@ func (c *change) now() int64 { return c.tx.Now().UnixMilli() }
 
 // decide asks the decider and carries out what it says, in order.
 func (c *change) decide(in Input) error {
+	asked := c.state.Waits()
 	next, effects := Decide(c.state, in, c.tx.Now())
 	c.state = next
+	if asked != nil && next.Waits() == nil {
+		c.tx.AfterCommit(func() { c.svc.alarms.stop(c.sessionID) })
+	}
 	for _, e := range effects {
 		if err := c.act(e); err != nil {
 			return fmt.Errorf("%s %s: %w", e.Kind, e.RequestID, err)
@@ -86,9 +90,15 @@ func (c *change) act(e Effect) error {
 	case EffectLifecycle:
 		return c.lifecycle(e)
 	case EffectStart:
-		c.svc.register(c.tx, c.svc.newRun(c.sessionID, e, c.state.Epoch))
+		c.svc.register(c.tx, c.svc.newRun(c.sessionID, e, c.state))
 	case EffectResume:
 		return c.resume(e)
+	case EffectPause:
+		return c.pause(e)
+	case EffectAsk:
+		return c.askAgain(e)
+	case EffectAnswered:
+		return c.answered(e)
 	case EffectWake, EffectInterrupt, EffectCancel:
 		c.tx.AfterCommit(func() { c.svc.signal(e) })
 	case EffectDrop:
@@ -147,7 +157,8 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	}
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
-		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Seen: seen, Over: over, Hold: c.svc.full(),
+		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Seen: seen, Over: over,
+		Answer: AnswerOf(p.Messages), Answers: p.AnswersPause, Hold: c.svc.full(),
 	})
 }
 
@@ -181,10 +192,10 @@ func (c *change) ensureSession(client string) error {
 	return c.announce(event.SessionCreated, "session.created:"+c.sessionID, v)
 }
 
-func (c *change) announce(t event.Type, id string, v Session) error {
+func (c *change) announce(t event.Type, id string, v any) error {
 	payload, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encode session: %w", err)
+		return fmt.Errorf("encode %s: %w", t, err)
 	}
 	return c.publish(id, nil, event.EnvEvent{
 		ID: id, Type: t, Timestamp: c.now(), Payload: payload,
@@ -265,9 +276,9 @@ func (c *change) apply(e Effect) error {
 	if err := c.nameSession(e.RequestID, m.Messages); err != nil {
 		return err
 	}
-	var offset int64
-	if c.run != nil {
-		offset = c.run.out.length()
+	offset, err := c.offset(req)
+	if err != nil {
+		return err
 	}
 	err = c.store().Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindInput,
@@ -283,6 +294,15 @@ func (c *change) apply(e Effect) error {
 		}
 	}
 	return c.publish(e.RequestID+"/applied/"+m.MessageID, h, event.MessageApplied{MessageID: m.MessageID, Queue: e.Queue, Offset: offset})
+}
+
+// offset is the length of what the request has said so far.
+func (c *change) offset(req Request) (int64, error) {
+	if c.run != nil {
+		return c.run.out.length(), nil
+	}
+	text, err := c.finalText(req)
+	return int64(len(text)), err
 }
 
 // nameSession gives a session without a title the first words said in it.
@@ -375,32 +395,37 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 	if err != nil {
 		return err
 	}
-	text := ""
-	if req.StartedAt > 0 {
-		text = c.text
+	text, err := c.finalText(*req)
+	if err != nil {
+		return err
 	}
 	usage := req.Usage
 	return c.publish(e.RequestID+"/final", h, event.FinalText{FinalText: text, Usage: &usage})
 }
 
-// useMore counts what the run used beyond its journaled steps.
-func (c *change) useMore(req *Request, total chat.Usage) error {
-	more := chat.Usage{
-		InputTokens:      max(0, total.InputTokens-req.Usage.InputTokens),
-		OutputTokens:     max(0, total.OutputTokens-req.Usage.OutputTokens),
-		CacheReadTokens:  max(0, total.CacheReadTokens-req.Usage.CacheReadTokens),
-		CacheWriteTokens: max(0, total.CacheWriteTokens-req.Usage.CacheWriteTokens),
-		CostMicros:       max(0, total.CostMicros-req.Usage.CostMicros),
+// finalText is what the request has said: as its run knows it, else as its
+// journal does, when it ends while it waits for an answer.
+func (c *change) finalText(req Request) (string, error) {
+	if req.StartedAt == 0 || c.run != nil || c.text != "" {
+		return c.text, nil
 	}
-	if more == (chat.Usage{}) {
-		return nil
-	}
-	req.Usage = req.Usage.Add(more)
-	return c.use(more)
+	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
+	return p.text, err
 }
 
-func (c *change) use(u chat.Usage) error {
-	day := dayOf(c.tx.Now())
-	c.tx.AfterCommit(func() { c.svc.countUsage(day, u) })
-	return c.store().AddUsage(c.tx, day, u)
+// useMore counts what the run used beyond its journaled steps.
+func (c *change) useMore(req *Request, total chat.Usage) error {
+	more := Spent{Usage: total.Beyond(req.Usage), Time: c.run.unmetered()}
+	req.Usage = req.Usage.Add(more.Usage)
+	return c.spend(more)
+}
+
+// spend counts for the session and the day.
+func (c *change) spend(s Spent) error {
+	if s == (Spent{}) {
+		return nil
+	}
+	day := c.svc.settings.Load().Limits.day(c.tx.Now())
+	c.tx.AfterCommit(func() { c.svc.day.add(day, s) })
+	return c.store().AddSpent(c.tx, day, c.sessionID, s)
 }

@@ -22,6 +22,11 @@ type Message struct {
 	// requests that it knows to be over or to belong elsewhere.
 	Seen bool
 	Over []string
+	// Answer is what it says to a request that waits at a limit. Answers is the
+	// number of the pause that it is meant for: it is dropped when that is
+	// over; 0 means that it is a message like any other.
+	Answer  Answer
+	Answers int
 	// Hold says that no further run may start now.
 	Hold bool
 }
@@ -52,6 +57,21 @@ type Ended struct {
 	Hold bool
 }
 
+// LimitReached is the run having stopped before a model call. Pause.Number is
+// for the decider to say.
+type LimitReached struct {
+	RequestID string
+	Pause     Pause
+	Hold      bool
+}
+
+// Expired is nobody having answered to a pause in time.
+type Expired struct {
+	RequestID string
+	Pause     int
+	Hold      bool
+}
+
 // Drained is the process stopping in good order while the run goes on later.
 type Drained struct{ RequestID string }
 
@@ -72,6 +92,8 @@ func (Cancel) input()       {}
 func (StepBoundary) input() {}
 func (WouldEnd) input()     {}
 func (Ended) input()        {}
+func (LimitReached) input() {}
+func (Expired) input()      {}
 func (Drained) input()      {}
 func (Recovered) input()    {}
 func (Room) input()         {}
@@ -99,6 +121,11 @@ const (
 	// EffectStart starts the run, EffectResume takes it up again.
 	EffectStart  EffectKind = "start"
 	EffectResume EffectKind = "resume"
+	// EffectPause lets the run wait for an answer, EffectAsk asks again,
+	// EffectAnswered says that it goes on.
+	EffectPause    EffectKind = "pause"
+	EffectAsk      EffectKind = "ask"
+	EffectAnswered EffectKind = "answered"
 	// EffectWake tells the run that messages wait, EffectInterrupt stops its
 	// model now, EffectCancel stops it.
 	EffectWake      EffectKind = "wake"
@@ -117,6 +144,9 @@ type Effect struct {
 	Detail    string
 	// ErrorKind goes with the state failed.
 	ErrorKind fault.Kind
+	// Answer and Pause are what was answered, and to which question.
+	Answer Answer
+	Pause  Pause
 }
 
 // detailExhausted is what people read when a request was given up.
@@ -137,8 +167,12 @@ func Decide(s State, in Input, _ time.Time) (State, []Effect) {
 		d.take(in.RequestID, event.Steer, event.Interrupt)
 	case WouldEnd:
 		d.wouldEnd(in)
+	case LimitReached:
+		d.limitReached(in)
+	case Expired:
+		d.expired(in)
 	case Ended:
-		if d.runs(in.RequestID) {
+		if d.works(in.RequestID) {
 			d.end(ending{in.State, in.Detail, in.Kind}, nil)
 			d.next(in.Hold)
 		}
@@ -170,6 +204,16 @@ func (d *decision) message(m Message) {
 	p := Pending{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID}
 	if p.ElseRequestID == "" {
 		p.ElseRequestID = event.ElseRequest(m.RequestID, m.MessageID)
+	}
+	switch pause := d.Waits(); {
+	case m.Answers != 0 && (pause == nil || pause.Number != m.Answers || !d.runs(m.RequestID)):
+		d.do(Effect{Kind: EffectDrop, MessageID: m.MessageID, RequestID: m.RequestID})
+		return
+	case pause != nil && m.Answer != NoAnswer:
+		d.answer(p, m)
+		return
+	case pause != nil:
+		d.do(Effect{Kind: EffectAsk, RequestID: d.Active.RequestID, Client: d.Active.Client})
 	}
 	named := d.runs(m.RequestID)
 	if d.Active != nil && d.Active.Phase == Accepting && (named || m.AnyActive && m.Queue != event.Prompt) {
@@ -265,6 +309,15 @@ func (d *decision) cancel(c Cancel) {
 	}
 	at := d.waiting(c.RequestID)
 	switch {
+	case d.runs(c.RequestID) && d.Active.Paused != nil:
+		if c.CancelQueued {
+			d.discard(d.Active.Pending)
+			d.Active.Pending = nil
+			d.drop(0, len(d.Queue), reason)
+		}
+		d.Active.Reason = reason
+		d.end(ending{State: event.StateCancelled}, nil)
+		d.next(false)
 	case d.runs(c.RequestID):
 		if d.Active.Phase == Accepting {
 			d.Active.Phase, d.Active.Reason = Closing, reason
@@ -314,7 +367,7 @@ func (d *decision) drop(begin, end int, reason string) {
 
 // take applies the pending messages of some modes, in the order they came.
 func (d *decision) take(requestID string, modes ...event.Queue) {
-	if !d.runs(requestID) || d.Active.Phase != Accepting {
+	if !d.works(requestID) || d.Active.Phase != Accepting {
 		return
 	}
 	var rest []Pending
@@ -329,7 +382,7 @@ func (d *decision) take(requestID string, modes ...event.Queue) {
 }
 
 func (d *decision) wouldEnd(in WouldEnd) {
-	if !d.runs(in.RequestID) {
+	if !d.works(in.RequestID) {
 		return
 	}
 	if d.Active.Phase == Closing {
@@ -356,6 +409,7 @@ type ending struct {
 func (d *decision) end(e ending, over []string) {
 	a := d.Active
 	d.Active = nil
+	d.Raised = without(d.Raised, requestPrefix)
 	d.Ended = remember(d.Ended, a.RequestID, maxEnded)
 	if e.State == event.StateCancelled && a.Reason != "" {
 		e.Detail = a.Reason
@@ -368,6 +422,8 @@ func (d *decision) recovered(in Recovered) {
 	switch {
 	case d.Active == nil:
 		d.next(in.Hold)
+	case d.Active.Paused != nil:
+		// It goes on waiting.
 	case d.Active.Phase == Closing:
 		d.end(ending{State: event.StateCancelled, Detail: d.Active.Reason}, in.Over)
 		d.next(in.Hold)

@@ -30,6 +30,13 @@ func TestDecide(t *testing.T) {
 	orElse := func(m session.Message, id string) session.Message { m.ElseRequestID = id; return m }
 	held := func(m session.Message) session.Message { m.Hold = true; return m }
 
+	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
+	says := func(m session.Message, a session.Answer) session.Message { m.Answer = a; return m }
+	answers := func(m session.Message, pause int) session.Message {
+		m.Answer, m.Answers = session.Continue, pause
+		return m
+	}
+
 	for _, c := range []struct {
 		name   string
 		before []session.Input
@@ -183,6 +190,64 @@ func TestDecide(t *testing.T) {
 			session.Recovered{},
 			[]string{"start web:s:r1", "lifecycle web:s:r1 running", "apply web:s:r1 m1 prompt"},
 		},
+		{
+			"a run that reached a limit asks and waits", steered,
+			session.LimitReached{RequestID: "web:s:r1"},
+			[]string{"pause web:s:r1"},
+		},
+		{
+			"a cancelled run that reached a limit ends", closing,
+			session.LimitReached{RequestID: "web:s:r1"},
+			[]string{"lifecycle web:s:r1 cancelled"},
+		},
+		{"a run that is over cannot reach a limit", over, session.LimitReached{RequestID: "web:s:r1"}, nil},
+		{
+			"the answer continue takes the run up again", paused, says(msg("m2", "web:s:r1", event.Steer), session.Continue),
+			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+		},
+		{
+			"the answer may come as a prompt with a name of its own", paused, says(msg("m2", "web:s:r2", event.Prompt), session.Continue),
+			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+		},
+		{
+			"the answer stop ends the request, and what waits starts", with(paused, msg("m2", "web:s:r2", event.Prompt)),
+			says(msg("m3", "web:s:r1", event.Steer), session.Stop),
+			[]string{
+				"keep web:s:r1 m3 steer", "answered web:s:r1", "apply web:s:r1 m3 steer", "lifecycle web:s:r1 cancelled",
+				"start web:s:r2", "lifecycle web:s:r2 running", "apply web:s:r2 m2 prompt",
+			},
+		},
+		{
+			"an answer to a question that is over is dropped", with(paused, says(msg("m2", "web:s:r1", event.Steer), session.Continue)),
+			answers(msg("m3", "web:s:r1", event.Steer), 1),
+			[]string{"drop web:s:r1 m3"},
+		},
+		{
+			"an answer to another question is dropped", paused, answers(msg("m3", "web:s:r1", event.Steer), 2),
+			[]string{"drop web:s:r1 m3"},
+		},
+		{
+			"a prompt that is no answer waits, and the question is shown again", paused, msg("m2", "web:s:r2", event.Prompt),
+			[]string{"ask web:s:r1", "create web:s:r2 m2", "keep web:s:r2 m2 prompt", "lifecycle web:s:r2 queued"},
+		},
+		{
+			"a steer that is no answer waits for the run", paused, msg("m2", "web:s:r1", event.Steer),
+			[]string{"ask web:s:r1", "keep web:s:r1 m2 steer", "wake web:s:r1"},
+		},
+		{"nothing is taken in a pause", with(paused, msg("m2", "web:s:r1", event.Steer)), session.StepBoundary{RequestID: "web:s:r1"}, nil},
+		{"a pause outlives a restart", paused, session.Recovered{Exhausted: true}, nil},
+		{
+			"a cancel in the pause ends the request", paused,
+			session.Cancel{RequestID: "web:s:r1"},
+			[]string{"lifecycle web:s:r1 cancelled"},
+		},
+		{
+			"a pause that nobody answers fails the request", paused,
+			session.Expired{RequestID: "web:s:r1", Pause: 1},
+			[]string{"lifecycle web:s:r1 failed"},
+		},
+		{"an alarm of an earlier pause is nothing", paused, session.Expired{RequestID: "web:s:r1", Pause: 2}, nil},
+
 		{"restart while a run was closing ends it", closing, session.Recovered{}, []string{"lifecycle web:s:r1 cancelled"}},
 		{
 			"restart too often fails the request", queued,

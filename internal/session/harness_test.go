@@ -29,13 +29,14 @@ type script func(ctx context.Context, req llm.Request, say func(string)) (chat.M
 type scripted struct {
 	do     script
 	window int
+	price  *llm.Price
 
 	mu    sync.Mutex
 	calls int
 }
 
 func (m *scripted) Info() llm.Info {
-	return llm.Info{Provider: "test", Name: "script", ContextTokens: m.window, MaxOutputTokens: 1000}
+	return llm.Info{Provider: "test", Name: "script", ContextTokens: m.window, MaxOutputTokens: 1000, Price: m.price}
 }
 
 func (m *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {

@@ -21,8 +21,8 @@ var _ agent.Host = (*run)(nil)
 
 // BeforeModel implements [agent.Host]. Without a hint that something waits it
 // costs nothing; a message that is committed now comes before the next call.
-func (r *run) BeforeModel(ctx context.Context, _ int) ([]agent.Injected, error) {
-	if err := r.svc.checkDay(); err != nil {
+func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
+	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
 		return nil, err
 	}
 	if !r.wake.Swap(false) {
@@ -84,7 +84,8 @@ func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time
 
 // ModelDone implements [agent.Host].
 func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
-	return r.record(ctx, func(c *change) error {
+	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unmetered()}
+	err := r.record(ctx, func(c *change) error {
 		req, err := c.store().Request(c.tx, r.requestID)
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		if err := c.store().SaveRequest(c.tx, req); err != nil {
 			return err
 		}
-		if err := c.use(s.Usage); err != nil {
+		if err := c.spend(spent); err != nil {
 			return err
 		}
 		return c.store().Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
@@ -101,6 +102,10 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
 		}})
 	})
+	if err == nil {
+		r.charged(spent)
+	}
+	return err
 }
 
 // ToolStarted implements [agent.Host].

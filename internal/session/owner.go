@@ -15,11 +15,6 @@ import (
 	"lilac/internal/fault"
 )
 
-var (
-	errDailyTokens = &fault.Error{Kind: fault.LimitReached, Code: "daily_tokens", Message: "The limit of tokens for today is reached. It starts anew at midnight UTC."}
-	errDailyCost   = &fault.Error{Kind: fault.LimitReached, Code: "daily_cost", Message: "The limit of money for today is reached. It starts anew at midnight UTC."}
-)
-
 // codeStaleOwner marks a write that was refused because another owner has
 // the session now.
 const codeStaleOwner = "stale_owner"
@@ -29,8 +24,8 @@ const codeStaleOwner = "stale_owner"
 type run struct {
 	svc                          *Service
 	sessionID, requestID, client string
-	// epoch is the session's at the moment this run took it.
-	epoch int64
+	// state is the session's at the moment this run took it.
+	state State
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -44,17 +39,26 @@ type run struct {
 	model   string
 	closed  bool  // WouldEnd closed the run
 	lost    error // of a record that could not be made
-	attempt int   // recoveries so far
+	attempt int   // how often it was taken up before
 	trace   string
+	// startedAt and idle give the time that the request has worked for.
+	startedAt time.Time
+	idle      time.Duration
+	// counted and metered are the usage of the request and the moment up to
+	// which the session and the day were charged; sessionSpent is what the
+	// session has used.
+	counted      chat.Usage
+	metered      time.Time
+	sessionSpent Spent
 }
 
-func (s *Service) newRun(sessionID string, e Effect, epoch int64) *run {
+func (s *Service) newRun(sessionID string, e Effect, state State) *run {
 	s.mu.Lock()
 	parent := s.runCtx
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(parent)
 	return &run{
-		svc: s, sessionID: sessionID, requestID: e.RequestID, client: e.Client, epoch: epoch,
+		svc: s, sessionID: sessionID, requestID: e.RequestID, client: e.Client, state: state,
 		ctx: ctx, cancel: cancel, interrupts: make(chan struct{}, 1),
 	}
 }
@@ -97,6 +101,9 @@ func (r *run) do() error {
 		return r.end(Ended{RequestID: r.requestID, State: event.StateDone, Hold: r.svc.othersWait()}, outcome)
 	case isCancelled(outcome.Err):
 		return r.end(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: detailCancelled, Hold: r.svc.othersWait()}, outcome)
+	}
+	if l := limitOf(outcome.Err); l != nil {
+		return r.stopAtLimit(l, outcome)
 	}
 	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
 	wire := fault.ToWire(outcome.Err)
@@ -156,12 +163,16 @@ func (r *run) agent() (outcome agent.Outcome) {
 	}
 	settings := r.svc.settings.Load()
 	r.model = model.Info().Provider + "/" + model.Info().Name
+	if settings.Limits.money() && model.Info().Price == nil {
+		err := fault.New(fault.Invalid, "There is a limit on money, but no price is configured for the model %s.", r.model)
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
 
 	r.svc.flow.join(r.out)
 	defer r.svc.flow.leave(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: opt.Tools, System: settings.System, Workspace: opt.Workspace, Limits: settings.Limits,
-		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: opt.ToolTimeout, CompactAt: opt.CompactAt,
+		Model: model, Tools: opt.Tools, System: settings.System, Workspace: opt.Workspace,
+		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
 	}, in, r)
 }
 
@@ -170,8 +181,15 @@ func (r *run) load() (agent.Input, error) {
 	in := agent.Input{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client}
 	var conv Conversation
 	var p progress
+	var req Request
 	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
 		if conv, err = r.svc.opt.Store.Conversation(q, r.sessionID); err != nil {
+			return err
+		}
+		if req, err = r.svc.opt.Store.Request(q, r.requestID); err != nil {
+			return err
+		}
+		if r.sessionSpent, err = r.svc.opt.Store.SpentIn(q, r.sessionID); err != nil {
 			return err
 		}
 		p, err = r.svc.progress(q, r.sessionID, r.requestID)
@@ -185,8 +203,10 @@ func (r *run) load() (agent.Input, error) {
 	case err != nil:
 		return in, fmt.Errorf("read conversation: %w", err)
 	}
-	r.attempt, r.trace = p.recoveries, p.trace
-	r.out = newOutput(r.svc, r.requestID, r.headers(), p.recoveries, p.text)
+	r.attempt, r.trace = p.attempts, p.trace
+	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
+	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
+	r.counted, r.metered = req.Usage, r.svc.opt.Now()
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)
 		r.seqs = append(r.seqs, 0)
@@ -195,20 +215,33 @@ func (r *run) load() (agent.Input, error) {
 		in.Messages = append(in.Messages, r.svc.withBytes(m.Message))
 		r.seqs = append(r.seqs, m.Seq)
 	}
-	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, p.usage
+	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
 	in.Text, in.Offset = p.text, int64(len(p.text))
-	if p.startedAt > 0 {
-		in.Started = time.UnixMilli(p.startedAt)
-	}
 	return in, nil
+}
+
+// unmetered is how long the run has worked since the session and the day were
+// charged.
+func (r *run) unmetered() time.Duration {
+	if r.metered.IsZero() {
+		return 0
+	}
+	return max(0, r.svc.opt.Now().Sub(r.metered))
+}
+
+// charged says that the session and the day were charged.
+func (r *run) charged(s Spent) {
+	r.sessionSpent = r.sessionSpent.Add(s)
+	r.counted = r.counted.Add(s.Usage)
+	r.metered = r.metered.Add(s.Time)
 }
 
 // owns refuses a run that another owner has taken the session from.
 func (r *run) owns(s State) error {
-	if !s.runs(r.requestID) || s.Epoch != r.epoch {
+	if !s.runs(r.requestID) || s.Epoch != r.state.Epoch {
 		return &fault.Error{
 			Kind: fault.Conflict, Code: codeStaleOwner,
-			Message: fmt.Sprintf("The request %q is no longer this run's: it took the session at epoch %d, which is at %d.", r.requestID, r.epoch, s.Epoch),
+			Message: fmt.Sprintf("The request %q is no longer this run's: it took the session at epoch %d, which is at %d.", r.requestID, r.state.Epoch, s.Epoch),
 		}
 	}
 	return nil

@@ -89,8 +89,10 @@ type Store interface {
 	Record(tx *db.Tx, requestID string, e Entry) error
 	Journal(q db.Queryer, requestID string) ([]StoryEntry, error)
 
-	AddUsage(tx *db.Tx, day string, u chat.Usage) error
-	UsageOn(q db.Queryer, day string) (chat.Usage, error)
+	// AddSpent counts for a day, "2006-01-02", and for a session.
+	AddSpent(tx *db.Tx, day, sessionID string, s Spent) error
+	SpentOn(q db.Queryer, day string) (Spent, error)
+	SpentIn(q db.Queryer, sessionID string) (Spent, error)
 }
 
 // The journal's kinds of entries.
@@ -104,6 +106,8 @@ const (
 	kindToolEnd     = "tool_end"
 	kindRecovered   = "recovered"
 	kindCompacted   = "compacted"
+	kindPaused      = "paused"
+	kindResumed     = "resumed"
 	kindEnd         = "end"
 )
 
@@ -146,6 +150,10 @@ type (
 	}
 	compactedEntry struct {
 		KeptFrom int64 `json:"keptFrom"`
+	}
+	resumedEntry struct {
+		Pause  int    `json:"pause"`
+		Answer Answer `json:"answer"`
 	}
 	endEntry struct {
 		State  event.RequestState `json:"state"`

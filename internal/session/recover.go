@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"lilac/internal/agent"
 	"lilac/internal/chat"
@@ -15,7 +16,6 @@ import (
 // progress is how far a request's journal says that it got.
 type progress struct {
 	step       int
-	usage      chat.Usage
 	startedAt  int64
 	trace      string
 	text       string
@@ -23,6 +23,13 @@ type progress struct {
 	ended      bool
 	charged    int
 	recoveries int
+	// attempts counts how often it was taken up: after a crash, a stop of the
+	// process or a pause.
+	attempts int
+	// lastAt is the time of the last entry, idle how long nothing ran between
+	// the first one and that.
+	lastAt int64
+	idle   time.Duration
 }
 
 // stepID names the message i of a step in the history.
@@ -51,12 +58,23 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 }
 
 func (p *progress) follow(e StoryEntry) error {
+	since := time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
+	p.lastAt = e.At
 	switch e.Kind {
 	case kindQueued:
 		var q queuedEntry
 		if len(e.Data) > 0 && json.Unmarshal(e.Data, &q) == nil { // a trace is never worth a request
 			p.trace = q.TraceParent
 		}
+	case kindPaused:
+		var pause Pause
+		if err := json.Unmarshal(e.Data, &pause); err != nil {
+			return err
+		}
+		p.text = agent.JoinText(p.text, pause.Question)
+		p.attempts++
+	case kindResumed:
+		p.idle += since
 	case kindStarted:
 		p.startedAt = e.At
 	case kindInput:
@@ -66,7 +84,7 @@ func (p *progress) follow(e StoryEntry) error {
 		if err := json.Unmarshal(e.Data, &m); err != nil {
 			return err
 		}
-		p.step, p.usage, p.text = e.Step, p.usage.Add(m.Usage), agent.JoinText(p.text, m.Message.Text())
+		p.step, p.text = e.Step, agent.JoinText(p.text, m.Message.Text())
 		p.pending = &agent.PendingStep{Message: m.Message, Results: map[string]chat.Part{}, Started: map[string]bool{}, Interrupted: m.Interrupted}
 		p.ended, p.charged = true, 0
 	case kindToolStart, kindToolEnd:
@@ -89,6 +107,8 @@ func (p *progress) follow(e StoryEntry) error {
 			return err
 		}
 		p.recoveries++
+		p.attempts++
+		p.idle += since
 		if r.Charged {
 			p.charged++
 		}
@@ -160,6 +180,10 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 		if a == nil {
 			return c.decide(in)
 		}
+		if a.Paused != nil {
+			c.tx.AfterCommit(func() { s.expireAt(sessionID, a.RequestID, *a.Paused) })
+			return nil
+		}
 		if r := s.running(a.RequestID); r != nil && r.ctx.Err() == nil {
 			return nil
 		}
@@ -172,7 +196,7 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 		}
 		c.text = p.text
 		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
-		id := fmt.Sprintf("%s/out/%d/reset", a.RequestID, p.recoveries+1)
+		id := fmt.Sprintf("%s/out/%d/reset", a.RequestID, p.attempts+1)
 		if err := c.publish(id, h, event.TextReset{Offset: int64(len(p.text))}); err != nil {
 			return err
 		}
@@ -206,7 +230,7 @@ func (c *change) recordRecovery(a *Active, p progress) error {
 }
 
 func (c *change) resume(e Effect) error {
-	r := c.svc.newRun(c.sessionID, e, c.state.Epoch)
+	r := c.svc.newRun(c.sessionID, e, c.state)
 	r.wake.Store(true)
 	c.svc.register(c.tx, r)
 	return nil

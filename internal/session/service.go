@@ -12,7 +12,6 @@ import (
 
 	"lilac/internal/agent"
 	"lilac/internal/bus"
-	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/llm"
@@ -37,13 +36,6 @@ const (
 	maxCharged = 3
 )
 
-// DailyLimits are what all requests of a day (UTC) may use together. Zero
-// means no limit.
-type DailyLimits struct {
-	Tokens     int64
-	CostMicros int64
-}
-
 // Options are what a service is made of. DB, Bus, Store and Model are needed.
 type Options struct {
 	DB    *db.DB
@@ -52,17 +44,14 @@ type Options struct {
 	// Model returns the model that a session's next request uses.
 	Model     func(ctx context.Context, sessionID string) (llm.Model, error)
 	Tools     []tool.Tool
-	System    string
 	Workspace string
+	// Settings are those of the beginning.
+	Settings Settings
 
-	Limits      agent.Limits
-	DailyLimits DailyLimits
 	// Retries is how often a failed model call is repeated: 0 means
 	// DefaultRetries, less means never.
-	Retries     int
-	Backoff     func(retry int) time.Duration
-	ToolTimeout time.Duration
-	CompactAt   float64
+	Retries int
+	Backoff func(retry int) time.Duration
 
 	// ResolveBlob returns the bytes of a "blob:sha256:…" reference.
 	ResolveBlob func(ref string) ([]byte, error)
@@ -82,12 +71,15 @@ type RunInfo struct {
 	TraceParent string
 }
 
-// Settings are what may change while the service runs. A request keeps those
-// that it started with; the limits of the day hold at once.
+// Settings are what may change while the service runs. The limits hold at
+// once; of the rest a request keeps what it started with.
 type Settings struct {
-	System      string
-	Limits      agent.Limits
-	DailyLimits DailyLimits
+	System string
+	Limits Limits
+	// ToolTimeout bounds a tool call; 0 means that only the tools do.
+	ToolTimeout time.Duration
+	// CompactAt is as in [agent.Config].
+	CompactAt float64
 }
 
 // Service is the runner.
@@ -100,14 +92,14 @@ type Service struct {
 
 	runCtx context.Context
 	wg     sync.WaitGroup
+	alarms alarms
+	day    daySpent
 
 	// mu guards what follows; it is never held during I/O.
 	mu       sync.Mutex
 	stopping bool
 	runs     map[string]*run // by request
 	held     []string        // sessions that wait for room, in order
-	day      string
-	used     chat.Usage // on day
 }
 
 // New returns a service that does nothing until [Service.Run].
@@ -127,8 +119,8 @@ func New(o Options) *Service {
 	case o.Retries < 0:
 		o.Retries = 0
 	}
-	s := &Service{opt: o, runs: map[string]*run{}, stopping: true}
-	s.Configure(Settings{System: o.System, Limits: o.Limits, DailyLimits: o.DailyLimits})
+	s := &Service{opt: o, runs: map[string]*run{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
+	s.Configure(o.Settings)
 	s.flow = newOutflow(s)
 	return s
 }
@@ -166,9 +158,6 @@ func (s *Service) serve(ctx context.Context) error {
 	if err := s.Declare(ctx); err != nil {
 		return err
 	}
-	if err := s.loadUsage(ctx); err != nil {
-		return err
-	}
 	runCtx, drain := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.mu.Lock()
 	s.runCtx, s.stopping = runCtx, false
@@ -188,6 +177,7 @@ func (s *Service) serve(ctx context.Context) error {
 		err = s.opt.Bus.Subscribe(ctx, s.subscription(), s.handle)
 	}
 	stop()
+	s.alarms.stopAll()
 	if !s.stopped(drainTime) {
 		s.opt.Logger.Error("runs did not stop in time", "active", s.Active())
 	}
@@ -336,49 +326,15 @@ func (s *Service) running(requestID string) *run {
 	return s.runs[requestID]
 }
 
-func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
-
-func (s *Service) loadUsage(ctx context.Context) error {
-	day := dayOf(s.opt.Now())
-	var used chat.Usage
-	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		used, err = s.opt.Store.UsageOn(q, day)
+func (s *Service) readDay(ctx context.Context, day string) (used Spent, err error) {
+	err = s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		used, err = s.opt.Store.SpentOn(q, day)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("read usage: %w", err)
+		return used, fmt.Errorf("read what the day has used: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.day, s.used = day, used
-	return nil
-}
-
-func (s *Service) countUsage(day string, u chat.Usage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if day > s.day {
-		s.day, s.used = day, chat.Usage{}
-	}
-	if day == s.day {
-		s.used = s.used.Add(u)
-	}
-}
-
-// checkDay is the limit that spans requests.
-func (s *Service) checkDay() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	limit := s.settings.Load().DailyLimits
-	switch {
-	case s.day != dayOf(s.opt.Now()):
-		return nil
-	case limit.Tokens > 0 && s.used.InputTokens+s.used.OutputTokens >= limit.Tokens:
-		return errDailyTokens
-	case limit.CostMicros > 0 && s.used.CostMicros >= limit.CostMicros:
-		return errDailyCost
-	}
-	return nil
+	return used, nil
 }
 
 // pause waits and reports whether ctx is still going.

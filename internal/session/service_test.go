@@ -123,6 +123,9 @@ func (r *rig) journal(requestID string) string {
 	var kinds []string
 	r.read(func(q db.Queryer) error {
 		story, err := r.store.Story(q, requestID)
+		if fault.KindOf(err) == fault.NotFound {
+			return nil // it has not begun
+		}
 		for _, e := range story.Entries {
 			kinds = append(kinds, e.Kind)
 		}
@@ -309,18 +312,6 @@ func TestMoreSessionsThanRoomWaitAndRun(t *testing.T) {
 	close(release)
 	for i := range 6 {
 		r.ends(fmt.Sprintf("web:x%d:r", i))
-	}
-}
-
-func TestDailyLimitStopsTheNextCall(t *testing.T) {
-	r := newRig(t, rigOptions{change: func(o *session.Options) { o.DailyLimits.Tokens = 15 }})
-	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	if req := r.ends("web:s1:r1"); req.State != event.StateDone {
-		t.Errorf("r1 ended as %s: %s", req.State, req.Detail)
-	}
-	r.send("web:s1:r2", "m2", event.Prompt, "two")
-	if req := r.ends("web:s1:r2"); req.State != event.StateFailed || !strings.Contains(req.Detail, "today") {
-		t.Errorf("r2 ended as %s: %s", req.State, req.Detail)
 	}
 }
 

@@ -32,6 +32,9 @@ type world struct {
 	started   []string
 	ended     map[string]event.RequestState
 	stopped   map[string]bool // a cancel was accepted
+	asked     map[string]int  // pauses of a request
+	answered  map[string]int
+	late      map[string]bool // answers to a question that was over
 	held      bool
 }
 
@@ -40,6 +43,7 @@ func newWorld(seed uint64, d decider) *world {
 		decide: d, rng: rand.New(rand.NewPCG(seed, 1)),
 		accepted: map[string]event.Queue{}, applied: map[string]string{}, discarded: map[string]bool{},
 		joined: map[string]string{}, ended: map[string]event.RequestState{}, stopped: map[string]bool{},
+		asked: map[string]int{}, answered: map[string]int{}, late: map[string]bool{},
 	}
 }
 
@@ -59,17 +63,27 @@ func (w *world) do(in session.Input) {
 		hold = in.Hold
 	case session.Recovered:
 		hold = in.Hold
+	case session.LimitReached:
+		hold = in.Hold
+	case session.Expired:
+		hold = in.Hold
 	}
 	was := w.state
 	var effects []session.Effect
 	w.state, effects = w.decide(w.state, in, time.Time{})
 	if m, ok := in.(session.Message); ok {
 		_, again := w.accepted[m.MessageID]
+		pause := was.Waits()
+		late := m.Answers != 0 && (pause == nil || pause.Number != m.Answers || was.Active.RequestID != m.RequestID)
 		dropped := slices.ContainsFunc(effects, func(e session.Effect) bool { return e.Kind == session.EffectDrop })
-		if again != dropped {
-			w.fail("message %s: seen before %v, dropped %v", m.MessageID, again, dropped)
+		if (again || late || w.late[m.MessageID]) != dropped {
+			w.fail("message %s: seen before %v, too late an answer %v, dropped %v", m.MessageID, again, late, dropped)
 		}
-		if !again {
+		switch {
+		case again:
+		case dropped:
+			w.late[m.MessageID] = true
+		default:
 			w.accepted[m.MessageID] = m.Queue
 		}
 	}
@@ -108,7 +122,11 @@ func (w *world) check(in session.Input, e session.Effect) {
 		if at, ok := w.applied[e.MessageID]; ok {
 			w.fail("message %s is applied to %s and to %s", e.MessageID, at, e.RequestID)
 		}
-		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.ended[e.RequestID] != "" {
+		if m, ok := in.(session.Message); ok && m.MessageID == e.MessageID && w.stopped[e.RequestID] {
+			w.applied[e.MessageID] = e.RequestID // its answer was stop
+			return
+		}
+		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.state.Active.Paused != nil || w.ended[e.RequestID] != "" {
 			w.fail("message %s is applied to %s, which does not run", e.MessageID, e.RequestID)
 		}
 		if run := w.joined[e.MessageID]; run != "" && run != e.RequestID && (w.ended[run] == event.StateDone || w.ended[run] == "" && !w.stopped[run]) {
@@ -118,6 +136,19 @@ func (w *world) check(in session.Input, e session.Effect) {
 			w.fail("%s %s is taken between steps", e.Queue, e.MessageID)
 		}
 		w.applied[e.MessageID] = e.RequestID
+	case session.EffectPause:
+		w.asked[e.RequestID]++
+	case session.EffectAnswered:
+		if w.answered[e.RequestID]++; w.answered[e.RequestID] > w.asked[e.RequestID] {
+			w.fail("request %s is answered %d times and asked %d times", e.RequestID, w.answered[e.RequestID], w.asked[e.RequestID])
+		}
+		if e.Answer == session.Stop {
+			w.stopped[e.RequestID] = true
+		}
+	case session.EffectResume:
+		if w.state.Active == nil || w.state.Active.Paused != nil || w.asked[e.RequestID] > w.answered[e.RequestID] {
+			w.fail("request %s goes on without an answer", e.RequestID)
+		}
 	case session.EffectDiscard:
 		if _, ok := in.(session.Cancel); !ok {
 			w.fail("message %s is discarded without a cancel", e.MessageID)
@@ -141,7 +172,7 @@ func (w *world) check(in session.Input, e session.Effect) {
 
 // checkTaken: no steer or interrupt is left behind by a step boundary.
 func (w *world) checkTaken(in session.Input, was session.State) {
-	if _, ok := in.(session.StepBoundary); !ok || was.Active == nil || was.Active.Phase != session.Accepting {
+	if _, ok := in.(session.StepBoundary); !ok || was.Active == nil || was.Active.Phase != session.Accepting || was.Active.Paused != nil {
 		return
 	}
 	for _, p := range was.Active.Pending {
@@ -185,12 +216,23 @@ func (w *world) step(n int) {
 		if w.rng.IntN(3) == 0 {
 			m.ElseRequestID = fmt.Sprintf("web:s:e%d", n)
 		}
+		if p := w.state.Waits(); p != nil && w.rng.IntN(2) == 0 {
+			m.Answer = []session.Answer{session.Continue, session.Continue, session.Stop}[w.rng.IntN(3)]
+			m.Answers = w.rng.IntN(p.Number + 2)
+			if m.Answers != 0 {
+				m.RequestID, m.Queue = w.active(), event.Steer
+			}
+		}
 		w.messages = append(w.messages, m)
 		w.do(m)
 	case k < 48 && len(w.messages) > 0:
 		w.do(w.messages[w.rng.IntN(len(w.messages))])
 	case k < 56:
 		w.do(session.Cancel{RequestID: w.pick(w.created, "web:s:none"), CancelQueued: w.rng.IntN(3) == 0})
+	case k < 59:
+		w.do(session.LimitReached{RequestID: w.active(), Hold: hold})
+	case k < 60:
+		w.do(session.Expired{RequestID: w.active(), Pause: 1 + w.rng.IntN(2), Hold: hold})
 	case k < 70:
 		w.do(session.StepBoundary{RequestID: w.active()})
 	case k < 84:
@@ -227,6 +269,9 @@ func (w *world) settle() {
 			break
 		}
 		w.do(session.Room{})
+		if p := w.state.Waits(); p != nil {
+			w.do(session.Expired{RequestID: w.active(), Pause: p.Number})
+		}
 		w.do(session.StepBoundary{RequestID: w.active()})
 		w.do(session.WouldEnd{RequestID: w.active()})
 	}
@@ -266,10 +311,13 @@ func simulate(seed uint64, d decider) []string {
 }
 
 func seeds() uint64 {
-	if os.Getenv("LILAC_LONG") != "" {
+	switch {
+	case os.Getenv("LILAC_LONG") != "":
 		return 200_000
+	case testing.Short(): // with the race detector, which a pure function does not need
+		return 2_000
 	}
-	return 4_000
+	return 20_000
 }
 
 func TestSimulatedSessionsKeepTheRules(t *testing.T) {
@@ -343,6 +391,21 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		"a request that is over is opened again": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			s.Ended = nil
 			return session.Decide(s, in, now)
+		},
+		"a paused run goes on after a crash": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if _, ok := in.(session.Recovered); ok && s.Waits() != nil {
+				a := *s.Active
+				a.Paused = nil
+				s.Active = &a
+			}
+			return session.Decide(s, in, now)
+		},
+		"a second answer counts": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			out, effects := session.Decide(s, in, now)
+			if s.Waits() != nil && out.Waits() == nil && out.Active != nil {
+				out.Active.Paused = s.Active.Paused
+			}
+			return out, effects
 		},
 		"a steer is applied twice": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			out, effects := session.Decide(s, in, now)

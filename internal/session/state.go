@@ -1,7 +1,9 @@
 package session
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"lilac/internal/event"
 )
@@ -35,6 +37,10 @@ type State struct {
 	// last; oldest first, bounded.
 	Ended []string `json:"ended,omitempty"`
 	Seen  []string `json:"seen,omitempty"`
+	// Raised says how often a person has allowed as much again: of limits of
+	// the active request, of the session, and of RaisedDay.
+	Raised    map[Limit]int `json:"raised,omitempty"`
+	RaisedDay string        `json:"raisedDay,omitempty"`
 }
 
 // Active is the request that runs.
@@ -47,6 +53,10 @@ type Active struct {
 	// Drained says that the process stopped in good order while this ran, so
 	// that taking it up again is not charged as a recovery from a crash.
 	Drained bool `json:"drained,omitempty"`
+	// Paused is set while the request waits at a limit: nothing of it runs.
+	Paused *Pause `json:"paused,omitempty"`
+	// Pauses counts them.
+	Pauses int `json:"pauses,omitempty"`
 }
 
 // Pending is a message that was accepted and not applied yet.
@@ -73,9 +83,14 @@ func (s State) clone() State {
 		s.Queue[i].Messages = slices.Clone(s.Queue[i].Messages)
 	}
 	s.Ended, s.Seen = slices.Clone(s.Ended), slices.Clone(s.Seen)
+	s.Raised = maps.Clone(s.Raised)
 	if s.Active != nil {
 		a := *s.Active
 		a.Pending = slices.Clone(a.Pending)
+		if a.Paused != nil {
+			p := *a.Paused
+			a.Paused = &p
+		}
 		s.Active = &a
 	}
 	return s
@@ -83,6 +98,32 @@ func (s State) clone() State {
 
 func (s State) runs(requestID string) bool {
 	return s.Active != nil && s.Active.RequestID == requestID
+}
+
+// works reports that the request runs and does not wait at a limit.
+func (s State) works(requestID string) bool { return s.runs(requestID) && s.Active.Paused == nil }
+
+// Waits returns the pause in which a request waits for an answer, or nil.
+func (s State) Waits() *Pause {
+	if s.Active == nil {
+		return nil
+	}
+	return s.Active.Paused
+}
+
+// raisedOn returns what counts on a day.
+func (s State) raisedOn(day string) map[Limit]int {
+	if s.RaisedDay == day {
+		return s.Raised
+	}
+	return without(s.Raised, dayPrefix)
+}
+
+// without returns the limits whose name does not begin with prefix.
+func without(raised map[Limit]int, prefix string) map[Limit]int {
+	out := maps.Clone(raised)
+	maps.DeleteFunc(out, func(l Limit, _ int) bool { return strings.HasPrefix(string(l), prefix) })
+	return out
 }
 
 func (s State) waiting(requestID string) int {

@@ -19,6 +19,8 @@ type Session struct {
 	State string `json:"state"`
 	// ActiveRequest is the request that runs, if one does.
 	ActiveRequest string `json:"activeRequest,omitempty"`
+	// Paused is the question that the request waits with, if it does.
+	Paused *Pause `json:"paused,omitempty"`
 }
 
 // HistoryMessage is a message of a session's history: the ModelMessage with
@@ -91,7 +93,7 @@ type StoryEntry struct {
 	At   int64 `json:"at"`
 	Step int   `json:"step"`
 	// Kind is queued, started, input, model, model_failed, tool_start,
-	// tool_end, recovered, compacted, end.
+	// tool_end, recovered, compacted, paused, resumed, end.
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data,omitempty"`
 }

@@ -151,24 +151,3 @@ func (s *Store) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, e
 	}, `SELECT seq, at, step, kind, data, checksum FROM journal WHERE request_id = ? ORDER BY seq`, requestID)
 	return out, wrap("read journal", err)
 }
-
-// AddUsage adds to what was used on a day, "2006-01-02".
-func (s *Store) AddUsage(tx *db.Tx, day string, u chat.Usage) error {
-	_, err := tx.Exec(`INSERT INTO usage_daily (day, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros)
-		VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (day) DO UPDATE SET
-			input_tokens = input_tokens + excluded.input_tokens,
-			output_tokens = output_tokens + excluded.output_tokens,
-			cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-			cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
-			cost_micros = cost_micros + excluded.cost_micros`,
-		day, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros)
-	return wrap("add usage", err)
-}
-
-// UsageOn returns what was used on a day.
-func (s *Store) UsageOn(q db.Queryer, day string) (u chat.Usage, err error) {
-	err = q.QueryRow(`SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),
-		coalesce(sum(cache_write_tokens), 0), coalesce(sum(cost_micros), 0) FROM usage_daily WHERE day = ?`, day).
-		Scan(&u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, &u.CostMicros)
-	return u, wrap("read usage", err)
-}

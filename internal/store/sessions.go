@@ -13,13 +13,17 @@ import (
 
 var _ session.Store = (*Store)(nil)
 
-const sessionColumns = `id, client, title, created_at, updated_at, state, active_request`
+const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused`
 
 type scanner interface{ Scan(dest ...any) error }
 
 func scanSession(row scanner) (s session.Session, err error) {
-	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest)
-	return s, err
+	var paused []byte
+	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused)
+	if err != nil || len(paused) == 0 {
+		return s, err
+	}
+	return s, wrap("decode pause", json.Unmarshal(paused, &s.Paused))
 }
 
 // Session returns one session.
@@ -92,6 +96,7 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM compactions WHERE session_id = ?`,
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
+		`DELETE FROM usage_sessions WHERE session_id = ?`,
 		`DELETE FROM sessions WHERE id = ?`,
 	} {
 		if _, err := tx.Exec(statement, id); err != nil {
@@ -131,8 +136,14 @@ func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 	if v.Active != nil {
 		state, active = "running", v.Active.RequestID
 	}
-	if _, err := tx.Exec(`UPDATE sessions SET state = ?, active_request = ?, updated_at = ? WHERE id = ?`,
-		state, active, tx.Now().UnixMilli(), sessionID); err != nil {
+	var paused []byte
+	if p := v.Waits(); p != nil {
+		if paused, err = json.Marshal(p); err != nil {
+			return fmt.Errorf("encode pause: %w", err)
+		}
+	}
+	if _, err := tx.Exec(`UPDATE sessions SET state = ?, active_request = ?, paused = ?, updated_at = ? WHERE id = ?`,
+		state, active, string(paused), tx.Now().UnixMilli(), sessionID); err != nil {
 		return fmt.Errorf("update session: %w", err)
 	}
 	return nil

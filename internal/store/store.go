@@ -17,7 +17,7 @@ type Store struct{ db *db.DB }
 func New(database *db.DB) *Store { return &Store{db: database} }
 
 // Migrations make the tables.
-var Migrations = []db.Migration{InboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration}
+var Migrations = []db.Migration{InboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, budgetsMigration}
 
 var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
 CREATE TABLE sessions (
@@ -117,6 +117,22 @@ CREATE TABLE usage_daily (
 
 var errorKindMigration = db.Migration{Name: "store.0002-error-kind", SQL: `
 ALTER TABLE requests ADD COLUMN error_kind TEXT NOT NULL DEFAULT '';
+`}
+
+var budgetsMigration = db.Migration{Name: "store.0004-budgets", SQL: `
+ALTER TABLE sessions ADD COLUMN paused TEXT NOT NULL DEFAULT '';
+ALTER TABLE usage_daily ADD COLUMN steps INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE usage_daily ADD COLUMN time_ms INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE usage_sessions (
+	session_id         TEXT PRIMARY KEY,
+	steps              INTEGER NOT NULL,
+	input_tokens       INTEGER NOT NULL,
+	output_tokens      INTEGER NOT NULL,
+	cache_read_tokens  INTEGER NOT NULL,
+	cache_write_tokens INTEGER NOT NULL,
+	cost_micros        INTEGER NOT NULL,
+	time_ms            INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 `}
 
 // maxPage bounds a page of a list, whatever was asked for.

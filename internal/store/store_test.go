@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -187,18 +188,20 @@ func TestASessionThatRunsIsNotDeleted(t *testing.T) {
 	}
 }
 
-func TestUsageOfADayAddsUp(t *testing.T) {
+func TestWhatIsSpentAddsUpForTheDayAndTheSession(t *testing.T) {
 	d, s := open(t)
-	u := chat.Usage{InputTokens: 3, OutputTokens: 2, CostMicros: 7}
-	for range 2 {
-		update(t, d, func(tx *db.Tx) error { return s.AddUsage(tx, "2026-01-01", u) })
-	}
+	v := session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 3, OutputTokens: 2, CostMicros: 7}, Time: 2 * time.Second}
+	update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, "2026-01-01", "a", v) })
+	update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, "2026-01-01", "b", v) })
+	update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, "2026-01-02", "a", v) })
 	err := read(t, d, func(q db.Queryer) error {
-		got, err := s.UsageOn(q, "2026-01-01")
-		if diff := cmp.Diff(u.Add(u), got); diff != "" {
-			t.Errorf("usage (-want +got):\n%s", diff)
+		day, err := s.SpentOn(q, "2026-01-01")
+		in, err2 := s.SpentIn(q, "a")
+		none, err3 := s.SpentIn(q, "c")
+		if diff := cmp.Diff([]session.Spent{v.Add(v), v.Add(v), {}}, []session.Spent{day, in, none}); diff != "" {
+			t.Errorf("spent (-want +got):\n%s", diff)
 		}
-		return err
+		return errors.Join(err, err2, err3)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,34 @@
+package app
+
+import (
+	"math"
+	"time"
+	_ "time/tzdata" // limits.timeZone works on a machine without a zone database
+
+	"lilac/internal/config"
+	"lilac/internal/session"
+)
+
+// runnerSettings are what the runner may be told anew.
+func runnerSettings(cfg *config.Config) session.Settings {
+	l := cfg.Limits
+	zone, err := l.Zone()
+	if err != nil {
+		zone = time.UTC // a validated configuration has a zone
+	}
+	return session.Settings{
+		System: cfg.System,
+		Limits: session.Limits{
+			Request: budget(l.Request), Session: budget(l.Session), Day: budget(l.Day),
+			Zone: zone, Wait: time.Duration(l.Wait),
+		},
+		ToolTimeout: time.Duration(l.Tool), CompactAt: cfg.CompactAt,
+	}
+}
+
+func budget(b config.Budget) session.Budget {
+	return session.Budget{Steps: b.Steps, Tokens: b.Tokens, CostMicros: micros(b.Money), Time: time.Duration(b.Time)}
+}
+
+// micros are millionths of a dollar, rounded up: a limit that is set is one.
+func micros(dollars float64) int64 { return int64(math.Ceil(dollars * 1e6)) }

@@ -1,0 +1,210 @@
+package session
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lilac/internal/chat"
+)
+
+// DefaultWait is how long a request that reached a limit waits for an answer.
+const DefaultWait = 24 * time.Hour
+
+// Budget is what may be used of each thing. Zero means no limit.
+type Budget struct {
+	// Steps are calls of the model.
+	Steps int64
+	// Tokens are those read and those written.
+	Tokens int64
+	// CostMicros are millionths of a US dollar.
+	CostMicros int64
+	// Time is that of work: waiting in a queue or for an answer is none.
+	Time time.Duration
+}
+
+// Limits are the budgets that are compared with what was used before each
+// model call.
+type Limits struct {
+	// Request is for each request, Session for a whole conversation from its
+	// beginning, Day for all conversations together from midnight to midnight.
+	Request, Session, Day Budget
+	// Zone says when midnight is; nil means UTC.
+	Zone *time.Location
+	// Wait is how long a request that reached a limit waits for an answer; 0
+	// means DefaultWait.
+	Wait time.Duration
+}
+
+func (l Limits) day(t time.Time) string {
+	if l.Zone == nil {
+		return t.UTC().Format(time.DateOnly)
+	}
+	return t.In(l.Zone).Format(time.DateOnly)
+}
+
+func (l Limits) wait() time.Duration {
+	if l.Wait <= 0 {
+		return DefaultWait
+	}
+	return l.Wait
+}
+
+// money reports whether there is a limit on money.
+func (l Limits) money() bool {
+	return l.Request.CostMicros > 0 || l.Session.CostMicros > 0 || l.Day.CostMicros > 0
+}
+
+// Spent is what was used.
+type Spent struct {
+	Steps int64
+	Usage chat.Usage
+	Time  time.Duration
+}
+
+// Add returns the sum.
+func (s Spent) Add(o Spent) Spent {
+	return Spent{Steps: s.Steps + o.Steps, Usage: s.Usage.Add(o.Usage), Time: s.Time + o.Time}
+}
+
+// Used is what a request, its session and the day have used.
+type Used struct{ Request, Session, Day Spent }
+
+// Limit names a limit, for example "request.steps".
+type Limit string
+
+const (
+	dayPrefix     = "day."
+	requestPrefix = "request."
+)
+
+// Reached is a limit that is reached. Used and Allowed are steps, tokens,
+// millionths of a US dollar, or milliseconds.
+type Reached struct {
+	Limit   Limit `json:"limit"`
+	Used    int64 `json:"used"`
+	Allowed int64 `json:"allowed"`
+	// More is by how much an answer raises it.
+	More int64 `json:"more"`
+}
+
+// Check returns the first limit that is reached, or nil. raised says how often
+// a person has allowed as much again.
+func (l Limits) Check(used Used, raised map[Limit]int) *Reached {
+	for _, scope := range []struct {
+		name  string
+		limit Budget
+		used  Spent
+	}{{requestPrefix, l.Request, used.Request}, {"session.", l.Session, used.Session}, {dayPrefix, l.Day, used.Day}} {
+		for _, r := range []Reached{
+			{Limit: "steps", Used: scope.used.Steps, More: scope.limit.Steps},
+			{Limit: "tokens", Used: scope.used.Usage.InputTokens + scope.used.Usage.OutputTokens, More: scope.limit.Tokens},
+			{Limit: "money", Used: scope.used.Usage.CostMicros, More: scope.limit.CostMicros},
+			{Limit: "time", Used: scope.used.Time.Milliseconds(), More: scope.limit.Time.Milliseconds()},
+		} {
+			r.Limit = Limit(scope.name) + r.Limit
+			r.Allowed = r.More * int64(1+raised[r.Limit])
+			if r.More > 0 && r.Used >= r.Allowed {
+				return &r
+			}
+		}
+	}
+	return nil
+}
+
+// Question is what people are asked: which limit, how much was used, and what
+// they may answer.
+func (r Reached) Question() string {
+	whose, further := "This request has", ""
+	switch {
+	case strings.HasPrefix(string(r.Limit), "session."):
+		whose = "This conversation has"
+	case r.ofDay():
+		whose, further = "Today all conversations together have", " here today"
+	}
+	return fmt.Sprintf("%s used %s of the %s allowed, so I have stopped. Answer \"continue\" to allow %s more%s, or \"stop\" to end this request.",
+		whose, r.amount(r.Used, false), r.amount(r.Allowed, true), r.amount(r.More, true), further)
+}
+
+func (r Reached) ofDay() bool { return strings.HasPrefix(string(r.Limit), dayPrefix) }
+
+func (r Reached) amount(n int64, unit bool) string {
+	_, thing, _ := strings.Cut(string(r.Limit), ".")
+	switch thing {
+	case "money":
+		return "$" + strconv.FormatFloat(float64(n)/1e6, 'f', -1, 64)
+	case "time":
+		return (time.Duration(n) * time.Millisecond).Round(time.Second).String()
+	}
+	if !unit {
+		return strconv.FormatInt(n, 10)
+	}
+	if n == 1 {
+		thing = strings.TrimSuffix(thing, "s")
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Answer is what a person says to a request that waits at a limit.
+type Answer string
+
+// The answers.
+const (
+	NoAnswer Answer = ""
+	Continue Answer = "continue"
+	Stop     Answer = "stop"
+)
+
+// maxAnswer bounds what is read as an answer, in bytes; what is longer says
+// more than yes or no.
+const maxAnswer = 500
+
+var answers = map[string]Answer{
+	"continue": Continue, "go on": Continue, "go ahead": Continue, "carry on": Continue, "keep going": Continue,
+	"resume": Continue, "proceed": Continue, "yes": Continue, "y": Continue, "ok": Continue, "okay": Continue,
+	"stop": Stop, "end": Stop, "cancel": Stop, "abort": Stop, "quit": Stop, "enough": Stop, "no": Stop, "n": Stop,
+}
+
+// AnswerOf reads messages as an answer: one of a person that says nothing but
+// a word of the list, or "continue" with a few words on how.
+func AnswerOf(messages []chat.Message) Answer {
+	if len(messages) != 1 || messages[0].Role != chat.User {
+		return NoAnswer
+	}
+	text := strings.ToLower(strings.TrimSpace(messages[0].Text()))
+	if len(text) > maxAnswer {
+		return NoAnswer
+	}
+	if a, ok := answers[strings.Join(strings.Fields(strings.Trim(text, ".!,/\"' ")), " ")]; ok {
+		return a
+	}
+	if rest, ok := strings.CutPrefix(text, string(Continue)); ok && rest != "" && strings.ContainsAny(rest[:1], " ,.:;\n") {
+		return Continue
+	}
+	return NoAnswer
+}
+
+// Pause is a request waiting at a limit for an answer.
+type Pause struct {
+	// Number counts the pauses of the request from 1.
+	Number int `json:"number"`
+	Reached
+	Question string `json:"question"`
+	// Since and Until are Unix milliseconds; at Until the request fails.
+	Since int64 `json:"since"`
+	Until int64 `json:"until"`
+	// Day is the one that a limit of the day belongs to.
+	Day string `json:"day,omitempty"`
+}
+
+// ended says how a request that was stopped at the limit ended.
+func (p Pause) ended() string {
+	return "Stopped at its limit of " + p.amount(p.Allowed, true) + "."
+}
+
+// expired says how a request ended that nobody answered.
+func (p Pause) expired() string {
+	waited := (time.Duration(p.Until-p.Since) * time.Millisecond).Round(time.Second)
+	return fmt.Sprintf("Nobody answered for %s whether to go on beyond the limit of %s, so the request was ended.", waited, p.amount(p.Allowed, true))
+}

@@ -1,0 +1,59 @@
+package session
+
+import (
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// limitReached lets the active run wait for an answer.
+func (d *decision) limitReached(in LimitReached) {
+	switch {
+	case !d.works(in.RequestID):
+	case d.Active.Phase == Closing:
+		d.end(ending{State: event.StateCancelled, Detail: d.Active.Reason}, nil)
+		d.next(in.Hold)
+	default:
+		d.Active.Pauses++
+		in.Pause.Number = d.Active.Pauses
+		d.Active.Paused = &in.Pause
+		d.do(Effect{Kind: EffectPause, RequestID: in.RequestID, Client: d.Active.Client, Detail: in.Pause.Question})
+	}
+}
+
+// answer takes a message as the answer to the question that waits: it goes
+// into the paused request, which goes on or ends.
+func (d *decision) answer(p Pending, m Message) {
+	id, pause := d.Active.RequestID, *d.Active.Paused
+	d.Active.Paused = nil
+	d.do(Effect{Kind: EffectKeep, RequestID: id, MessageID: p.MessageID, Queue: event.Steer})
+	d.do(Effect{Kind: EffectAnswered, RequestID: id, Client: d.Active.Client, Answer: m.Answer, Pause: pause})
+	d.do(Effect{Kind: EffectApply, RequestID: id, MessageID: p.MessageID, Queue: event.Steer})
+	if m.Answer == Stop {
+		d.end(ending{State: event.StateCancelled, Detail: pause.ended()}, nil)
+		d.next(m.Hold)
+		return
+	}
+	d.raise(pause)
+	d.own(EffectResume)
+}
+
+// raise allows as much again of the limit that was reached.
+func (d *decision) raise(p Pause) {
+	if p.Day != "" && p.Day != d.RaisedDay {
+		d.Raised = without(d.Raised, dayPrefix)
+		d.RaisedDay = p.Day
+	}
+	if d.Raised == nil {
+		d.Raised = map[Limit]int{}
+	}
+	d.Raised[p.Limit]++
+}
+
+func (d *decision) expired(in Expired) {
+	if !d.runs(in.RequestID) || d.Active.Paused == nil || d.Active.Paused.Number != in.Pause {
+		return
+	}
+	detail := d.Active.Paused.expired()
+	d.end(ending{event.StateFailed, detail, fault.LimitReached}, nil)
+	d.next(in.Hold)
+}

@@ -1,0 +1,300 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/llm"
+	"lilac/internal/session"
+	"lilac/internal/tool"
+)
+
+// loops is a model that calls the tool for ever.
+func loops(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
+	return callCount(fmt.Sprintf("c%d", len(req.Messages))), nil
+}
+
+// looping is a rig with such a model. Each step uses 15 tokens, 15 millionths
+// of a dollar and, by its own clock, a minute.
+func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
+	t.Helper()
+	var clock atomic.Int64
+	tools := &counter{do: func(context.Context) error { clock.Add(int64(time.Minute)); return nil }}
+	return newRig(t, rigOptions{dir: dir, do: do, tools: []tool.Tool{tools}, change: func(o *session.Options) {
+		model := &scripted{do: do, window: 1_000_000, price: &llm.Price{Input: 1, Output: 1}}
+		o.Model = func(context.Context, string) (llm.Model, error) { return model, nil }
+		o.Settings.Limits = limits
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
+	}})
+}
+
+func (r *rig) request(id string) (req session.Request) {
+	r.t.Helper()
+	r.read(func(q db.Queryer) (err error) {
+		req, err = r.store.Request(q, id)
+		return err
+	})
+	return req
+}
+
+// pauses waits until the session waits with its nth question.
+func (r *rig) pauses(n int) session.Pause {
+	r.t.Helper()
+	var p *session.Pause
+	until(r.t, fmt.Sprintf("pause %d", n), func() bool {
+		_ = r.db.Read(context.Background(), func(q db.Queryer) error {
+			s, err := r.store.Session(q, sid)
+			p = s.Paused
+			return err
+		})
+		return p != nil && p.Number == n && r.svc.Active() == 0
+	})
+	return *p
+}
+
+func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
+	for name, b := range map[string]session.Budget{
+		"steps": {Steps: 3}, "tokens": {Tokens: 40}, "money": {CostMicros: 40}, "time": {Time: 150 * time.Second},
+	} {
+		for scope, limits := range map[string]session.Limits{
+			"request": {Request: b}, "session": {Session: b}, "day": {Day: b},
+		} {
+			t.Run(scope+"."+name, func(t *testing.T) {
+				r := looping(t, "", loops, limits)
+				r.send("web:s1:r1", "m1", event.Prompt, "go")
+				p := r.pauses(1)
+				if p.Limit != session.Limit(scope+"."+name) || p.Used < p.Allowed {
+					t.Errorf("paused with %+v", p)
+				}
+				if steps := r.request("web:s1:r1").Steps; steps != 3 {
+					t.Errorf("%d steps, want 3", steps)
+				}
+				texts := r.texts()
+				if last := texts[len(texts)-1]; !strings.HasPrefix(last, "assistant: ") || !strings.HasSuffix(last, p.Question) {
+					t.Errorf("the conversation ends with %q", last)
+				}
+				r.send("web:s1:r2", "m2", event.Prompt, "Continue.")
+				p = r.pauses(2)
+				if steps := r.request("web:s1:r1").Steps; steps < 5 || steps > 6 || p.Allowed != 2*p.More {
+					t.Errorf("after the answer: %d steps, %+v", steps, p)
+				}
+				r.send("web:s1:r1", "m3", event.Steer, "stop")
+				if req := r.ends("web:s1:r1"); req.State != event.StateCancelled || !strings.Contains(req.Detail, "limit") {
+					t.Errorf("ended as %s: %s", req.State, req.Detail)
+				}
+				r.output("web:s1:r1")
+				r.checkPaired()
+			})
+		}
+	}
+	t.Run("control: without a limit it goes on", func(t *testing.T) {
+		r := looping(t, "", loops, session.Limits{})
+		r.send("web:s1:r1", "m1", event.Prompt, "go")
+		until(t, "20 steps", func() bool { return strings.Count(r.journal("web:s1:r1"), "model") >= 20 })
+		r.cancel("web:s1:r1", false)
+		r.ends("web:s1:r1")
+	})
+}
+
+// once is a model that calls the tool until it was told to continue.
+func once(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+	if session.AnswerOf([]chat.Message{chat.Text(chat.User, lastUser(req))}) == session.Continue {
+		return chat.Text(chat.Assistant, "done"), nil
+	}
+	return loops(ctx, req, say)
+}
+
+func TestARestartInThePauseLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	limits := session.Limits{Request: session.Budget{Steps: 2}}
+	r := looping(t, dir, once, limits)
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	before := r.pauses(1)
+	r.stop()
+	r = looping(t, dir, once, limits)
+	if d := cmp.Diff(before, r.pauses(1)); d != "" {
+		t.Errorf("the pause changed (-want +got):\n%s", d)
+	}
+	r.send("web:s1:r1", "m2", event.Steer, "continue, but hurry")
+	if req := r.ends("web:s1:r1"); req.State != event.StateDone || req.Steps != 3 || req.Recoveries != 0 {
+		t.Errorf("%+v", req)
+	}
+	text, _ := r.output("web:s1:r1")
+	if want := "counting\n\ncounting\n\n" + before.Question + "\n\ndone"; text != want {
+		t.Errorf("text %q, want %q", text, want)
+	}
+	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateStreaming, event.StateStreaming, event.StateDone)
+}
+
+func TestAPauseSurvivesACrashAtEveryCommit(t *testing.T) {
+	src := t.TempDir()
+	shots := &snapshots{t: t, root: t.TempDir(), src: src, on: true}
+	limits := func(o *session.Options) {
+		o.Settings.Limits = session.Limits{Request: session.Budget{Steps: 1}}
+	}
+	r := newRig(t, rigOptions{dir: src, do: once, tools: []tool.Tool{&counter{}}, onCommit: shots.commit, change: limits})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	question := r.pauses(1).Question
+	r.send("web:s1:r1", "m2", event.Steer, "continue")
+	r.ends("web:s1:r1")
+	shots.set(false)
+	r.stop()
+	for i, dir := range shots.dirs {
+		t.Run(fmt.Sprintf("commit %d", i), func(t *testing.T) {
+			r := newRig(t, rigOptions{dir: dir, do: once, tools: []tool.Tool{&counter{}}, change: limits})
+			r.send("web:s1:r1", "m1", event.Prompt, "go")
+			until(t, "the question was asked", func() bool { return strings.Contains(r.journal("web:s1:r1"), "paused") })
+			r.send("web:s1:r1", "m2", event.Steer, "continue")
+			if req := r.ends("web:s1:r1"); req.State != event.StateDone || req.Steps != 2 {
+				t.Errorf("%+v", req)
+			}
+			want := []string{"user: go", "assistant: counting", "tool: ", "assistant: " + question, "user: continue", "assistant: done"}
+			if d := cmp.Diff(want, r.texts()); d != "" {
+				t.Errorf("history (-want +got):\n%s", d)
+			}
+			r.output("web:s1:r1")
+		})
+	}
+}
+
+func TestTwoAnswersCountOnce(t *testing.T) {
+	answer := func(m *event.RequestMessage) { m.AnswersPause = 1 }
+	r := looping(t, "", loops, session.Limits{Request: session.Budget{Steps: 2}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.pauses(1)
+	r.send("web:s1:r1", "a1", event.Steer, "continue", answer)
+	r.send("web:s1:r1", "a2", event.Steer, "continue", answer)
+	r.send("web:s1:r1", "a3", event.Steer, "stop", answer)
+	if p := r.pauses(2); p.Allowed != 4 {
+		t.Errorf("two answers allowed %d steps, want 4", p.Allowed)
+	}
+	if n := strings.Count(strings.Join(r.texts(), "\n"), "user: "); n != 2 {
+		t.Errorf("%d messages of people in the history, want 2: %q", n, r.texts())
+	}
+	t.Run("control: an answer to the new question counts", func(t *testing.T) {
+		r.send("web:s1:r1", "a4", event.Steer, "continue", func(m *event.RequestMessage) { m.AnswersPause = 2 })
+		if p := r.pauses(3); p.Allowed != 6 {
+			t.Errorf("%d steps allowed, want 6", p.Allowed)
+		}
+	})
+	r.cancel("web:s1:r1", true)
+	if req := r.ends("web:s1:r1"); req.State != event.StateCancelled {
+		t.Errorf("a cancel in the pause ended as %s", req.State)
+	}
+}
+
+func TestWhatIsNoAnswerWaitsAndTheQuestionIsShownAgain(t *testing.T) {
+	r := looping(t, "", once, session.Limits{Request: session.Budget{Steps: 2}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.pauses(1)
+	r.send("web:s1:r2", "m2", event.Prompt, "what is it?")
+	until(t, "the question is shown again", func() bool { return len(r.questions()) == 2 })
+	if q := r.questions(); q[0].Again || !q[1].Again || q[0].Question != q[1].Question {
+		t.Errorf("questions %+v", q)
+	}
+	wantStates(t, r, "web:s1:r2", event.StateQueued)
+	r.send("web:s1:r1", "m3", event.Steer, "go on")
+	if req := r.ends("web:s1:r1"); req.State != event.StateDone {
+		t.Errorf("r1 ended as %s", req.State)
+	}
+	r.pauses(1) // the second request loops, too
+	r.cancel("web:s1:r2", false)
+	r.ends("web:s1:r2")
+}
+
+func (r *rig) questions() (out []event.SessionPausedPayload) {
+	r.t.Helper()
+	for _, e := range r.events(event.TopicEnv) {
+		if e.Type != event.SessionPaused {
+			continue
+		}
+		var env event.EnvEvent
+		var p event.SessionPausedPayload
+		if err := json.Unmarshal(e.Data, &env); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := json.Unmarshal(env.Payload, &p); err != nil {
+			r.t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestAPauseThatNobodyAnswersEndsTheRequest(t *testing.T) {
+	for name, restart := range map[string]bool{"while the program runs": false, "while it does not": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			limits := session.Limits{Request: session.Budget{Steps: 1}, Wait: time.Second}
+			if restart {
+				limits.Wait = time.Hour
+			}
+			r := looping(t, dir, loops, limits)
+			r.send("web:s1:r1", "m1", event.Prompt, "go")
+			if restart {
+				r.pauses(1)
+				r.stop()
+				r = newRig(t, rigOptions{dir: dir, change: func(o *session.Options) {
+					o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+				}})
+			}
+			req := r.ends("web:s1:r1")
+			if req.State != event.StateFailed || req.ErrorKind != fault.LimitReached || !strings.Contains(req.Detail, "Nobody answered") {
+				t.Errorf("ended as %s (%s): %s", req.State, req.ErrorKind, req.Detail)
+			}
+			r.output("web:s1:r1")
+		})
+	}
+}
+
+func TestALimitOfTheDayIsExceededByOneStepOfEachRequestAtMost(t *testing.T) {
+	const limit, running = 20, 8
+	r := looping(t, "", loops, session.Limits{Day: session.Budget{Steps: limit}})
+	for i := range running {
+		s := fmt.Sprintf("x%d", i)
+		e, err := event.New(event.Meta{ID: s, Time: time.Now(), Headers: event.RequestHeaders("web:"+s+":r", s, "web")},
+			event.RequestMessage{Queue: event.Prompt, MessageID: "m", Messages: []chat.Message{chat.Text(chat.User, "go")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.bus.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "all ask", func() bool { return len(r.questions()) == running && r.svc.Active() == 0 })
+	var used session.Spent
+	r.read(func(q db.Queryer) (err error) {
+		used, err = r.store.SpentOn(q, time.Now().UTC().Format(time.DateOnly))
+		return err
+	})
+	if used.Steps < limit || used.Steps > limit+running {
+		t.Errorf("%d steps, the limit is %d and %d ran", used.Steps, limit, running)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for text, want := range map[string]session.Answer{
+		"continue": session.Continue, " Continue! ": session.Continue, "go  on": session.Continue, "OK": session.Continue, "yes.": session.Continue,
+		"continue, but only with the first file": session.Continue, "/stop": session.Stop, "STOP!": session.Stop, "no": session.Stop,
+		"": session.NoAnswer, "continued": session.NoAnswer, "stop it from happening": session.NoAnswer, "what does it cost?": session.NoAnswer,
+		"continue " + strings.Repeat("x", 600): session.NoAnswer,
+	} {
+		if got := session.AnswerOf([]chat.Message{chat.Text(chat.User, text)}); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	if got := session.AnswerOf([]chat.Message{chat.Text(chat.Assistant, "stop")}); got != session.NoAnswer {
+		t.Errorf("an assistant's word is %q", got)
+	}
+}

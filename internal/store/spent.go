@@ -1,0 +1,57 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/session"
+)
+
+const spentColumns = `steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, time_ms`
+
+// AddSpent counts for a day, "2006-01-02", and for a session.
+func (s *Store) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
+	const add = ` DO UPDATE SET
+		steps = steps + excluded.steps,
+		input_tokens = input_tokens + excluded.input_tokens,
+		output_tokens = output_tokens + excluded.output_tokens,
+		cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+		cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
+		cost_micros = cost_micros + excluded.cost_micros,
+		time_ms = time_ms + excluded.time_ms`
+	u := v.Usage
+	args := func(key string) []any {
+		return []any{key, v.Steps, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros, v.Time.Milliseconds()}
+	}
+	_, err := tx.Exec(`INSERT INTO usage_daily (day, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day)`+add, args(day)...)
+	if err != nil {
+		return wrap("count for the day", err)
+	}
+	_, err = tx.Exec(`INSERT INTO usage_sessions (session_id, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id)`+add, args(sessionID)...)
+	return wrap("count for the session", err)
+}
+
+// SpentOn returns what was used on a day.
+func (s *Store) SpentOn(q db.Queryer, day string) (session.Spent, error) {
+	out, err := scanSpent(q.QueryRow(`SELECT `+spentColumns+` FROM usage_daily WHERE day = ?`, day))
+	return out, wrap("read what the day has used", err)
+}
+
+// SpentIn returns what a session has used.
+func (s *Store) SpentIn(q db.Queryer, sessionID string) (session.Spent, error) {
+	out, err := scanSpent(q.QueryRow(`SELECT `+spentColumns+` FROM usage_sessions WHERE session_id = ?`, sessionID))
+	return out, wrap("read what the session has used", err)
+}
+
+func scanSpent(row scanner) (s session.Spent, err error) {
+	var ms int64
+	u := &s.Usage
+	err = row.Scan(&s.Steps, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, &u.CostMicros, &ms)
+	if errors.Is(err, sql.ErrNoRows) {
+		return session.Spent{}, nil
+	}
+	s.Time = time.Duration(ms) * time.Millisecond
+	return s, err
+}
