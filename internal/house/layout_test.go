@@ -54,6 +54,7 @@ var rooms = map[string]string{
 	"surface": "db event",
 	"outbox":  "surface db event fault",
 	"compose": "surface chat entity event",
+	"relay":   "bus chat db event fault outbox surface",
 	"router":  "bus chat compose db event fault surface",
 
 	"store": "db bus chat event fault session environment surface outbox",

@@ -1,0 +1,69 @@
+package relay
+
+import "strings"
+
+// fence is an open fenced block; length 0 is none. Start and body are where
+// its line and its content begin in the text that [fence.through] read, -1
+// when it was open before.
+type fence struct {
+	char        byte
+	length      int
+	info        string
+	start, body int
+}
+
+// through returns the fence that is open after text, given the one before it
+// (CommonMark, "Fenced code blocks"). The text begins at the start of a line
+// unless a fence was cut.
+func (f fence) through(text string) fence {
+	f.start, f.body = -1, -1
+	for at := 0; at < len(text); {
+		line, next := text[at:], len(text)
+		if n := strings.IndexByte(line, '\n'); n >= 0 {
+			line, next = line[:n], at+n+1
+		}
+		char, length, rest := fenceLine(line)
+		switch {
+		case length == 0:
+		case f.length == 0:
+			if char != '`' || !strings.Contains(rest, "`") {
+				f = fence{char: char, length: length, info: strings.TrimSpace(rest), start: at, body: next}
+			}
+		case char == f.char && length >= f.length && strings.TrimSpace(rest) == "":
+			f = fence{start: -1, body: -1}
+		}
+		at = next
+	}
+	if f.length+len(f.info) > maxFence {
+		return fence{start: -1, body: -1}
+	}
+	return f
+}
+
+// fenceLine takes a line apart: the fence's character, its length (0 when
+// there is none) and what follows.
+func fenceLine(line string) (char byte, length int, rest string) {
+	trimmed := strings.TrimLeft(line, " ")
+	if len(line)-len(trimmed) > 3 || trimmed == "" || trimmed[0] != '`' && trimmed[0] != '~' {
+		return 0, 0, ""
+	}
+	for length < len(trimmed) && trimmed[length] == trimmed[0] {
+		length++
+	}
+	if length < 3 {
+		return 0, 0, ""
+	}
+	return trimmed[0], length, trimmed[length:]
+}
+
+// reopen is what a message begins with that goes on inside the block.
+func (f fence) reopen() string {
+	if f.length == 0 {
+		return ""
+	}
+	return strings.Repeat(string(f.char), f.length) + f.info + "\n"
+}
+
+// close is what a message ends with that is cut inside the block. The white
+// space at the end of source is not shown.
+func (f fence) close() string { return "\n" + strings.Repeat(string(f.char), f.length) }
