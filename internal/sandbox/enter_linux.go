@@ -77,7 +77,7 @@ func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	if err := loopbackUp(); err != nil {
 		return 0, err
 	}
-	setKernel("kernel/pid_max", int64(max(o.Limits.Processes, minPidMax)))
+	setKernel("kernel/pid_max", reservedPids+o.Limits.kernelProcesses())
 	setKernel("user/max_user_namespaces", 0)
 	if err := t.seal(); err != nil {
 		return 0, err
@@ -101,8 +101,8 @@ func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	return reap(pid)
 }
 
-// minPidMax is the least that the kernel takes for the highest process number.
-const minPidMax = 301
+// reservedPids are the numbers that the kernel gives out once and never again.
+const reservedPids = 300
 
 // lock takes every right from this thread that the command must not have. The
 // other threads of this process run nothing but the Go runtime; that the

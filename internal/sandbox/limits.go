@@ -38,6 +38,11 @@ const openFiles = 4096
 // database usually lives on the same one.
 const keepFreeBytes = 64 << 20
 
+// kernelProcesses is where the kernel itself refuses another process: a little
+// above the limit, so that a command which reaches it is killed for it and
+// does not go on trying.
+func (l Limits) kernelProcesses() int64 { return int64(l.Processes + l.Processes/4 + 64) }
+
 // Exceeded names a limit that a command was killed for.
 type Exceeded string
 

@@ -45,7 +45,7 @@ func processLimit(l Limits) int64 {
 		_, _ = fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
 	}
 	if major > 5 || major == 5 && minor >= 14 {
-		return int64(l.Processes)
+		return l.kernelProcesses()
 	}
 	return math.MaxInt64
 }

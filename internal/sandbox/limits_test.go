@@ -1,0 +1,175 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lilac/internal/sandbox"
+)
+
+const mib = 1 << 20
+
+// bomb is a command that uses more than it may.
+type bomb struct {
+	script string
+	limits sandbox.Limits
+	// want is the limit it is killed for.
+	want sandbox.Exceeded
+	// says is what it prints when the kernel refuses it more before that.
+	says string
+}
+
+var bombs = map[string]bomb{
+	"fork": {
+		// Each process leaves its parent and starts two more.
+		script: `b() { b & b & }; trap '' TERM INT; b; wait; sleep 600`,
+		limits: sandbox.Limits{Processes: 350}, want: sandbox.ExceededProcesses,
+	},
+	"memory in one process": {
+		script: `head -c 1000000000 /dev/zero | tail -c 1000000000 | wc -c; echo "status ${PIPESTATUS[1]}"`,
+		limits: sandbox.Limits{MemoryBytes: 160 * mib}, want: sandbox.ExceededMemory, says: "status 1",
+	},
+	"memory in many": {
+		script: `for i in 1 2 3 4 5 6 7 8; do head -c 1000000000 /dev/zero | tail -c 100000000 | wc -c & done; wait`,
+		limits: sandbox.Limits{MemoryBytes: 160 * mib}, want: sandbox.ExceededMemory,
+	},
+	"disk in one file": {
+		script: `head -c 1000000000 /dev/zero > big; echo "status $?"; stat -c 'size %s' big`,
+		limits: sandbox.Limits{DiskBytes: 64 * mib}, want: sandbox.ExceededDisk, says: "size 67108864",
+	},
+	"disk in many": {
+		script: `for i in $(seq 1000); do head -c 8000000 /dev/zero > big$i; done; sleep 600`,
+		limits: sandbox.Limits{DiskBytes: 64 * mib}, want: sandbox.ExceededDisk,
+	},
+	"output": {
+		script: `yes`,
+		limits: sandbox.Limits{OutputBytes: 8 * mib}, want: sandbox.ExceededOutput,
+	},
+}
+
+func TestBombsAreContained(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		for name, b := range bombs {
+			t.Run(name, func(t *testing.T) {
+				before := rss(t)
+				var out bytes.Buffer
+				started := time.Now()
+				res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"bash", "-c", b.script}, Stdout: &capped{&out}, Timeout: 60 * time.Second},
+					sandbox.Policy{Workspace: t.TempDir(), Limits: b.limits})
+				if err != nil {
+					t.Fatal(err)
+				}
+				refused := b.says != "" && strings.Contains(out.String(), b.says)
+				if res.TimedOut || res.Exceeded != b.want && !refused {
+					t.Errorf("%+v after %v: %s", res, time.Since(started), out.String())
+				}
+				if grown := rss(t) - before; grown > 64*mib {
+					t.Errorf("our own process grew by %d MiB", grown/mib)
+				}
+				t.Logf("%v: %+v", time.Since(started), res)
+			})
+		}
+	})
+}
+
+// capped keeps the end of what is printed.
+type capped struct{ *bytes.Buffer }
+
+func (c *capped) Write(p []byte) (int, error) {
+	if c.Len() > mib {
+		c.Reset()
+	}
+	return c.Buffer.Write(p)
+}
+
+// rss is the memory that our own process holds.
+func rss(t *testing.T) int64 {
+	t.Helper()
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, _ := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// Without limits the same commands use what they want: that shows that the
+// limits stopped them, and not something else of the machine.
+func TestControlBombsRunOnWithoutLimits(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		for name, text := range map[string]string{
+			"processes": `for i in $(seq 400); do sleep 30 & done; jobs -p | wc -l`,
+			"memory":    `head -c 200000000 /dev/zero | tail -c 200000000 | wc -c`,
+			"disk":      `head -c 80000000 /dev/zero > big; stat -c %s big`,
+			"output":    `head -c 9000000 /dev/zero | wc -c; head -c 9000000 /dev/zero | tr '\0' x`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{Processes: 1000}}, text)
+				want := map[string]string{"processes": "400", "memory": "200000000", "disk": "80000000", "output": "9000000"}[name]
+				if res.Exceeded != "" || !strings.HasPrefix(out, want) {
+					t.Errorf("%+v: %.200s", res, out)
+				}
+			})
+		}
+	})
+}
+
+func TestEverythingOfABombIsGoneAtOnce(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		mark := fmt.Sprintf("5%d.%d", os.Getpid(), len(box.Name()))
+		// Orphans in sessions of their own, then too many of them.
+		_, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{Processes: 310}},
+			`for i in $(seq 320); do setsid sleep `+mark+` & done; wait`)
+		ended := time.Now()
+		waitFor(t, "the end of the orphans", func() bool { return len(sleepers(mark)) == 0 })
+		if took := time.Since(ended); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if res.Exceeded != sandbox.ExceededProcesses {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
+func TestFullTmpIsNoMemoryOfOurs(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), TmpBytes: 4 * mib},
+			`for d in /tmp /dev/shm; do head -c 50000000 /dev/zero > $d/f 2>/dev/null || echo full; done`)
+		if res.ExitCode != 0 || out != "full\nfull\n" {
+			t.Errorf("%+v %q", res, out)
+		}
+	})
+}
+
+// A machine whose disk is nearly full must keep what the database needs,
+// whatever the limit of the command says.
+func TestCommandLeavesSpaceOnTheDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=160m"); err != nil {
+		t.Logf("not tested, it needs root: %v", err)
+		return
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	ws := filepath.Join(dir, "ws")
+	if err := os.Mkdir(ws, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		_, res := script(t, box, sandbox.Policy{Workspace: ws}, `head -c 120000000 /dev/zero > f; sleep 600`)
+		if res.Exceeded != sandbox.ExceededDisk {
+			t.Errorf("%+v", res)
+		}
+		if err := os.Remove(filepath.Join(ws, "f")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
