@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/e2e"
 	"lilac/internal/event"
+	"lilac/internal/redistest"
 )
 
 // answerWithin bounds a request that was killed and taken up again.
@@ -38,6 +39,23 @@ func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A power cut takes the program and a broker that had synced nothing. What was
+// streamed so far is lost; no answer is, and none is given twice.
+func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {
+	if !canRunCommands() {
+		needs(t, "bubblewrap (apt-get install bubblewrap)")
+	}
+	for _, point := range namedPoints() {
+		t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point), func(t *testing.T) {
+			t.Parallel()
+			r := redistest.Start(t, redistest.Options{})
+			for _, wrong := range crash(t, func(testing.TB) []string { return e2e.OnRedis(r) }, point, protected{broker: r}) {
+				t.Error(wrong)
+			}
+		})
+	}
 }
 
 // accepted is the point at which the prompt is committed and its answer has
@@ -76,6 +94,8 @@ type protected struct {
 	noLog bool
 	// env switches a protection off in the program; see LILAC_WITHOUT.
 	env string
+	// broker, when set, loses everything at the crash.
+	broker *redistest.Server
 }
 
 // killPoints are all points to kill at: those with a name, and around each of
@@ -90,13 +110,21 @@ func killPoints(t *testing.T, bus e2e.Engine) []string {
 	s.WaitEnded(s.Prompt(session, "append a line", event.Prompt).RequestID, answerWithin)
 	var points []string
 	for round := range many(1, 5) {
-		points = append(points, fmt.Sprintf("%s#%d", accepted, round))
-		for _, kind := range []string{"queued", "started", "input", "model", "tool_start", "tool_end", "end"} {
-			points = append(points, fmt.Sprintf("record:%s#%d", kind, round), fmt.Sprintf("recorded:%s#%d", kind, round))
+		for _, point := range namedPoints() {
+			points = append(points, fmt.Sprintf("%s#%d", point, round))
 		}
 		for n := 1; n <= commits(t, s) && !testing.Short(); n++ {
 			points = append(points, fmt.Sprintf("before:%d#%d", n, round), fmt.Sprintf("after:%d#%d", n, round))
 		}
+	}
+	return points
+}
+
+// namedPoints are the points that are the same act in each run.
+func namedPoints() []string {
+	points := []string{accepted}
+	for _, kind := range []string{"queued", "started", "input", "model", "tool_start", "tool_end", "end"} {
+		points = append(points, "record:"+kind, "recorded:"+kind)
 	}
 	return points
 }
@@ -135,6 +163,9 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 		ended = true
 		paid = model.calls()
 		forgot = without.noLog && sent.RequestID != ""
+		if without.broker != nil {
+			without.broker.Rollback(redistest.Snapshot{})
+		}
 		if without.noLog {
 			if err := os.Remove(filepath.Join(s.Dir, "data", "lilac.db-wal")); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
@@ -185,7 +216,12 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 	if story.State != string(event.StateDone) {
 		add("the request ended as %s (%s)", story.State, story.Detail)
 	}
-	text, faults := e2e.OutputText(t, s.WholeOutput(sent.RequestID, answerWithin))
+	output := s.WholeOutput(sent.RequestID, answerWithin)
+	text, faults := e2e.OutputText(t, output)
+	if without.broker != nil {
+		// What was streamed before is gone with the broker; the answer is not.
+		text, faults = finalText(output)
+	}
 	wrong = append(wrong, faults...)
 	if text != toolModelAnswer {
 		add("the answer is %q, want %q", text, toolModelAnswer)
@@ -237,6 +273,24 @@ func paidTwice(story e2e.RequestInfo, before, after []int) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// finalText is the answer that ends an output; an output without exactly one is
+// wrong.
+func finalText(output []event.Event) (text string, wrong []string) {
+	n := 0
+	for _, e := range output {
+		if p, err := event.Decode(e); err == nil {
+			if final, ok := p.(event.FinalText); ok {
+				text = final.FinalText
+				n++
+			}
+		}
+	}
+	if n != 1 {
+		wrong = append(wrong, fmt.Sprintf("the output has %d final texts, want one", n))
+	}
+	return text, wrong
 }
 
 // countEnds counts the end states in the topic of requests.
