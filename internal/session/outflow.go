@@ -107,18 +107,22 @@ func (f *outflow) run(ctx context.Context) {
 			}
 			continue
 		}
-		timer.Reset(wait)
+		var due <-chan time.Time // never, while there is no live output
+		if wait > 0 {
+			timer.Reset(wait)
+			due = timer.C
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.wake:
-		case <-timer.C:
+		case <-due:
 		}
 	}
 }
 
 // pick takes the outputs that are due, each with its lock to publish, or says
-// how long none will be.
+// how long none will be; 0 means that there is none at all.
 func (f *outflow) pick(now time.Time) (round []*output, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +141,7 @@ func (f *outflow) pick(now time.Time) (round []*output, wait time.Duration) {
 		}
 		heap.Fix(&f.live, 0)
 	}
-	return round, activityInterval
+	return round, 0
 }
 
 // publish sends what the outputs of a round have and gives back their locks.
