@@ -43,6 +43,7 @@ func ackInTransaction(t *testing.T, open func(testing.TB) Engine) {
 		g, err := e.Bus.Groups(ctx)
 		return err == nil && len(g) == 1 && g[0].Pending == 0 && tries.Load() >= 3
 	})
+	until(t, "what the handler published is on the bus", func() bool { return len(fetchAll(t, e.Bus, "test.out")) > 0 })
 	if diff := cmp.Diff([]string{"out3"}, ids(fetchAll(t, e.Bus, "test.out"))); diff != "" {
 		t.Errorf("what the handler published (-want +got):\n%s", diff)
 	}
