@@ -10,6 +10,8 @@ import (
 type Migration struct {
 	Name string
 	SQL  string
+	// Then, when set, does in the same transaction what SQL cannot say.
+	Then func(tx *Tx) error
 }
 
 const ownTables = `
@@ -62,6 +64,11 @@ func (d *DB) apply(ctx context.Context, m Migration) error {
 	}
 	if _, err := c.ExecContext(ctx, m.SQL); err != nil {
 		return err
+	}
+	if m.Then != nil {
+		if err := (&Tx{d: d, now: d.opt.Now()}).run(m.Then); err != nil {
+			return err
+		}
 	}
 	_, err := c.ExecContext(ctx, "INSERT INTO migrations (name, applied_at) VALUES (?, ?)", m.Name, d.opt.Now().UnixMilli())
 	return err

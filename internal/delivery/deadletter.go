@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,39 @@ const deadLettersMax = 500
 // damagedType marks the dead letter that stands for a damaged record.
 const damagedType event.Type = "damaged"
 
-func sumDeadLetter(id, group, topic string, event []byte) int64 {
-	return db.Checksum([]byte(id), []byte(group), []byte(topic), event)
+// sumDeadLetter is the checksum of a row, over all of its columns.
+func sumDeadLetter(d bus.DeadLetter, topic string, seq int64, body []byte) int64 {
+	var numbers [24]byte
+	binary.LittleEndian.PutUint64(numbers[0:], uint64(seq))
+	binary.LittleEndian.PutUint64(numbers[8:], uint64(d.Attempts))
+	binary.LittleEndian.PutUint64(numbers[16:], uint64(d.At))
+	return db.Checksum(numbers[:], []byte(d.ID), []byte(d.Group), []byte(topic), []byte(d.Reason), body)
+}
+
+// sealDeadLetters replaces the checksums of before, which left out the reason
+// and the numbers. A row whose checksum does not fit stays damaged.
+func sealDeadLetters(tx *db.Tx) error {
+	rows, err := tx.Query("SELECT " + deadColumns + " FROM bus_dead_letters")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d bus.DeadLetter
+		var topic string
+		var seq, sum int64
+		var body []byte
+		if err := rows.Scan(&d.ID, &d.Group, &topic, &seq, &body, &d.Reason, &d.Attempts, &d.At, &sum); err != nil {
+			return err
+		}
+		if sum != db.Checksum([]byte(d.ID), []byte(d.Group), []byte(topic), body) {
+			continue
+		}
+		if _, err := tx.Exec("UPDATE bus_dead_letters SET sum = ? WHERE id = ?", sumDeadLetter(d, topic, seq, body), d.ID); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 const deadColumns = "id, grp, topic, seq, event, reason, attempts, at, sum"
@@ -28,10 +60,12 @@ const deadColumns = "id, grp, topic, seq, event, reason, attempts, at, sum"
 func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq int64, body []byte, err error) {
 	var topic string
 	var sum int64
-	if err := row.Scan(&d.ID, &d.Group, &topic, &seq, &body, &d.Reason, &d.Attempts, &d.At, &sum); err != nil {
+	err = row.Scan(&d.ID, &d.Group, &topic, &seq, &body, &d.Reason, &d.Attempts, &d.At, &sum)
+	if errors.Is(err, sql.ErrNoRows) {
 		return d, 0, nil, err
 	}
-	if sum != sumDeadLetter(d.ID, d.Group, topic, body) || json.Unmarshal(body, &d.Event) != nil {
+	// What cannot be scanned has a value of another kind.
+	if err != nil || sum != sumDeadLetter(d, topic, seq, body) || json.Unmarshal(body, &d.Event) != nil {
 		return d, 0, nil, db.Damaged("bus_dead_letters", d.ID)
 	}
 	d.Event.Topic = event.Topic(topic)

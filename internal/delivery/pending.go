@@ -8,6 +8,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"lilac/internal/bus"
 	"lilac/internal/db"
 )
 
@@ -138,10 +139,12 @@ func (g *group) bury(tx *db.Tx, e *entry) error {
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
 	}
-	id, at := ulid.MustNewDefault(tx.Now()).String(), tx.Now().UnixMilli()
+	d := bus.DeadLetter{
+		ID: ulid.MustNewDefault(tx.Now()).String(), Group: g.name.name, Reason: e.reason, Attempts: e.attempt, At: tx.Now().UnixMilli(),
+	}
+	topic := string(g.name.topic)
 	_, err = tx.Exec(`INSERT INTO bus_dead_letters (id, grp, topic, seq, event, reason, attempts, at, sum)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, id, g.name.name, string(g.name.topic), e.seq, body, e.reason, e.attempt, at,
-		sumDeadLetter(id, g.name.name, string(g.name.topic), body))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, d.ID, d.Group, topic, e.seq, body, d.Reason, d.Attempts, d.At, sumDeadLetter(d, topic, e.seq, body))
 	return err
 }
 

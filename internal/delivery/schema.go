@@ -72,4 +72,5 @@ ALTER TABLE bus_pending ADD COLUMN lane TEXT NOT NULL DEFAULT '';
 UPDATE bus_pending SET lane = ifnull((SELECT l.lane FROM bus_groups g JOIN bus_log l ON l.pos = (g.topic << 32 | bus_pending.seq)
 	WHERE g.id = bus_pending.grp), '');
 `},
+	{Name: "bus.0003-seal-dead-letters", Then: sealDeadLetters},
 }

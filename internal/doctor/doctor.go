@@ -191,7 +191,12 @@ func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
 		return nil, fmt.Errorf("open the bus: %w", err)
 	}
 	defer b.Close()
-	return b.Verify(ctx)
+	bad, err := b.Verify(ctx)
+	if err != nil {
+		return bad, err
+	}
+	rows, err := store.New(database).Verify(ctx)
+	return append(bad, rows...), err
 }
 
 func adviceFor(err error) string {

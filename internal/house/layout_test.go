@@ -20,12 +20,13 @@ var rooms = map[string]string{
 	"sse":   "",
 	"event": "chat fault",
 
-	"db":        "event fault",
-	"bus":       "db event fault",
-	"delivery":  "bus db event fault",
-	"sqlitebus": "delivery bus db event fault",
-	"redisbus":  "delivery bus db event fault",
-	"bustest":   "bus db event fault",
+	"db":         "event fault",
+	"bus":        "db event fault",
+	"delivery":   "bus db event fault",
+	"sqlitebus":  "delivery bus db event fault",
+	"redisbus":   "delivery bus db event fault",
+	"bustest":    "bus db event fault",
+	"damagetest": "db event fault",
 
 	"config":  "fault",
 	"logs":    "",
@@ -77,7 +78,7 @@ var rooms = map[string]string{
 const everything = "*"
 
 // inTests are packages that any test may import beside its own room.
-var inTests = "bustest webuitest llmtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
+var inTests = "bustest damagetest webuitest llmtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
 
 // banned imports, with the reason.
 var banned = map[string]string{

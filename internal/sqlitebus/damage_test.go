@@ -1,14 +1,9 @@
 package sqlitebus_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,13 +11,14 @@ import (
 
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
+	"lilac/internal/damagetest"
 	"lilac/internal/db"
 	"lilac/internal/event"
-	"lilac/internal/fault"
 	"lilac/internal/sqlitebus"
 )
 
-// D3: a flipped byte in a row of the log is found and never served.
+// D3: a flipped byte in a row of the log, or of the dead letters, is found and
+// never served.
 func TestFlippedBytesAreFound(t *testing.T) {
 	flips := 60
 	if long() {
@@ -30,124 +26,83 @@ func TestFlippedBytesAreFound(t *testing.T) {
 	}
 	dir := t.TempDir()
 	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	want := bustest.Events(bustest.Topic, "marked-event-", 40)
-	if err := b.Publish(context.Background(), want...); err != nil {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	want := bustest.Events(bustest.Topic, "event-", 40)
+	want[20].Data = fmt.Appendf(nil, "%q", strings.Repeat("long ", 3000))
+	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
+	if err := b.Declare(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(ctx, want...); err != nil {
+		t.Fatal(err)
+	}
+	handled := 0
+	err := b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error {
+		if handled++; handled == len(want) {
+			cancel()
+		}
+		return bus.Permanent(errors.New("to the dead letters"))
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	closeBus(t, database, b)
-	sound, err := os.ReadFile(filepath.Join(dir, db.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := rowSpans(t, sound)
-	random := rand.New(rand.NewPCG(1, 2))
-	for n := range flips {
-		span := rows[random.IntN(len(rows))]
-		at := span[0] + random.IntN(span[1]-span[0])
-		if at == span[2] {
-			continue
+	damagetest.Case{
+		Dir: dir, Migrations: sqlitebus.Migrations, Tables: []string{"bus_log", "bus_dead_letters"},
+		Verify: withBus(func(ctx context.Context, b *sqlitebus.Bus) ([]string, error) { return b.Verify(ctx) }),
+		Serve: func(ctx context.Context, d *db.DB) string {
+			wrong, err := withBus(func(ctx context.Context, b *sqlitebus.Bus) ([]string, error) { return servedWrong(ctx, b, want), nil })(ctx, d)
+			if err != nil {
+				return ""
+			}
+			return strings.Join(wrong, "; ")
+		},
+	}.Flip(t, flips, 1)
+}
+
+func withBus(fn func(context.Context, *sqlitebus.Bus) ([]string, error)) func(context.Context, *db.DB) ([]string, error) {
+	return func(ctx context.Context, d *db.DB) ([]string, error) {
+		b, err := sqlitebus.New(d, sqlitebus.Options{TrimEvery: -1})
+		if err != nil {
+			return nil, err
 		}
-		broken := bytes.Clone(sound)
-		broken[at] ^= byte(1 + random.IntN(255))
-		found, served := examine(t, broken, want)
-		if !found {
-			t.Errorf("flip %d: byte %d (%q → %q) was not found", n, at, sound[at], broken[at])
-		}
-		if served {
-			t.Errorf("flip %d: byte %d: an event was served that was not published", n, at)
-		}
-	}
-	// The control: nothing is found where nothing is damaged.
-	if found, served := examine(t, sound, want); found || served {
-		t.Errorf("control: an undamaged database was found damaged (%v) or served other events (%v)", found, served)
+		defer b.Close()
+		return fn(ctx, b)
 	}
 }
 
-// rowSpans finds the rows of the log in the file: the cells, length and number
-// included, that the leaf pages of a table point to.
-func rowSpans(t *testing.T, file []byte) (spans [][3]int) {
-	t.Helper()
-	const pageSize, leaf = 4096, 0x0d
-	for page := pageSize; page < len(file); page += pageSize {
-		if file[page] != leaf {
+// servedWrong reads the log and the dead letters, beyond damaged ones.
+func servedWrong(ctx context.Context, b *sqlitebus.Bus, want []event.Event) (wrong []string) {
+	published := make(map[string]event.Event, len(want))
+	for _, e := range want {
+		published[e.ID] = e
+	}
+	for seq := range len(want) {
+		after := bus.Position("")
+		if seq > 0 {
+			after = bus.Position(fmt.Sprint(seq))
+		}
+		got, err := b.Fetch(ctx, bustest.Topic, after, 1)
+		if err != nil {
 			continue
 		}
-		for i := range int(binary.BigEndian.Uint16(file[page+3:])) {
-			start := page + int(binary.BigEndian.Uint16(file[page+8+2*i:]))
-			size, n := varint(file[start:])
-			_, m := varint(file[start+n:])
-			end := start + n + m + size
-			if bytes.Contains(file[start:end], []byte("test.happened")) {
-				// The type of the row number's column, which SQLite does not read.
-				spans = append(spans, [3]int{start, end, start + n + m + 1})
+		for _, d := range got {
+			if diff := cmp.Diff(want[seq], d.Event); diff != "" || string(d.Position) != fmt.Sprint(seq+1) {
+				wrong = append(wrong, fmt.Sprintf("event %d as %s at %s", seq, d.ID, d.Position))
 			}
 		}
 	}
-	if len(spans) != 40 {
-		t.Fatalf("found %d rows in the file, want 40", len(spans))
-	}
-	return spans
-}
-
-// varint reads a number of SQLite's file format.
-func varint(b []byte) (value, size int) {
-	for size < 8 {
-		value = value<<7 | int(b[size]&0x7f)
-		size++
-		if b[size-1] < 0x80 {
-			return value, size
-		}
-	}
-	return value<<8 | int(b[8]), 9
-}
-
-// examine opens a file and says whether damage was found, by name, and whether
-// anything was served that is not what was published.
-func examine(t *testing.T, file []byte, want []event.Event) (found, served bool) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, db.FileName), file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	database, err := db.Open(ctx, db.Options{Dir: dir, Migrations: sqlitebus.Migrations})
+	letters, err := b.DeadLetters(ctx, "", 100)
 	if err != nil {
-		after, readErr := os.ReadFile(filepath.Join(dir, db.FileName))
-		if readErr != nil || !bytes.Equal(file, after) {
-			t.Error("a refused database was touched")
-		}
-		return true, false
+		return wrong
 	}
-	defer database.Close()
-	b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1})
-	if err != nil {
-		return true, false
-	}
-	defer b.Close()
-	var f *fault.Error
-	var after bus.Position
-	for {
-		got, err := b.Fetch(ctx, bustest.Topic, after, 7)
-		if err != nil {
-			found = errors.As(err, &f) && f.Code == db.CodeDamagedRow || found
-			break
-		}
-		if len(got) == 0 {
-			break
-		}
-		for _, d := range got {
-			var seq int
-			fmt.Sscan(string(d.Position), &seq)
-			served = served || cmp.Diff(want[seq-1], d.Event) != ""
-			after = d.Position
+	for _, l := range letters {
+		if diff := cmp.Diff(published[l.Event.ID], l.Event); diff != "" || l.Reason != "to the dead letters" || l.Attempts != 1 || l.Group != "g" {
+			wrong = append(wrong, "dead letter "+l.ID)
 		}
 	}
-	bad, err := b.Verify(ctx)
-	if found && len(bad) == 0 && err == nil {
-		t.Error("Verify did not find what a read had found")
-	}
-	structure, err2 := database.Verify(ctx)
-	return found || len(bad) > 0 || err != nil || len(structure) > 0 || err2 != nil, served
+	return wrong
 }
 
 // A damaged row does not stop a group: it is set aside, named, and the log keeps it.

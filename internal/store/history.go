@@ -26,7 +26,7 @@ func (s *Store) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMess
 		return 0, fmt.Errorf("number message: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, sum(m.ID, data))
+		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, seal(sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data))
 	return seq, wrap("append message", err)
 }
 
@@ -38,13 +38,14 @@ func (s *Store) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
 func scanHistory(r *sql.Rows) (m session.HistoryMessage, err error) {
 	var data []byte
 	var checksum int64
-	if err := r.Scan(&m.Seq, &m.ID, &m.RequestID, &m.CreatedAt, &data, &checksum); err != nil {
+	var sessionID string
+	if err := r.Scan(&sessionID, &m.Seq, &m.ID, &m.RequestID, &m.CreatedAt, &data, &checksum); err != nil {
 		return m, err
 	}
-	return m, decode("history", m.ID, data, checksum, &m.Message)
+	return m, open(historyRows, checksum, data, &m.Message, sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data)
 }
 
-const historyColumns = `seq, id, request_id, created_at, json, checksum`
+const historyColumns = `session_id, seq, id, request_id, created_at, json, checksum`
 
 // Messages returns the newest limit messages older than the one named by
 // before, oldest first.
@@ -68,14 +69,16 @@ func (s *Store) Messages(q db.Queryer, sessionID string, limit int, before strin
 
 // Conversation returns the newest summary and the history behind it.
 func (s *Store) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
-	var keptFrom, seq, checksum int64
+	var keptFrom, seq, createdAt, checksum int64
+	var requestID string
 	var data []byte
-	err = q.QueryRow(`SELECT seq, kept_from, json, checksum FROM compactions WHERE session_id = ? ORDER BY seq DESC LIMIT 1`, sessionID).
-		Scan(&seq, &keptFrom, &data, &checksum)
+	err = q.QueryRow(`SELECT seq, request_id, kept_from, created_at, json, checksum FROM compactions
+		WHERE session_id = ? ORDER BY seq DESC LIMIT 1`, sessionID).
+		Scan(&seq, &requestID, &keptFrom, &createdAt, &data, &checksum)
 	switch {
 	case err == nil:
 		out.Summary = new(chat.Message)
-		if err := decode("compactions", fmt.Sprintf("%s/%d", sessionID, seq), data, checksum, out.Summary); err != nil {
+		if err := open(compactionRows, checksum, data, out.Summary, sessionID, seq, requestID, keptFrom, createdAt, data); err != nil {
 			return out, err
 		}
 	case !errors.Is(err, sql.ErrNoRows):
@@ -96,7 +99,8 @@ func (s *Store) AddCompaction(tx *db.Tx, c session.Compaction) error {
 		return fmt.Errorf("number compaction: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO compactions (session_id, seq, request_id, kept_from, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data, sum(fmt.Sprintf("%s/%d", c.SessionID, seq), data))
+		c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data,
+		seal(c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data))
 	return wrap("insert compaction", err)
 }
 

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/db"
 )
 
-// InboxMigration makes the inbox: what was accepted from outside, once.
-var InboxMigration = db.Migration{Name: "inbox.0001-inbox", SQL: `
+// inboxMigration makes the inbox: what was accepted from outside, once.
+var inboxMigration = db.Migration{Name: "inbox.0001-inbox", SQL: `
 CREATE TABLE inbox (
 	source      TEXT NOT NULL,
 	external_id TEXT NOT NULL,
@@ -28,15 +28,20 @@ const inboxTrimBatch = 1000
 // When the pair was there already nothing changes, seen is true, and prior is
 // the value of the first time.
 func (s *Store) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
-	err = tx.QueryRow(`SELECT value FROM inbox WHERE source = ? AND external_id = ?`, source, externalID).Scan(&prior)
+	var at, checksum int64
+	err = tx.QueryRow(`SELECT value, at, checksum FROM inbox WHERE source = ? AND external_id = ?`, source, externalID).
+		Scan(&prior, &at, &checksum)
 	switch {
+	case err == nil && seal(source, externalID, prior, at) != checksum:
+		return nil, false, inboxRows.damaged([]any{source, externalID})
 	case err == nil:
 		return prior, true, nil
 	case !errors.Is(err, sql.ErrNoRows):
 		return nil, false, fmt.Errorf("read inbox: %w", err)
 	}
-	if _, err := tx.Exec(`INSERT INTO inbox (source, external_id, value, at) VALUES (?, ?, ?, ?)`,
-		source, externalID, value, tx.Now().UnixMilli()); err != nil {
+	at = tx.Now().UnixMilli()
+	if _, err := tx.Exec(`INSERT INTO inbox (source, external_id, value, at, checksum) VALUES (?, ?, ?, ?, ?)`,
+		source, externalID, value, at, seal(source, externalID, value, at)); err != nil {
 		return nil, false, fmt.Errorf("insert inbox: %w", err)
 	}
 	return nil, false, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"lilac/internal/db"
+	"lilac/internal/fault"
 	"lilac/internal/session"
 )
 
@@ -16,9 +17,9 @@ func (s *Store) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("encode mail: %w", err)
 	}
+	values := mailValues(m, data)
 	res, err := tx.Exec(`INSERT INTO session_inbox (session_id, message_id, request_id, queue, state, event_id, created_at, json, checksum)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		m.SessionID, m.MessageID, m.RequestID, m.Queue, m.State, m.EventID, m.CreatedAt, data, sum(m.MessageID, data))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(values, seal(values...))...)
 	if err != nil {
 		return false, fmt.Errorf("insert mail: %w", err)
 	}
@@ -29,18 +30,27 @@ func (s *Store) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 	return n == 1, nil
 }
 
+// mailValues are the columns of a message, in the order of mailRows.
+func mailValues(m session.Mail, data []byte) []any {
+	return []any{m.SessionID, m.MessageID, m.RequestID, string(m.Queue), string(m.State), m.EventID, m.CreatedAt, data}
+}
+
 // Mail returns a message of a session's mailbox.
 func (s *Store) Mail(q db.Queryer, sessionID, messageID string) (session.Mail, error) {
-	m := session.Mail{SessionID: sessionID, MessageID: messageID}
-	var data []byte
+	m, _, err := s.mail(q, sessionID, messageID)
+	return m, err
+}
+
+func (s *Store) mail(q db.Queryer, sessionID, messageID string) (m session.Mail, data []byte, err error) {
+	m = session.Mail{SessionID: sessionID, MessageID: messageID}
 	var checksum int64
-	err := q.QueryRow(`SELECT request_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
+	err = q.QueryRow(`SELECT request_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
 		WHERE session_id = ? AND message_id = ?`, sessionID, messageID).
 		Scan(&m.RequestID, &m.Queue, &m.State, &m.EventID, &m.CreatedAt, &data, &checksum)
 	if err != nil {
-		return m, fmt.Errorf("read mail: %w", notFound(err, "There is no message %q in this session.", messageID))
+		return m, nil, fmt.Errorf("read mail: %w", notFound(err, "There is no message %q in this session.", messageID))
 	}
-	return m, decode("session_inbox", messageID, data, checksum, &m.Messages)
+	return m, data, open(mailRows, checksum, data, &m.Messages, mailValues(m, data)...)
 }
 
 // HasMail reports whether a session's mailbox has had a message.
@@ -51,12 +61,19 @@ func (s *Store) HasMail(q db.Queryer, sessionID, messageID string) (bool, error)
 // MarkMail says what became of a message and which request it belongs to; an
 // empty request keeps the one it has.
 func (s *Store) MarkMail(tx *db.Tx, sessionID, messageID, requestID string, state session.MailState) error {
-	_, err := tx.Exec(`UPDATE session_inbox SET state = ?, request_id = CASE WHEN ? = '' THEN request_id ELSE ? END
-		WHERE session_id = ? AND message_id = ?`, state, requestID, requestID, sessionID, messageID)
-	if err != nil {
-		return fmt.Errorf("mark mail: %w", err)
+	m, data, err := s.mail(tx, sessionID, messageID)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	if m.State = state; requestID != "" {
+		m.RequestID = requestID
+	}
+	_, err = tx.Exec(`UPDATE session_inbox SET state = ?, request_id = ?, checksum = ? WHERE session_id = ? AND message_id = ?`,
+		string(m.State), m.RequestID, seal(mailValues(m, data)...), sessionID, messageID)
+	return wrap("mark mail", err)
 }
 
 func exists(q db.Queryer, query string, args ...any) (bool, error) {

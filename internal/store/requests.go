@@ -14,12 +14,21 @@ const requestColumns = `id, session_id, client, state, detail, created_at, start
 
 func scanRequest(row scanner) (r session.Request, err error) {
 	var usage []byte
+	var checksum int64
 	err = row.Scan(&r.ID, &r.SessionID, &r.Client, &r.State, &r.Detail, &r.CreatedAt, &r.StartedAt, &r.EndedAt,
-		&r.WokenBy, &r.Steps, &r.Recoveries, &usage, &r.Model, &r.ErrorKind)
+		&r.WokenBy, &r.Steps, &r.Recoveries, &usage, &r.Model, &r.ErrorKind, &checksum)
 	if err != nil {
 		return r, err
 	}
-	return r, wrap("decode usage", json.Unmarshal(usage, &r.Usage))
+	return r, open(requestRows, checksum, usage, &r.Usage, requestValues(r, usage)...)
+}
+
+// requestValues are the columns of a request, in the order of requestColumns.
+func requestValues(r session.Request, usage []byte) []any {
+	return []any{
+		r.ID, r.SessionID, r.Client, string(r.State), r.Detail, r.CreatedAt, r.StartedAt, r.EndedAt,
+		r.WokenBy, r.Steps, r.Recoveries, usage, r.Model, string(r.ErrorKind),
+	}
 }
 
 func scanRequestRow(r *sql.Rows) (session.Request, error) { return scanRequest(r) }
@@ -39,14 +48,15 @@ func (s *Store) writeRequest(tx *db.Tx, verb string, r session.Request) error {
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
 	}
-	_, err = tx.Exec(verb+` INTO requests (`+requestColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ID, r.SessionID, r.Client, r.State, r.Detail, r.CreatedAt, r.StartedAt, r.EndedAt, r.WokenBy, r.Steps, r.Recoveries, usage, r.Model, r.ErrorKind)
+	values := requestValues(r, usage)
+	_, err = tx.Exec(verb+` INTO requests (`+requestColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		append(values, seal(values...))...)
 	return wrap("write request", err)
 }
 
 // Request returns one request.
 func (s *Store) Request(q db.Queryer, id string) (session.Request, error) {
-	r, err := scanRequest(q.QueryRow(`SELECT `+requestColumns+` FROM requests WHERE id = ?`, id))
+	r, err := scanRequest(q.QueryRow(`SELECT `+requestColumns+`, checksum FROM requests WHERE id = ?`, id))
 	if err != nil {
 		return r, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", id))
 	}
@@ -56,7 +66,7 @@ func (s *Store) Request(q db.Queryer, id string) (session.Request, error) {
 // Requests lists the newest first, older than the one named by before; an
 // empty session means all.
 func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
-	query, args := `SELECT `+requestColumns+` FROM requests WHERE 1`, []any{}
+	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)
@@ -75,7 +85,7 @@ func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before strin
 
 // Running lists the requests that run now; an empty session means all.
 func (s *Store) Running(q db.Queryer, sessionID string) ([]session.Request, error) {
-	query, args := `SELECT `+requestColumns+` FROM requests WHERE state IN ('running', 'streaming')`, []any{}
+	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE state IN ('running', 'streaming')`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)
@@ -107,7 +117,9 @@ func (s *Store) storyMessages(q db.Queryer, r session.Request) ([]session.StoryM
 			return m, err
 		}
 		var messages []chat.Message
-		if err := decode("session_inbox", m.MessageID, data, checksum, &messages); err != nil {
+		err = open(mailRows, checksum, data, &messages,
+			r.SessionID, m.MessageID, r.ID, string(m.Queue), string(m.State), m.EventID, m.CreatedAt, data)
+		if err != nil {
 			return m, err
 		}
 		for _, one := range messages {
@@ -118,8 +130,6 @@ func (s *Store) storyMessages(q db.Queryer, r session.Request) ([]session.StoryM
 		WHERE session_id = ? AND request_id = ? ORDER BY created_at, message_id`, r.SessionID, r.ID)
 	return out, wrap("read what came into a request", err)
 }
-
-func journalKey(requestID string, seq int64) string { return fmt.Sprintf("%s/%d", requestID, seq) }
 
 // Record appends an entry to a request's journal.
 func (s *Store) Record(tx *db.Tx, requestID string, e session.Entry) error {
@@ -135,7 +145,7 @@ func (s *Store) Record(tx *db.Tx, requestID string, e session.Entry) error {
 		return fmt.Errorf("number journal entry: %w", err)
 	}
 	_, err := tx.Exec(`INSERT INTO journal (request_id, seq, at, step, kind, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		requestID, seq, e.At, e.Step, e.Kind, data, sum(journalKey(requestID, seq), data))
+		requestID, seq, e.At, e.Step, e.Kind, data, seal(requestID, seq, e.At, e.Step, e.Kind, data))
 	return wrap("append journal entry", err)
 }
 
@@ -147,7 +157,7 @@ func (s *Store) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, e
 		if err := r.Scan(&e.Seq, &e.At, &e.Step, &e.Kind, &data, &checksum); err != nil {
 			return e, err
 		}
-		return e, decode("journal", journalKey(requestID, e.Seq), data, checksum, &e.Data)
+		return e, open(journalRows, checksum, data, &e.Data, requestID, e.Seq, e.At, e.Step, e.Kind, data)
 	}, `SELECT seq, at, step, kind, data, checksum FROM journal WHERE request_id = ? ORDER BY seq`, requestID)
 	return out, wrap("read journal", err)
 }

@@ -82,16 +82,16 @@ func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]s
 		var m session.HistoryMessage
 		var data []byte
 		var checksum int64
-		if err := r.Scan(&f.Row, &f.SessionID, &f.SessionTitle, &m.ID, &f.RequestID, &f.CreatedAt, &data, &checksum); err != nil {
+		if err := r.Scan(&f.Row, &f.SessionID, &m.Seq, &f.SessionTitle, &m.ID, &f.RequestID, &f.CreatedAt, &data, &checksum); err != nil {
 			return f, err
 		}
-		if err := decode("history", m.ID, data, checksum, &m.Message); err != nil {
+		if err := open(historyRows, checksum, data, &m.Message, f.SessionID, m.Seq, m.ID, f.RequestID, f.CreatedAt, data); err != nil {
 			return f, err
 		}
 		f.MessageID, f.Role = m.ID, string(m.Message.Role)
 		f.Excerpt = excerpt(m.Message.Text(), terms)
 		return f, nil
-	}, `SELECT r.row, h.session_id, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
+	}, `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
 		FROM history_words w JOIN history_rows r ON r.row = w.rowid
 		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
 		JOIN sessions s ON s.id = h.session_id

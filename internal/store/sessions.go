@@ -109,15 +109,15 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 // State returns the runner's state of a session, the zero State if it has none.
 func (s *Store) State(q db.Queryer, sessionID string) (out session.State, err error) {
 	var data []byte
-	var checksum int64
-	err = q.QueryRow(`SELECT json, checksum FROM session_state WHERE session_id = ?`, sessionID).Scan(&data, &checksum)
+	var unfinished, checksum int64
+	err = q.QueryRow(`SELECT json, unfinished, checksum FROM session_state WHERE session_id = ?`, sessionID).Scan(&data, &unfinished, &checksum)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return out, nil
 	case err != nil:
 		return out, fmt.Errorf("read session state: %w", err)
 	}
-	return out, decode("session_state", sessionID, data, checksum, &out)
+	return out, open(stateRows, checksum, data, &out, sessionID, data, unfinished)
 }
 
 // SaveState writes the runner's state and shows in the session what runs.
@@ -128,7 +128,7 @@ func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 	}
 	_, err = tx.Exec(`INSERT INTO session_state (session_id, json, unfinished, checksum) VALUES (?, ?, ?, ?)
 		ON CONFLICT (session_id) DO UPDATE SET json = excluded.json, unfinished = excluded.unfinished, checksum = excluded.checksum`,
-		sessionID, data, !v.Idle(), sum(sessionID, data))
+		sessionID, data, !v.Idle(), seal(sessionID, data, !v.Idle()))
 	if err != nil {
 		return fmt.Errorf("write session state: %w", err)
 	}

@@ -17,7 +17,7 @@ type Store struct{ db *db.DB }
 func New(database *db.DB) *Store { return &Store{db: database} }
 
 // Migrations make the tables.
-var Migrations = []db.Migration{InboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, budgetsMigration}
+var Migrations = []db.Migration{inboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, budgetsMigration, sealedMigration}
 
 var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
 CREATE TABLE sessions (
@@ -152,7 +152,8 @@ func notFound(err error, sentence string, args ...any) error {
 	return err
 }
 
-// decode checks a row's checksum, which covers its key as well, and decodes it.
+// decode checks the checksum of a row whose data holds all that matters in it,
+// and its key, and decodes it. Other rows are sealed.
 func decode(table, key string, data []byte, checksum int64, into any) error {
 	if sum(key, data) != checksum {
 		return db.Damaged(table, key)

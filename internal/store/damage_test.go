@@ -1,0 +1,231 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"lilac/internal/chat"
+	"lilac/internal/damagetest"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/outbox"
+	"lilac/internal/session"
+	"lilac/internal/store"
+)
+
+// D3: a flipped byte in a row of the journal, the requests, the history or an
+// inbox is found by the deep check and never served.
+func TestFlippedBytesOfRowsAreFound(t *testing.T) {
+	flips := 60
+	if os.Getenv("LILAC_LONG") != "" {
+		flips = 2000
+	}
+	dir := t.TempDir()
+	filled(t, dir)
+	known := map[string]bool{}
+	reread(t, dir, func(d *db.DB) {
+		for _, v := range everything(t.Context(), d) {
+			known[v] = true
+		}
+	})
+	if len(known) < 40 {
+		t.Fatalf("only %d things are read; the test shows nothing", len(known))
+	}
+	damagetest.Case{
+		Dir: dir, Migrations: store.Migrations,
+		Tables: []string{"requests", "journal", "history", "compactions", "session_inbox", "session_state", "inbox"},
+		Verify: func(ctx context.Context, d *db.DB) ([]string, error) { return store.New(d).Verify(ctx) },
+		Serve: func(ctx context.Context, d *db.DB) string {
+			for _, v := range everything(ctx, d) {
+				if !known[v] {
+					return v
+				}
+			}
+			return ""
+		},
+	}.Flip(t, flips, 3)
+}
+
+func reread(t *testing.T, dir string, fn func(d *db.DB)) {
+	t.Helper()
+	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: store.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn(d)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filled makes a database with rows in every sealed table, one of them longer
+// than a page.
+func filled(t *testing.T, dir string) {
+	t.Helper()
+	reread(t, dir, func(d *db.DB) {
+		s := store.New(d)
+		for i := range 8 {
+			id, request := fmt.Sprintf("s%d", i), fmt.Sprintf("web:s%d:r", i)
+			update(t, d, func(tx *db.Tx) error {
+				text := chat.Text(chat.User, strings.Repeat("words ", 3+i*i*i*7))
+				_, _, seenErr := s.Seen(tx, "http", id, []byte(`{"answer":1}`))
+				_, _, noneErr := s.Seen(tx, "env", id, nil)
+				_, mailErr := s.PutMail(tx, session.Mail{
+					SessionID: id, MessageID: "m", RequestID: request, Queue: event.Prompt, State: session.MailWaiting,
+					EventID: "e", CreatedAt: 7, Messages: []chat.Message{text},
+				})
+				_, historyErr := s.AppendHistory(tx, id, session.HistoryMessage{ID: "m", RequestID: request, CreatedAt: 8, Message: text})
+				for _, err := range []error{
+					seenErr, noneErr, mailErr, historyErr,
+					s.CreateSession(tx, session.Session{ID: id, Client: "web", CreatedAt: 1, UpdatedAt: 1}),
+					s.CreateRequest(tx, session.Request{ID: request, SessionID: id, Client: "web", State: "queued", CreatedAt: 2, WokenBy: "e"}),
+					s.SaveRequest(tx, session.Request{
+						ID: request, SessionID: id, Client: "web", State: "failed", Detail: "no", ErrorKind: fault.Timeout,
+						CreatedAt: 2, StartedAt: 3, EndedAt: 4, WokenBy: "e", Steps: 5, Recoveries: 1, Model: "demo",
+						Usage: chat.Usage{InputTokens: 11, CostMicros: 12},
+					}),
+					s.MarkMail(tx, id, "m", "", session.MailApplied),
+					s.Record(tx, request, session.Entry{At: 5, Step: 1, Kind: "model", Data: text}),
+					s.Record(tx, request, session.Entry{At: 6, Step: 2, Kind: "end"}),
+					s.AddCompaction(tx, session.Compaction{SessionID: id, RequestID: request, Summary: text, KeptFrom: 1, CreatedAt: 9}),
+					s.SaveState(tx, id, session.State{}),
+				} {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	})
+}
+
+// everything is what can be read of a filled database, a line each; what is
+// refused is left out.
+func everything(ctx context.Context, d *db.DB) (out []string) {
+	s := store.New(d)
+	add := func(of string, v any, err error) {
+		if err == nil {
+			raw, _ := json.Marshal(v)
+			out = append(out, of+" "+string(raw))
+		}
+	}
+	for i := range 8 {
+		id, request := fmt.Sprintf("s%d", i), fmt.Sprintf("web:s%d:r", i)
+		d.Read(ctx, func(q db.Queryer) error {
+			r, err := s.Request(q, request)
+			add("request", r, err)
+			entries, err := s.Journal(q, request)
+			for _, e := range entries {
+				add("entry "+request, e, err)
+			}
+			messages, err := s.Messages(q, id, 10, "")
+			for _, m := range messages {
+				add("message "+id, m, err)
+			}
+			mail, err := s.Mail(q, id, "m")
+			add("mail", mail, err)
+			conversation, err := s.Conversation(q, id)
+			if conversation.Summary != nil {
+				add("summary "+id, conversation.Summary, err)
+			}
+			state, err := s.State(q, id)
+			add("state "+id, state, err)
+			return nil
+		})
+		// What was not seen is inserted; that is no answer that was stored.
+		d.Update(ctx, func(tx *db.Tx) error {
+			if prior, seen, err := s.Seen(tx, "http", id, nil); seen {
+				add("inbox "+id, string(prior), err)
+			}
+			return context.Canceled
+		})
+	}
+	return out
+}
+
+// A database that was written before rows were sealed keeps what it has, and
+// what was damaged in it is still found.
+func TestRowsOfBeforeAreSealed(t *testing.T) {
+	dir := t.TempDir()
+	var before []db.Migration
+	for _, m := range store.Migrations {
+		if m.Then == nil {
+			before = append(before, m)
+		}
+	}
+	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: before})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := []byte(`{"role":"user","content":"hi"}`)
+	update(t, d, func(tx *db.Tx) error {
+		for _, statement := range []struct {
+			sql  string
+			args []any
+		}{
+			{`INSERT INTO sessions (id, client, created_at, updated_at) VALUES ('s', 'web', 1, 1)`, nil},
+			{`INSERT INTO requests (id, session_id, client, state, created_at, usage) VALUES ('r', 's', 'web', 'done', 1, ?)`, []any{[]byte(`{}`)}},
+			{`INSERT INTO inbox (source, external_id, value, at) VALUES ('http', '1', ?, 1)`, []any{[]byte(`"a"`)}},
+			{`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES ('s', 1, 'm1', 'r', 1, ?, ?)`, []any{data, db.Checksum([]byte("m1"), data)}},
+			{`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES ('t', 1, 'm2', 'r', 1, ?, 7)`, []any{data}},
+			{`INSERT INTO journal (request_id, seq, at, step, kind, data, checksum) VALUES ('r', 1, 1, 1, 'end', ?, ?)`, []any{[]byte(`{}`), db.Checksum([]byte("r/1"), []byte(`{}`))}},
+		} {
+			if _, err := tx.Exec(statement.sql, statement.args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reread(t, dir, func(d *db.DB) {
+		s := store.New(d)
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			if story, err := s.Story(q, "r"); err != nil || len(story.Entries) != 1 {
+				t.Errorf("story %+v, %v", story, err)
+			}
+			if messages, err := s.Messages(q, "s", 10, ""); err != nil || len(messages) != 1 {
+				t.Errorf("messages %+v, %v", messages, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		update(t, d, func(tx *db.Tx) error {
+			if prior, seen, err := s.Seen(tx, "http", "1", nil); err != nil || !seen || string(prior) != `"a"` {
+				t.Errorf("inbox %q, %v, %v", prior, seen, err)
+			}
+			return nil
+		})
+		bad, err := s.Verify(t.Context())
+		if err != nil || len(bad) != 1 || !strings.Contains(bad[0], "t/1") {
+			t.Errorf("damaged rows %v, %v; want the one that was damaged before", bad, err)
+		}
+	})
+}
+
+func TestDeepCheckFindsADamagedOutboxRow(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		_, err := store.Outbox{}.Plan(tx, outbox.Row{Key: "k", Platform: "discord"})
+		return err
+	})
+	if bad, err := s.Verify(t.Context()); err != nil || len(bad) > 0 {
+		t.Fatalf("a sound row: %v, %v", bad, err)
+	}
+	update(t, d, func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE outbox SET checksum = checksum + 1`)
+		return err
+	})
+	if bad, err := s.Verify(t.Context()); err != nil || len(bad) != 1 {
+		t.Errorf("a damaged row: %v, %v", bad, err)
+	}
+}
