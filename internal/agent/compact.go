@@ -65,7 +65,7 @@ func (r *run) fit() (again bool, err error) {
 	if text == "" || EstimateTokens([]chat.Message{summary}) > limit {
 		summary = Digest(older, limit)
 	}
-	if EstimateTokens([]chat.Message{summary}) >= EstimateTokens(older) {
+	if EstimateTokens([]chat.Message{summary}) >= EstimateTokens(older) || losesRequest(older, r.conv[keep:], summary) {
 		if !forced {
 			return false, nil
 		}
@@ -175,6 +175,12 @@ func lastRequest(older []chat.Message, limit int) string {
 		}
 	}
 	return ""
+}
+
+// losesRequest reports that nobody would know any more what was asked for: it
+// is in what goes, nothing of it in what stays.
+func losesRequest(older, kept []chat.Message, summary chat.Message) bool {
+	return summary.Text() == nothingLeft && lastRequest(older, 1) != "" && lastRequest(kept, 1) == ""
 }
 
 // Digest is the summary that needs no model: the last request and, from the

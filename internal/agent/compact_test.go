@@ -170,3 +170,69 @@ func TestKeepFromNeverPartsACallFromItsResult(t *testing.T) {
 		}
 	})
 }
+
+// shrinking is a host that compares what goes with what stands for it.
+type shrinking struct {
+	*host
+	t *rapid.T
+}
+
+func (s *shrinking) Compacted(ctx context.Context, summary chat.Message, keep int) error {
+	gone, left := agent.EstimateTokens(s.history[:keep]), agent.EstimateTokens([]chat.Message{summary})
+	if left >= gone {
+		s.t.Errorf("a summary of %d tokens stands for %d", left, gone)
+	}
+	for _, half := range [][]chat.Message{s.history[:keep], s.history[keep:]} {
+		if p := malformed(half); p != "" {
+			s.t.Errorf("compacted at %d: %s", keep, p)
+		}
+	}
+	return s.host.Compacted(ctx, summary, keep)
+}
+
+// Whatever the conversation, the window and the model's summaries are like: a
+// compaction shrinks, the prompt fits, and neither the operator's instructions
+// nor the request are lost.
+func TestAnyCompactionShrinksAndLosesNoRequest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const instructions = "the operator's instructions"
+		window := rapid.IntRange(2_000, 20_000).Draw(t, "window")
+		in := question()
+		in.Messages = append(agent.Repair(conversation(t)), chat.Text(chat.User, "the last request"))
+		summary := map[string]func(llm.Request) reply{
+			"none": nil,
+			"good": func(llm.Request) reply { return say("They talked.") },
+			"long": func(llm.Request) reply { return say(strings.Repeat("blah ", 5_000)) },
+			"void": func(llm.Request) reply { return say(" \n") },
+			"cut":  func(llm.Request) reply { return reply{chunks: []string{"They"}, stop: llm.StopLength} },
+			"fail": func(llm.Request) reply { return reply{err: &fault.Error{Kind: fault.Unavailable, Message: "Busy."}} },
+		}[rapid.SampledFrom([]string{"none", "good", "long", "void", "cut", "fail"}).Draw(t, "summary")]
+		m := &model{info: llm.Info{ContextTokens: window, MaxOutputTokens: window / 8}, script: []reply{say("Hi")}, summary: summary}
+		if rapid.Bool().Draw(t, "refused") {
+			m.script = []reply{{err: &fault.Error{Kind: fault.Invalid, Code: "context_length", Message: "Too long."}}, say("Hi")}
+		}
+		h := &shrinking{host: newHost(), t: t}
+		h.history = append(h.history, in.Messages...)
+		out := agent.Run(t.Context(), agent.Config{Model: m, System: instructions}, in, h)
+		if out.Err != nil && fault.KindOf(out.Err) != fault.TooLarge {
+			t.Fatal(out.Err)
+		}
+		for _, p := range h.problems {
+			t.Error(p)
+		}
+		for i, req := range m.asked {
+			if req.System != instructions {
+				t.Errorf("call %d: the operator's instructions were touched", i)
+			}
+			if n := agent.EstimateTokens(req.Messages); n > window*3/4 {
+				t.Errorf("call %d: %d tokens in a window of %d", i, n, window)
+			}
+			if p := malformed(req.Messages); p != "" {
+				t.Errorf("call %d: %s", i, p)
+			}
+			if !strings.Contains(fmt.Sprint(req.Messages), "the last request") {
+				t.Errorf("call %d: the request is lost", i)
+			}
+		}
+	})
+}
