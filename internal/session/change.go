@@ -425,7 +425,7 @@ func (c *change) spend(s Spent) error {
 	if s == (Spent{}) {
 		return nil
 	}
-	day := c.svc.settings.Load().Limits.day(c.tx.Now())
+	day := c.svc.settings.Load().Limits.day(c.svc.opt.Now())
 	c.tx.AfterCommit(func() { c.svc.day.add(day, s) })
 	return c.store().AddSpent(c.tx, day, c.sessionID, s)
 }

@@ -298,3 +298,33 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("an assistant's word is %q", got)
 	}
 }
+
+func TestALimitOfTheDayBeginsAnewAtMidnightOfItsZone(t *testing.T) {
+	zone := time.FixedZone("far east", 9*60*60)
+	var clock atomic.Int64 // 23:50 there, the afternoon in UTC
+	clock.Store(time.Date(2026, 3, 1, 23, 50, 0, 0, zone).UnixMilli())
+	r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
+		o.Settings.Limits = session.Limits{Day: session.Budget{Steps: 2}, Zone: zone}
+		o.Now = func() time.Time { return time.UnixMilli(clock.Load()) }
+	}})
+	for i, c := range []struct {
+		later time.Duration
+		steps int
+	}{
+		{0, 2},
+		{5 * time.Minute, 0}, // control: the same day, and nothing is left of it
+		{10 * time.Minute, 2},
+	} {
+		clock.Add(c.later.Milliseconds())
+		id := fmt.Sprintf("web:s1:r%d", i)
+		r.send(id, fmt.Sprint("m", i), event.Prompt, "go")
+		if p := r.pauses(1); p.Limit != "day.steps" {
+			t.Errorf("paused at %s", p.Limit)
+		}
+		if got := r.request(id).Steps; got != c.steps {
+			t.Errorf("request %d took %d steps, want %d", i, got, c.steps)
+		}
+		r.cancel(id, false)
+		r.ends(id)
+	}
+}
