@@ -72,9 +72,14 @@ var flushed = misfortune{"it is flushed while it runs", false, func(r *redistest
 
 // Whatever happens to the broker in the middle of a conversation, each request
 // gets one answer, also one that is asked while the broker is away, and who
-// follows the event stream sees all of it once.
+// follows the event stream sees all of it once. The short form has the first
+// misfortune alone.
 func TestConversationsOutliveTheirBroker(t *testing.T) {
-	for _, m := range misfortunes {
+	chosen := misfortunes
+	if testing.Short() {
+		chosen = misfortunes[:1]
+	}
+	for _, m := range chosen {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for _, wrong := range outlive(t, m, func(*e2e.Server) {}) {

@@ -24,7 +24,7 @@ func TestCancelStopsTheToolsProcesses(t *testing.T) {
 		needs(t, "bubblewrap (apt-get install bubblewrap)")
 	}
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		for _, wrong := range cancelTool(t, (*e2e.Server).Cancel, bus(t)...) {
+		for _, wrong := range cancelTool(t, cancelWithin, (*e2e.Server).Cancel, bus(t)...) {
 			t.Error(wrong)
 		}
 	})
@@ -32,18 +32,18 @@ func TestCancelStopsTheToolsProcesses(t *testing.T) {
 
 func TestControlACancelThatKillsOneProcessIsNoticed(t *testing.T) {
 	t.Parallel()
-	noticed(t, cancelTool(t, (*e2e.Server).Cancel, "LILAC_WITHOUT=group"), "processes are left")
+	noticed(t, cancelTool(t, time.Second, (*e2e.Server).Cancel, "LILAC_WITHOUT=group"), "processes are left")
 }
 
 func TestControlWithoutACancelNothingStops(t *testing.T) {
 	t.Parallel()
 	nothing := func(*e2e.Server, string) {}
-	noticed(t, cancelTool(t, nothing, "LILAC_WITHOUT=group"), "the request is running")
+	noticed(t, cancelTool(t, time.Second, nothing, "LILAC_WITHOUT=group"), "the request is running")
 }
 
 // cancelTool cancels a command that has started two processes, and returns
 // what is wrong when the time for that is over.
-func cancelTool(t *testing.T, cancel func(s *e2e.Server, session string), env ...string) (wrong []string) {
+func cancelTool(t *testing.T, within time.Duration, cancel func(s *e2e.Server, session string), env ...string) (wrong []string) {
 	t.Helper()
 	// A number of seconds that nobody else sleeps.
 	line := fmt.Sprintf("sleep 6%d", time.Now().UnixNano()%1e8)
@@ -62,15 +62,15 @@ func cancelTool(t *testing.T, cancel func(s *e2e.Server, session string), env ..
 	cancel(s, session)
 	var state event.RequestState
 	var left []int
-	e2e.Poll(cancelWithin, func() bool {
+	e2e.Poll(within, func() bool {
 		state, left = event.RequestState(s.Story(a.RequestID).State), processes(t, line)
 		return state.Ended() && len(left) == 0
 	})
 	if state != event.StateCancelled {
-		wrong = append(wrong, fmt.Sprintf("the request is %s %s after its cancel", state, cancelWithin))
+		wrong = append(wrong, fmt.Sprintf("the request is %s %s after its cancel", state, within))
 	}
 	if len(left) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d processes are left %s after the cancel", len(left), cancelWithin))
+		wrong = append(wrong, fmt.Sprintf("%d processes are left %s after the cancel", len(left), within))
 	}
 	return wrong
 }
