@@ -93,7 +93,6 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	database.SetPublisher(b.write)
 	b.work.Go(b.forward)
-	b.work.Go(b.sweepRegularly)
 	b.Regularly(b.Trim)
 	return b, nil
 }

@@ -16,7 +16,12 @@ import (
 	"lilac/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if runChild() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestConformance runs the whole suite on one server, each case below a prefix
 // of its own.

@@ -21,9 +21,7 @@ const (
 	// keepSent is how long a row is kept at least after it was sent: longer
 	// than an append-only file that is synced every second can lag.
 	keepSent = time.Minute
-	// sweepEvery is how often rows that are not needed any more are removed.
-	sweepEvery = 10 * time.Second
-	// sweepChunk bounds one transaction of that.
+	// sweepChunk bounds one transaction that removes rows.
 	sweepChunk = 1000
 )
 
@@ -177,22 +175,6 @@ func (b *Bus) sweep(ctx context.Context) error {
 		}
 		if n < sweepChunk {
 			return nil
-		}
-	}
-}
-
-func (b *Bus) sweepRegularly() {
-	t := time.NewTicker(sweepEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-t.C:
-		}
-		b.recent.forget(b.now())
-		if err := b.sweep(b.ctx); err != nil && b.ctx.Err() == nil {
-			b.log.Warn("outgoing rows stay longer", "error", err)
 		}
 	}
 }

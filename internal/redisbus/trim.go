@@ -23,12 +23,17 @@ const (
 )
 
 // Trim removes what is older than the configured ages and committed by every
-// live group. Redis lets output topics expire by itself.
+// live group, and outgoing rows that are not needed any more. Redis lets output
+// topics expire by itself.
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
+	now := b.now()
+	b.recent.forget(now)
+	if err := b.sweep(ctx); err != nil {
+		return 0, err
+	}
 	if b.link.away() != nil {
 		return 0, nil // there will be another time
 	}
-	now := b.now()
 	if err := b.NoteAttached(ctx, now); err != nil {
 		return 0, err
 	}

@@ -1,0 +1,217 @@
+package redisbus_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lilac/internal/bustest"
+	"lilac/internal/db"
+	"lilac/internal/delivery"
+	"lilac/internal/fault"
+	"lilac/internal/freeport"
+	"lilac/internal/redisbus"
+	"lilac/internal/redistest"
+)
+
+// open opens an engine on a new database and publishes one event with it.
+func open(t *testing.T, opt redisbus.Options) error {
+	t.Helper()
+	database, err := db.Open(context.Background(), db.Options{Dir: t.TempDir(), Migrations: redisbus.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	opt.Options = delivery.Options{TrimEvery: -1}
+	b, err := redisbus.Open(context.Background(), database, opt)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return b.Publish(context.Background(), bustest.Event(plain, "e", "l"))
+}
+
+func TestUserAndPassword(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{User: "lilac", Password: "correct-horse"})
+	if err := open(t, redisbus.Options{URL: server.URL()}); err != nil {
+		t.Errorf("with both in the URL: %v", err)
+	}
+	url := "redis://lilac@" + server.Addr
+	if err := open(t, redisbus.Options{URL: url, Prefix: "other", Password: "correct-horse"}); err != nil {
+		t.Errorf("with the password apart: %v", err)
+	}
+	for name, password := range map[string]string{"a wrong password": "battery-staple", "none": ""} {
+		err := open(t, redisbus.Options{URL: url, Password: password})
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "password") {
+			t.Errorf("with %s: %v, want a refusal that says so", name, err)
+		}
+		if err != nil && password != "" && strings.Contains(err.Error(), password) {
+			t.Errorf("the error shows the password: %v", err)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{TLS: true})
+	if err := open(t, redisbus.Options{URL: server.URL(), CAFile: server.CAFile}); err != nil {
+		t.Errorf("with its authority: %v", err)
+	}
+	if err := open(t, redisbus.Options{URL: server.URL()}); err == nil {
+		t.Error("a certificate of an unknown authority was accepted")
+	}
+	if err := open(t, redisbus.Options{URL: strings.Replace(server.URL(), "rediss", "redis", 1), CAFile: server.CAFile}); err == nil {
+		t.Error("an authority without TLS was accepted")
+	}
+}
+
+func TestServersThatLoseEventsAreRefused(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Volatile: true})
+	if err := open(t, redisbus.Options{URL: server.URL()}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "appendonly yes") {
+		t.Errorf("without an append-only file: %v, want a refusal that says what to do", err)
+	}
+	if err := open(t, redisbus.Options{URL: server.URL(), AcceptLoss: true}); err != nil {
+		t.Errorf("with the loss accepted: %v", err)
+	}
+}
+
+func TestClustersAreRefused(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Config: []string{"cluster-enabled yes"}})
+	if err := open(t, redisbus.Options{URL: server.URL()}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "Cluster") {
+		t.Errorf("a cluster: %v, want a refusal by name", err)
+	}
+}
+
+func TestAnotherStoreIsRefused(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	first := newWorld(t, server, server.URL())
+	err := open(t, redisbus.Options{URL: server.URL()})
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), first.db.StoreID()) {
+		t.Errorf("another store on the same prefix: %v, want a refusal that names its owner", err)
+	}
+	if err := open(t, redisbus.Options{URL: server.URL(), Prefix: "other"}); err != nil {
+		t.Errorf("another prefix: %v", err)
+	}
+	first.publish("a", 1)
+	if got := len(first.places(plain)); got != 1 {
+		t.Errorf("the owner has %d events, want 1", got)
+	}
+}
+
+// A copy of the data directory that is started beside the original takes the
+// prefix; the original stops writing instead of mixing its events in.
+func TestAReplacedProcessIsPowerless(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	first := newWorld(t, server, server.URL())
+	first.publish("a", 1)
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(first.dir)); err != nil {
+		t.Fatal(err)
+	}
+	second := &world{t: t, server: server, dir: copied, url: server.URL()}
+	second.open()
+	until(t, "the first one is refused", func() bool {
+		err := first.bus.Healthy(context.Background())
+		return err != nil && strings.Contains(err.Error(), "took over")
+	})
+	before := len(second.places(plain))
+	first.publish("b", 3) // kept in its own database
+	if after := len(second.places(plain)); after != before {
+		t.Errorf("the replaced process wrote %d events", after-before)
+	}
+}
+
+// fakeServer speaks enough of the protocol to say that it is too old.
+func fakeServer(t *testing.T, info string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			answer(conn, info)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+func answer(conn net.Conn, info string) {
+	defer conn.Close()
+	in := bufio.NewScanner(conn)
+	args := 0
+	var words []string
+	for in.Scan() {
+		switch line := in.Text(); {
+		case strings.HasPrefix(line, "*"):
+			fmt.Sscanf(line, "*%d", &args)
+			words = nil
+		case !strings.HasPrefix(line, "$"):
+			if words = append(words, line); len(words) < args {
+				continue
+			}
+			switch strings.ToUpper(words[0]) {
+			case "HELLO":
+				fmt.Fprint(conn, "-ERR unknown command 'HELLO'\r\n")
+			case "INFO":
+				fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
+			default:
+				fmt.Fprint(conn, "+OK\r\n")
+			}
+		}
+	}
+}
+
+func TestOldServersAreRefused(t *testing.T) {
+	addr := fakeServer(t, "redis_version:6.2.14\r\naof_enabled:1\r\n")
+	if err := open(t, redisbus.Options{URL: "redis://" + addr}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "6.2.14") {
+		t.Errorf("Redis 6: %v, want a refusal that names the version", err)
+	}
+}
+
+func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	host, port, err := net.SplitHostPort(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := freeport.Loopback(t)
+	_, own, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor ours %s %s 1\n", own, filepath.Dir(file), host, port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("redis-server", file, "--sentinel")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	until(t, "the sentinel listens", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?master_set=ours"}); err != nil {
+		t.Errorf("through a sentinel: %v", err)
+	}
+	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?addr=127.0.0.1:1"}); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("several servers without a name: %v, want a refusal", err)
+	}
+}
