@@ -46,10 +46,10 @@ type run struct {
 	idle      time.Duration
 	// counted and metered are the usage of the request and the moment up to
 	// which the session and the day were charged; sessionSpent is what the
-	// session has used.
+	// session has used, known once a limit asked for it.
 	counted      chat.Usage
 	metered      time.Time
-	sessionSpent Spent
+	sessionSpent *Spent
 }
 
 func (s *Service) newRun(sessionID string, e Effect, state State) *run {
@@ -186,13 +186,10 @@ func (r *run) load() (agent.Input, error) {
 		if conv, err = r.svc.opt.Store.Conversation(q, r.sessionID); err != nil {
 			return err
 		}
-		if req, err = r.svc.opt.Store.Request(q, r.requestID); err != nil {
-			return err
+		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
+			return err // it has just begun and has used nothing
 		}
-		if r.sessionSpent, err = r.svc.opt.Store.SpentIn(q, r.sessionID); err != nil {
-			return err
-		}
-		p, err = r.svc.progress(q, r.sessionID, r.requestID)
+		req, err = r.svc.opt.Store.Request(q, r.requestID)
 		return err
 	})
 	switch {
@@ -231,7 +228,9 @@ func (r *run) unmetered() time.Duration {
 
 // charged says that the session and the day were charged.
 func (r *run) charged(s Spent) {
-	r.sessionSpent = r.sessionSpent.Add(s)
+	if r.sessionSpent != nil {
+		*r.sessionSpent = r.sessionSpent.Add(s)
+	}
 	r.counted = r.counted.Add(s.Usage)
 	r.metered = r.metered.Add(s.Time)
 }

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/agent"
 	"lilac/internal/chat"
+	"lilac/internal/db"
 	"lilac/internal/event"
 )
 
@@ -206,19 +207,42 @@ func (d *daySpent) add(day string, s Spent) {
 func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) error {
 	now, limits := r.svc.opt.Now(), r.svc.settings.Load().Limits
 	today := limits.day(now)
-	day, err := r.svc.spentOn(ctx, today)
-	if err != nil {
-		return err
+	var day, session Spent
+	var err error
+	if limits.Day != (Budget{}) {
+		if day, err = r.svc.spentOn(ctx, today); err != nil {
+			return err
+		}
+	}
+	if limits.Session != (Budget{}) {
+		if session, err = r.spentInSession(ctx); err != nil {
+			return err
+		}
 	}
 	open := Spent{Usage: used.Beyond(r.counted), Time: r.unmetered()}
 	reached := limits.Check(Used{
 		Request: Spent{Steps: steps, Usage: used, Time: now.Sub(r.startedAt) - r.idle},
-		Session: r.sessionSpent.Add(open), Day: day.Add(open),
+		Session: session.Add(open), Day: day.Add(open),
 	}, r.state.raisedOn(today))
 	if reached != nil {
 		return &limitError{*reached}
 	}
 	return nil
+}
+
+func (r *run) spentInSession(ctx context.Context) (used Spent, err error) {
+	if r.sessionSpent != nil {
+		return *r.sessionSpent, nil
+	}
+	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		used, err = r.svc.opt.Store.SpentIn(q, r.sessionID)
+		return err
+	})
+	if err != nil {
+		return used, fmt.Errorf("read what the session has used: %w", err)
+	}
+	r.sessionSpent = &used
+	return used, nil
 }
 
 // spentOn reads the store when a new day has begun.
