@@ -146,45 +146,6 @@ func (r Reached) amount(n int64, unit bool) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Answer is what a person says to a request that waits at a limit.
-type Answer string
-
-// The answers.
-const (
-	NoAnswer Answer = ""
-	Continue Answer = "continue"
-	Stop     Answer = "stop"
-)
-
-// maxAnswer bounds what is read as an answer, in bytes; what is longer says
-// more than yes or no.
-const maxAnswer = 500
-
-var answers = map[string]Answer{
-	"continue": Continue, "go on": Continue, "go ahead": Continue, "carry on": Continue, "keep going": Continue,
-	"resume": Continue, "proceed": Continue, "yes": Continue, "y": Continue, "ok": Continue, "okay": Continue,
-	"stop": Stop, "end": Stop, "cancel": Stop, "abort": Stop, "quit": Stop, "enough": Stop, "no": Stop, "n": Stop,
-}
-
-// AnswerOf reads messages as an answer: one of a person that says nothing but
-// a word of the list, or "continue" with a few words on how.
-func AnswerOf(messages []chat.Message) Answer {
-	if len(messages) != 1 || messages[0].Role != chat.User {
-		return NoAnswer
-	}
-	text := strings.ToLower(strings.TrimSpace(messages[0].Text()))
-	if len(text) > maxAnswer {
-		return NoAnswer
-	}
-	if a, ok := answers[strings.Join(strings.Fields(strings.Trim(text, ".!,/\"' ")), " ")]; ok {
-		return a
-	}
-	if rest, ok := strings.CutPrefix(text, string(Continue)); ok && rest != "" && strings.ContainsAny(rest[:1], " ,.:;\n") {
-		return Continue
-	}
-	return NoAnswer
-}
-
 // Pause is a request waiting at a limit for an answer.
 type Pause struct {
 	// Number counts the pauses of the request from 1.

@@ -158,7 +158,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
 		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Seen: seen, Over: over,
-		Answer: AnswerOf(p.Messages), Answers: p.AnswersPause, Hold: c.svc.full(),
+		Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), Answers: p.AnswersPause, Hold: c.svc.full(),
 	})
 }
 

@@ -15,9 +15,11 @@ type Input interface{ input() }
 // Message is a cmd.request.message.
 type Message struct {
 	MessageID, RequestID, Client string
-	Queue                        event.Queue
-	ElseRequestID                string
-	AnyActive                    bool
+	// Author is the platform's user id of who wrote it, where that is known.
+	Author        string
+	Queue         event.Queue
+	ElseRequestID string
+	AnyActive     bool
 	// Seen says that the store has had this message before, Over names the
 	// requests that it knows to be over or to belong elsewhere.
 	Seen bool
@@ -201,7 +203,7 @@ func (d *decision) message(m Message) {
 		return
 	}
 	d.Seen = remember(d.Seen, m.MessageID, maxSeen)
-	p := Pending{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID}
+	p := Pending{MessageID: m.MessageID, Queue: m.Queue, Client: m.Client, ElseRequestID: m.ElseRequestID, Author: m.Author}
 	if p.ElseRequestID == "" {
 		p.ElseRequestID = event.ElseRequest(m.RequestID, m.MessageID)
 	}
@@ -209,7 +211,7 @@ func (d *decision) message(m Message) {
 	case m.Answers != 0 && (pause == nil || pause.Number != m.Answers || !d.runs(m.RequestID)):
 		d.do(Effect{Kind: EffectDrop, MessageID: m.MessageID, RequestID: m.RequestID})
 		return
-	case pause != nil && m.Answer != NoAnswer:
+	case pause != nil && m.Answer != NoAnswer && d.mayAnswer(m):
 		d.answer(p, m)
 		return
 	case pause != nil:
@@ -277,6 +279,11 @@ func (d *decision) next(hold bool) {
 		w := d.Queue[0]
 		d.Queue = slices.Delete(d.Queue, 0, 1)
 		d.Active = &Active{RequestID: w.RequestID, Client: w.Client, Phase: Accepting}
+		for _, m := range w.Messages {
+			if m.Author != "" {
+				d.Active.Asker = m.Author
+			}
+		}
 		d.own(EffectStart)
 		d.do(Effect{Kind: EffectLifecycle, RequestID: w.RequestID, Client: w.Client, State: event.StateRunning})
 		for _, m := range w.Messages {

@@ -32,6 +32,8 @@ func TestDecide(t *testing.T) {
 
 	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
 	says := func(m session.Message, a session.Answer) session.Message { m.Answer = a; return m }
+	by := func(m session.Message, author string) session.Message { m.Author = author; return m }
+	pausedOfAnn := []session.Input{by(msg("m1", "web:s:r1", event.Prompt), "ann"), session.LimitReached{RequestID: "web:s:r1"}}
 	answers := func(m session.Message, pause int) session.Message {
 		m.Answer, m.Answers = session.Continue, pause
 		return m
@@ -216,6 +218,18 @@ func TestDecide(t *testing.T) {
 				"keep web:s:r1 m3 steer", "answered web:s:r1", "apply web:s:r1 m3 steer", "lifecycle web:s:r1 cancelled",
 				"start web:s:r2", "lifecycle web:s:r2 running", "apply web:s:r2 m2 prompt",
 			},
+		},
+		{
+			"the answer of the person who asked counts", pausedOfAnn, by(says(msg("m2", "web:s:r1", event.Steer), session.Continue), "ann"),
+			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+		},
+		{
+			"the answer of another person does not", pausedOfAnn, by(says(msg("m2", "web:s:r1", event.Steer), session.Continue), "bob"),
+			[]string{"ask web:s:r1", "keep web:s:r1 m2 steer", "wake web:s:r1"},
+		},
+		{
+			"the operator may answer for everybody", pausedOfAnn, answers(msg("m2", "web:s:r1", event.Steer), 1),
+			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
 		},
 		{
 			"an answer to a question that is over is dropped", with(paused, says(msg("m2", "web:s:r1", event.Steer), session.Continue)),

@@ -213,6 +213,24 @@ func TestWhatIsNoAnswerWaitsAndTheQuestionIsShownAgain(t *testing.T) {
 	r.ends("web:s1:r2")
 }
 
+func TestOnlyWhoAskedMayAnswer(t *testing.T) {
+	r := looping(t, "", once, session.Limits{Request: session.Budget{Steps: 1}})
+	says := func(user, text string) string {
+		return fmt.Sprintf("[discord user_id=%s user_name=x message_id=1]\n%s", user, text)
+	}
+	r.send("web:s1:r1", "m1", event.Prompt, says("1", "go"))
+	r.pauses(1)
+	r.send("web:s1:r1", "m2", event.Steer, says("2", "stop"))
+	until(t, "the question is shown again", func() bool { return len(r.questions()) == 2 })
+	if req := r.request("web:s1:r1"); req.State.Ended() {
+		t.Errorf("another person ended it: %s", req.Detail)
+	}
+	r.send("web:s1:r1", "m3", event.Steer, says("1", "stop"))
+	if req := r.ends("web:s1:r1"); req.State != event.StateCancelled {
+		t.Errorf("ended as %s", req.State)
+	}
+}
+
 func (r *rig) questions() (out []event.SessionPausedPayload) {
 	r.t.Helper()
 	for _, e := range r.events(event.TopicEnv) {
@@ -287,12 +305,16 @@ func TestAnswers(t *testing.T) {
 	for text, want := range map[string]session.Answer{
 		"continue": session.Continue, " Continue! ": session.Continue, "go  on": session.Continue, "OK": session.Continue, "yes.": session.Continue,
 		"continue, but only with the first file": session.Continue, "/stop": session.Stop, "STOP!": session.Stop, "no": session.Stop,
+		"[discord user_id=1 user_name=ann message_id=7]\nyes": session.Continue, "[discord user_id=1]\nyes": session.NoAnswer,
 		"": session.NoAnswer, "continued": session.NoAnswer, "stop it from happening": session.NoAnswer, "what does it cost?": session.NoAnswer,
 		"continue " + strings.Repeat("x", 600): session.NoAnswer,
 	} {
 		if got := session.AnswerOf([]chat.Message{chat.Text(chat.User, text)}); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
+	}
+	if got := session.AuthorOf([]chat.Message{chat.Text(chat.User, "[discord user_id=1 user_name=ann message_id=7]\nyes"), chat.Text(chat.User, "no")}); got != "1" {
+		t.Errorf("the author is %q", got)
 	}
 	if got := session.AnswerOf([]chat.Message{chat.Text(chat.Assistant, "stop")}); got != session.NoAnswer {
 		t.Errorf("an assistant's word is %q", got)

@@ -55,6 +55,9 @@ type Active struct {
 	Drained bool `json:"drained,omitempty"`
 	// Paused is set while the request waits at a limit: nothing of it runs.
 	Paused *Pause `json:"paused,omitempty"`
+	// Asker is who may answer then, by the platform's user id; empty means
+	// everybody in the session.
+	Asker string `json:"asker,omitempty"`
 	// Pauses counts them.
 	Pauses int `json:"pauses,omitempty"`
 }
@@ -65,6 +68,8 @@ type Pending struct {
 	Queue         event.Queue `json:"queue"`
 	Client        string      `json:"client"`
 	ElseRequestID string      `json:"elseRequestId,omitempty"`
+	// Author is the platform's user id of who wrote it, where that is known.
+	Author string `json:"author,omitempty"`
 }
 
 // Waiting is a request that has not started, with the messages it starts with.
