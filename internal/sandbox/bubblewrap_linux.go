@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -62,6 +63,14 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 		return Result{}, err
 	}
 	layers := r.layers()
+	if r.Proxy != "" {
+		self, err := r.helper()
+		if err != nil {
+			return Result{}, err
+		}
+		layers = append(layers, layer{Kind: layerBind, Source: self, Target: helperProgram})
+		cmd.Argv = slices.Concat([]string{helperProgram, argForward}, cmd.Argv)
+	}
 	data := make([]string, textFD)
 	data[argsFD] = strings.Join(b.args(r, layers, cmd), "\x00") + "\x00"
 	data[filterFD] = string(encodeFilter(filter))
@@ -80,6 +89,18 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 		setup: setup, limits: r.Limits, written: r.written(),
 	}
 	return p.confined(ctx)
+}
+
+// helper finds this program, which carries connections in the sandbox.
+func (r resolved) helper() (string, error) {
+	if !reentrant {
+		return "", unavailable("This program cannot carry the connections of a command.")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find our own program: %w", err)
+	}
+	return self, nil
 }
 
 // args is the policy in bubblewrap's words.

@@ -16,5 +16,16 @@ var reentrant bool
 
 // The first arguments that Enter takes for its own.
 const (
-	argFirst = "lilac:sandbox" // be the first process of a sandbox
+	argFirst   = "lilac:sandbox" // be the first process of a sandbox
+	argForward = "lilac:forward" // run a command and carry its connections outside
 )
+
+// Where a command finds the way to the proxy outside.
+const (
+	proxySocket = "/run/lilac/egress.sock"
+	proxyAddr   = "127.0.0.1:3128"
+	proxyURL    = "http://" + proxyAddr
+)
+
+// helperProgram is this program as it is shown in a sandbox.
+const helperProgram = "/run/lilac/lilac"

@@ -23,6 +23,8 @@ type orders struct {
 	Env      []string
 	Dir      string
 	Limits   Limits
+	// Forward says that the socket of a proxy is shown.
+	Forward bool
 }
 
 // maxOrders bounds the orders; an environment and an argument list are at most 2 MiB each.
@@ -35,8 +37,19 @@ type news struct {
 	Error    string `json:"error,omitempty"`
 }
 
+// exitNotStarted is what a shell exits with for a command that it cannot run.
+const exitNotStarted = 127
+
 func enter() {
-	if len(os.Args) < 2 || os.Args[1] != argFirst {
+	if len(os.Args) > 2 && os.Args[1] == argForward {
+		code, err := runForwarded(os.Args[2:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "lilac:", err)
+			code = exitNotStarted
+		}
+		unix.Exit(code)
+	}
+	if len(os.Args) != 2 || os.Args[1] != argFirst {
 		return
 	}
 	// What follows confines a thread; the command is started by the same one.
@@ -48,10 +61,10 @@ func enter() {
 	code, err := beFirst(tell)
 	if err != nil {
 		_ = tell.Encode(news{Error: err.Error()})
-		os.Exit(1)
+		unix.Exit(1)
 	}
 	_ = tell.Encode(news{ExitCode: &code})
-	os.Exit(0)
+	unix.Exit(0)
 }
 
 // beFirst builds the sandbox, runs the command in it and reaps what it leaves.
@@ -76,6 +89,11 @@ func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	}
 	if err := loopbackUp(); err != nil {
 		return 0, err
+	}
+	if o.Forward {
+		if err := forward(); err != nil {
+			return 0, err
+		}
 	}
 	setKernel("kernel/pid_max", reservedPids+o.Limits.kernelProcesses())
 	setKernel("user/max_user_namespaces", 0)

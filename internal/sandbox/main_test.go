@@ -16,6 +16,9 @@ import (
 // sleepEnv makes the test program a process that runs sleepers and is killed.
 const sleepEnv = "LILAC_TEST_SLEEP"
 
+// sayEnv makes it a client of the socket that it names.
+const sayEnv = "LILAC_TEST_SAY"
+
 // openEnv makes it a process that says whether it could open a sandbox.
 const openEnv = "LILAC_TEST_OPEN"
 
@@ -32,6 +35,13 @@ func TestMain(m *testing.M) {
 			fmt.Println("refused:", err)
 		} else {
 			fmt.Println("opened:", box.Name())
+		}
+		os.Exit(0)
+	}
+	if socket := os.Getenv(sayEnv); socket != "" {
+		if err := sayTo(socket, os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
 		os.Exit(0)
 	}

@@ -38,7 +38,7 @@ func (namespaces) Run(ctx context.Context, cmd Command, policy Policy) (Result, 
 	}
 	told, err := json.Marshal(orders{
 		Layers: r.layers(), Stage: r.Workspace, Hostname: r.Hostname,
-		Argv: cmd.Argv, Env: r.environment(cmd.Env), Dir: r.dir, Limits: r.Limits,
+		Argv: cmd.Argv, Env: r.environment(cmd.Env), Dir: r.dir, Limits: r.Limits, Forward: r.Proxy != "",
 	})
 	if err != nil {
 		return Result{}, fmt.Errorf("write orders for sandbox: %w", err)

@@ -97,6 +97,13 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 		}
 		r.Binds = append(r.Binds, bind)
 	}
+	if policy.Proxy != "" {
+		way, err := r.bind(Bind{Source: policy.Proxy, Target: proxySocket})
+		if err != nil {
+			return r, err
+		}
+		r.Binds = append(r.Binds, way)
+	}
 	if r.dir, err = startDir(cmd.Dir, r.Workspace); err != nil {
 		return r, err
 	}
@@ -179,6 +186,12 @@ func (r resolved) environment(extra []string) []string {
 	env := []string{
 		"HOME=" + r.Workspace, "PATH=" + basePath, "TMPDIR=/tmp", "LANG=C.UTF-8",
 		"TERM=dumb", "USER=lilac", "LOGNAME=lilac", "SHELL=/bin/bash", "LILAC_CWD=" + r.dir,
+	}
+	if r.Proxy != "" {
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+			env = append(env, name+"="+proxyURL, strings.ToLower(name)+"="+proxyURL)
+		}
+		env = append(env, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1")
 	}
 	for _, kv := range extra {
 		key, _, _ := strings.Cut(kv, "=")

@@ -56,6 +56,9 @@ type Policy struct {
 	// Binds are further paths that are visible. A Unix socket may be one of
 	// them: a command can talk to it without having a network.
 	Binds []Bind
+	// Proxy is the Unix socket of an HTTP proxy, the one way out for a command;
+	// empty means no network. HTTP_PROXY and its kin lead to it.
+	Proxy string
 	// Limits bound what a command may use.
 	Limits Limits
 	// TmpBytes bounds /tmp; zero means DefaultTmpBytes.

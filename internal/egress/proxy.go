@@ -1,0 +1,143 @@
+package egress
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options are what a proxy is made of.
+type Options struct {
+	// Rules say what may be reached; without any, nothing.
+	Rules  []Rule
+	Limits Limits
+	Logger *slog.Logger
+	// Resolve looks up a name; nil means the system's resolver.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Roots are the authorities that HTTPS hosts must be signed by; nil means the system's.
+	Roots *x509.CertPool
+}
+
+// Limits bound what one gate, that is one command, may use. A zero field means its
+// default.
+type Limits struct {
+	// Connections is how many may be open at a time.
+	Connections int
+	// Bytes is how much goes through in both directions together.
+	Bytes int64
+}
+
+// The defaults.
+const (
+	DefaultConnections = 64
+	DefaultBytes       = 1 << 30
+)
+
+const (
+	// dialTimeout bounds looking up a name and connecting.
+	dialTimeout = 15 * time.Second
+	// idleTimeout ends a connection that carries nothing.
+	idleTimeout = 5 * time.Minute
+	// headerTimeout bounds how long a command may take to say what it wants.
+	headerTimeout = 10 * time.Second
+	// maxHeader bounds what it says.
+	maxHeader = 64 << 10
+	// maxDenied is how many refused hosts are remembered for the model.
+	maxDenied = 16
+)
+
+// Proxy makes gates.
+type Proxy struct {
+	opts Options
+	dir  string
+	mu   sync.Mutex
+	// number counts the gates, for the names of their sockets.
+	number int
+}
+
+// Open makes a proxy. Its sockets live in a private directory below
+// XDG_RUNTIME_DIR or the system's temporary one.
+func Open(opts Options) (*Proxy, error) {
+	for i, rule := range opts.Rules {
+		if err := rule.Validate(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i, err)
+		}
+	}
+	if opts.Limits.Connections <= 0 {
+		opts.Limits.Connections = DefaultConnections
+	}
+	if opts.Limits.Bytes <= 0 {
+		opts.Limits.Bytes = DefaultBytes
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Resolve == nil {
+		opts.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "lilac-egress-")
+	if err != nil {
+		if dir, err = os.MkdirTemp("", "lilac-egress-"); err != nil {
+			return nil, fmt.Errorf("make directory for sockets: %w", err)
+		}
+	}
+	return &Proxy{opts: opts, dir: dir}, nil
+}
+
+// Close removes the directory of the sockets. The gates are closed by who opened them.
+func (p *Proxy) Close() error { return os.RemoveAll(p.dir) }
+
+// Rules are the rules of the proxy.
+func (p *Proxy) Rules() []Rule { return p.opts.Rules }
+
+func (p *Proxy) socket() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.number++
+	return filepath.Join(p.dir, strconv.Itoa(p.number)+".sock")
+}
+
+// errRefused is an address that must not be connected to.
+var errRefused = errors.New("the address is not on the public internet")
+
+// dial connects to a host that a rule allows.
+func (p *Proxy) dial(ctx context.Context, rule Rule, host string, port int) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	addrs := []netip.Addr{}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addrs = append(addrs, addr)
+	} else if addrs, err = p.opts.Resolve(ctx, host); err != nil {
+		return nil, fmt.Errorf("look up %s: %w", host, err)
+	}
+	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error { return check(rule, address) }}
+	err := fmt.Errorf("%s has no address", host)
+	for _, addr := range addrs {
+		var conn net.Conn
+		if conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(addr.Unmap(), uint16(port)).String()); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, fmt.Errorf("connect to %s: %w", host, err)
+}
+
+// check is asked by the dialer with the address that it is about to connect to.
+func check(rule Rule, address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !rule.Internal && !Public(at.Addr()) {
+		return errRefused
+	}
+	return nil
+}
