@@ -18,6 +18,7 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/config"
 	"lilac/internal/db"
+	"lilac/internal/egress"
 	"lilac/internal/environment"
 	"lilac/internal/fault"
 	"lilac/internal/httpapi"
@@ -85,6 +86,7 @@ type program struct {
 	bus      bus.Bus
 	store    *store.Store
 	env      *environment.Service
+	egress   *egress.Proxy // nil when commands have no network
 	runner   *session.Service
 	logins   *httpapi.Logins
 	token    string
@@ -158,7 +160,8 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	if err != nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
 	}
-	tools, err := newTools(p.Config, box, p.Logger)
+	tools, proxy, err := newTools(p.Config, box, p.Logger)
+	p.egress = proxy
 	if err != nil {
 		return err
 	}
@@ -281,6 +284,9 @@ func (p *program) close() error {
 		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
 			errs = append(errs, err)
 		}
+	}
+	if p.egress != nil {
+		errs = append(errs, p.egress.Close())
 	}
 	if p.bus != nil {
 		errs = append(errs, p.bus.Close())

@@ -3,19 +3,71 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"time"
 
 	"lilac/internal/builtin"
 	"lilac/internal/config"
+	"lilac/internal/egress"
 	"lilac/internal/sandbox"
 	"lilac/internal/tool"
 )
 
-func newTools(cfg *config.Config, box sandbox.Sandbox, logger *slog.Logger) ([]tool.Tool, error) {
+// newTools returns the tools, and the proxy that commands reach hosts through;
+// it is nil when they reach none, and else its owner closes it.
+func newTools(cfg *config.Config, box sandbox.Sandbox, logger *slog.Logger) ([]tool.Tool, *egress.Proxy, error) {
+	s := cfg.Sandbox
+	var proxy *egress.Proxy
+	if rules := s.Network.EgressRules(); len(rules) > 0 {
+		var err error
+		proxy, err = egress.Open(egress.Options{
+			Rules: rules, Logger: logger,
+			Limits: egress.Limits{Connections: s.Network.Connections, Bytes: int64(s.Network.Bytes)},
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("open the way out for commands: %w", err)
+		}
+	}
 	tools, err := builtin.New(builtin.Options{
-		Workspace: cfg.Workspace, Sandbox: box, Hidden: []string{cfg.DataDir}, Logger: logger,
+		Workspace: cfg.Workspace, Sandbox: box, Logger: logger,
+		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(s), Egress: proxy,
+		Limits: sandbox.Limits{
+			MemoryBytes: int64(s.Limits.Memory), Processes: s.Limits.Processes,
+			DiskBytes: int64(s.Limits.Disk), OutputBytes: int64(s.Limits.Output),
+		},
+		TmpBytes: int64(s.Limits.Tmp), CommandTime: time.Duration(s.Limits.Time),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("build the tools: %w", err)
+		return nil, proxy, fmt.Errorf("build the tools: %w", err)
 	}
-	return tools, nil
+	return tools, proxy, nil
+}
+
+func binds(s config.Sandbox) []sandbox.Bind {
+	var out []sandbox.Bind
+	for _, path := range s.ReadOnly {
+		out = append(out, sandbox.Bind{Source: path})
+	}
+	for _, path := range s.Writable {
+		out = append(out, sandbox.Bind{Source: path, Writable: true})
+	}
+	return out
+}
+
+// masked are the paths that commands must not see beside the data directory:
+// what the operator hides, and the files that hold secrets of ours, unless
+// the operator put those into the workspace.
+func masked(cfg *config.Config) []string {
+	out := append([]string{}, cfg.Sandbox.Hidden...)
+	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile} {
+		if path != "" && !within(path, cfg.Workspace) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }

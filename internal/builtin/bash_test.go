@@ -5,29 +5,37 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"lilac/internal/builtin"
+	"lilac/internal/egress"
 	"lilac/internal/sandbox"
 	"lilac/internal/tool"
 )
 
-// boxes runs a test in the sandbox of this machine and unconfined.
+// boxes runs a test in each kind of sandbox of this machine and unconfined.
 func boxes(t *testing.T, test func(t *testing.T, box sandbox.Sandbox)) {
-	t.Run("sandbox", func(t *testing.T) {
-		box, err := sandbox.Detect(t.Context())
-		if err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal(err)
-			}
-			t.Skipf("needs bubblewrap (apt-get install bubblewrap): %v", err)
+	for _, mode := range []sandbox.Mode{sandbox.ModeBubblewrap, sandbox.ModeNamespaces} {
+		box, err := sandbox.Open(t.Context(), mode)
+		if err == nil {
+			t.Run(string(mode), func(t *testing.T) { test(t, box) })
+			continue
 		}
-		test(t, box)
-	})
+		if os.Getenv("CI") == "true" && !strings.Contains(err.Error(), "version 0 of Landlock") {
+			t.Fatal(err)
+		}
+		t.Logf("not tested: %v", err)
+	}
 	t.Run("off", func(t *testing.T) { test(t, sandbox.Unconfined()) })
 }
 
@@ -140,7 +148,7 @@ func sleeping(mark string) []string {
 
 func TestBashRefusesWithoutASandbox(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	box, err := sandbox.Open(t.Context(), sandbox.ModeAuto)
+	box, err := sandbox.Open(t.Context(), sandbox.ModeBubblewrap)
 	if err == nil {
 		t.Fatal("there is a sandbox without bwrap")
 	}
@@ -170,6 +178,41 @@ func TestBashDoesNotSeeTheDataDirectory(t *testing.T) {
 		// Unconfined it can be read: the control.
 		if seen := strings.Contains(got.Text, "canary"); seen != (box.Name() == "off") {
 			t.Error(got.Text)
+		}
+	})
+}
+
+// A credential, a page that is not listed, and a limit, as the model sees them.
+func TestBashReachesOnlyWhatIsListedAndSaysSo(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "the page "+r.URL.Path)
+	}))
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	number, _ := strconv.Atoi(port)
+	boxes(t, func(t *testing.T, box sandbox.Sandbox) {
+		if box.Name() == "off" {
+			return // it has the whole network
+		}
+		proxy, err := egress.Open(egress.Options{
+			Rules: []egress.Rule{{Host: "a.test", Ports: []int{number}, Internal: true}},
+			Resolve: func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer proxy.Close()
+		b := newBenchWith(t, builtin.Options{Sandbox: box, Egress: proxy, Limits: sandbox.Limits{OutputBytes: 1 << 20}})
+		get := func(host string) string {
+			return fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET http://%s:%s/x HTTP/1.0\r\n\r\n' >&3; cat <&3`, host, port)
+		}
+		expect(t, b.call("bash", args{"command": get("a.test")}), false, "the page /x")
+		expect(t, b.call("bash", args{"command": get("b.test")}), false, "403 Forbidden", "[network: b.test:"+port+" is not allowed]")
+		expect(t, b.call("bash", args{"command": "yes"}), true, "printed more than a command may")
+		if text := b.tools["bash"].Spec().Description; !strings.Contains(text, "a.test (port "+port+")") || strings.Contains(text, "{{") {
+			t.Error(text)
 		}
 	})
 }

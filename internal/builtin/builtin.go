@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
+	"lilac/internal/egress"
 	"lilac/internal/fault"
 	"lilac/internal/sandbox"
 	"lilac/internal/tool"
@@ -24,8 +26,18 @@ type Options struct {
 	// Hidden are paths that commands must not see: the data directory. They
 	// and the workspace must not contain each other.
 	Hidden []string
+	// Masked are paths that are covered where commands would see them.
+	Masked []string
 	// Binds are further paths that commands see.
 	Binds []sandbox.Bind
+	// Limits bound what a command uses, and TmpBytes its /tmp; zero fields
+	// mean the sandbox's defaults.
+	Limits   sandbox.Limits
+	TmpBytes int64
+	// CommandTime bounds how long a command may run; zero means ten minutes.
+	CommandTime time.Duration
+	// Egress is what commands reach hosts through; nil means no network.
+	Egress *egress.Proxy
 	// Env is further environment for commands, beside what names the request.
 	Env    []string
 	Logger *slog.Logger

@@ -20,7 +20,10 @@ import (
 	"lilac/internal/tool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sandbox.Enter()
+	goleak.VerifyTestMain(m)
+}
 
 // bench is a workspace with its tools.
 type bench struct {
@@ -31,8 +34,14 @@ type bench struct {
 
 func newBench(t *testing.T, box sandbox.Sandbox, hidden ...string) *bench {
 	t.Helper()
+	return newBenchWith(t, builtin.Options{Sandbox: box, Hidden: hidden})
+}
+
+func newBenchWith(t *testing.T, opts builtin.Options) *bench {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "ws")
-	list, err := builtin.New(builtin.Options{Workspace: dir, Sandbox: box, Hidden: hidden})
+	opts.Workspace = dir
+	list, err := builtin.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,6 +104,36 @@ func (l Limits) Zone() (*time.Location, error) { return time.LoadLocation(l.Time
 // Sandbox says how commands are confined.
 type Sandbox struct {
 	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command, with bubblewrap or else with namespaces of our own and Landlock, and refuses to run one that it cannot confine; bubblewrap and namespaces are one of these and no other; off accepts the risk and confines nothing."`
+
+	ReadOnly []string       `json:"readOnly,omitempty" jsonschema:"Further files and directories that commands can read. The system's programs and the workspace are always there."`
+	Writable []string       `json:"writable,omitempty" jsonschema:"Further directories that commands can write."`
+	Hidden   []string       `json:"hidden,omitempty" jsonschema:"Files and directories that are hidden where readOnly or the system would show them. dataDir and the file of the configuration always are."`
+	Network  SandboxNetwork `json:"network,omitempty" jsonschema:"What commands can reach. Without hosts: nothing."`
+	Limits   SandboxLimits  `json:"limits,omitempty" jsonschema:"What one command, with everything that it starts, may use."`
+}
+
+// SandboxNetwork says what commands can reach.
+type SandboxNetwork struct {
+	Hosts       map[string]SandboxHost `json:"hosts,omitempty" jsonschema:"Hosts by name (api.github.com) or, for all names below one, \"*.example.org\". They are reached through a proxy of ours that looks names up and refuses addresses which are not on the public internet."`
+	Connections int                    `json:"connections,omitempty" jsonschema:"How many connections a command may have at a time."`
+	Bytes       Size                   `json:"bytes,omitempty" jsonschema:"How much a command may send and receive."`
+}
+
+// SandboxHost is a host that commands can reach.
+type SandboxHost struct {
+	Ports    []int             `json:"ports,omitempty" jsonschema:"Its ports that can be reached; without any 80 and 443."`
+	Headers  map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add, for example Authorization: \"Bearer ${GITHUB_TOKEN}\". They are added outside of the sandbox, to requests for http://host/, which go on as HTTPS; commands never see them. Not for names with *."`
+	Internal bool              `json:"internal,omitempty" jsonschema:"Whether it may be on this machine or a private network."`
+}
+
+// SandboxLimits bounds one command.
+type SandboxLimits struct {
+	Memory    Size     `json:"memory,omitempty" jsonschema:"Memory of all its processes together, at least 128MiB."`
+	Processes int      `json:"processes,omitempty" jsonschema:"Processes and threads."`
+	Disk      Size     `json:"disk,omitempty" jsonschema:"By how much files may grow."`
+	Tmp       Size     `json:"tmp,omitempty" jsonschema:"What /tmp and /dev/shm hold, each. They are in memory."`
+	Output    Size     `json:"output,omitempty" jsonschema:"What it prints. The model sees far less; the rest is kept in a file."`
+	Time      Duration `json:"time,omitempty" jsonschema:"How long it may run, whatever the model asks for."`
 }
 
 // The modes of the sandbox.
@@ -144,8 +174,15 @@ func Default() *Config {
 			Tool:     Duration(30 * time.Minute),
 		},
 		CompactAt: 0.75,
-		Sandbox:   Sandbox{Mode: SandboxAuto},
-		Log:       Log{Level: "info", Format: "auto"},
+		Sandbox: Sandbox{
+			Mode:    SandboxAuto,
+			Network: SandboxNetwork{Connections: 64, Bytes: 1 << 30},
+			// Room for a build, and a small machine stays alive.
+			Limits: SandboxLimits{
+				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
+			},
+		},
+		Log: Log{Level: "info", Format: "auto"},
 	}
 }
 

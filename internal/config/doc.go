@@ -10,5 +10,5 @@
 // listen on, the chosen model can be built and the limits can be kept.
 //
 // Secrets are of type [Secret] and print as ***. The package imports nothing of
-// Lilac but fault; docs/configuration.md is generated from it.
+// Lilac but fault, and egress for the form of its rules; docs/configuration.md is generated from it.
 package config

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/config"
+	"lilac/internal/egress"
 	"lilac/internal/fault"
 )
 
@@ -165,6 +166,14 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"negative limit", "limits: {day: {tokens: -1}}", nil, "limits.day.tokens is negative"},
 		{"money without a price", "model: x/y\nproviders: {x: {type: openai, baseURL: \"http://h\"}}\nlimits: {day: {money: 1}}", nil, "price of x/y is unknown"},
 		{"unknown word", "log: {level: warning}", nil, `did you mean "warn"?`},
+		{"relative path for commands", "sandbox: {readOnly: [src]}", nil, "sandbox.readOnly[0] is \"src\"; it must be an absolute path"},
+		{"data shown to commands", "dataDir: ~/d\nworkspace: ~/w\nsandbox: {writable: [/opt, ~/]}", nil, "sandbox.writable[1] would show the data directory"},
+		{"processes shown to commands", "sandbox: {readOnly: [/proc/1]}", nil, "shows more than files"},
+		{"little memory for commands", "sandbox: {limits: {memory: 64MiB}}", nil, "sandbox.limits.memory is too small to run a command; it must be at least 128MiB"},
+		{"bad size", "sandbox: {limits: {disk: 4GB}}", nil, `c.yaml:1:26: "4GB" is not a size`},
+		{"every host", "sandbox: {network: {hosts: {\"*\": {}}}}", nil, "sandbox.network.hosts.*: "},
+		{"credential for many", "sandbox: {network: {hosts: {\"*.a.org\": {headers: {A: b}}}}}", nil, "a credential goes to no host that is not named"},
+		{"unknown sandbox", "sandbox: {mode: bubblewarp}", nil, `did you mean "bubblewrap"?`},
 		{"bad host", "allowedHosts: [\"*.example.org\"]", nil, "not a host name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -377,4 +386,40 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("error of kind %s: %v", fault.KindOf(err), err)
 		}
 	})
+}
+
+func TestSandboxIsConfigured(t *testing.T) {
+	c, warnings, err := load(t, `
+sandbox:
+  readOnly: [/opt/tools]
+  writable: [~/shared]
+  hidden: [/opt/tools/secret]
+  network:
+    bytes: 64MiB
+    hosts:
+      "*.example.org": {ports: [8443]}
+      api.github.com:
+        headers: {Authorization: "Bearer ${GITHUB_TOKEN}"}
+      registry.npmjs.org:
+  limits: {memory: 1GiB, processes: 100, time: 2m}
+`, map[string]string{"GITHUB_TOKEN": "canary"}, config.Flags{})
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("err %v, warnings %v", err, warnings)
+	}
+	want := []egress.Rule{
+		{Host: "*.example.org", Ports: []int{8443}},
+		{Host: "api.github.com", Headers: map[string]string{"Authorization": "Bearer canary"}},
+		{Host: "registry.npmjs.org"},
+	}
+	if diff := cmp.Diff(want, c.Sandbox.Network.EgressRules()); diff != "" {
+		t.Error(diff)
+	}
+	l := c.Sandbox.Limits
+	if l.Memory != 1<<30 || l.Processes != 100 || l.Disk != 4<<30 || c.Sandbox.Network.Bytes != 64<<20 || c.Sandbox.Network.Connections != 64 ||
+		!filepath.IsAbs(c.Sandbox.Writable[0]) || c.Sandbox.Mode != "auto" {
+		t.Errorf("read %+v", c.Sandbox)
+	}
+	if printed, err := c.JSON(); err != nil || strings.Contains(string(printed), "canary") || !strings.Contains(string(printed), "1GiB") {
+		t.Errorf("printed %s, %v", printed, err)
+	}
 }

@@ -16,6 +16,7 @@ func Schema() (*jsonschema.Schema, error) {
 	schema, err := jsonschema.For[Config](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[Duration](): text(`^([0-9.]+(ns|us|ms|s|m|h))+$|^0$`),
 		reflect.TypeFor[Secret]():   text(""),
+		reflect.TypeFor[Size]():     text(`^[0-9]+(KiB|MiB|GiB)?$`),
 		reflect.TypeFor[BusURL]():   text(""),
 	}})
 	if err != nil {
@@ -43,6 +44,14 @@ func Schema() (*jsonschema.Schema, error) {
 		{[]string{"limits", "tool"}, d.Limits.Tool, nil},
 		{[]string{"compactAt"}, d.CompactAt, nil},
 		{[]string{"sandbox", "mode"}, d.Sandbox.Mode, []any{SandboxAuto, SandboxBubblewrap, SandboxNamespaces, SandboxOff}},
+		{[]string{"sandbox", "network", "connections"}, d.Sandbox.Network.Connections, nil},
+		{[]string{"sandbox", "network", "bytes"}, d.Sandbox.Network.Bytes, nil},
+		{[]string{"sandbox", "limits", "memory"}, d.Sandbox.Limits.Memory, nil},
+		{[]string{"sandbox", "limits", "processes"}, d.Sandbox.Limits.Processes, nil},
+		{[]string{"sandbox", "limits", "disk"}, d.Sandbox.Limits.Disk, nil},
+		{[]string{"sandbox", "limits", "tmp"}, d.Sandbox.Limits.Tmp, nil},
+		{[]string{"sandbox", "limits", "output"}, d.Sandbox.Limits.Output, nil},
+		{[]string{"sandbox", "limits", "time"}, d.Sandbox.Limits.Time, nil},
 		{[]string{"log", "level"}, d.Log.Level, []any{"debug", "info", "warn", "error"}},
 		{[]string{"log", "format"}, d.Log.Format, []any{"auto", "json", "text"}},
 	} {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -34,6 +36,57 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 		return err
 	}
 	if err := d.UnmarshalText([]byte(text)); err != nil {
+		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
+	}
+	return nil
+}
+
+// Size is a number of bytes that is written as 512KiB, 64MiB or 2GiB.
+type Size int64
+
+var units = []struct {
+	name  string
+	bytes Size
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// String writes the size as it may stand in the file.
+func (s Size) String() string {
+	for _, unit := range units {
+		if s != 0 && s%unit.bytes == 0 {
+			return strconv.FormatInt(int64(s/unit.bytes), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// MarshalText writes the size as it may stand in the file.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads 512KiB, 64MiB, 2GiB, or a plain number of bytes.
+func (s *Size) UnmarshalText(text []byte) error {
+	number, factor := string(text), Size(1)
+	for _, unit := range units {
+		if before, ok := strings.CutSuffix(number, unit.name); ok {
+			number, factor = before, unit.bytes
+			break
+		}
+	}
+	const most = 1 << 50 // so that no unit overflows
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > most/int64(factor) {
+		return fmt.Errorf("%q is not a size such as 512KiB, 64MiB or 2GiB", text)
+	}
+	*s = Size(n) * factor
+	return nil
+}
+
+// UnmarshalYAML reads the size from the file, after ${NAME} was replaced.
+func (s *Size) UnmarshalYAML(n ast.Node) error {
+	text, err := scalar(n)
+	if err != nil {
+		return err
+	}
+	if err := s.UnmarshalText([]byte(text)); err != nil {
 		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
 	}
 	return nil

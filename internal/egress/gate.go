@@ -351,23 +351,3 @@ func (c *counted) CloseWrite() error {
 	}
 	return c.Close()
 }
-
-// Names are the hosts of rules in the words for a model.
-func Names(rules []Rule) string {
-	var names []string
-	for _, r := range rules {
-		name := r.Host
-		if len(r.Ports) > 0 {
-			var ports []string
-			for _, port := range r.Ports {
-				ports = append(ports, strconv.Itoa(port))
-			}
-			name += " (port " + strings.Join(ports, ", ") + ")"
-		}
-		if len(r.Headers) > 0 {
-			name += " (ask for http://" + r.Host + "/…: it is sent on as HTTPS, with the credential that you do not have)"
-		}
-		names = append(names, name)
-	}
-	return strings.Join(names, ", ")
-}

@@ -28,7 +28,8 @@ var rooms = map[string]string{
 	"bustest":    "bus db event fault",
 	"damagetest": "db event fault",
 
-	"config":  "fault",
+	"egress":  "fault",
+	"config":  "egress fault",
 	"logs":    "",
 	"metrics": "",
 	"health":  "",
@@ -45,7 +46,7 @@ var rooms = map[string]string{
 
 	"sandbox": "fault",
 	"tool":    "chat fault",
-	"builtin": "tool sandbox chat fault",
+	"builtin": "tool sandbox egress chat fault",
 
 	"agent":       "chat llm tool fault",
 	"session":     "agent bus chat db event fault llm tool",

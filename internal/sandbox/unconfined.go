@@ -21,6 +21,7 @@ type unconfined struct{}
 func (unconfined) Name() string { return "off" }
 
 func (unconfined) Run(ctx context.Context, cmd Command, policy Policy) (Result, error) {
+	policy.Proxy = "" // it has the machine's own network
 	r, err := resolve(cmd, policy)
 	if err != nil {
 		return Result{}, err
