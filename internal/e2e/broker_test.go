@@ -1,12 +1,8 @@
 package e2e_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -107,10 +103,8 @@ func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []stri
 	model := slowModel(t, words, 50*time.Millisecond)
 	r := redistest.Start(t, redistest.Options{})
 	s := e2e.Start(t, append(e2e.OnRedis(r), modelEnv(model.URL)...)...)
-	session := s.NewSession()
-	reader := follow(t, s, session)
-	all := []e2e.Accepted{s.Prompt(session, "count", event.Prompt)}
-	all = append(all, startMany(t, s, many(4, 20))...)
+	reader := follow(t, s, "")
+	all := startMany(t, s, many(5, 20))
 	before(s)
 	m.strike(r, func() {
 		a, code := s.TryPrompt(s.NewSession(), "count, too", event.Prompt, "asked while the broker is away")
@@ -153,10 +147,7 @@ func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []stri
 	if len(running) != len(all) || len(ends) != len(all) {
 		add("of %d requests %d were seen running and %d were seen to end", len(all), len(running), len(ends))
 	}
-	got, faults := reader.saw(all[0].RequestID, answerWithin)
-	if wrong = append(wrong, faults...); got != numbers(words) {
-		add("the event stream said %q", got)
-	}
+	wrong = append(wrong, reader.missed(all, numbers(words), answerWithin)...)
 	if !e2e.Poll(answerWithin, s.Ready) {
 		add("/readyz does not say that the broker is back")
 	}
@@ -195,77 +186,4 @@ func outliveBoth(t *testing.T, within time.Duration, between func(*e2e.Server)) 
 	r.Rollback(redistest.Snapshot{})
 	s.WaitReady()
 	return unanswered(t, s, []e2e.Accepted{accepted}, numbers(3), within)
-}
-
-// reader follows the event stream of a session as the page does.
-type reader struct {
-	mu    sync.Mutex
-	texts map[string]string
-	over  map[string]bool
-	wrong []string
-}
-
-func follow(t *testing.T, s *e2e.Server, session string) *reader {
-	r := &reader{texts: map[string]string{}, over: map[string]bool{}}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		cursor := ""
-		for ctx.Err() == nil {
-			_ = s.Stream(ctx, "from=begin&session_id="+session, cursor, func(f e2e.Frame) {
-				cursor = f.ID
-				r.frame(f)
-			})
-		}
-	}()
-	t.Cleanup(func() {
-		stop()
-		<-done
-	})
-	return r
-}
-
-func (r *reader) frame(f e2e.Frame) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var p struct {
-		RequestID string `json:"requestId"`
-		Content   string `json:"content"`
-		Offset    int    `json:"offset"`
-	}
-	if json.Unmarshal(f.Data.Payload, &p) != nil {
-		return
-	}
-	text := r.texts[p.RequestID]
-	switch f.Event {
-	case "stream.text":
-		if p.Offset > len(text) {
-			r.wrong = append(r.wrong, fmt.Sprintf("text at %d, but %d bytes had come", p.Offset, len(text)))
-			return
-		}
-		r.texts[p.RequestID] = text[:p.Offset] + p.Content
-	case "stream.completed":
-		if r.over[p.RequestID] {
-			r.wrong = append(r.wrong, p.RequestID+" was completed twice")
-		}
-		r.over[p.RequestID] = true
-	}
-}
-
-// saw waits for the end of a request on the event stream, and returns its text
-// and what was wrong with the stream.
-func (r *reader) saw(requestID string, within time.Duration) (text string, wrong []string) {
-	over := e2e.Poll(within, func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.over[requestID]
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	wrong = slices.Clone(r.wrong)
-	if !over {
-		wrong = append(wrong, "the event stream did not come to the end of "+requestID)
-	}
-	return r.texts[requestID], wrong
 }

@@ -90,7 +90,8 @@ func noticed(t *testing.T, wrong []string, want string) {
 }
 
 // A server that is told to stop does so in time, whatever streams, and each
-// answer is finished, once, by the next one.
+// answer is finished, once, by the next one. Who follows the event stream sees
+// nothing of it but a pause.
 func TestGracefulStopLosesNoAnswer(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range stopAndGoOn(t, bus, many(20, 100), stopWithin, terminate) {
@@ -129,6 +130,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 	const words = 60
 	model := slowModel(t, words, 20*time.Millisecond)
 	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
+	reader := follow(t, s, "")
 	all := startMany(t, s, n)
 	begun := time.Now()
 	stop(s)
@@ -141,6 +143,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 		within = 2 * time.Second // nothing runs: it will not end later either
 	}
 	wrong = append(wrong, unanswered(t, s, all, numbers(words), within)...)
+	wrong = append(wrong, reader.missed(all, numbers(words), within)...)
 	for _, a := range all {
 		story := s.Story(a.RequestID)
 		if story.Recoveries > 1 {
@@ -180,6 +183,7 @@ func killAndGoOn(t *testing.T, bus e2e.Engine, n int, within time.Duration, next
 	const words = 40
 	model := slowModel(t, words, 50*time.Millisecond)
 	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
+	reader := follow(t, s, "")
 	all := startMany(t, s, n)
 	s.Kill()
 	before := model.Count()
@@ -190,5 +194,6 @@ func killAndGoOn(t *testing.T, bus e2e.Engine, n int, within time.Duration, next
 	}
 	took = time.Since(start)
 	s.WaitReady()
-	return took, unanswered(t, s, all, numbers(words), 2*answerWithin)
+	wrong = unanswered(t, s, all, numbers(words), 2*answerWithin)
+	return took, append(wrong, reader.missed(all, numbers(words), answerWithin)...)
 }
