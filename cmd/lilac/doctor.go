@@ -11,18 +11,19 @@ import (
 )
 
 func (c *cli) doctor() *cobra.Command {
-	var deep bool
+	var deep, online bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong and say what to do",
-		Long: "Checks the configuration, the directories, the disk, the database, the clock, the sandbox, the\n" +
-			"model and the running server. It changes nothing. It ends with 1 when something has failed.",
-		Example: "  lilac doctor\n  lilac doctor --deep    # reads every row of the database; stop the server first",
+		Long: "Checks the configuration, the directories, the disk, the database, the bus, the clock, the sandbox,\n" +
+			"the keys, the model and the running server, and says for each what to do. It changes nothing. It\n" +
+			"ends with 1 when something has failed.",
+		Example: "  lilac doctor\n  lilac doctor --online    # asks the provider about the key, the model and the time\n  lilac doctor --deep    # reads every row of the database; stop the server first",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := c.load()
+			cfg, warnings, err := c.read()
 			if err != nil {
-				return err
+				return c.diagnose(doctor.Broken(err))
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -30,20 +31,27 @@ func (c *cli) doctor() *cobra.Command {
 			if err != nil && !client.NoServer(err) && fault.KindOf(err) != fault.Unauthenticated {
 				return err
 			}
-			findings := doctor.Examine(ctx, doctor.Patient{Config: cfg, Server: server, Deep: deep})
-			if err := c.printFindings(findings); err != nil {
-				return err
-			}
-			for _, f := range findings {
-				if f.Status == doctor.Fail {
-					return fault.New(fault.Internal, "%s: %s", f.Check, f.Message)
-				}
-			}
-			return nil
+			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
+				Config: cfg, Warnings: warnings, Server: server, Deep: deep, Online: online,
+			}))
 		},
 	})
+	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether it takes the key")
 	cmd.Flags().BoolVar(&deep, "deep", false, "read every row of the database")
 	return cmd
+}
+
+// diagnose prints findings; one that failed is the error.
+func (c *cli) diagnose(findings []doctor.Finding) error {
+	if err := c.printFindings(findings); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.Status == doctor.Fail {
+			return fault.New(fault.Internal, "%s: %s", f.Check, f.Message)
+		}
+	}
+	return nil
 }
 
 func (c *cli) printFindings(findings []doctor.Finding) error {

@@ -83,3 +83,13 @@ func (c *Config) Secrets() []string {
 	}
 	return out
 }
+
+// KeyInFile reports whether a provider's key stands in the file.
+func (c *Config) KeyInFile() bool {
+	for name, p := range c.Providers {
+		if p.APIKey.Set() && c.Origin("providers."+name+".apiKey") == "the file" {
+			return true
+		}
+	}
+	return false
+}

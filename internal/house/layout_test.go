@@ -64,8 +64,8 @@ var rooms = map[string]string{
 	"httpapi":   "health metrics bus chat db environment event fault session sse",
 	"webui":     "",
 	"webuitest": everything,
-	"client":    "bus event fault session sse",
-	"doctor":    "client config db fault redisbus sandbox sqlitebus store",
+	"client":    "health bus event fault session sse",
+	"doctor":    "bus client health config db fault redisbus sandbox sqlitebus store",
 
 	"app":       everything,
 	"freeport":  "",

@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/redisbus"
+	"lilac/internal/sqlitebus"
+	"lilac/internal/store"
+)
+
+func (p Patient) database(ctx context.Context, running bool) Finding {
+	const check = "database"
+	path := filepath.Join(p.Config.DataDir, db.FileName)
+	if _, err := os.Stat(path); err != nil {
+		return Finding{check, OK, "there is none yet; the first start makes it", ""}
+	}
+	if running {
+		f := Finding{check, OK, "the running server has it open", ""}
+		if p.Deep {
+			f.Status, f.Advice = Warn, "Stop the server for a deep look."
+		}
+		return f
+	}
+	database, err := db.Open(ctx, db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	if err != nil {
+		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
+	}
+	defer database.Close()
+	bad, err := database.Verify(ctx)
+	if err == nil && p.Deep {
+		var rows []string
+		rows, err = damagedRows(ctx, database)
+		bad = append(bad, rows...)
+	}
+	switch {
+	case err != nil:
+		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
+	case len(bad) > 0:
+		return Finding{check, Fail, fmt.Sprintf("%d damaged places, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+	}
+	if p.Deep {
+		return Finding{check, OK, "every row is as it was written", ""}
+	}
+	return Finding{check, OK, path, ""}
+}
+
+func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
+	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
+	if err != nil {
+		return nil, fmt.Errorf("open the bus: %w", err)
+	}
+	defer b.Close()
+	bad, err := b.Verify(ctx)
+	if err != nil {
+		return bad, err
+	}
+	rows, err := store.New(database).Verify(ctx)
+	return append(bad, rows...), err
+}
+
+func adviceFor(err error) string {
+	if fault.KindOf(err) == fault.Conflict {
+		return "If another Lilac runs on it, stop that one or choose another --data."
+	}
+	return "Keep a copy of the data directory before anything else."
+}

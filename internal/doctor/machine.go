@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/health"
+)
+
+// configuration tells where the settings come from and what is odd about them.
+func (p Patient) configuration() Finding {
+	c := p.Config
+	if c.File == "" {
+		return Finding{"configuration", OK, "no file; environment and defaults", ""}
+	}
+	if len(p.Warnings) > 0 {
+		return Finding{"configuration", Warn, p.Warnings[0].String(), "Look at the place; a key that is not known does nothing."}
+	}
+	info, err := os.Stat(c.File)
+	if err == nil && info.Mode().Perm()&0o044 != 0 && c.KeyInFile() {
+		return Finding{"configuration", Warn, c.File + " holds a key and others may read it", "chmod 600 " + c.File + ", or name the key as ${NAME}."}
+	}
+	return Finding{"configuration", OK, c.File, ""}
+}
+
+// directory checks that a directory can be written, or made.
+func (p Patient) directory(check, dir string) Finding {
+	at := dir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			return Finding{check, Fail, at + " is not a directory", "Move it away, or choose another place."}
+		}
+		if err == nil {
+			break
+		}
+		if parent := filepath.Dir(at); parent != at {
+			at = parent
+			continue
+		}
+		return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", dir, err), "Choose another place."}
+	}
+	const writeAndEnter = 3
+	if err := syscall.Access(at, writeAndEnter); err != nil {
+		return Finding{check, Fail, at + " cannot be written", "Change its owner or mode, or choose another place."}
+	}
+	if at != dir {
+		return Finding{check, OK, dir + " will be made", ""}
+	}
+	return Finding{check, OK, dir, ""}
+}
+
+// private checks that nobody else can read what is kept.
+func (p Patient) private() Finding {
+	const check = "privacy"
+	for _, name := range []string{"", "token", db.FileName} {
+		path := filepath.Join(p.Config.DataDir, name)
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", path, err), "Look at its owner and mode."}
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			return Finding{check, Warn, fmt.Sprintf("other users may use %s (mode %04o)", path, mode), "chmod go= " + path}
+		}
+	}
+	return Finding{check, OK, "the data directory is ours alone", ""}
+}
+
+func (p Patient) disk() Finding {
+	disk, err := health.DiskAt(p.Config.DataDir)
+	if err != nil {
+		return Finding{"disk", Fail, err.Error(), "Choose another data directory."}
+	}
+	message := fmt.Sprintf("%d MiB free", disk.Free>>20)
+	switch {
+	case disk.Free < health.NoDisk:
+		return Finding{"disk", Fail, message, "Free some space: the database cannot grow."}
+	case disk.Network() != "":
+		return Finding{"disk", Warn, "the data directory is on " + disk.Network(), "Put it on a local disk: what SQLite relies on is not sure on a network file system."}
+	case disk.Free < health.LowDisk:
+		return Finding{"disk", Warn, message, "Free some space soon."}
+	}
+	return Finding{"disk", OK, message, ""}
+}
+
+// clock finds a clock that stands before what was written already.
+func (p Patient) clock() Finding {
+	const advice = "Set the clock: timers and limits depend on it."
+	now := p.Now()
+	if now.Year() < 2024 {
+		return Finding{"clock", Fail, "it is " + now.Format(time.RFC3339) + " here", advice}
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		info, err := os.Stat(filepath.Join(p.Config.DataDir, db.FileName+suffix))
+		if err == nil && info.ModTime().Sub(now) > time.Minute {
+			return Finding{"clock", Warn, "the database was written in the future, " + info.ModTime().Format(time.RFC3339) + "; the clock went back", advice}
+		}
+	}
+	return Finding{"clock", OK, now.Format(time.RFC3339), ""}
+}
+
+// port checks that a server could listen.
+func (p Patient) port() Finding {
+	addr := p.Config.Addr
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		_ = l.Close() // it was only to see
+		return Finding{"port", OK, addr + " is free", ""}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return Finding{"port", Fail, "another program listens on " + addr, "Stop it, or choose another address with --addr or addr."}
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return Finding{"port", Fail, addr + " may not be listened on", "Ports below 1024 need a right; choose a higher one."}
+	}
+	return Finding{"port", Fail, fmt.Sprintf("%s cannot be listened on: %v", addr, err), "Choose another address with --addr or addr."}
+}
