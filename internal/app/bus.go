@@ -16,6 +16,18 @@ import (
 // openBus opens the engine that the configuration names.
 func openBus(ctx context.Context, c *config.Config, database *db.DB, logger *slog.Logger) (bus.Bus, error) {
 	opt := delivery.Options{Logger: logger}
+	switching := delivery.Switching{
+		Name: sqlitebus.EngineName, End: sqlitebus.End,
+		Unfinished: map[string]func(db.Queryer) (int64, error){
+			sqlitebus.EngineName: sqlitebus.Unfinished, redisbus.EngineName: redisbus.Unfinished,
+		},
+	}
+	if c.Bus.URL.Redis() {
+		switching.Name, switching.End = redisbus.EngineName, redisbus.End
+	}
+	if err := delivery.Switch(ctx, database, switching); err != nil {
+		return nil, err
+	}
 	if !c.Bus.URL.Redis() {
 		b, err := sqlitebus.New(database, opt)
 		if err != nil {

@@ -1,0 +1,93 @@
+package delivery
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// Switching says how a database passes from one engine to another.
+type Switching struct {
+	// Name of the engine that is to be used from now on.
+	Name string
+	// Unfinished counts, by the name of an engine, the events in its log that
+	// a group has not committed.
+	Unfinished map[string]func(q db.Queryer) (int64, error)
+	// End returns the end of a topic in the new log: where its groups begin.
+	End func(q db.Queryer, topic event.Topic) (int64, error)
+}
+
+// Switch lets another engine take over the groups, before it is opened. It is
+// refused (fault.Conflict) while the log of the one before holds events that
+// were not handled: the new one would never see them.
+func Switch(ctx context.Context, database *db.DB, s Switching) error {
+	return database.Update(ctx, func(tx *db.Tx) error {
+		before := ""
+		err := tx.QueryRow("SELECT value FROM meta WHERE name = 'bus_engine'").Scan(&before)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("read the engine of the bus: %w", err)
+		}
+		if before == s.Name {
+			return nil
+		}
+		if before == "" {
+			before = "sqlite" // from before there were others
+		}
+		if before != s.Name {
+			if err := s.change(tx, before); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_engine', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", s.Name)
+		return err
+	})
+}
+
+func (s Switching) change(tx *db.Tx, before string) error {
+	var pending int64
+	if err := tx.QueryRow("SELECT count(*) FROM bus_pending WHERE event IS NULL").Scan(&pending); err != nil {
+		return fmt.Errorf("count pending events: %w", err)
+	}
+	unread := int64(0)
+	if count := s.Unfinished[before]; count != nil {
+		var err error
+		if unread, err = count(tx); err != nil {
+			return fmt.Errorf("count events that were not handled: %w", err)
+		}
+	}
+	if n := max(pending, unread); n > 0 {
+		return fault.New(fault.Conflict,
+			"%d events in the bus that was used before (%s) were not handled. Start once with it, let them be handled, stop, and change bus.url then.", n, before)
+	}
+	rows, err := tx.Query("SELECT g.id, t.name FROM bus_groups g JOIN bus_topics t ON t.id = g.topic")
+	if err != nil {
+		return err
+	}
+	groups := map[int64]event.Topic{}
+	for rows.Next() {
+		var id int64
+		var topic event.Topic
+		if err := rows.Scan(&id, &topic); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		groups[id] = topic
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for id, topic := range groups {
+		end, err := s.End(tx, topic)
+		if err != nil {
+			return fmt.Errorf("find the end of %s: %w", topic, err)
+		}
+		if _, err := tx.Exec("UPDATE bus_groups SET cursor = ? WHERE id = ?", end, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
