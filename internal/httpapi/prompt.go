@@ -221,8 +221,12 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 }
 
 // userQuery chooses the ids: a prompt is a new request; anything else goes to
-// what runs, and becomes a new request when nothing does.
+// what runs, and becomes a new request when nothing does. So does a prompt
+// that answers the question of a request that waits at a limit.
 func userQuery(s session.Session, messageID string, in promptBody, files []chat.Part) (event.UserQueryPayload, error) {
+	if s.Paused != nil && len(files) == 0 && session.AnswerOf([]chat.Message{chat.Text(chat.User, in.Content)}) != session.NoAnswer {
+		in.Queue = event.Steer
+	}
 	fresh := event.RequestID{Surface: s.Client, Session: s.ID, Specific: messageID}.String()
 	q := event.UserQueryPayload{SessionID: s.ID, Content: in.Content, RequestID: fresh, MessageID: messageID, Queue: in.Queue, Client: s.Client}
 	if in.Queue != event.Prompt {

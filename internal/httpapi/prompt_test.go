@@ -381,6 +381,15 @@ func TestAnAnswerReachesTheRequestThatWaits(t *testing.T) {
 	if _, raw := w.call("GET", "/sessions/"+s, ""); !strings.Contains(raw, `"question":"Go on?"`) {
 		t.Errorf("the session does not show the question: %s", raw)
 	}
+	for content, want := range map[string]string{"Go on.": id, "something else": ""} {
+		_, got, _ := w.prompt(s, `{"content":"`+content+`"}`)
+		if want == "" {
+			want = "web:" + s + ":" + got.MessageID
+		}
+		if got.RequestID != want {
+			t.Errorf("%q goes to %s, want %s", content, got.RequestID, want)
+		}
+	}
 	for _, answer := range []string{"continue", "continue", "stop"} {
 		if code, raw := w.call("POST", "/requests/"+id+"/"+answer, ""); code != 200 || !strings.Contains(raw, `"pause":2`) {
 			t.Errorf("%s: %d %s", answer, code, raw)
