@@ -2,6 +2,7 @@ package compose
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	// maxImages bounds the pictures of one message that the model sees; all of
 	// them are in the attachments block.
 	maxImages = 10
+	// maxQuote is how much of an earlier message is repeated, in characters.
+	maxQuote = 200
 )
 
 // Snapshot is all that a composition depends on.
@@ -112,6 +115,10 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 	var text strings.Builder
 	text.WriteString(attribution(s.Platform, newest))
 	text.WriteByte('\n')
+	if answered, ok := s.answered(newest); ok {
+		text.WriteString(s.quote(answered))
+		text.WriteByte('\n')
+	}
 	text.WriteString(s.joined(group))
 	if len(newest.Attachments) == 0 {
 		return chat.Text(chat.User, text.String())
@@ -126,6 +133,30 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 		return chat.Text(chat.User, text.String())
 	}
 	return chat.Message{Role: chat.User, Parts: parts}
+}
+
+// answered is the message of the snapshot that m replies to, if it stands in
+// the history: there, others may have come between.
+func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
+	for _, a := range s.Messages {
+		if m.ReplyTo != "" && a.ID == m.ReplyTo {
+			return a, a.DeletedAt == 0 && s.InHistory != nil && s.InHistory(a.ID)
+		}
+	}
+	return surface.Message{}, false
+}
+
+// quote names a message in one line.
+func (s Snapshot) quote(m surface.Message) string {
+	text := m.Text
+	if s.Names != nil {
+		text = s.Names(text)
+	}
+	text = strings.Join(strings.Fields(neutral(text)), " ")
+	if runes := []rune(text); len(runes) > maxQuote {
+		text = string(runes[:maxQuote]) + "…"
+	}
+	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(text) + ")"
 }
 
 // images are the pictures whose bytes we hold; an address may have expired

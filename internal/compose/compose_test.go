@@ -82,6 +82,13 @@ func TestCompositionsReadLikeTheirGoldenFiles(t *testing.T) {
 			Messages:  []surface.Message{said("100", "1", "old", 0), said("101", "2", "new", time.Second)},
 			InHistory: func(id string) bool { return id == "100" },
 		},
+		"a reply to what the history holds names it": {
+			Messages: []surface.Message{
+				of(said("100", self, "Which\n<@2> \"build\"?", 0), "discord:10:99"),
+				func() surface.Message { m := said("101", "2", "the nightly", time.Hour); m.ReplyTo = "100"; return m }(),
+			},
+			InHistory: func(id string) bool { return id == "100" },
+		},
 		"what was deleted is not said": {Messages: []surface.Message{
 			func() surface.Message { m := said("100", "1", "", 0); m.DeletedAt = 1; return m }(),
 			said("101", "2", "new", time.Second),

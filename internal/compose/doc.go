@@ -10,7 +10,8 @@
 //     name is made to look different, so [Attachments] reads only ours.
 //   - Our own messages are the assistant's. Where the request that made them is
 //     still known, its transcript stands for them, with its tools.
-//   - What the session's history holds already is not said twice.
+//   - What the session's history holds already is not said twice; a reply to it
+//     names it in a line.
 //   - Messages of one author within seven minutes become one, unless one of
 //     them has attachments: those stay apart, so that each block belongs to its
 //     own message.

@@ -57,9 +57,9 @@ var rooms = map[string]string{
 	"outbox":  "surface db event fault",
 	"compose": "surface chat entity event",
 	"relay":   "bus chat db event fault outbox surface",
-	"router":  "bus chat compose db event fault surface",
+	"router":  "bus chat compose db event fault llm surface",
 
-	"store": "db bus chat event fault session environment surface outbox",
+	"store": "db bus chat event fault session environment surface outbox router",
 
 	"httpapi":   "health metrics bus chat db environment event fault session sse",
 	"webui":     "",

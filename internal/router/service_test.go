@@ -1,0 +1,289 @@
+package router_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/bus"
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/router"
+	"lilac/internal/sqlitebus"
+	"lilac/internal/store"
+	"lilac/internal/surface"
+)
+
+const self = "900"
+
+// world is the router on a real database and bus.
+type world struct {
+	t    *testing.T
+	db   *db.DB
+	bus  *sqlitebus.Bus
+	gate router.Gate
+	mode router.Mode
+	now  atomic.Int64
+	ids  atomic.Int64
+	stop func()
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, mode: router.Mention, stop: func() {}}
+	w.now.Store(1_000_000)
+	var err error
+	w.db, err = db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.stop()
+		if err := errors.Join(w.bus.Close(), w.db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// start runs the router; it returns when what is published is routed.
+func (w *world) start() {
+	w.t.Helper()
+	tables := store.New(w.db)
+	s := router.New(router.Options{
+		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: tables, Cache: store.SurfaceCache{},
+		SelfID: func() string { return self }, Names: func(db.Queryer) func(string) string { return nil },
+		Mode:     func(surface.Session) router.Mode { return w.mode },
+		Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate,
+		NewID: func() string { return fmt.Sprint(w.ids.Add(1)) },
+		Now:   func() time.Time { return time.UnixMilli(w.now.Load()) },
+	})
+	if err := s.Declare(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// say is what the adapter does with a message: the cache, then the event.
+func (w *world) say(id, author, text string, facts surface.Facts) {
+	w.t.Helper()
+	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, ReplyTo: facts.ReplyToMessageID, CreatedAt: w.now.Load()}
+	e, err := event.New(event.Meta{ID: "discord:" + id, Time: time.UnixMilli(1)}, event.AdapterMessage{
+		Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: m.CreatedAt, Raw: facts.Raw("discord"),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		if err := (store.SurfaceCache{}).PutMessage(tx, m); err != nil {
+			return err
+		}
+		return tx.Publish(e)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) lifecycle(request string, state event.RequestState) {
+	w.t.Helper()
+	e, err := event.New(event.Meta{ID: request + string(state), Time: time.UnixMilli(1), Headers: event.RequestHeaders(request, "10", "discord")}, event.RequestLifecycle{State: state})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.bus.Publish(w.t.Context(), e); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// sent is what the runner was told: queue, request, text of each message.
+type sent struct {
+	Queue   event.Queue
+	Request string
+	Texts   []string
+}
+
+func (w *world) sent() (out []sent) {
+	w.t.Helper()
+	deliveries, err := w.bus.Fetch(w.t.Context(), event.TopicCmdRequest, "", 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range deliveries {
+		p, err := event.Decode(d.Event)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		m := p.(event.RequestMessage)
+		s := sent{Queue: m.Queue, Request: d.Headers.RequestID()}
+		for _, c := range m.Messages {
+			s.Texts = append(s.Texts, c.Text())
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (w *world) expect(want ...sent) {
+	w.t.Helper()
+	w.eventually(func() bool { return len(w.sent()) >= len(want) })
+	if diff := cmp.Diff(want, w.sent()); diff != "" {
+		w.t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func (w *world) eventually(done func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("it did not happen; the runner was told %v", w.sent())
+		}
+	}
+}
+
+// settled waits until the router has handled all that was published.
+func (w *world) settled() {
+	w.t.Helper()
+	w.eventually(func() bool {
+		groups, err := w.bus.Groups(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return !slices.ContainsFunc(groups, func(g bus.GroupStatus) bool { return g.Backlog+g.Pending > 0 })
+	})
+}
+
+func line(author, id, text string) string {
+	return "[discord user_id=" + author + " user_name=name" + author + " message_id=" + id + "]\n" + text
+}
+
+var mentioned = surface.Facts{MentionsBot: true}
+
+func TestAMentionBecomesARequestWithWhatItRepliesTo(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.say("1", "7", "the build is red", surface.Facts{})
+	w.say("2", "8", "<@900> why?", surface.Facts{MentionsBot: true, ReplyToMessageID: "1"})
+	w.say("3", "8", "<@900> !int stop", mentioned)
+	w.expect(
+		sent{event.Prompt, "discord:10:2", []string{line("7", "1", "the build is red"), line("8", "2", "why?")}},
+		sent{event.Interrupt, "discord:10:2", []string{line("8", "3", "stop")}},
+	)
+}
+
+func TestWhatTheHistoryHoldsIsNotForwardedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.say("1", "7", "<@900> one", mentioned)
+	w.say("2", "7", "<@900> two", surface.Facts{MentionsBot: true, ReplyToMessageID: "1"})
+	w.expect(
+		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}},
+		sent{event.Prompt, "discord:10:2", []string{line("7", "2", "(in reply to name7: \"<@900> one\")\ntwo")}},
+	)
+}
+
+func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	dm := surface.Facts{IsDMBased: true}
+	w.say("1", "7", "one", dm)
+	w.settled()
+	w.lifecycle("discord:10:1", event.StateRunning)
+	w.settled()
+	w.stop()
+	w.say("2", "7", "two", dm)
+	w.start()
+	w.settled()
+	w.lifecycle("discord:10:1", event.StateDone)
+	w.settled()
+	w.say("3", "7", "three", dm)
+	w.expect(
+		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}},
+		sent{event.FollowUp, "discord:10:1", []string{line("7", "2", "two")}},
+		sent{event.Prompt, "discord:10:3", []string{line("7", "3", "three")}},
+	)
+}
+
+func TestABurstSurvivesARestart(t *testing.T) {
+	w := newWorld(t)
+	w.mode = router.Active
+	w.start()
+	w.say("1", "7", "anyone?", surface.Facts{})
+	w.settled()
+	w.stop()
+	w.now.Add(time.Hour.Milliseconds())
+	w.start()
+	w.expect(sent{event.Prompt, "discord:10:b1", []string{line("7", "1", "anyone?")}})
+}
+
+func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
+	for name, c := range map[string]struct {
+		gate router.Gate
+		want int
+	}{
+		"yes":     {func(context.Context, []chat.Message) (bool, error) { return true, nil }, 1},
+		"no":      {func(context.Context, []chat.Message) (bool, error) { return false, nil }, 0},
+		"trouble": {func(context.Context, []chat.Message) (bool, error) { return true, errors.New("no model") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			asked := make(chan []chat.Message, 1)
+			w.mode, w.gate = router.Active, func(ctx context.Context, m []chat.Message) (bool, error) {
+				asked <- m
+				return c.gate(ctx, m)
+			}
+			w.start()
+			w.say("1", "7", "anyone?", surface.Facts{})
+			w.settled()
+			w.stop()
+			w.now.Add(time.Hour.Milliseconds())
+			w.start()
+			if m := <-asked; len(m) != 1 || m[0].Text() != line("7", "1", "anyone?") {
+				t.Errorf("the gate was asked about %v", m)
+			}
+			tables := store.New(w.db)
+			w.eventually(func() bool {
+				var s router.State
+				if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = tables.RouterState(q, "discord", "10"); return err }); err != nil {
+					t.Fatal(err)
+				}
+				return len(s.Gating) == 0 && len(s.Buffer) == 0
+			})
+			if got := w.sent(); len(got) != c.want {
+				t.Errorf("the runner was told %v", got)
+			}
+		})
+	}
+}
+
+func TestTheSameEventTwiceIsRoutedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.say("1", "7", "<@900> one", mentioned)
+	w.start()
+	w.settled()
+	w.stop()
+	// An engine that loses its commits brings the event again to a new group.
+	if err := w.bus.DropGroup(t.Context(), event.TopicAdapter, "router-discord"); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	w.settled()
+	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
+}

@@ -1,0 +1,64 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+
+	"lilac/internal/chat"
+	"lilac/internal/compose"
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/surface"
+)
+
+// compose turns messages of the cache into the model's, with what the last one
+// replies to if the chain is asked for. It also returns the ids of what was
+// said.
+func (s *Service) compose(q db.Queryer, sessionID string, messageIDs []string, chain bool) (messages []chat.Message, ids []string, err error) {
+	var said []surface.Message
+	if chain {
+		said, err = s.o.Cache.ReplyChain(q, s.o.Platform, sessionID, messageIDs[len(messageIDs)-1], compose.MaxDepth)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return nil, nil, fmt.Errorf("load the reply chain: %w", err)
+		}
+		messageIDs = slices.DeleteFunc(slices.Clone(messageIDs), func(id string) bool {
+			return slices.ContainsFunc(said, func(m surface.Message) bool { return m.ID == id })
+		})
+	}
+	// A burst stands before the message that took it with it, behind the chain.
+	var burst []surface.Message
+	for _, id := range messageIDs {
+		m, err := s.o.Cache.Message(q, s.o.Platform, sessionID, id)
+		if fault.KindOf(err) == fault.NotFound {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("load message: %w", err)
+		}
+		burst = append(burst, m)
+	}
+	if len(said) > 0 {
+		said = slices.Insert(said, len(said)-1, burst...)
+	} else {
+		said = burst
+	}
+	if len(said) == 0 {
+		return nil, nil, nil
+	}
+	known := map[string]bool{}
+	for _, m := range said {
+		// Our own answers are in the history of the session that asked.
+		if known[m.ID] = m.FromSelf && m.RequestID != ""; !known[m.ID] {
+			if known[m.ID], err = s.o.Table.Forwarded(q, s.o.Platform, sessionID, m.ID); err != nil {
+				return nil, nil, fmt.Errorf("check the history: %w", err)
+			}
+		}
+		if !known[m.ID] {
+			ids = append(ids, m.ID)
+		}
+	}
+	return compose.Compose(compose.Snapshot{
+		Platform: s.o.Platform, Messages: said, SelfID: s.o.SelfID(), Names: s.o.Names(q), Command: interruptCommand,
+		Images: s.o.Images != nil && s.o.Images(), InHistory: func(id string) bool { return known[id] },
+	}), ids, nil
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"lilac/internal/db"
+	"lilac/internal/router"
+)
+
+// routerMigration keeps what the router knows of each session, and which
+// messages the session's history holds.
+var routerMigration = db.Migration{Name: "router.0001-router", SQL: `
+CREATE TABLE router_state (
+	platform   TEXT NOT NULL,
+	session_id TEXT NOT NULL,
+	burst      INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL,
+	PRIMARY KEY (platform, session_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX router_state_burst ON router_state (platform) WHERE burst = 1;
+
+CREATE TABLE router_forwarded (
+	platform   TEXT NOT NULL,
+	session_id TEXT NOT NULL,
+	message_id TEXT NOT NULL,
+	PRIMARY KEY (platform, session_id, message_id)
+) STRICT, WITHOUT ROWID;
+`}
+
+// RouterState implements [router.Table].
+func (s *Store) RouterState(q db.Queryer, platform, sessionID string) (state router.State, err error) {
+	var data []byte
+	var checksum int64
+	err = q.QueryRow(`SELECT json, checksum FROM router_state WHERE platform = ? AND session_id = ?`, platform, sessionID).Scan(&data, &checksum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return state, nil
+	}
+	if err != nil {
+		return state, fmt.Errorf("read router state: %w", err)
+	}
+	return state, decode("router_state", sessionID, data, checksum, &state)
+}
+
+// SaveRouterState implements [router.Table].
+func (s *Store) SaveRouterState(tx *db.Tx, platform, sessionID string, state router.State) error {
+	data, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode router state: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO router_state (platform, session_id, burst, json, checksum) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET burst = excluded.burst, json = excluded.json, checksum = excluded.checksum`,
+		platform, sessionID, state.Due > 0 || len(state.Gating) > 0, data, sum(sessionID, data))
+	return wrap("save router state", err)
+}
+
+// RouterBursts implements [router.Table].
+func (s *Store) RouterBursts(q db.Queryer, platform string) (map[string]router.State, error) {
+	out := map[string]router.State{}
+	_, err := collect(q, func(r *sql.Rows) (struct{}, error) {
+		var session string
+		var data []byte
+		var checksum int64
+		if err := r.Scan(&session, &data, &checksum); err != nil {
+			return struct{}{}, err
+		}
+		var state router.State
+		if err := decode("router_state", session, data, checksum, &state); err != nil {
+			return struct{}{}, err
+		}
+		out[session] = state
+		return struct{}{}, nil
+	}, `SELECT session_id, json, checksum FROM router_state WHERE platform = ? AND burst = 1`, platform)
+	return out, wrap("list bursts", err)
+}
+
+// MarkForwarded implements [router.Table].
+func (s *Store) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
+	for _, id := range messageIDs {
+		if _, err := tx.Exec(`INSERT INTO router_forwarded (platform, session_id, message_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, platform, sessionID, id); err != nil {
+			return fmt.Errorf("mark forwarded: %w", err)
+		}
+	}
+	return nil
+}
+
+// Forwarded implements [router.Table].
+func (s *Store) Forwarded(q db.Queryer, platform, sessionID, messageID string) (there bool, err error) {
+	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM router_forwarded WHERE platform = ? AND session_id = ? AND message_id = ?)`, platform, sessionID, messageID).Scan(&there)
+	return there, wrap("read forwarded", err)
+}
