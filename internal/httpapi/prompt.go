@@ -79,8 +79,10 @@ func (a *api) prompt(w http.ResponseWriter, r *http.Request) error {
 	if err := in.check(); err != nil {
 		return err
 	}
-	if _, err := a.sessionOf(r); err != nil {
-		return err
+	if len(in.Attachments) > 0 { // they are stored only for a session that exists
+		if _, err := a.sessionOf(r); err != nil {
+			return err
+		}
 	}
 	files, err := a.keepFiles(r.Context(), in.Attachments)
 	if err != nil {

@@ -38,6 +38,8 @@ type change struct {
 
 	injected []agent.Injected
 	seqs     []int64
+
+	drafts
 }
 
 // change loads a session's state and runs fn in one transaction. fn may run
@@ -48,7 +50,11 @@ func (s *Service) change(ctx context.Context, sessionID string, fn func(c *chang
 		if err != nil {
 			return err
 		}
-		return fn(&change{svc: s, tx: tx, sessionID: sessionID, state: state})
+		c := &change{svc: s, tx: tx, sessionID: sessionID, state: state}
+		if err := fn(c); err != nil {
+			return err
+		}
+		return c.writeRequests()
 	})
 }
 
@@ -64,6 +70,7 @@ func (c *change) decide(in Input) error {
 	if asked != nil && next.Waits() == nil {
 		c.tx.AfterCommit(func() { c.svc.alarms.stop(c.sessionID) })
 	}
+	c.foresee(effects)
 	for _, e := range effects {
 		if err := c.act(e); err != nil {
 			return fmt.Errorf("%s %s: %w", e.Kind, e.RequestID, err)
@@ -168,7 +175,7 @@ func (c *change) over(ids ...string) (out []string, err error) {
 		if id == "" {
 			continue
 		}
-		r, err := c.store().Request(c.tx, id)
+		r, err := c.request(id)
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 		case err != nil:
@@ -181,7 +188,7 @@ func (c *change) over(ids ...string) (out []string, err error) {
 }
 
 func (c *change) ensureSession(client string) error {
-	_, err := c.store().Session(c.tx, c.sessionID)
+	_, err := c.session()
 	if fault.KindOf(err) != fault.NotFound {
 		return err
 	}
@@ -212,12 +219,9 @@ func (c *change) publish(id string, headers event.Headers, p event.Payload) erro
 }
 
 func (c *change) create(e Effect) error {
-	err := c.store().CreateRequest(c.tx, Request{
+	c.add(Request{
 		ID: e.RequestID, SessionID: c.sessionID, Client: e.Client, State: event.StateQueued, CreatedAt: c.now(), WokenBy: c.wokenBy(e.MessageID),
 	})
-	if err != nil {
-		return err
-	}
 	entry := Entry{At: c.now(), Kind: kindQueued}
 	if c.traceParent != "" {
 		entry.Data = queuedEntry{TraceParent: c.traceParent}
@@ -254,7 +258,7 @@ func (c *change) apply(e Effect) error {
 		}
 		m = &stored
 	}
-	req, err := c.store().Request(c.tx, e.RequestID)
+	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
@@ -270,8 +274,10 @@ func (c *change) apply(e Effect) error {
 		c.seqs = append(c.seqs, seq)
 	}
 	c.injected = append(c.injected, agent.Injected{MessageID: m.MessageID, Messages: m.Messages})
-	if err := c.store().MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
-		return err
+	if m.State != MailApplied || m.RequestID != e.RequestID {
+		if err := c.store().MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
+			return err
+		}
 	}
 	if err := c.nameSession(e.RequestID, m.Messages); err != nil {
 		return err
@@ -307,7 +313,7 @@ func (c *change) offset(req Request) (int64, error) {
 
 // nameSession gives a session without a title the first words said in it.
 func (c *change) nameSession(requestID string, messages []chat.Message) error {
-	v, err := c.store().Session(c.tx, c.sessionID)
+	v, err := c.session()
 	if err != nil || v.Title != "" {
 		return err
 	}
@@ -323,6 +329,7 @@ func (c *change) nameSession(requestID string, messages []chat.Message) error {
 			return err
 		}
 		v.Title, v.UpdatedAt, v.State, v.ActiveRequest = title, c.now(), "running", requestID
+		c.row = &v
 		return c.announce(event.SessionUpdated, "session.updated:"+c.sessionID+":title:"+requestID, v)
 	}
 	return nil
@@ -339,7 +346,7 @@ func titleOf(text string) string {
 
 // lifecycle writes and publishes a state of a request.
 func (c *change) lifecycle(e Effect) error {
-	req, err := c.store().Request(c.tx, e.RequestID)
+	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
@@ -359,22 +366,18 @@ func (c *change) lifecycle(e Effect) error {
 			return err
 		}
 	}
-	if err := c.store().SaveRequest(c.tx, req); err != nil {
-		return err
-	}
+	c.save(req)
 	return c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
 }
 
 // streaming says of a running request that its answer is on its way, once.
 func (c *change) streaming(requestID string) error {
-	req, err := c.store().Request(c.tx, requestID)
+	req, err := c.request(requestID)
 	if err != nil || req.State != event.StateRunning {
 		return err
 	}
 	req.State = event.StateStreaming
-	if err := c.store().SaveRequest(c.tx, req); err != nil {
-		return err
-	}
+	c.save(req)
 	h := event.RequestHeaders(requestID, c.sessionID, req.Client)
 	return c.publish(requestID+"/lifecycle/streaming", h, event.RequestLifecycle{State: req.State, TS: c.now()})
 }

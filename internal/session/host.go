@@ -86,14 +86,12 @@ func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time
 func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unmetered()}
 	err := r.record(ctx, func(c *change) error {
-		req, err := c.store().Request(c.tx, r.requestID)
+		req, err := c.request(r.requestID)
 		if err != nil {
 			return err
 		}
 		req.Steps, req.Usage, req.Model = s.Number, req.Usage.Add(s.Usage), r.model
-		if err := c.store().SaveRequest(c.tx, req); err != nil {
-			return err
-		}
+		c.save(req)
 		if err := c.spend(spent); err != nil {
 			return err
 		}

@@ -219,6 +219,9 @@ func (s *Service) showStreaming(ctx context.Context, outputs []*output) error {
 			if err := c.streaming(o.headers.RequestID()); err != nil {
 				return err
 			}
+			if err := c.writeRequests(); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

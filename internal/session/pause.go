@@ -42,7 +42,7 @@ func (r *run) stopAtLimit(l *limitError, outcome agent.Outcome) error {
 // pause makes the question part of the conversation, and of the request's text.
 func (c *change) pause(e Effect) error {
 	p := *c.state.Active.Paused
-	req, err := c.store().Request(c.tx, e.RequestID)
+	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
@@ -50,9 +50,7 @@ func (c *change) pause(e Effect) error {
 		return err
 	}
 	req.Detail = p.Question
-	if err := c.store().SaveRequest(c.tx, req); err != nil {
-		return err
-	}
+	c.save(req)
 	_, err = c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{
 		ID: fmt.Sprintf("%s/pause/%d", e.RequestID, p.Number), RequestID: e.RequestID, CreatedAt: c.now(),
 		Message: chat.Text(chat.Assistant, p.Question),
@@ -91,14 +89,12 @@ func (c *change) showQuestion(requestID string, p Pause, insteadOf string) error
 
 // answered records the answer; what follows from it is decided already.
 func (c *change) answered(e Effect) error {
-	req, err := c.store().Request(c.tx, e.RequestID)
+	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
 	req.Detail = ""
-	if err := c.store().SaveRequest(c.tx, req); err != nil {
-		return err
-	}
+	c.save(req)
 	err = c.store().Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: resumedEntry{Pause: e.Pause.Number, Answer: e.Answer},
 	})

@@ -215,14 +215,12 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 }
 
 func (c *change) recordRecovery(a *Active, p progress) error {
-	req, err := c.store().Request(c.tx, a.RequestID)
+	req, err := c.request(a.RequestID)
 	if err != nil {
 		return err
 	}
 	req.Recoveries = p.recoveries + 1
-	if err := c.store().SaveRequest(c.tx, req); err != nil {
-		return err
-	}
+	c.save(req)
 	return c.store().Record(c.tx, a.RequestID, Entry{
 		At: c.now(), Step: p.step, Kind: kindRecovered,
 		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},

@@ -14,16 +14,15 @@ import (
 
 // AppendHistory appends a message, once for its id.
 func (s *Store) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {
-	err = tx.QueryRow(`SELECT seq FROM history WHERE session_id = ? AND id = ?`, sessionID, m.ID).Scan(&seq)
-	if err == nil || !errors.Is(err, sql.ErrNoRows) {
-		return seq, wrap("read history", err)
+	var prior sql.NullInt64
+	err = tx.QueryRow(`SELECT (SELECT seq FROM history WHERE session_id = ?1 AND id = ?2), coalesce(max(seq), 0) + 1
+		FROM history WHERE session_id = ?1`, sessionID, m.ID).Scan(&prior, &seq)
+	if err != nil || prior.Valid {
+		return prior.Int64, wrap("number message", err)
 	}
 	data, err := json.Marshal(m.Message)
 	if err != nil {
 		return 0, fmt.Errorf("encode message: %w", err)
-	}
-	if err := tx.QueryRow(`SELECT coalesce(max(seq), 0) + 1 FROM history WHERE session_id = ?`, sessionID).Scan(&seq); err != nil {
-		return 0, fmt.Errorf("number message: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, seal(sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data))

@@ -35,22 +35,25 @@ func scanRequestRow(r *sql.Rows) (session.Request, error) { return scanRequest(r
 
 // CreateRequest inserts a request.
 func (s *Store) CreateRequest(tx *db.Tx, r session.Request) error {
-	return s.writeRequest(tx, "INSERT", r)
-}
-
-// SaveRequest writes a request that exists.
-func (s *Store) SaveRequest(tx *db.Tx, r session.Request) error {
-	return s.writeRequest(tx, "REPLACE", r)
-}
-
-func (s *Store) writeRequest(tx *db.Tx, verb string, r session.Request) error {
 	usage, err := json.Marshal(r.Usage)
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
 	}
 	values := requestValues(r, usage)
-	_, err = tx.Exec(verb+` INTO requests (`+requestColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err = tx.Exec(`INSERT INTO requests (`+requestColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		append(values, seal(values...))...)
+	return wrap("create request", err)
+}
+
+// SaveRequest writes what changes in the life of a request that exists. What
+// does not stays untouched, and with it two indexes.
+func (s *Store) SaveRequest(tx *db.Tx, r session.Request) error {
+	usage, err := json.Marshal(r.Usage)
+	if err != nil {
+		return fmt.Errorf("encode usage: %w", err)
+	}
+	_, err = tx.Exec(`UPDATE requests SET state = ?, detail = ?, started_at = ?, ended_at = ?, steps = ?, recoveries = ?, usage = ?, model = ?, error_kind = ?, checksum = ?
+		WHERE id = ?`, r.State, r.Detail, r.StartedAt, r.EndedAt, r.Steps, r.Recoveries, usage, r.Model, r.ErrorKind, seal(requestValues(r, usage)...), r.ID)
 	return wrap("write request", err)
 }
 
