@@ -24,7 +24,7 @@ type plan struct {
 }
 
 func (p *plan) empty(g *group) bool {
-	return len(p.insert)+len(p.update)+len(p.commit)+len(p.bury)+len(p.start)+len(p.renew) == 0 && p.cursor == g.written
+	return len(p.insert)+len(p.update)+len(p.commit)+len(p.bury)+len(p.renew) == 0 && p.cursor == g.written
 }
 
 // dispatch is the group's goroutine.
@@ -53,7 +53,7 @@ func (g *group) dispatch() {
 		case <-g.wake:
 		case <-timer.C:
 		case <-g.stop:
-			g.flushCursor()
+			g.flush()
 			return
 		}
 	}
@@ -88,6 +88,7 @@ func (g *group) step() (more bool, err error) {
 	for _, fn := range posts {
 		fn()
 	}
+	defer g.offer()
 	p := &plan{cursor: g.written}
 	now := g.b.opt.Now()
 	if g.broken() {
@@ -273,7 +274,9 @@ func (g *group) take(p *plan, r *Record, now int64) {
 	}
 	g.entries[r.Seq] = e
 	g.lanes.add(e, r.Lane)
-	p.insert = append(p.insert, e)
+	if !g.collect(e) {
+		p.insert = append(p.insert, e)
+	}
 	g.schedule(e.lane, now)
 }
 
@@ -338,8 +341,13 @@ func (g *group) choose(p *plan, now time.Time) error {
 			g.forget(e, ms)
 			continue
 		}
+		counted := e.claimedBy == c.sub.Consumer && e.attempt == 0
+		e.claimedBy = ""
 		e.attempt++
-		e.consumer, e.leaseUntil = c.sub.Consumer, now.Add(c.sub.Lease).UnixMilli()
+		e.consumer = c.sub.Consumer
+		if !counted {
+			e.leaseUntil = now.Add(c.sub.Lease).UnixMilli()
+		}
 		e.run = &run{g: g, c: c, e: e, attempt: e.attempt}
 		c.running++
 		if len(g.running) == 0 {
@@ -349,7 +357,7 @@ func (g *group) choose(p *plan, now time.Time) error {
 		}
 		g.running[e.run] = struct{}{}
 		p.start = append(p.start, e.run)
-		if e.stored {
+		if e.stored && !counted {
 			p.update = append(p.update, e)
 		}
 	}

@@ -5,7 +5,8 @@
 //
 // What is delivered is pushed. Nothing polls; timers run only for leases and
 // retries. A group takes events into its pending rows in the database, which
-// hold the attempts (written before the handler runs, without a sync), the
+// hold the attempts (written before the handler runs: in the transaction that
+// appends the event when a handler can begin at once, else without a sync), the
 // consumer and its lease; committing a delivery deletes its row, in the
 // handler's own transaction if it asks for that. A tail has a bounded queue;
 // when it overflows, the tail reads the log from its own position and rejoins

@@ -57,6 +57,7 @@ type group struct {
 	arrived  []*Record
 	missed   bool // arrived was full: the log has more
 	err      error
+	ready    ready
 
 	id        int64
 	cursor    int64 // taken up to here
@@ -82,6 +83,7 @@ func newGroup(b *Engine, name groupName, types []event.Type) *group {
 		entries: make(map[int64]*entry),
 		lanes:   lanes{byName: make(map[string]*lane)},
 		running: make(map[*run]struct{}),
+		ready:   ready{claimed: make(map[int64]claim)},
 	}
 }
 
@@ -194,7 +196,7 @@ func (g *group) load() error {
 		if err := q.QueryRow("SELECT cursor FROM bus_groups WHERE id = ?", g.id).Scan(&g.cursor); err != nil {
 			return err
 		}
-		g.written = g.cursor
+		g.written, g.ready.cursor = g.cursor, g.cursor
 		if err := g.loadPending(q, 0); err != nil {
 			return err
 		}

@@ -18,7 +18,10 @@ type entry struct {
 	notBefore  int64 // ms
 	reason     string
 	stored     bool // has a pending row
-	run        *run // set while a handler runs
+	// claimedBy is the consumer for whom the row already counts an attempt that
+	// has not begun; see [group.claim].
+	claimedBy string
+	run       *run // set while a handler runs
 }
 
 // lane is the order that is kept: one entry at a time, oldest first.

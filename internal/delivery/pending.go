@@ -59,7 +59,8 @@ func (g *group) writeAll(tx *db.Tx, p *plan) error {
 	if p.cursor <= g.written {
 		return nil
 	}
-	_, err := tx.Exec("UPDATE bus_groups SET cursor = ? WHERE id = ? AND cursor < ?", p.cursor, g.id, p.cursor)
+	g.moved(tx, p.cursor)
+	_, err := tx.Exec(moveCursor, p.cursor, g.id, p.cursor)
 	return err
 }
 
@@ -76,10 +77,15 @@ func (g *group) abandonedByAll() bool {
 // writeRetry is how soon a write is tried again; a full disk is not worth more.
 const writeRetry = 500 * time.Millisecond
 
+const (
+	insertPending = `INSERT OR REPLACE INTO bus_pending (grp, seq, lane, attempt, consumer, lease_until, not_before, reason)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	moveCursor = "UPDATE bus_groups SET cursor = ? WHERE id = ? AND cursor < ?"
+)
+
 func (g *group) writeTaken(tx *db.Tx, p *plan) error {
 	for _, e := range p.insert {
-		_, err := tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, lane)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, g.id, e.seq, e.attempt, e.consumer, e.leaseUntil, e.notBefore, e.reason, e.lane.name)
+		_, err := tx.Exec(insertPending, g.id, e.seq, e.lane.name, e.attempt, e.consumer, e.leaseUntil, e.notBefore, e.reason)
 		if err != nil {
 			return err
 		}
@@ -167,13 +173,16 @@ func (g *group) undo(p *plan) {
 	}
 }
 
-// flushCursor writes a cursor that only skipped. After a write was given up the
-// cursor in memory is ahead of the pending rows; writing it would lose events.
-func (g *group) flushCursor() {
-	if g.cursor == g.written || g.broken() {
+// flush writes a cursor that only skipped, and gives back what did not begin.
+// After a write was given up the cursor in memory is ahead of the pending rows;
+// writing it would lose events.
+func (g *group) flush() {
+	if g.broken() {
 		return
 	}
-	if err := g.write(&plan{cursor: g.cursor}); err != nil {
+	p := &plan{cursor: g.cursor}
+	g.giveBack(p)
+	if err := g.write(p); err != nil {
 		g.b.log.Warn("the place of a group was not written; some events are looked at again", "topic", g.name.topic,
 			"group", g.name.name, "error", err)
 	}

@@ -110,6 +110,9 @@ func (b *Bus) appendOne(tx *db.Tx, e event.Event) (*record, error) {
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return nil, err
 	}
+	if err := b.Claim(tx, r); err != nil {
+		return nil, err
+	}
 	t.last = r.Seq
 	if t.expired || at-t.lastAppend > appendRefresh.Milliseconds() {
 		if _, err := tx.Exec("UPDATE bus_topics SET last_append = ?, expired = 0 WHERE id = ?", at, t.id); err != nil {
