@@ -110,6 +110,17 @@ type GroupStatus struct {
 	Backlog  int64       `json:"backlog"`  // not delivered yet
 	OldestMS int64       `json:"oldestMs"` // age of the oldest uncommitted event
 	Active   bool        `json:"active"`   // a consumer is attached in this process
+	SilentMS int64       `json:"silentMs"` // how long none has been, to the hour; 0 while active
+}
+
+// silentTime is how long a group with nothing to do may be without a consumer.
+const silentTime = 24 * time.Hour
+
+// Silent reports whether nobody serves the group although there is work for
+// it, or nobody has for a day. The groups of a running program are active, so a
+// silent one was left behind: serve it again or drop it.
+func (g GroupStatus) Silent() bool {
+	return !g.Active && (g.Pending+g.Backlog > 0 || g.SilentMS > silentTime.Milliseconds())
 }
 
 // Bus is the contract that every engine keeps; see the package documentation

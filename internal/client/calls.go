@@ -176,6 +176,11 @@ func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
 	return c.Call(ctx, "DELETE", "/dlq/"+url.PathEscape(id), nil, nil)
 }
 
+// DropGroup removes a group that nobody serves.
+func (c *Client) DropGroup(ctx context.Context, topic event.Topic, group string) error {
+	return c.Call(ctx, "DELETE", "/bus/groups/"+url.PathEscape(string(topic))+"/"+url.PathEscape(group), nil, nil)
+}
+
 // Login returns a new one-time link that opens the page.
 func (c *Client) Login(ctx context.Context) (string, error) {
 	var out struct{ URL, Code string }

@@ -174,12 +174,14 @@ func New(database *db.DB, events Log, opt Options) (*Engine, error) {
 	return b, nil
 }
 
-// Regularly calls trim every [Options.TrimEvery] until the engine is stopped.
+// Regularly calls trim every [Options.TrimEvery] until the engine is stopped,
+// and raises an alarm for groups that fell silent.
 func (b *Engine) Regularly(trim func(context.Context) (int64, error)) {
 	if b.opt.TrimEvery <= 0 {
 		return
 	}
 	b.work.Go(func() {
+		told := make(map[groupName]bool)
 		t := time.NewTicker(b.opt.TrimEvery)
 		defer t.Stop()
 		for {
@@ -192,6 +194,9 @@ func (b *Engine) Regularly(trim func(context.Context) (int64, error)) {
 				b.log.Error("trim failed", "error", err)
 			} else if n > 0 {
 				b.log.Debug("trimmed", "events", n)
+			}
+			if err := b.alarm(b.ctx, told); err != nil && b.ctx.Err() == nil {
+				b.log.Error("groups were not looked at", "error", err)
 			}
 		}
 	})

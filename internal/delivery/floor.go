@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"lilac/internal/db"
@@ -27,6 +28,34 @@ func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
 	return id, find()
 }
 
+// seenParts says how exactly the time a group was last served is noted: to the
+// hour when a group may be silent for a week.
+const seenParts = 168
+
+// alarm logs, once each, the groups that nobody serves although there is work
+// for them, or that nobody has served for a day.
+func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
+	groups, err := b.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	silent := make(map[groupName]bool)
+	for _, g := range groups {
+		name := groupName{g.Topic, g.Group}
+		// Within the hour its consumer may still come, after a start.
+		if !g.Silent() || g.SilentMS <= b.opt.SilentAfter.Milliseconds()/seenParts {
+			continue
+		}
+		if silent[name] = true; !told[name] {
+			b.log.Error("nobody serves a group; drop it if it is not needed any more", "topic", g.Topic, "group", g.Group,
+				"backlog", g.Backlog, "pending", g.Pending, "silent_ms", g.SilentMS)
+		}
+	}
+	clear(told)
+	maps.Copy(told, silent)
+	return nil
+}
+
 // NoteAttached marks the groups that are served as alive.
 func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
 	b.mu.RLock()
@@ -42,7 +71,7 @@ func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
 		for _, name := range names {
 			_, err := tx.Exec(`UPDATE bus_groups SET seen_at = ? WHERE name = ? AND seen_at < ?
 				AND topic = (SELECT id FROM bus_topics WHERE name = ?)`,
-				now.UnixMilli(), name.name, now.Add(-b.opt.SilentAfter/10).UnixMilli(), string(name.topic))
+				now.UnixMilli(), name.name, now.Add(-b.opt.SilentAfter/seenParts).UnixMilli(), string(name.topic))
 			if err != nil {
 				return fmt.Errorf("note group: %w", err)
 			}

@@ -224,11 +224,11 @@ func (b *Engine) leave(g *group) {
 
 // Groups reports every group.
 func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
-	type place struct{ cursor, oldest int64 }
+	type place struct{ cursor, oldest, seen int64 }
 	var out []bus.GroupStatus
 	var places []place
 	err := b.db.Read(ctx, func(q db.Queryer) error {
-		rows, err := q.Query(`SELECT t.name, g.name, g.mode, g.cursor,
+		rows, err := q.Query(`SELECT t.name, g.name, g.mode, g.cursor, g.seen_at,
 				(SELECT count(*) FROM bus_pending p WHERE p.grp = g.id),
 				ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id), g.cursor + 1)
 			FROM bus_groups g JOIN bus_topics t ON t.id = g.topic ORDER BY t.name, g.name`)
@@ -239,7 +239,7 @@ func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 		for rows.Next() {
 			var s bus.GroupStatus
 			var at place
-			if err := rows.Scan(&s.Topic, &s.Group, &s.Mode, &at.cursor, &s.Pending, &at.oldest); err != nil {
+			if err := rows.Scan(&s.Topic, &s.Group, &s.Mode, &at.cursor, &at.seen, &s.Pending, &at.oldest); err != nil {
 				return err
 			}
 			out, places = append(out, s), append(places, at)
@@ -256,7 +256,9 @@ func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 		}
 	}
 	for i := range out {
-		out[i].Active = b.attached(out[i].Topic, out[i].Group) != nil
+		if out[i].Active = b.attached(out[i].Topic, out[i].Group) != nil; !out[i].Active {
+			out[i].SilentMS = max(0, now-places[i].seen)
+		}
 	}
 	return out, nil
 }

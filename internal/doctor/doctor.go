@@ -72,7 +72,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		out = append(out, p.parts(ctx)...)
 		out = append(out, p.groups(ctx), p.deadLetters(ctx))
 	} else {
-		out = append(out, p.port())
+		out = append(out, p.port(), p.leftBehind(ctx))
 	}
 	return out
 }

@@ -3,16 +3,11 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"lilac/internal/client"
 	"lilac/internal/fault"
 	"lilac/internal/health"
 )
-
-// silentAfter is how long a group may leave an event undone before it is worth
-// a look.
-const silentAfter = 10 * time.Minute
 
 func (p Patient) server(ctx context.Context) (f Finding, running bool) {
 	if p.Server == nil {
@@ -45,26 +40,6 @@ func (p Patient) parts(ctx context.Context) (out []Finding) {
 		}
 	}
 	return out
-}
-
-// groups finds consumers that are gone and leave events behind.
-func (p Patient) groups(ctx context.Context) Finding {
-	groups, err := p.Server.Groups(ctx)
-	if err != nil {
-		return Finding{"groups", Warn, fault.ToWire(err).Message, "Set LILAC_TOKEN to the server's token, or use its data directory."}
-	}
-	for _, g := range groups {
-		waiting, oldest := g.Pending+g.Backlog, time.Duration(g.OldestMS)*time.Millisecond
-		if waiting == 0 || oldest < silentAfter {
-			continue
-		}
-		message := fmt.Sprintf("the group %s of %s has %d events that are not done, the oldest for %s", g.Group, g.Topic, waiting, oldest.Round(time.Second))
-		if !g.Active {
-			return Finding{"groups", Warn, message + ", and nobody consumes for it", "If it belongs to something that is gone, drop the group; it keeps events from being removed."}
-		}
-		return Finding{"groups", Fail, message, "Its log says why; a restart takes the events up again."}
-	}
-	return Finding{"groups", OK, "every group gets on", ""}
 }
 
 func (p Patient) deadLetters(ctx context.Context) Finding {

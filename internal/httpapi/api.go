@@ -131,6 +131,8 @@ func (a *api) routes() []route {
 		{"POST /sessions/{id}/cancel", needsToken, a.cancel},
 		{"GET /search", needsToken, a.search},
 		{"GET /events", needsToken, a.events},
+		{"GET /bus/groups", needsToken, a.listGroups},
+		{"DELETE /bus/groups/{topic}/{group}", needsToken, a.dropGroup},
 		{"GET /bus/{topic}", needsToken, a.fetchTopic},
 		{"GET /bus/{topic}/tail", needsToken, a.tailTopic},
 		{"GET /requests", needsToken, a.listRequests},

@@ -15,9 +15,64 @@ import (
 
 	"go.uber.org/goleak"
 
+	"lilac/internal/bus"
 	"lilac/internal/event"
 	"lilac/internal/sqlitebus"
 )
+
+func TestGroupsAreListedAndDropped(t *testing.T) {
+	w := newWorld(t)
+	ctx, stop := context.WithCancel(context.Background())
+	if err := w.bus.Declare(ctx, bus.Subscription{Topic: event.TopicEnv, Group: "left/behind"}); err != nil {
+		t.Fatal(err)
+	}
+	served := bus.Subscription{Topic: event.TopicEnv, Group: "served"}
+	done, handled := make(chan error, 1), make(chan struct{}, 10)
+	if err := w.bus.Declare(ctx, served); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		done <- w.bus.Subscribe(ctx, served, func(context.Context, bus.Delivery) error { handled <- struct{}{}; return nil })
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	if err := w.bus.Publish(ctx, event.Event{ID: "1", Topic: event.TopicEnv, Type: "custom.x", Data: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	<-handled
+	status := func() (out map[string]bool) {
+		_, body := w.call("GET", "/bus/groups", "")
+		var found struct {
+			Groups []struct {
+				Group  string
+				Silent bool
+			}
+		}
+		if err := json.Unmarshal([]byte(body), &found); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		out = map[string]bool{}
+		for _, g := range found.Groups {
+			out[g.Group] = g.Silent
+		}
+		return out
+	}
+	got := status()
+	if silent, there := got["left/behind"]; !there || !silent {
+		t.Errorf("groups %v; want one that was left behind", got)
+	}
+	if silent, there := got["served"]; !there || silent {
+		t.Errorf("groups %v; want one that is served", got)
+	}
+	if code, body := w.call("DELETE", "/bus/groups/env/served", ""); code != 409 {
+		t.Errorf("dropping a served group: %d %s", code, body)
+	}
+	if code, body := w.call("DELETE", "/bus/groups/env/left%2Fbehind", ""); code != 204 {
+		t.Errorf("dropping a silent group: %d %s", code, body)
+	}
+	if _, there := status()["left/behind"]; there {
+		t.Error("a dropped group is still there")
+	}
+}
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"))

@@ -1,0 +1,62 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/doctor"
+	"lilac/internal/redisbus"
+	"lilac/internal/sqlitebus"
+	"lilac/internal/store"
+)
+
+func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now().Add(-10 * 24 * time.Hour)
+	database, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	declare := func(group string) {
+		if err := b.Declare(t.Context(), bus.Subscription{Topic: "env", Group: group}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare("retired")
+	now = now.Add(5 * 24 * time.Hour)
+	declare("runner")
+	declare("rules")
+	b.Close()
+	if err := database.Close(); err != nil {
+		t.Fatal(err)
+	}
+	groups := func() doctor.Finding {
+		for _, f := range doctor.Examine(t.Context(), doctor.Patient{Config: &config.Config{DataDir: dir, Workspace: t.TempDir()}}) {
+			if f.Check == "groups" {
+				return f
+			}
+		}
+		t.Fatal("groups are not examined")
+		return doctor.Finding{}
+	}
+	f := groups()
+	if f.Status != doctor.Warn || !strings.Contains(f.Message, "retired of env") || strings.Contains(f.Message, "runner") ||
+		!strings.Contains(f.Advice, "lilac groups drop env retired") {
+		t.Errorf("finding %+v; want a warning that names the retired group alone and says how to drop it", f)
+	}
+	err = doctor.WithGroups(t.Context(), dir, func(b *sqlitebus.Bus) error { return b.DropGroup(t.Context(), "env", "retired") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := groups(); f.Status != doctor.OK {
+		t.Errorf("after the drop: %+v", f) // the control of the warning
+	}
+}
