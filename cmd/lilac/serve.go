@@ -30,7 +30,7 @@ func (c *cli) serve() *cobra.Command {
 			"line on standard output is the link of the page, good for one login; \"lilac login\" prints\n" +
 			"another one. SIGHUP, or a change of the configuration file, applies what can be changed without\n" +
 			"a restart, and names what cannot.",
-		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5 lilac serve",
+		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5.4 lilac serve",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.load()

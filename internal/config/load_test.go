@@ -306,9 +306,9 @@ func TestModelIsChosenByWhatIsSet(t *testing.T) {
 		base string
 	}{
 		{"no key", nil, "demo", ""},
-		{"anthropic first", map[string]string{"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b"}, "anthropic/claude-sonnet-4-5", "https://api.anthropic.com"},
-		{"openai", map[string]string{"OPENAI_API_KEY": "a", "GEMINI_API_KEY": "b"}, "openai/gpt-5", "https://api.openai.com/v1"},
-		{"gemini", map[string]string{"GEMINI_API_KEY": "b"}, "gemini/gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta/openai"},
+		{"anthropic first", map[string]string{"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b"}, "anthropic/claude-sonnet-5-5", "https://api.anthropic.com"},
+		{"openai", map[string]string{"OPENAI_API_KEY": "a", "GEMINI_API_KEY": "b"}, "openai/gpt-5.4", "https://api.openai.com/v1"},
+		{"gemini", map[string]string{"GEMINI_API_KEY": "b"}, "gemini/gemini-3.8-flash", "https://generativelanguage.googleapis.com/v1beta/openai"},
 		{"named", map[string]string{"OPENAI_API_KEY": "a", "LILAC_MODEL": "demo"}, "demo", ""},
 		{"local without a key", map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1/", "LILAC_MODEL": "openai/a/b"}, "openai/a/b", "http://127.0.0.1:11434/v1"},
 	} {
@@ -328,7 +328,7 @@ func TestModelIsChosenByWhatIsSet(t *testing.T) {
 func TestPriceIsKnownOnlyForTheSameModel(t *testing.T) {
 	for name, priced := range map[string]bool{
 		"gpt-5": true, "gpt-5-2025-08-07": true, "gpt-5-mini": true, "gpt-5-pro": false, "gpt-5.5": false,
-		"claude-sonnet-4-5": true, "claude-sonnet-4-5-20250929": true, "claude-opus-4-1": true, "claude-9": false, "llama3": false,
+		"claude-sonnet-4-5": true, "claude-sonnet-4-5-20250929": true, "claude-opus-4-1": true, "claude-opus-4-6": true, "claude-sonnet-5-5": true, "gpt-5.4": true, "gpt-5.4-pro": false, "gpt-6.1-sol": false, "claude-9": false, "llama3": false,
 	} {
 		env := map[string]string{"OPENAI_API_KEY": "k", "LILAC_MODEL": "openai/" + name}
 		c, _, err := load(t, "", env, config.Flags{})

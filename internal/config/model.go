@@ -35,11 +35,13 @@ func (m ModelChoice) String() string {
 	return m.Provider + "/" + m.Name
 }
 
-// defaultModels are chosen in this order when nothing but a key is set.
+// defaultModels are chosen in this order when nothing but a key is set: of each
+// provider the middle one that is current, takes tools over the protocol that
+// we speak, and has no date of retirement.
 var defaultModels = []struct{ provider, model, env string }{
-	{"anthropic", "claude-sonnet-4-5", "ANTHROPIC_API_KEY"},
-	{"openai", "gpt-5", "OPENAI_API_KEY"},
-	{"gemini", "gemini-2.5-pro", "GEMINI_API_KEY"},
+	{"anthropic", "claude-sonnet-5-5", "ANTHROPIC_API_KEY"},
+	{"openai", "gpt-5.4", "OPENAI_API_KEY"},
+	{"gemini", "gemini-3.8-flash", "GEMINI_API_KEY"},
 }
 
 // ResolveModel chooses the model that answers: the one that is set, else that
@@ -62,7 +64,7 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 		name, ok = "demo", true
 	}
 	if !ok || provider == "" || name == "" {
-		return ModelChoice{}, fault.InvalidField("model", "The model %q is not of the form provider/model, for example anthropic/claude-sonnet-4-5.", ref)
+		return ModelChoice{}, fault.InvalidField("model", "The model %q is not of the form provider/model, for example anthropic/claude-sonnet-5-5.", ref)
 	}
 	p, known := c.Providers[provider]
 	if !known {
