@@ -33,8 +33,10 @@ type Config struct {
 	File string `json:"-"`
 
 	getenv func(string) string
-	// origin says for a path ("model") where its value came from.
+	// origin says for a path ("model") where its value came from, places where
+	// in the file it stands.
 	origin map[string]string
+	places map[string]place
 }
 
 // Bus chooses the engine that carries the events.

@@ -12,10 +12,13 @@ import (
 
 var configType = reflect.TypeFor[Config]()
 
+// place is where a key stands in the file.
+type place struct{ Line, Column int }
+
 // keyWalker finds the keys of a file that no field has.
 type keyWalker struct {
 	file     string
-	seen     []string
+	seen     map[string]place
 	warnings []Warning
 }
 
@@ -63,7 +66,7 @@ func (w *keyWalker) value(n *ast.MappingValueNode, t reflect.Type, path string) 
 			})
 			return
 		}
-		w.seen = append(w.seen, full)
+		w.seen[full] = place{token.Position.Line, token.Position.Column}
 		w.walk(n.Value, field, full)
 	}
 }

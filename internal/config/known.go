@@ -30,9 +30,12 @@ var knownModels = []fact{
 	{"claude-opus-4-7", 200_000, 64_000, Price{5, 25, 0.5, 6.25}},
 	{"claude-opus-4-6", 200_000, 64_000, Price{5, 25, 0.5, 6.25}},
 	{"claude-opus-4-5", 200_000, 64_000, Price{5, 25, 0.5, 6.25}},
+	{"claude-opus-4-1", 200_000, 32_000, Price{15, 75, 1.5, 18.75}},
 	{"claude-opus-4", 200_000, 32_000, Price{15, 75, 1.5, 18.75}},
 	{"claude-sonnet-5-5", 1_000_000, 128_000, Price{2, 10, 0.1, 2.5}},
 	{"claude-sonnet-5", 1_000_000, 128_000, Price{2, 10, 0.2, 2.5}},
+	{"claude-sonnet-4-6", 200_000, 64_000, Price{3, 15, 0.3, 3.75}},
+	{"claude-sonnet-4-5", 200_000, 64_000, Price{3, 15, 0.3, 3.75}},
 	{"claude-sonnet-4", 200_000, 64_000, Price{3, 15, 0.3, 3.75}},
 	{"claude-haiku-5-5", 100_000, 64_000, Price{0.1, 0.5, 0.01, 0.125}},
 	{"claude-haiku-4-5", 200_000, 64_000, Price{1, 5, 0.1, 1.25}},
@@ -69,8 +72,9 @@ const (
 )
 
 // sameModel matches what may follow a family's name without making it another
-// model with another price: nothing, a version, a date or "latest".
-var sameModel = regexp.MustCompile(`^(-latest|-[0-9]{1,2}|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})*$`)
+// model with another price: nothing, a date or "latest". A higher version may
+// cost more.
+var sameModel = regexp.MustCompile(`^(-latest|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})*$`)
 
 // lookupKnown returns the sizes of the longest family that name begins with,
 // and its price only if the rest of the name says that it is the same model:

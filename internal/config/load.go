@@ -68,9 +68,31 @@ func Load(src Source) (*Config, []Warning, error) {
 		return nil, warnings, err
 	}
 	if err := c.validate(); err != nil {
-		return nil, warnings, err
+		return nil, warnings, c.located(err)
 	}
 	return c, warnings, nil
+}
+
+// located puts before a mistake where in the file it stands, if it does: the
+// key itself, or the nearest one above it.
+func (c *Config) located(err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Field == "" {
+		return err
+	}
+	for key := strings.TrimRight(f.Field, "[]0123456789"); key != ""; {
+		if from, set := c.origin[key]; set && from != "the file" {
+			return err // the environment or a flag said it
+		}
+		if at, ok := c.places[key]; ok {
+			placed := *f
+			placed.Message = fmt.Sprintf("%s:%d:%d: %s", c.File, at.Line, at.Column, f.Message)
+			return &placed
+		}
+		dot := strings.LastIndexByte(key, '.')
+		key = key[:max(0, dot)]
+	}
+	return err
 }
 
 func (c *Config) readFile(src Source) ([]Warning, error) {
@@ -131,9 +153,10 @@ func (c *Config) decode(path string, data []byte) ([]Warning, error) {
 	if sub.err != nil {
 		return nil, sub.err
 	}
-	keys := keyWalker{file: path}
+	keys := keyWalker{file: path, seen: map[string]place{}}
 	keys.walk(body, configType, "")
-	for _, key := range keys.seen {
+	c.places = keys.seen
+	for key := range keys.seen {
 		c.origin[key] = "the file"
 	}
 

@@ -328,7 +328,7 @@ func TestModelIsChosenByWhatIsSet(t *testing.T) {
 func TestPriceIsKnownOnlyForTheSameModel(t *testing.T) {
 	for name, priced := range map[string]bool{
 		"gpt-5": true, "gpt-5-2025-08-07": true, "gpt-5-mini": true, "gpt-5-pro": false, "gpt-5.5": false,
-		"claude-sonnet-4-5": true, "claude-sonnet-4-5-20250929": true, "claude-opus-4-1": true, "claude-opus-4-6": true, "claude-sonnet-5-5": true, "gpt-5.4": true, "gpt-5.4-pro": false, "gpt-6.1-sol": false, "claude-9": false, "llama3": false,
+		"claude-sonnet-4-5": true, "claude-sonnet-4-5-20250929": true, "claude-opus-4-1": true, "claude-opus-4-6": true, "claude-sonnet-5-5": true, "gpt-5.4": true, "gpt-5.4-pro": false, "gpt-6.1-sol": false, "claude-opus-5-6": false, "claude-9": false, "llama3": false,
 	} {
 		env := map[string]string{"OPENAI_API_KEY": "k", "LILAC_MODEL": "openai/" + name}
 		c, _, err := load(t, "", env, config.Flags{})
@@ -421,5 +421,26 @@ sandbox:
 	}
 	if printed, err := c.JSON(); err != nil || strings.Contains(string(printed), "canary") || !strings.Contains(string(printed), "1GiB") {
 		t.Errorf("printed %s, %v", printed, err)
+	}
+}
+
+func TestMistakesAreReportedWhereTheyStand(t *testing.T) {
+	for _, tt := range []struct {
+		file string
+		env  map[string]string
+		want string
+	}{
+		{"limits:\n  request:\n    steps: -1\n", nil, "c.yaml:3:5: "},
+		{"allowedHosts:\n  - good.example\n  - \"bad host\"\n", nil, "c.yaml:1:1: "},
+		{"# first\nlog:\n  level: inof\n", nil, "c.yaml:3:3: "},
+		{"providers:\n  x:\n    type: opnai\n", nil, "c.yaml:3:5: "},
+		{"model: nowhere/m\n", nil, "c.yaml:1:1: "},
+		// What the environment says does not stand in the file.
+		{"log:\n  level: info\n", map[string]string{"LILAC_LOG_LEVEL": "inof"}, "log.level is"},
+	} {
+		_, _, err := load(t, tt.file, tt.env, config.Flags{})
+		if err == nil || !strings.Contains(err.Error(), tt.want) || tt.env != nil && strings.Contains(err.Error(), "c.yaml") {
+			t.Errorf("%q: %v, want %q", tt.file, err, tt.want)
+		}
 	}
 }
