@@ -13,6 +13,7 @@ import (
 	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // maxEventID is how long the id of an environment event may be.
@@ -221,7 +222,7 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 		Session: session.Add(open), Day: day.Add(open),
 	}, r.state.raisedOn(today))
 	if reached != nil {
-		return &limitError{*reached}
+		return &fault.Error{Kind: fault.LimitReached, Code: "limit_reached", Message: reached.Question(), Err: &limitError{*reached}}
 	}
 	return nil
 }
