@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // hub is where the commits of one topic meet those who listen to it now.
@@ -198,6 +200,8 @@ type view struct {
 	t   bus.Tail
 	pos int64
 	h   func(bus.Delivery) error
+	// failed says that an error is the handler's.
+	failed bool
 }
 
 func (v *view) skipToEnd(ctx context.Context) error {
@@ -224,9 +228,27 @@ func (v *view) follow(ctx context.Context, q *tailQueue) error {
 		if dropped != 0 {
 			// All before it was pushed, so that is how far this tail has seen.
 			v.pos = max(v.pos, dropped-1)
-			if err := v.catchUp(ctx, false); err != nil {
+			if err := v.rejoin(ctx); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// rejoinRetry is how soon a log that is out of reach is read again.
+const rejoinRetry = 250 * time.Millisecond
+
+// rejoin catches up, however long the log is out of reach meanwhile.
+func (v *view) rejoin(ctx context.Context) error {
+	for {
+		err := v.catchUp(ctx, false)
+		if fault.KindOf(err) != fault.Unavailable || v.failed || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(rejoinRetry):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -238,10 +260,11 @@ func (v *view) handle(ctx context.Context, r *Record) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	v.failed = true
 	if err := v.h(bus.Delivery{Event: r.Event, Position: v.b.events.Position(r.Seq), Ack: ackNothing}); err != nil {
 		return err
 	}
-	v.pos = r.Seq
+	v.pos, v.failed = r.Seq, false
 	return nil
 }
 

@@ -43,7 +43,8 @@ type Bus struct {
 	epoch int64 // the newest that was claimed
 	batch int64 // the newest number that was used
 	steps int64 // of the restoration
-	whole bool  // claimed, and nothing is missing
+	whole bool  // claimed, and what was missing is restored
+	up    bool  // Redis can be used
 	again bool  // more rows may wait than were read
 
 	ctx     context.Context // ends with Close

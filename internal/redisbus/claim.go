@@ -71,7 +71,6 @@ func (b *Bus) reclaim(ctx context.Context) error {
 		return b.unreachable(err)
 	}
 	b.link.acked.Store(b.batch)
-	b.link.epoch.Store(b.epoch)
 	b.whole = true
 	return nil
 }

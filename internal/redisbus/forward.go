@@ -78,7 +78,7 @@ func (b *Bus) forward() {
 	var held []*parcel
 	for {
 		var err error
-		if b.whole {
+		if b.up {
 			held, err = b.turn(held)
 		} else if err = b.connect(b.ctx); err == nil {
 			b.back()
@@ -136,7 +136,7 @@ func refuse(parcels []*parcel) {
 // lose notes that Redis cannot be used; connecting again finds out what of it
 // is left.
 func (b *Bus) lose(err error) {
-	b.whole = false
+	b.up = false
 	b.link.epoch.Store(0)
 	if b.link.set(err) {
 		b.log.Error("redis cannot be used; events are kept until it can", "server", b.opt.server(), "error", err)
@@ -144,6 +144,8 @@ func (b *Bus) lose(err error) {
 }
 
 func (b *Bus) back() {
+	b.up = true
+	b.link.epoch.Store(b.epoch)
 	if b.link.set(nil) {
 		b.log.Info("redis can be used", "server", b.opt.server(), "epoch", b.epoch)
 	}

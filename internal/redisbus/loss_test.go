@@ -273,7 +273,11 @@ func TestWhatWaitsSurvivesRedisForgetting(t *testing.T) {
 				}
 				before := server.Snapshot()
 				// More than a group keeps in memory or takes at once.
-				events := bustest.Events(bustest.Topic, "e", 6000, "x", "y", "z")
+				var lanes []string
+				for i := range 97 {
+					lanes = append(lanes, fmt.Sprint("lane", i))
+				}
+				events := bustest.Events(bustest.Topic, "e", 5000, lanes...)
 				for part := range slices.Chunk(events, 500) {
 					if err := w.bus.Publish(context.Background(), part...); err != nil {
 						t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
@@ -224,3 +225,45 @@ func TestTailsShareAConnection(t *testing.T) {
 }
 
 func topicOf(i int) event.Topic { return bustest.Topic + event.Topic(fmt.Sprint(".", i)) }
+
+// A tail that fell behind goes on where it was when Redis is back.
+func TestASlowTailOutlastsAnOutage(t *testing.T) {
+	const events = 500
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, gate := make(chan struct{}), make(chan struct{})
+	var seen []string
+	w.ended.Go(func() {
+		err := w.bus.Tail(ctx, bus.Tail{Topic: plain, FromNow: true, Ready: func() { close(ready) }}, func(d bus.Delivery) error {
+			<-gate
+			if seen = append(seen, d.ID); len(seen) == events {
+				cancel()
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("tail: %v", err)
+		}
+	})
+	<-ready
+	want := bustest.Events(plain, "e", events)
+	if err := w.bus.Publish(ctx, want...); err != nil { // more than the queue of a tail holds
+		t.Fatal(err)
+	}
+	server.Kill()
+	until(t, "it is noticed", func() bool { return w.bus.Healthy(context.Background()) != nil })
+	close(gate)
+	server.Restart()
+	ended := make(chan struct{})
+	go func() { w.ended.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		cancel()
+		t.Fatal("the tail does not go on")
+	}
+	if diff := cmp.Diff(names("e", events), seen); diff != "" {
+		t.Errorf("tail (-want +got):\n%s", diff)
+	}
+}

@@ -86,6 +86,7 @@ func (b *Bus) unreachable(err error) error {
 				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), clip(text))
 			}
 		}
+		return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot do its work", b.opt.server())
 	}
 	return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
 }

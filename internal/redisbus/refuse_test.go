@@ -81,7 +81,11 @@ func TestServersThatLoseEventsAreRefused(t *testing.T) {
 }
 
 func TestClustersAreRefused(t *testing.T) {
-	server := redistest.Start(t, redistest.Options{Config: []string{"cluster-enabled yes"}})
+	_, port, err := net.SplitHostPort(freeport.Loopback(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := redistest.Start(t, redistest.Options{Config: []string{"cluster-enabled yes", "cluster-port " + port}})
 	if err := open(t, redisbus.Options{URL: server.URL()}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "Cluster") {
 		t.Errorf("a cluster: %v, want a refusal by name", err)
 	}

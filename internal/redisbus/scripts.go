@@ -47,7 +47,7 @@ local c = redis.call('HMGET', KEYS[1], 'epoch', ARGV[2])
 if c[1] ~= ARGV[1] then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
 local have = tonumber(c[2])
 if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) end
-redis.call('HSET', KEYS[1], ARGV[2], ARGV[4])
+if tonumber(ARGV[4]) > have then redis.call('HSET', KEYS[1], ARGV[2], ARGV[4]) end
 local now, m = ARGV[5], tonumber(ARGV[6])
 local topics = {}
 for i = 1, m do
