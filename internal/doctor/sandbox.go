@@ -2,24 +2,67 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"runtime"
+	"strings"
 
 	"lilac/internal/config"
 	"lilac/internal/fault"
 	"lilac/internal/sandbox"
 )
 
+// sandbox says how commands are confined, why in that way, and what would
+// confine them better.
 func (p Patient) sandbox(ctx context.Context) Finding {
-	if p.Config.Sandbox.Mode == config.SandboxOff {
+	set := p.Config.Sandbox
+	if set.Mode == config.SandboxOff {
 		return Finding{"sandbox", Warn, "off: commands of the agent can do everything that you can", "Set sandbox.mode to auto."}
 	}
-	box, err := sandbox.Open(ctx, sandbox.Mode(p.Config.Sandbox.Mode))
+	box, err := sandbox.Open(ctx, sandbox.Mode(set.Mode))
 	if err != nil {
-		advice := "Install bubblewrap (apt-get install bubblewrap), or accept the risk with sandbox: {mode: off}."
+		advice := "Install bubblewrap (apt-get install bubblewrap) or allow user namespaces; or accept the risk with sandbox: {mode: off}."
 		if runtime.GOOS != "linux" {
 			advice = "Commands are confined on Linux only. Accept the risk with sandbox: {mode: off}."
 		}
 		return Finding{"sandbox", Warn, "commands are refused: " + fault.ToWire(err).Message, advice}
 	}
-	return Finding{"sandbox", OK, box.Name(), ""}
+	for _, path := range append(append([]string{}, set.ReadOnly...), set.Writable...) {
+		if _, err := os.Stat(path); err != nil {
+			return Finding{"sandbox", Fail, box.Name() + ", but every command is refused: " + path + " cannot be shown", "Make it, or take it out of sandbox.readOnly or sandbox.writable."}
+		}
+	}
+	message := box.Name()
+	if box.Name() == string(sandbox.ModeNamespaces) {
+		message = fmt.Sprintf("namespaces of our own and Landlock (version %d)", sandbox.Landlock())
+		if set.Mode == config.SandboxNamespaces {
+			message += ", as configured"
+		} else if _, err := sandbox.Open(ctx, sandbox.ModeBubblewrap); errors.Unwrap(err) != nil {
+			message += ", because " + errors.Unwrap(err).Error()
+		}
+	}
+	if hosts := len(set.Network.Hosts); hosts > 0 {
+		message += fmt.Sprintf("; the network is closed but for %d configured hosts", hosts)
+	} else {
+		message += "; no network"
+	}
+	if private := p.internalHosts(); private != "" {
+		message += "; of these " + private + " may be on a private network"
+	}
+	if os.Getuid() == 0 {
+		return Finding{"sandbox", OK, message, "Run Lilac as a user of its own, not as root: then the kernel also counts a command's processes, and a way out of the sandbox would lead to less."}
+	}
+	return Finding{"sandbox", OK, message, ""}
+}
+
+// internalHosts are the hosts that may be on a private network.
+func (p Patient) internalHosts() string {
+	var names []string
+	for _, rule := range p.Config.Sandbox.Network.EgressRules() {
+		if rule.Internal {
+			names = append(names, rule.Host)
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -45,7 +45,9 @@ func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("look for a sandbox: %w", context.Cause(ctx))
 		}
-		return nil, unavailable("There is no sandbox: %s.", err)
+		refusal := unavailable("There is no sandbox: %s.", err)
+		refusal.Err = err
+		return nil, refusal
 	}
 	return box, nil
 }

@@ -26,8 +26,8 @@ const (
 	devRights   = seeRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlockVersion returns the version that the kernel enforces, zero for none.
-func landlockVersion() int {
+// Landlock returns the version of Landlock that the kernel enforces, zero for none.
+func Landlock() int {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
 		return 0
@@ -49,7 +49,7 @@ func known(rights uint64, version int) uint64 {
 // applyLandlock confines this thread, and what it starts, to the layers: what
 // is not in them cannot be opened even if a mount were to show it.
 func applyLandlock(layers []layer) error {
-	version := landlockVersion()
+	version := Landlock()
 	if version < minLandlock {
 		return fmt.Errorf("the kernel enforces version %d of Landlock, %d is needed", version, minLandlock)
 	}

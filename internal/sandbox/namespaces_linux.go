@@ -20,7 +20,7 @@ func detectNamespaces(ctx context.Context) (Sandbox, error) {
 	if !reentrant {
 		return nil, errors.New("this program cannot be the first process of a sandbox")
 	}
-	if version := landlockVersion(); version < minLandlock {
+	if version := Landlock(); version < minLandlock {
 		return nil, fmt.Errorf("the kernel enforces version %d of Landlock, namespaces of our own need %d (Linux 5.19, with landlock in its lsm= list)", version, minLandlock)
 	}
 	if err := probe(ctx, namespaces{}); err != nil {
