@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -20,44 +21,42 @@ import (
 // other tests; a person would not wait that long.
 const within = time.Minute
 
-// Tab is a page in a Chromium of its own.
+// Tab is a page in Chromium.
 type Tab struct {
-	t   *testing.T
-	ctx context.Context
+	t             *testing.T
+	ctx, storage  context.Context
+	stop          context.CancelFunc
+	width, height int
 }
 
-// chromium returns the browser, or ends the test with how to get it.
-func chromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found
-		}
-	}
-	const hint = "Chromium is needed to test the page: apt-get install chromium"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(hint)
-	}
-	t.Skip(hint)
-	return ""
-}
-
-// Open starts a Chromium of its own with the page in a window of that size.
+// Open opens the page in a window of that size, with storage of its own. The
+// browser is the one that [Main] shares, else one of its own.
 func Open(t *testing.T, url string, width, height int) *Tab {
 	t.Helper()
-	profile := newProfile(t)
-	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(profile),
-		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true),
-	}
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	// The storage belongs to a tab that stays empty, so that any other may be closed.
+	ctx, stop := chromedp.NewContext(shared.context(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	p := &Tab{t: t, ctx: ctx}
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, ctx, url, width, height)
+}
+
+// Another opens one more tab beside this one: they share the storage, the
+// locks and the connections of a browser.
+func (p *Tab) Another(url string) *Tab {
+	p.t.Helper()
+	return open(p.t, p.storage, url, p.width, p.height)
+}
+
+// Close closes the tab, as a person does.
+func (p *Tab) Close() { p.stop() }
+
+func open(t *testing.T, storage context.Context, url string, width, height int) *Tab {
+	t.Helper()
+	ctx, stop := chromedp.NewContext(storage)
+	t.Cleanup(stop)
+	p := &Tab{t: t, ctx: ctx, storage: storage, stop: stop, width: width, height: height}
 	// The first call starts the browser and must not have a deadline.
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
 		t.Fatal(err)
@@ -69,29 +68,13 @@ func Open(t *testing.T, url string, width, height int) *Tab {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	// A tab behind another one would get no frames and so draw nothing.
+	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
 	p.Do(chromedp.Navigate(url))
 	return p
-}
-
-// newProfile is a directory that outlives the test's own: processes of the
-// browser may write to it for a moment after the browser itself has ended.
-func newProfile(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "lilac-chromium-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		deadline := time.Now().Add(within)
-		for err := os.RemoveAll(dir); err != nil; err = os.RemoveAll(dir) {
-			if time.Now().After(deadline) {
-				t.Error(err)
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-	return dir
 }
 
 // Do runs actions that have no value.
@@ -137,6 +120,32 @@ func (p *Tab) Until(what, js string) {
 	}
 }
 
+// Click clicks what fits the selector, as soon as it is there. What is drawn
+// anew in between is looked for again.
+func (p *Tab) Click(selector string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(p.ctx, within)
+		err := chromedp.Do(ctx, chromedp.Click(selector))
+		cancel()
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "Could not find node") || time.Now().After(deadline) {
+			p.t.Fatalf("click %s: %v", selector, err)
+		}
+	}
+}
+
+// Before goes to an address where a script runs before those of the page.
+func (p *Tab) Before(script, url string) {
+	p.t.Helper()
+	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}), chromedp.Navigate(url))
+}
+
 // Shows waits until an element that fits the selector shows exactly the text.
 func (p *Tab) Shows(selector, text string) {
 	p.t.Helper()
@@ -151,15 +160,25 @@ func quote(s string) string {
 // Say types a message and sends it with Enter.
 func (p *Tab) Say(text string) {
 	p.t.Helper()
-	p.Do(chromedp.Focus("#text"), chromedp.SendKeys("#text", text), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	p.Do(chromedp.Focus("#text"), chromedp.SendKeys("#text", text))
+	p.Press("Enter")
+}
+
+// Press presses Enter or Tab.
+func (p *Tab) Press(key string) {
+	p.t.Helper()
+	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		// One event for the key and its character, as a keyboard makes it; a
 		// character of its own would get past a key that the page has taken.
-		enter := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13}
-		if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, enter); err != nil {
+		down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Code: key, Text: "\r", WindowsVirtualKeyCode: 13}
+		if key == "Tab" {
+			down.Text, down.WindowsVirtualKeyCode = "", 9
+		}
+		if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, down); err != nil {
 			return err
 		}
-		enter.Type, enter.Text = input.DispatchKeyEventTypeKeyUp, ""
-		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, enter)
+		down.Type, down.Text = input.DispatchKeyEventTypeKeyUp, ""
+		_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, down)
 		return err
 	}))
 }
@@ -170,15 +189,7 @@ func (p *Tab) Picture(name string, dark bool) {
 	if dir == "" {
 		return
 	}
-	scheme := "light"
-	if dark {
-		scheme = "dark"
-	}
-	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, media)
-		return err
-	}), chromedp.Sleep(250*time.Millisecond))
+	p.Media(dark, true)
 	png := ask(p, chromedp.CaptureScreenshot())
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
 		p.t.Fatal(err)

@@ -1,0 +1,97 @@
+package webuitest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// shared is the browser that the tests of a package share; its zero value
+// shares nothing.
+var shared browser
+
+// browser is a Chromium that is started when the first test needs it.
+type browser struct {
+	on   bool
+	ctx  context.Context
+	stop func()
+}
+
+// Main runs the tests of a package with one browser for all of them: starting
+// one takes longer than most tests. Each test still has storage of its own.
+func Main(m *testing.M) int {
+	shared.on = true
+	defer func() {
+		if shared.stop != nil {
+			shared.stop()
+		}
+	}()
+	return m.Run()
+}
+
+// context returns the context whose children are tabs.
+func (b *browser) context(t *testing.T) context.Context {
+	t.Helper()
+	if b.ctx != nil {
+		return b.ctx
+	}
+	ctx, stop, err := start(chromium(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !b.on {
+		t.Cleanup(stop)
+		return ctx
+	}
+	b.ctx, b.stop = ctx, stop
+	return ctx
+}
+
+// start starts a Chromium; stop ends it and removes what it kept.
+func start(path string) (ctx context.Context, stop func(), err error) {
+	// The profile outlives the context: processes of the browser may write to
+	// it for a moment after the browser itself has ended.
+	profile, err := os.MkdirTemp("", "lilac-chromium-")
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, end := chromedp.NewExecAllocator(context.Background(),
+		chromedp.ExecPath(path), chromedp.UserDataDir(profile),
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true))
+	ctx, cancel := chromedp.NewContext(ctx)
+	stop = func() {
+		cancel()
+		end()
+		for deadline := time.Now().Add(within); os.RemoveAll(profile) != nil && time.Now().Before(deadline); {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return ctx, stop, nil
+}
+
+// chromium returns the browser, or ends the test with how to get it.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			return found
+		}
+	}
+	const hint = "Chromium is needed to test the page: apt-get install chromium"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(hint)
+	}
+	t.Skip(hint)
+	return ""
+}
