@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 
 	"lilac/internal/webuitest"
 )
+
+func TestMain(m *testing.M) { os.Exit(webuitest.Main(m)) }
 
 const answer = "Here is **what I found**:\n\n1. `README.md`, the *front door*\n2. `cmd/lilac`, one command\n\n```go\nfunc main() {\n\tprintln(\"hello\")\n}\n```\n\nA [link](https://example.org) and <b>no markup</b> of the model's."
 
@@ -47,11 +50,64 @@ func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
 	p.Until("the order is kept", `[...document.querySelectorAll('.blocks > *')].map(e => e.className.split(' ')[0]).join() === 'user,fold,answer,fold,user,answer'`)
 	p.Until("the model's markup is text", "!document.querySelector('.md b') && document.querySelectorAll('.md ol > li').length === 2")
 	p.Until("the tool's output is folded", "!document.querySelector('[data-tool=c1]').open && document.querySelector('[data-tool=c1] .fold-body').textContent.includes('README.md')")
-	p.Do(chromedp.Click("[data-tool=c1] summary"))
+	p.Click("[data-tool=c1] summary")
 	p.Picture("done", false)
 	p.Picture("done-dark", true)
 	if got := f.prompts[1]["queue"]; got != "steer" {
 		t.Errorf("the second message was sent as %v, want steer", got)
+	}
+}
+
+func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	const r, question = "web:s1:m0", "50 steps are used. Go on with 50 more? Say continue or stop."
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, question, 0)
+	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": question, "until": 1_760_000_000_000})
+	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('waits at a limit')")
+	p.Until("a screen reader hears the question", fmt.Sprintf("document.getElementById('live').textContent === %q", question))
+	p.Picture("limit", false)
+	f.set(func() {
+		f.running = []string{r}
+		f.sessions[0]["activeRequest"], f.sessions[0]["paused"] = r, object{"number": 1, "question": question}
+	})
+	p.Do(chromedp.Reload())
+	p.Until("it asks after a reload too", "document.querySelector('.limit .strong')")
+	p.Click(".limit .strong")
+	f.until("it was told to go on", func() bool { return slices.Equal(f.answers, []string{"continue " + r}) })
+	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
+	p.Until("it asks no more", "!document.querySelector('.limit') && document.querySelector('.thinking')")
+}
+
+// A message stands where it was read, also when the words before it come later
+// than what became of it.
+func TestASteerStandsWhereItWasRead(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		f := newFake(t)
+		f.conversation("Talk")
+		const r = "web:s1:m0"
+		p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+		f.listened()
+		f.emit("stream.start", object{"requestId": r})
+		f.text(r, "one ", 0)
+		p.Shows("#transcript .answer", "one")
+		p.Say("hello")
+		p.Shows("#outbox .said", "waiting to be read before the next step…")
+		applied := func() {
+			f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 8})
+		}
+		if early {
+			applied()
+		}
+		f.text(r, "two three", 4)
+		if !early {
+			applied()
+		}
+		f.text(r, " four", 13)
+		p.Until("it stands there", "[...document.querySelectorAll('.blocks > *')].map(e => (e.querySelector('.words') ?? e).innerText.trim()).join('|') === 'one two|hello|three four'")
 	}
 }
 
@@ -92,7 +148,7 @@ func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
 	}
 	p.Picture("mobile", false)
 	p.Until("nothing is wider than the screen", "document.documentElement.scrollWidth <= 360")
-	p.Do(chromedp.Click("#side-open"))
+	p.Click("#side-open")
 	p.Until("the list is open", "document.activeElement.closest('#side')")
 	p.Picture("mobile-list", true)
 }
@@ -174,7 +230,7 @@ func TestFailuresAreSaidInPlainWords(t *testing.T) {
 	p.Say("refuse me")
 	p.Shows("#outbox .said", "Content is not liked today.")
 	p.Picture("failures", true)
-	p.Do(chromedp.Click("#outbox button"))
+	p.Click("#outbox button")
 	p.Until("the words come back", "document.getElementById('text').value === 'refuse me' && !document.querySelector('#outbox > *')")
 	f.set(func() { f.signedOut = true })
 	p.Do(chromedp.Reload())
@@ -194,7 +250,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 	p.Do(chromedp.KeyEvent(kb.Delete))
 	p.Until("it asks", "document.getElementById('ask').open")
 	p.Picture("delete", false)
-	p.Do(chromedp.Click("#ask button[value=no]"))
+	p.Click("#ask button[value=no]")
 	p.Until("it is kept", "!document.getElementById('ask').open && document.querySelectorAll('#list a').length === 2")
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#list li button').click()"), chromedp.WaitVisible("#ask"), chromedp.Click("#ask button[value=yes]"))
 	p.Until("it is gone", "document.querySelectorAll('#list a').length === 1 && location.hash === '#/'")

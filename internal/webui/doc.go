@@ -3,12 +3,17 @@
 // are embedded as they stand.
 //
 // Handler serves them with a content security policy that allows nothing but
-// our own files, so that a sentence of a model never becomes a script. What is
-// shown of a conversation is computed in static/reducer.js, which touches
-// neither the network nor the document; the other modules are its edges:
-// stream.js reads events, api.js calls routes, transcript.js, sidebar.js and
-// composer.js draw. Text of people, models and tools enters the document as
-// text; the only markup that does is the answer of POST /render.
+// our own files, so that a sentence of a model never becomes a script. Text of
+// people, models, tools and events enters the document as text; the only markup
+// that does is the answer of POST /render.
+//
+// app.js decides which view is shown by the address behind the # (router.js);
+// each view is a module: conversation.js, search.js, requests.js, timeline.js,
+// events.js, deadletters.js, health.js, settings.js. What is shown of a
+// conversation is computed in reducer.js, which touches neither the network nor
+// the document; transcript.js draws the part of it that is near what a person
+// looks at. hub.js is the one event stream of all tabs of a browser: a stream for
+// each tab would use up the six connections that a browser opens to a host.
 //
 // Only the composition root imports this package; it knows no other.
 package webui

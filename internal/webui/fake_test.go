@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -40,11 +42,15 @@ type fake struct {
 	dropAnswers int
 	signedOut   bool
 	cancels     int
+	// answers are what requests that wait at a limit were told.
+	answers []string
 	// loads counts how often the messages were asked for.
 	loads int
-	// streams counts how often the event stream was opened.
-	streams int
-	server  *http.Server
+	// streams counts how often the event stream was opened, open how often it
+	// is now.
+	streams, open int
+	views         views
+	server        *http.Server
 }
 
 func newFake(t *testing.T) *fake {
@@ -69,22 +75,37 @@ func (f *fake) down() { _ = f.server.Close() }
 
 func (f *fake) url(hash string) string { return "http://" + f.addr + "/" + hash }
 
-// listened waits until the page reads the event stream: what is emitted from
-// then on reaches it.
+// listened waits until the page reads the event stream and has the messages:
+// what is emitted from then on is streamed to it.
 func (f *fake) listened() {
+	f.t.Helper()
+	f.until("the page reads the event stream and the messages", func() bool { return f.streams > 0 && f.loads > 0 })
+}
+
+// streaming waits until the page reads the event stream.
+func (f *fake) streaming() { f.t.Helper(); f.opened(1) }
+
+// opened waits until the event stream was opened n times.
+func (f *fake) opened(n int) {
+	f.t.Helper()
+	f.until(fmt.Sprintf("the event stream was opened %d times", n), func() bool { return f.streams >= n })
+}
+
+// until waits for a condition, which is asked with the lock held.
+func (f *fake) until(what string, reached func() bool) {
 	f.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
 		f.mu.Lock()
-		streams, changed := f.streams, f.changed
+		done, changed := reached(), f.changed
 		f.mu.Unlock()
-		if streams > 0 {
+		if done {
 			return
 		}
 		select {
 		case <-changed:
 		case <-deadline:
-			f.t.Fatal("the page did not open the event stream")
+			f.t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -163,16 +184,7 @@ func (f *fake) routes() http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	})
-	api("GET /sessions/{id}/messages", func(http.ResponseWriter, *http.Request) any {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.loads++
-		at := len(f.events)
-		if len(f.running) > 0 {
-			at = f.from
-		}
-		return object{"messages": append([]object{}, f.messages...), "cursor": strconv.Itoa(at), "running": append([]string{}, f.running...)}
-	})
+	api("GET /sessions/{id}/messages", f.listMessages)
 	api("GET /requests", func(http.ResponseWriter, *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -191,7 +203,41 @@ func (f *fake) routes() http.Handler {
 		return object{"html": out.String()}
 	})
 	api("GET /events", f.stream)
+	f.viewRoutes(api)
+	for _, said := range []string{"continue", "stop"} {
+		api("POST /requests/{id}/"+said, func(_ http.ResponseWriter, r *http.Request) any {
+			f.set(func() { f.answers = append(f.answers, said+" "+r.PathValue("id")) })
+			return object{"success": true}
+		})
+	}
 	return mux
+}
+
+// listMessages answers with a page of messages, and on the first one with what
+// running requests have said.
+func (f *fake) listMessages(_ http.ResponseWriter, r *http.Request) any {
+	defer f.set(func() {})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loads++
+	var replay bytes.Buffer
+	if len(f.running) > 0 && r.URL.Query().Get("replay") == "1" {
+		for i, e := range f.events[f.from:] {
+			writeFrame(&replay, f.from+i+1, e)
+		}
+	}
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	to := len(f.messages)
+	if before := r.URL.Query().Get("before"); before != "" {
+		to = slices.IndexFunc(f.messages, func(m object) bool { return m["id"] == before })
+	}
+	page := append([]object{}, f.messages[max(0, to-limit):to]...)
+	return object{"messages": page, "cursor": strconv.Itoa(len(f.events)), "running": append([]string{}, f.running...), "replay": replay.String()}
+}
+
+func writeFrame(w io.Writer, at int, e object) {
+	data, _ := json.Marshal(e)
+	_, _ = fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", at, e["type"], data)
 }
 
 func (f *fake) prompt(w http.ResponseWriter, r *http.Request) any {
@@ -229,12 +275,18 @@ func refuse(w http.ResponseWriter, status int, kind, message string) {
 }
 
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
-	at, err := strconv.Atoi(r.Header.Get("Last-Event-ID"))
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "invalid", "This is not a cursor.")
-		return nil
+	f.mu.Lock()
+	at := len(f.events)
+	f.mu.Unlock()
+	if cursor := r.Header.Get("Last-Event-ID"); cursor != "" {
+		var err error
+		if at, err = strconv.Atoi(cursor); err != nil {
+			refuse(w, http.StatusBadRequest, "invalid", "This is not a cursor.")
+			return nil
+		}
 	}
-	f.set(func() { f.streams++ })
+	f.set(func() { f.streams++; f.open++ })
+	defer f.set(func() { f.open-- })
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprintf(w, "id: %d\n\n", at)
 	for {
@@ -243,8 +295,7 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
 		f.mu.Unlock()
 		for _, e := range events {
 			at++
-			data, _ := json.Marshal(e)
-			_, _ = fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", at, e["type"], data)
+			writeFrame(w, at, e)
 		}
 		if http.NewResponseController(w).Flush() != nil {
 			return nil

@@ -47,16 +47,54 @@ async function call(method, path, body, { headers = {}, signal } = {}) {
 }
 
 const session = (id) => `/sessions/${encodeURIComponent(id)}`;
+const query = (values) => {
+  const text = new URLSearchParams(Object.entries(values).filter(([, v]) => v)).toString();
+  return text ? `?${text}` : '';
+};
 
 export const pageSize = 100;
+// A message far back is looked for in pages of the largest size.
+export const largePage = 1000;
 
 export const sessions = async () => (await call('GET', '/sessions?limit=100')).sessions;
+export const oneSession = (id) => call('GET', session(id));
 export const createSession = (title) => call('POST', '/sessions', { title });
+export const renameSession = (id, title) => call('PATCH', session(id), { title });
 export const deleteSession = (id) => call('DELETE', session(id));
-export const messages = (id, before) =>
-  call('GET', `${session(id)}/messages?html=1&limit=${pageSize}${before ? `&before=${encodeURIComponent(before)}` : ''}`);
-export const requests = async (id) =>
-  (await call('GET', `/requests?session_id=${encodeURIComponent(id)}&limit=100`)).requests;
+export const search = (q, before, signal) => call('GET', `/search${query({ q, before, limit: 30 })}`, undefined, { signal });
+// messages also returns what running requests have said so far, as frames.
+export const messages = (id) => call('GET', `${session(id)}/messages?html=1&replay=1&limit=${pageSize}`);
+export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
+export const requests = async (id, limit = 100, before = '') =>
+  (await call('GET', `/requests${query({ session_id: id, limit, before })}`)).requests;
+export const answer = (requestId, said) => call('POST', `/requests/${encodeURIComponent(requestId)}/${said}`, {});
+export const story = (id) => call('GET', `/requests/${encodeURIComponent(id)}`);
 export const prompt = (id, body, key) => call('POST', `${session(id)}/prompt`, body, { headers: { 'Idempotency-Key': key } });
 export const cancel = (id) => call('POST', `${session(id)}/cancel`, {});
 export const render = async (text) => (await call('POST', '/render', { text })).html;
+
+export const deadLetters = async (before) => (await call('GET', `/dlq${query({ limit: 50, before })}`)).deadLetters;
+export const deadLetter = (id) => call('GET', `/dlq/${encodeURIComponent(id)}`);
+export const replayLetter = (id) => call('POST', `/dlq/${encodeURIComponent(id)}/replay`, {});
+export const dropLetter = (id) => call('DELETE', `/dlq/${encodeURIComponent(id)}`);
+
+export const status = () => call('GET', '/status');
+export const settings = async () => (await call('GET', '/settings')).settings;
+export const groups = async () => (await call('GET', '/bus/groups')).groups;
+
+// ready is the answer of the readiness check, which is one also when it says no.
+export async function ready() {
+  let response;
+  try {
+    response = await fetch('/readyz', { cache: 'no-store', credentials: 'same-origin' });
+  } catch {
+    throw new Failure('Lilac does not answer. Is it running?', { retryable: true });
+  }
+  let body = {};
+  try {
+    body = await response.json();
+  } catch {
+    // Not ours: the status says enough.
+  }
+  return { ok: response.ok, body };
+}

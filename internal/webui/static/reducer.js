@@ -106,7 +106,7 @@ function store(state, request, message) {
   for (const part of parts) {
     switch (part.type) {
       case 'text':
-        if (part.text) addText(request, part.text, texts === 1 ? message.html : undefined);
+        if (part.text) addText(request, part.text, texts === 1 ? message.html : undefined, message.id);
         break;
       case 'reasoning':
         if (part.text) push(request, { kind: 'reasoning', text: part.text, fresh: part.text });
@@ -146,7 +146,7 @@ function requestOf(state, id, initial) {
   if (!request) {
     request = {
       id, state: initial, blocks: [], end: 0, tools: 0,
-      provisional: false, waiting: [], usage: null, reason: null,
+      provisional: false, waiting: [], paused: null, usage: null, reason: null,
     };
     state.byId.set(id, request);
     state.requests.push(request);
@@ -168,11 +168,11 @@ function finishTool(tool, ok) {
   tool.ok = ok;
 }
 
-function addText(request, text, html) {
+function addText(request, text, html, message) {
   const bytes = encoder.encode(text).length;
   let block = request.blocks.at(-1);
   if (block?.kind !== 'text' || html !== undefined || block.html !== undefined) {
-    block = push(request, { kind: 'text', text: '', fresh: '', bytes: 0, cuts: 0, html });
+    block = push(request, { kind: 'text', text: '', fresh: '', bytes: 0, cuts: 0, html, message });
   }
   block.text += text;
   block.fresh += text;
@@ -220,7 +220,7 @@ function cut(state, request, offset) {
 function begin(state, request) {
   if (!request.provisional) return;
   request.provisional = false;
-  request.waiting = request.blocks.filter((b) => b.kind === 'user');
+  request.waiting = [...request.blocks.filter((b) => b.kind === 'user'), ...request.waiting];
   request.blocks = [];
   request.end = 0;
   request.tools = 0;
@@ -259,6 +259,10 @@ export function apply(state, event) {
     messageApplied(state, payload);
     return;
   }
+  if (type === 'session.paused' || type === 'session.resumed') {
+    paused(state, payload.requestId, type === 'session.paused' ? payload : null);
+    return;
+  }
   if (!type.startsWith('stream.') || !payload.requestId) return;
   const known = state.byId.get(payload.requestId);
   if (known && isOver(known) && type !== 'stream.start') return;
@@ -266,6 +270,14 @@ export function apply(state, event) {
   // The end tells nothing that is not stored: it leaves stored messages alone.
   if (type !== 'stream.completed' && type !== 'stream.error' && type !== 'stream.start') begin(state, request);
   streamed(state, request, type, payload);
+}
+
+// paused takes that a request waits at a limit for an answer, or waits no more.
+export function paused(state, requestId, question) {
+  const request = state.byId.get(requestId);
+  if (!request || isOver(request)) return;
+  request.paused = question;
+  state.changed.add(request);
 }
 
 const isOver = (request) => request.state !== 'running';
@@ -312,7 +324,20 @@ function text(state, request, content, offset) {
   }
   if (offset < request.end || content === '') cut(state, request, offset);
   place(state, request);
-  if (content === '') return;
+  // What is said before a message that waits stands above it.
+  const next = request.waiting[0];
+  const bytes = next && encoder.encode(content);
+  const above = next && next.tools <= request.tools ? next.at - request.end : 0;
+  if (above > 0 && above < bytes?.length) {
+    add(state, request, decoder.decode(bytes.subarray(0, above)));
+    place(state, request);
+    add(state, request, decoder.decode(bytes.subarray(above)));
+  } else if (content !== '') {
+    add(state, request, content);
+  }
+}
+
+function add(state, request, content) {
   const before = request.blocks.at(-1);
   const block = addText(request, content);
   state.changed.add(block === before ? block : request);
@@ -341,6 +366,7 @@ function finish(state, request, how, payload, reason) {
   place(state, request, true);
   request.state = how;
   request.provisional = false;
+  request.paused = null;
   request.usage = payload.usage ?? null;
   request.reason = reason || null;
   // The whole text comes with the end: a difference means that we missed some.
@@ -355,13 +381,14 @@ function finish(state, request, how, payload, reason) {
 
 // outcomes takes GET /requests: how requests ended, which messages do not say.
 export function outcomes(state, requests) {
-  for (const { id, state: how, detail } of requests) {
+  for (const { id, state: how, detail, usage } of requests) {
     const request = state.byId.get(id);
     if (!request || request.state !== 'done') continue;
+    request.usage ??= usage ?? null;
+    state.changed.add(request);
     if (how !== 'failed' && how !== 'cancelled') continue;
     request.state = how;
     request.reason = detail?.replace(/^[a-z_]+: /, '') || null;
-    state.changed.add(request);
   }
 }
 
@@ -421,8 +448,9 @@ function messageApplied(state, fate) {
   if (!stored && !state.outbox.some((e) => !e.messageId)) state.stale = true;
 }
 
-// settle moves a message from the outbox to where it was read.
-function settle(state, entry, { requestId, queue }) {
+// settle moves a message from the outbox to where it was read: at the offset in
+// the request's text that the event names, else behind what is here.
+function settle(state, entry, { requestId, queue, offset }) {
   drop(state, entry);
   const request = requestOf(state, requestId, 'running');
   if (request.blocks.some((b) => b.kind === 'user' && b.id === entry.messageId)) return;
@@ -433,9 +461,41 @@ function settle(state, entry, { requestId, queue }) {
   });
   // A request's first message stands above what it already said.
   if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) request.blocks.unshift(block);
+  else if (offset > request.end) wait(request, block, offset);
+  else if (offset < request.end) insert(state, request, block, offset);
   else request.blocks.push(block);
   state.changed.add(request);
   state.reordered = true;
+}
+
+// wait keeps a message until the text before it has come.
+function wait(request, block, offset) {
+  block.at = offset;
+  block.tools = 0;
+  request.waiting.push(block);
+}
+
+// insert puts a message into text that is here already.
+function insert(state, request, block, offset) {
+  block.at = offset;
+  let at = 0;
+  request.blocks.forEach((b, i) => {
+    if (b.kind === 'text' ? b.at < offset : b.kind === 'tool' && b.at <= offset) at = i + 1;
+  });
+  const before = request.blocks[at - 1];
+  const rest = before?.kind === 'text' ? before.at + before.bytes - offset : 0;
+  if (rest <= 0) {
+    request.blocks.splice(at, 0, block);
+    return;
+  }
+  const bytes = encoder.encode(before.text);
+  const behind = { kind: 'text', at: offset, text: decoder.decode(bytes.subarray(-rest)), bytes: rest, cuts: 0 };
+  behind.fresh = behind.text;
+  Object.assign(before, { text: decoder.decode(bytes.subarray(0, -rest)), bytes: before.bytes - rest, html: undefined });
+  before.fresh = before.text;
+  before.cuts++;
+  state.changed.add(before);
+  request.blocks.splice(at, 0, block, behind);
 }
 
 function fate(entry, queue) {

@@ -1,17 +1,19 @@
-// The list of conversations.
+// The list of conversations and the way to the other views.
 
 import { arrange, el } from './element.js';
 
 export class Sidebar {
-  // hooks: remove(session).
+  // hooks: remove(session), rename(session), begin().
   constructor(hooks) {
     this.hooks = hooks;
     const get = (id) => document.getElementById(id);
-    Object.assign(this, { list: get('list'), side: get('side'), shade: get('shade'), opener: get('side-open') });
+    Object.assign(this, { list: get('list'), side: get('side'), shade: get('shade'), opener: get('side-open'), views: get('views') });
     this.rows = new Map();
     this.opener.addEventListener('click', () => this.open(true));
     get('side-close').addEventListener('click', () => this.open(false));
     this.shade.addEventListener('click', () => this.open(false));
+    this.views.addEventListener('click', (e) => e.target.closest('a') && this.open(false));
+    get('new').addEventListener('click', () => hooks.begin());
     addEventListener('keydown', (e) => {
       if (e.key === 'Escape' && this.side.classList.contains('open')) this.open(false);
     });
@@ -27,7 +29,8 @@ export class Sidebar {
     else if (was) this.opener.focus();
   }
 
-  // move goes through the list with the arrow keys; Delete asks to delete.
+  // move goes through the list with the arrow keys; F2 asks for another title,
+  // Delete asks to delete.
   move(e) {
     const links = [...this.list.querySelectorAll('a')];
     const at = links.indexOf(document.activeElement);
@@ -39,6 +42,16 @@ export class Sidebar {
     } else if (e.key === 'Delete') {
       e.preventDefault();
       links[at].parentElement.querySelector('button').click();
+    } else if (e.key === 'F2') {
+      e.preventDefault();
+      this.hooks.rename([...this.rows.values()].find((row) => row.link === links[at]).session);
+    }
+  }
+
+  // mark says which of the other views is shown.
+  mark(view) {
+    for (const link of this.views.querySelectorAll('a')) {
+      link.setAttribute('aria-current', link.dataset.view === view ? 'page' : 'false');
     }
   }
 

@@ -1,6 +1,6 @@
-// The event stream of one session: reads server-sent events, reconnects from
-// the last cursor, and says which state the connection is in. It gives up only
-// when it is stopped or the server says that we are not signed in.
+// Reads server-sent events, reconnects from the last cursor, and says which
+// state the connection is in. It gives up only when it is stopped or the server
+// refuses it.
 
 import { failureOf } from './api.js';
 
@@ -10,38 +10,42 @@ const longestWait = 5000;
 // longer is dead even when the socket does not know.
 const silence = 45000;
 
-// follow calls onEvent(type, data, cursor) for each event and onState('open' |
-// 'reconnecting' | 'failed', failure). It returns a function that stops it.
-export function follow(sessionId, cursor, onEvent, onState) {
+// follow reads the event stream of all sessions behind a cursor; without one
+// it begins now. It calls onFrames(frames) with what came together, each frame
+// {type, event, cursor, before}, and onState('open' | 'reconnecting' |
+// 'failed', failure). It returns a function that stops it.
+export function follow(cursor, onFrames, onState) {
   const stop = new AbortController();
-  run(sessionId, cursor, onEvent, onState, stop.signal);
+  run(cursor, onFrames, onState, stop.signal);
   return () => stop.abort();
 }
 
-async function run(sessionId, cursor, onEvent, onState, stopped) {
+async function run(cursor, onFrames, onState, stopped) {
   let wait = firstWait;
-  const keep = (type, data, id) => {
+  let frames = [];
+  const keep = (type, event, id) => {
+    const before = cursor;
     if (id) cursor = id;
-    if (data) onEvent(type, data, cursor);
+    if (event) frames.push({ type, event, cursor, before });
   };
   while (!stopped.aborted) {
     const attempt = new AbortController();
     const abort = () => attempt.abort();
     stopped.addEventListener('abort', abort, { once: true });
     let alarm = setTimeout(abort, silence);
-    const alive = () => {
+    const piece = () => {
       clearTimeout(alarm);
       alarm = setTimeout(abort, silence);
+      if (!frames.length) return;
+      const together = frames;
+      frames = [];
+      onFrames(together);
     };
     try {
-      const headers = { Accept: 'text/event-stream' };
-      if (cursor) headers['Last-Event-ID'] = cursor;
-      const response = await fetch(`/events?session_id=${encodeURIComponent(sessionId)}`,
-        { headers, signal: attempt.signal, cache: 'no-store', credentials: 'same-origin' });
-      if (!response.ok) throw await failureOf(response);
+      const response = await open(cursor, attempt.signal);
       onState('open');
       wait = firstWait;
-      await read(response.body, keep, alive);
+      await read(response.body, keep, piece);
     } catch (failure) {
       if (stopped.aborted) return;
       if (failure.status >= 400 && failure.status < 500 && !failure.retryable) {
@@ -59,6 +63,40 @@ async function run(sessionId, cursor, onEvent, onState, stopped) {
   }
 }
 
+async function open(cursor, signal) {
+  const headers = { Accept: 'text/event-stream' };
+  if (cursor) headers['Last-Event-ID'] = cursor;
+  const response = await fetch('/events', { headers, signal, cache: 'no-store', credentials: 'same-origin' });
+  if (!response.ok) throw await failureOf(response);
+  return response;
+}
+
+// find reads the stream behind a cursor until an event of that id comes; null
+// when it does not come within a few events or seconds.
+export async function find(cursor, id) {
+  const most = 200;
+  const attempt = new AbortController();
+  const alarm = setTimeout(() => attempt.abort(), 5000);
+  let found = null;
+  let seen = 0;
+  try {
+    const { body } = await open(cursor, attempt.signal);
+    await read(body, (type, event) => {
+      if (!event) return;
+      if (event.id === id) found = event;
+      seen++;
+    }, () => {
+      if (found || seen > most) attempt.abort();
+    });
+  } catch (failure) {
+    if (!attempt.signal.aborted) throw failure;
+  } finally {
+    clearTimeout(alarm);
+    attempt.abort();
+  }
+  return found;
+}
+
 function pause(ms, stopped) {
   return new Promise((resolve) => {
     const timer = setTimeout(done, ms);
@@ -73,14 +111,14 @@ function pause(ms, stopped) {
   });
 }
 
-async function read(body, onEvent, alive) {
+async function read(body, onEvent, onPiece) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   const parse = parser(onEvent);
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
-    alive();
     parse(value);
+    onPiece();
   }
 }
 

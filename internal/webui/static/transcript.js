@@ -2,28 +2,121 @@
 // frame.
 
 import { arrange, el } from './element.js';
+import { money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
+import { to } from './router.js';
 
 const longestOutput = 200000;
 
+// What of a long conversation stands in the document at most, in requests, and
+// how many are added at an end. The rest is kept as data.
+const mostDrawn = 60;
+const step = 20;
+
 export class Transcript {
-  constructor(root) {
+  // hooks: answer(requestId, 'continue' | 'stop').
+  constructor(root, hooks) {
     this.root = root;
+    this.hooks = hooks;
     this.clear();
   }
 
   clear() {
     this.drawn = new WeakMap();
+    this.shown = [];
+    // The first and the last request that is drawn; without a last one the
+    // newest requests are.
+    this.first = null;
+    this.last = null;
+    this.atStart = true;
     this.root.replaceChildren();
   }
 
-  draw(state) {
-    if (state.reordered) arrange(this.root, state.requests.map((r) => this.request(r).element));
-    for (const item of state.changed) {
-      if (item.blocks) this.request(item).update();
-      else this.drawn.get(item)?.update();
+  get atEnd() {
+    return this.last === null;
+  }
+
+  range(requests) {
+    const to = this.last ? requests.indexOf(this.last) + 1 : requests.length;
+    const from = this.first ? requests.indexOf(this.first) : to - mostDrawn;
+    return [Math.max(0, from), to];
+  }
+
+  // draw draws what changed. New requests push the oldest ones out where the
+  // newest are followed; where somebody reads, they wait below.
+  draw(state, following) {
+    const { requests } = state;
+    this.sessionId = state.sessionId;
+    if (state.reordered || this.moved) {
+      this.moved = false;
+      let [from, to] = this.range(requests);
+      if (to - from > mostDrawn + step) {
+        if (following) from = to - mostDrawn;
+        else to = from + mostDrawn;
+        this.last = to < requests.length ? requests[to - 1] : null;
+      }
+      this.first = requests[from] ?? null;
+      this.atStart = from === 0;
+      const shown = requests.slice(from, to);
+      const kept = new Set(shown);
+      for (const request of this.shown) if (!kept.has(request)) this.forget(request);
+      this.shown = shown;
+      arrange(this.root, shown.map((r) => this.request(r).element));
     }
+    for (const item of state.changed) this.drawn.get(item)?.update();
     state.changed.clear();
+  }
+
+  // forget lets go of what is not drawn any more; it is drawn anew from the
+  // data when it is looked at again.
+  forget(request) {
+    this.drawn.delete(request);
+    for (const block of request.blocks) this.drawn.delete(block);
+  }
+
+  move(requests, from, to) {
+    this.first = requests[Math.max(0, from)] ?? null;
+    this.last = to >= requests.length ? null : requests[to - 1];
+    this.moved = true;
+  }
+
+  earlier({ requests }) {
+    const [from, to] = this.range(requests);
+    const next = Math.max(0, from - step);
+    this.move(requests, next, Math.min(to, next + mostDrawn));
+  }
+
+  later({ requests }) {
+    const [from, to] = this.range(requests);
+    const next = Math.min(requests.length, to + step);
+    this.move(requests, Math.max(from, next - mostDrawn), next);
+  }
+
+  toEnd({ requests }) {
+    this.move(requests, requests.length - mostDrawn, requests.length);
+  }
+
+  around({ requests, byId }, requestId) {
+    const at = requests.indexOf(byId.get(requestId));
+    const from = Math.max(0, Math.min(at - step, requests.length - mostDrawn));
+    this.move(requests, from, from + mostDrawn);
+  }
+
+  // inView returns the first request that can be seen below a line.
+  inView(top) {
+    return [...this.root.children].find((node) => node.getBoundingClientRect().bottom > top);
+  }
+
+  // point scrolls to a message, marks it and gives it the focus.
+  point(messageId, requestId) {
+    const find = (name, value) => this.root.querySelector(`[data-${name}="${CSS.escape(value)}"]`);
+    const node = find('message', messageId) ?? find('request', requestId);
+    if (!node) return;
+    this.root.querySelector('.pointed')?.classList.remove('pointed');
+    node.classList.add('pointed');
+    node.tabIndex = -1;
+    node.focus({ preventScroll: true });
+    node.scrollIntoView({ block: 'center' });
   }
 
   request(request) {
@@ -37,7 +130,7 @@ export class Transcript {
       update: () => {
         arrange(body, request.blocks.map((block) => this.block(block).element));
         element.dataset.state = request.state;
-        arrange(foot, footOf(request));
+        arrange(foot, request.paused ? [this.question(request, view)] : footOf(request, this.sessionId));
         const over = request.state !== 'running';
         for (const block of request.blocks) if (over) this.block(block).finish?.();
         const last = request.blocks.at(-1);
@@ -47,6 +140,25 @@ export class Transcript {
     this.drawn.set(request, view);
     view.update();
     return view;
+  }
+
+  // question is what a request at a limit asks, with its two answers. The node
+  // stays while the question does, so that a button keeps the focus.
+  question({ id, paused }, view) {
+    const which = paused.pause ?? paused.number;
+    if (view.asked?.which === which) return view.asked.node;
+    const buttons = [['continue', 'Continue', 'pill strong'], ['stop', 'Stop', 'pill danger']].map(([answer, label, className]) => el('button', {
+      type: 'button', className,
+      onclick: async () => {
+        for (const b of buttons) b.disabled = true;
+        await this.hooks.answer(id, answer);
+        for (const b of buttons) b.disabled = false;
+      },
+    }, label));
+    const node = el('div', { className: 'limit', role: 'group', 'aria-label': paused.question },
+      el('p', {}, 'It waits at a limit for your answer', paused.until ? `, until ${whole(paused.until)}.` : '.'), el('div', { className: 'actions' }, ...buttons));
+    view.asked = { which, node };
+    return node;
   }
 
   block(block) {
@@ -60,17 +172,29 @@ export class Transcript {
   }
 }
 
-function footOf(request) {
+function footOf(request, sessionId) {
   switch (request.state) {
     case 'running':
       return [el('span', { className: 'thinking', title: 'The answer is being written' }, el('i'), el('i'), el('i'), el('span', { className: 'hidden' }, 'The answer is being written'))];
     case 'failed':
-      return [el('p', { className: 'note bad' }, request.reason || 'This request failed.')];
+      return [el('p', { className: 'note bad' }, request.reason || 'This request failed.'), about(request, sessionId)];
     case 'cancelled':
-      return [el('p', { className: 'note' }, 'Stopped.')];
+      return [el('p', { className: 'note' }, 'Stopped.'), about(request, sessionId)];
     default:
-      return [];
+      return [about(request, sessionId)];
   }
+}
+
+// about is the quiet line below a request: what it used, and where its story is.
+function about(request, sessionId) {
+  const { usage } = request;
+  const asked = request.blocks.find((b) => b.kind === 'user');
+  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+  const facts = [tokens && plural(tokens, 'token'), money(usage?.costMicros)].filter(Boolean);
+  return el('p', { className: 'about' },
+    el('a', { href: to(['requests', request.id]) }, 'Timeline'),
+    asked ? el('a', { href: to(['s', sessionId, 'm', asked.id]) }, 'Link') : null,
+    facts.length ? el('span', {}, facts.join(' · ')) : null);
 }
 
 const makers = {
@@ -90,11 +214,10 @@ const makers = {
   text(block) {
     const markdown = new Markdown();
     let cuts = block.cuts;
-    if (block.html !== undefined) {
-      markdown.show(block.text, block.html);
-      block.fresh = '';
-    }
-    const element = el('div', { className: 'answer' }, markdown.element);
+    if (block.html !== undefined) markdown.show(block.text, block.html);
+    else markdown.append(block.text);
+    block.fresh = '';
+    const element = el('div', { className: 'answer', 'data-message': block.message }, markdown.element);
     return {
       element,
       update() {
@@ -113,7 +236,8 @@ const makers = {
   },
 
   reasoning(block) {
-    const body = el('div', { className: 'fold-body thought' });
+    const body = el('div', { className: 'fold-body thought' }, block.text);
+    block.fresh = '';
     const element = el('details', { className: 'fold' },
       el('summary', {}, icon('thought'), el('span', { className: 'name' }, 'Thinking')), body);
     return {

@@ -1,0 +1,164 @@
+package webui_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"lilac/internal/webuitest"
+)
+
+// everyView is each view by its address, with what is there when it is drawn.
+var everyView = []struct{ name, hash, drawn string }{
+	{"new", "#/", "document.getElementById('main').classList.contains('empty') && document.querySelectorAll('#list a').length === 2"},
+	{"conversation", "#/s/s1", "document.querySelector('[data-message=a1] .md') && document.querySelector('.note.bad')"},
+	{"search", "#/search?q=dandelion", "document.querySelector('.result')"},
+	{"requests", "#/requests", "document.querySelector('.card')"},
+	{"timeline", "#/requests/web:s1:m0", "document.querySelector('.timeline li')"},
+	{"events", "#/events", "document.querySelector('.event')"},
+	{"dead", "#/dead", "document.querySelector('.card')"},
+	{"dead-letter", "#/dead/d1", "document.querySelector('.letter pre')"},
+	{"health", "#/health", "document.querySelector('.table')"},
+	{"settings", "#/settings", "document.querySelector('[data-setting]')"},
+}
+
+// inEveryView opens each view and calls fn when it is drawn. Folds are open.
+func inEveryView(t *testing.T, width int, fn func(p *webuitest.Tab, name string)) {
+	t.Helper()
+	f := newFake(t)
+	f.furnish("")
+	p := webuitest.Open(t, f.url("#/health"), width, 760)
+	f.streaming()
+	f.happen(3, "stream.tool_call")
+	f.emit("stream.error", object{"requestId": "web:s1:m2", "error": object{"message": "The model is overloaded."}})
+	for _, v := range everyView {
+		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", v.hash)))
+		p.Until(v.name+" is drawn", v.drawn)
+		p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('#talk:not([hidden]) details, .view:not([hidden]) details').forEach(e => { e.open = true })"))
+		fn(p, v.name)
+	}
+}
+
+func TestEverythingHasANameForAScreenReader(t *testing.T) {
+	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
+		bad, looked := p.Nameless()
+		if len(bad) > 0 || looked < 10 {
+			t.Errorf("%s: of %d these have no name: %v", name, looked, bad)
+		}
+		if name == "settings" {
+			p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('view').append(document.createElement('button'))"))
+			if bad, _ := p.Nameless(); len(bad) != 1 {
+				t.Errorf("control: a button without a name is not seen: %v", bad)
+			}
+		}
+	})
+}
+
+func TestTextsStandOutFromWhatIsBehindThem(t *testing.T) {
+	const ratio = 4.5
+	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
+		for _, dark := range []bool{false, true} {
+			p.Media(dark, true)
+			if bad, looked := p.Faint(ratio); len(bad) > 0 || looked < 15 {
+				t.Errorf("%s, dark %v: of %d texts these are faint: %q", name, dark, looked, bad)
+			}
+		}
+		if name == "settings" {
+			p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.settings .value').style.color = '#777'"))
+			if bad, _ := p.Faint(ratio); len(bad) != 1 {
+				t.Errorf("control: a grey text on dark is not seen: %q", bad)
+			}
+		}
+	})
+}
+
+func TestNothingIsWiderThanASmallScreen(t *testing.T) {
+	const wide = "document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll('.view:not([hidden]), #scroll')].some(e => e.scrollWidth > e.clientWidth)"
+	inEveryView(t, 360, func(p *webuitest.Tab, name string) {
+		if webuitest.Eval[bool](p, wide) {
+			t.Errorf("%s is wider than 360 px", name)
+		}
+		p.Picture("small-"+name, name == "timeline" || name == "events")
+		if name == "settings" {
+			p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.settings').style.width = '400px'"))
+			if !webuitest.Eval[bool](p, wide) {
+				t.Error("control: what is too wide is not seen")
+			}
+		}
+	})
+}
+
+// Tab reaches everything that can be used, and where one is can be seen.
+func TestTheKeyboardReachesEverythingAndShowsWhereItIs(t *testing.T) {
+	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
+		p.Do(chromedp.Evaluate[chromedp.Void](`
+			document.activeElement?.blur();
+			getSelection().removeAllRanges();
+			getSelection().collapse(document.body, 0);
+			window.reached = new Set();
+			window.unseen = [];`))
+		usable := webuitest.Eval[int](p, `(() => {
+			const radios = new Set();
+			window.usable = [...document.querySelectorAll('a[href], button, input, textarea, select, summary')].filter(e => {
+				if (e.disabled || !e.checkVisibility({ checkVisibilityCSS: true }) || e.closest('[hidden]')) return false;
+				if (e.type !== 'radio') return true;
+				return e.checked; // of a group of radio buttons, Tab reaches one
+			});
+			return window.usable.length;
+		})()`)
+		for range 3 * usable {
+			p.Press("Tab")
+			done := webuitest.Eval[bool](p, `(() => {
+				const e = document.activeElement;
+				if (!e || e === document.body) return false;
+				window.reached.add(e);
+				const marked = [e, e.nextElementSibling, e.closest('.box')].some(n => n && (getComputedStyle(n).outlineStyle !== 'none' && parseFloat(getComputedStyle(n).outlineWidth) >= 1));
+				if (!marked && !e.closest('.box')) window.unseen.push(e.outerHTML.slice(0, 80));
+				return window.usable.every(u => window.reached.has(u));
+			})()`)
+			if done {
+				break
+			}
+		}
+		missed := webuitest.Eval[[]string](p, "window.usable.filter(u => !window.reached.has(u)).map(u => u.outerHTML.slice(0, 80))")
+		if len(missed) > 0 || usable < 8 {
+			t.Errorf("%s: of %d the Tab key does not reach %q", name, usable, missed)
+		}
+		if unseen := webuitest.Eval[[]string](p, "window.unseen"); len(unseen) > 0 {
+			t.Errorf("%s: one cannot see that these have the focus: %q", name, unseen)
+		}
+	})
+}
+
+func TestNothingMovesForThoseWhoWantItStill(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	f.set(func() { f.sessions[0]["state"] = "running" })
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	f.emit("stream.start", object{"requestId": "web:s1:m0"})
+	const moving = "document.getAnimations().filter(a => a.playState === 'running').length"
+	p.Until("control: otherwise something moves", "document.querySelector('.thinking') && "+moving+" > 0")
+	p.Media(false, true)
+	p.Until("nothing moves", moving+" === 0")
+}
+
+// The answer is announced once, when it is whole: word by word it would be a
+// stutter.
+func TestAScreenReaderHearsTheAnswerOnce(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	p.Do(chromedp.Evaluate[chromedp.Void](`window.heard = []; new MutationObserver(() => window.heard.push(document.getElementById('live').textContent)).observe(document.getElementById('live'), { childList: true, characterData: true, subtree: true })`))
+	const r = "web:s1:m0"
+	f.emit("stream.start", object{"requestId": r})
+	for i, word := range []string{"one ", "two ", "six"} {
+		f.text(r, word, 4*i)
+	}
+	p.Shows("#transcript .answer", "one two six")
+	f.emit("stream.completed", object{"requestId": r, "content": "one two six", "usage": nil})
+	p.Until("it is heard", "window.heard.length === 1 && window.heard[0] === 'Lilac: one two six'")
+	p.Until("nothing around the words is live", "!document.querySelector('#transcript').closest('[aria-live]') && !document.querySelector('#transcript [aria-live], #transcript [role=status]')")
+}

@@ -1,0 +1,120 @@
+package webui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// views are what the views beside the conversation read.
+type views struct {
+	stories map[string]object
+	letters []object
+	// replayed and dropped are the dead letters of which that was asked.
+	replayed, dropped []string
+	settings          []object
+	groups            []object
+	notReady          object
+}
+
+func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Request) any)) {
+	read := func(pattern string, answer func(*http.Request) any) {
+		api(pattern, func(w http.ResponseWriter, r *http.Request) any {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			got := answer(r)
+			if got == nil {
+				refuse(w, http.StatusNotFound, "not_found", "There is no such thing.")
+			}
+			return got
+		})
+	}
+	read("GET /search", f.search)
+	read("GET /requests/{id}", func(r *http.Request) any {
+		if story, ok := f.views.stories[r.PathValue("id")]; ok {
+			return story
+		}
+		return nil
+	})
+	read("GET /dlq", func(*http.Request) any { return object{"deadLetters": append([]object{}, f.views.letters...)} })
+	read("GET /dlq/{id}", func(r *http.Request) any {
+		if i := f.letter(r.PathValue("id")); i >= 0 {
+			return f.views.letters[i]
+		}
+		return nil
+	})
+	take := func(list *[]string) func(w http.ResponseWriter, r *http.Request) any {
+		return func(w http.ResponseWriter, r *http.Request) any {
+			f.set(func() {
+				id := r.PathValue("id")
+				*list = append(*list, id)
+				f.views.letters = slices.DeleteFunc(f.views.letters, func(l object) bool { return l["id"] == id })
+			})
+			return object{"success": true}
+		}
+	}
+	api("POST /dlq/{id}/replay", take(&f.views.replayed))
+	api("DELETE /dlq/{id}", take(&f.views.dropped))
+	read("GET /status", func(*http.Request) any {
+		return object{"version": "v1.2.3", "go": "go1.26", "platform": "linux/amd64", "startedAt": 1, "uptimeMs": 93784000, "eventStreams": f.open}
+	})
+	read("GET /settings", func(*http.Request) any { return object{"settings": append([]object{}, f.views.settings...)} })
+	read("GET /bus/groups", func(*http.Request) any { return object{"groups": append([]object{}, f.views.groups...)} })
+	api("GET /readyz", func(w http.ResponseWriter, _ *http.Request) any {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.views.notReady != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return f.views.notReady
+		}
+		return object{"status": "ready", "parts": []object{{"name": "database", "status": "ok"}, {"name": "disk", "status": "warning", "message": "900 MiB free"}}}
+	})
+	api("PATCH /sessions/{id}", func(_ http.ResponseWriter, r *http.Request) any {
+		var in struct{ Title string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		var renamed object
+		f.set(func() {
+			for _, s := range f.sessions {
+				if s["id"] == r.PathValue("id") {
+					s["title"] = in.Title
+					renamed = s
+				}
+			}
+		})
+		return renamed
+	})
+	read("GET /sessions/{id}", func(r *http.Request) any {
+		for _, s := range f.sessions {
+			if s["id"] == r.PathValue("id") {
+				return s
+			}
+		}
+		return nil
+	})
+}
+
+func (f *fake) letter(id string) int {
+	return slices.IndexFunc(f.views.letters, func(l object) bool { return l["id"] == id })
+}
+
+// search finds messages whose text has the query in it.
+func (f *fake) search(r *http.Request) any {
+	q := strings.ToLower(r.URL.Query().Get("q"))
+	found, titled := []object{}, []object{}
+	for _, m := range slices.Backward(f.messages) {
+		if text, _ := m["content"].(string); strings.Contains(strings.ToLower(text), q) && len(found) < 30 {
+			found = append(found, object{
+				"sessionId": "s1", "sessionTitle": f.sessions[0]["title"], "messageId": m["id"], "requestId": m["requestId"],
+				"role": m["role"], "createdAt": m["createdAt"], "excerpt": text,
+			})
+		}
+	}
+	for _, s := range f.sessions {
+		if strings.Contains(strings.ToLower(fmt.Sprint(s["title"])), q) {
+			titled = append(titled, s)
+		}
+	}
+	return object{"sessions": titled, "messages": found}
+}

@@ -1,0 +1,96 @@
+package webui_test
+
+import "fmt"
+
+// hostile is what a person, a model, a tool or an event may say.
+const hostile = `</pre><img src=x onerror="window.hacked=1"><svg onload="window.hacked=1"><a href="javascript:window.hacked=1">x</a>` + "\u202e"
+
+// furnish puts something into every view. Each text that comes from others has
+// said in it.
+func (f *fake) furnish(said string) {
+	f.conversation("The dandelions " + said)
+	f.conversation("Backups")
+	const r = "web:s1:m0"
+	f.set(func() {
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "Where do dandelions grow? " + said, "createdAt": 1},
+			{"id": "a0", "requestId": r, "role": "assistant", "createdAt": 2, "content": []object{
+				{"type": "reasoning", "text": "I look at the notes. " + said},
+				{"type": "tool-call", "toolCallId": "c1", "toolName": "bash", "input": object{"command": "grep dandelion notes.txt " + said}},
+			}},
+			{"id": "t0", "requestId": r, "role": "tool", "createdAt": 3, "content": []object{
+				{"type": "tool-result", "toolCallId": "c1", "toolName": "bash", "output": object{"type": "text", "value": "meadow\ngarden " + said}},
+			}},
+			{"id": "a1", "requestId": r, "role": "assistant", "content": "In meadows, and in gardens. " + said, "createdAt": 4},
+			{"id": "m2", "requestId": "web:s1:m2", "role": "user", "content": "And in winter?", "createdAt": 5},
+		}
+		usage := object{"inputTokens": 2310, "outputTokens": 187, "cacheReadTokens": 1800, "costMicros": 8400}
+		f.requests = []object{
+			{"id": "web:s1:m2", "sessionId": "s1", "state": "failed", "detail": "unavailable: The model is overloaded. " + said, "createdAt": 1_760_000_100_000, "startedAt": 1_760_000_100_100, "endedAt": 1_760_000_103_000, "steps": 1, "usage": object{}, "model": "demo/demo"},
+			{"id": r, "sessionId": "s1", "state": "done", "createdAt": 1_760_000_000_000, "startedAt": 1_760_000_000_120, "endedAt": 1_760_000_009_340, "steps": 2, "recoveries": 1, "usage": usage, "model": "anthropic/claude-sonnet-4-5"},
+		}
+		f.views.stories = map[string]object{r: story(f.requests[1], said)}
+		f.views.letters = []object{{
+			"id": "d1", "group": "environment", "reason": "Rule “archive” failed: no such file " + said, "attempts": 5, "at": 1_760_000_000_000,
+			"event": object{"id": "e1", "type": "user_query", "payload": object{"content": said}},
+		}, {"id": "d2", "group": "session-runner", "reason": "timed out", "attempts": 5, "at": 1_759_000_000_000, "event": object{"id": "e2", "type": "cmd.request.message"}}}
+		f.views.settings = []object{
+			{"key": "addr", "value": "127.0.0.1:7420", "source": "default", "doc": "The address to listen on."},
+			{"key": "model", "value": "anthropic/claude-sonnet-4-5 " + said, "source": "LILAC_MODEL", "doc": "The model that answers, as provider/model."},
+			{"key": "limits.request.steps", "value": "80", "source": "the file", "doc": "Calls of the model."},
+			{"key": "providers.anthropic.apiKey", "value": "set", "source": "ANTHROPIC_API_KEY", "doc": "Its key."},
+		}
+		f.views.groups = []object{
+			{"topic": "env", "group": "environment", "mode": "work", "pending": 1, "backlog": 0, "oldestMs": 12, "active": true},
+			{"topic": "cmd.request", "group": "old " + said, "mode": "work", "pending": 0, "backlog": 1200, "oldestMs": 7_200_000},
+		}
+	})
+}
+
+func story(request object, said string) object {
+	at := func(ms int) int { return 1_760_000_000_000 + ms }
+	entry := func(seq, ms, step int, kind string, data object) object {
+		return object{"seq": seq, "at": at(ms), "step": step, "kind": kind, "data": data}
+	}
+	model := func(content any) object {
+		return object{"message": object{"role": "assistant", "content": content}, "usage": object{"inputTokens": 1155, "outputTokens": 90, "costMicros": 4200}, "modelMs": 1830, "model": "anthropic/claude-sonnet-4-5"}
+	}
+	out := object{
+		"messages": []object{
+			{"messageId": "m0", "queue": "prompt", "state": "applied", "eventId": "e0", "createdAt": at(0), "text": "Where do dandelions grow? " + said},
+			{"messageId": "m1", "queue": "steer", "state": "applied", "eventId": "e9", "createdAt": at(4000), "text": "only in my notes, please " + said},
+		},
+		"entries": []object{
+			entry(1, 40, 0, "queued", object{}),
+			entry(2, 120, 0, "started", object{}),
+			entry(3, 125, 0, "input", object{"messageId": "m0", "queue": "prompt"}),
+			entry(4, 900, 1, "model_failed", object{"error": "The provider is overloaded. " + said, "delayMs": 500}),
+			entry(5, 3300, 1, "model", model([]object{{"type": "reasoning", "text": "They want a place. " + said}, {"type": "text", "text": "I look at your notes. " + said}, {"type": "tool-call", "toolCallId": "c1", "toolName": "bash", "input": object{}}})),
+			entry(6, 3310, 1, "tool_start", object{"toolCallId": "c1", "name": "bash", "args": object{"command": "grep -n dandelion notes.txt " + said}}),
+			entry(7, 4120, 1, "recovered", object{"recovery": 1, "charged": true}),
+			entry(8, 4200, 1, "input", object{"messageId": "m1", "queue": "steer"}),
+			entry(9, 5230, 1, "tool_end", object{"toolCallId": "c1", "name": "bash", "ok": true, "result": object{"type": "tool-result", "output": object{"type": "text", "value": "3: in the meadow\n9: in gardens " + said}}}),
+			entry(10, 9300, 2, "model", model("In meadows, and in gardens. "+said)),
+			entry(11, 9310, 2, "something_new", object{"why": said}),
+			entry(12, 9340, 2, "end", object{"state": "done"}),
+		},
+		"wokenBy": "e0",
+	}
+	for k, v := range request {
+		out[k] = v
+	}
+	return out
+}
+
+// happen streams n events of a session, as fast as they are read.
+func (f *fake) happen(n int, kind string) {
+	f.set(func() {
+		for range n {
+			i := len(f.events)
+			f.events = append(f.events, object{
+				"id": fmt.Sprint(kind, "-", i), "type": kind, "timestamp": 1_760_000_000_000 + i,
+				"metadata": object{"trigger_session_id": "s2"}, "payload": object{"number": i, "content": fmt.Sprint("number ", i)},
+			})
+		}
+	})
+}

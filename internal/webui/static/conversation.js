@@ -1,0 +1,416 @@
+// A conversation: its messages and events, what is shown of them, and what a
+// person says in it.
+
+import * as api from './api.js';
+import { Composer } from './composer.js';
+import { arrange, el } from './element.js';
+import * as reduce from './reducer.js';
+import { to } from './router.js';
+import { parser } from './stream.js';
+import { bubble, Transcript } from './transcript.js';
+import { forget, remember, unsent } from './unsent.js';
+
+const get = (id) => document.getElementById(id);
+
+// How many events wait for the messages; beyond it they are asked for again.
+const mostEarly = 20000;
+
+// How near to an end of what is drawn the next part is drawn, in pixels.
+const nearEnd = 700;
+
+export class Conversation {
+  // hooks: problem(sentence), link(how), changed(), began(session).
+  constructor(hub, hooks) {
+    this.hub = hub;
+    this.hooks = hooks;
+    this.scroll = get('scroll');
+    this.transcript = new Transcript(get('transcript'), { answer: (requestId, said) => this.answer(requestId, said) });
+    this.composer = new Composer({ send: (said) => this.send(said), stop: () => this.stop(), problem: hooks.problem });
+    this.state = reduce.newState('');
+    this.frame = 0;
+    this.stick = true;
+    this.reloading = 0;
+    this.reloaded = -Infinity;
+    // turn counts the conversations that were shown, so that an answer for
+    // one that was left is dropped.
+    this.turn = 0;
+    // While messages are loaded, events wait here for them.
+    this.early = null;
+    hub.read((frames) => this.received(frames));
+    this.listen();
+  }
+
+  get id() {
+    return this.state.sessionId;
+  }
+
+  async show(id, messageId) {
+    if (id === this.id && id) {
+      if (messageId) this.find(messageId);
+      return;
+    }
+    this.turn++;
+    clearTimeout(this.reloading);
+    this.state = reduce.newState(id);
+    this.stick = !messageId;
+    this.transcript.clear();
+    this.hooks.problem('');
+    this.early = id ? [] : null;
+    this.missing = false;
+    get('loading').hidden = !id;
+    this.draw();
+    if (id) await this.load();
+    if (messageId) await this.find(messageId);
+    else this.composer.text.focus({ preventScroll: true });
+  }
+
+  // --- loading ---------------------------------------------------------------
+
+  async load() {
+    const { sessionId } = this.state;
+    const mine = this.turn;
+    for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
+      this.early = [];
+      await this.hub.opened();
+      if (mine !== this.turn) return;
+      try {
+        const answer = await api.messages(sessionId);
+        if (mine !== this.turn) return;
+        this.loaded(answer);
+        return;
+      } catch (failure) {
+        if (mine !== this.turn) return;
+        if (!failure.retryable) {
+          get('loading').hidden = true;
+          this.early = null;
+          this.missing = true;
+          this.hooks.problem(failure.status === 404 ? 'This conversation does not exist any more. Choose another one or begin a new one.' : failure.message);
+          return;
+        }
+        await new Promise((done) => { setTimeout(done, wait); });
+        if (mine !== this.turn) return;
+      }
+    }
+  }
+
+  loaded(answer) {
+    const mine = this.turn;
+    get('loading').hidden = true;
+    if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.revive(saved));
+    reduce.load(this.state, answer, answer.messages.length < api.pageSize);
+    this.transcript.clear();
+    parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
+    const { early } = this;
+    this.early = null;
+    this.apply(early);
+    this.schedule();
+    api.requests(this.id).then((list) => {
+      if (mine !== this.turn) return;
+      reduce.outcomes(this.state, list);
+      this.schedule();
+    }, () => {}); // only how old requests ended is missing then
+    if (answer.running.length) {
+      api.oneSession(this.id).then((session) => {
+        if (mine !== this.turn || !session.paused) return;
+        reduce.paused(this.state, session.activeRequest, session.paused);
+        this.schedule();
+      }, () => {}); // the question stands in the text
+    }
+  }
+
+  received(frames) {
+    const here = frames.filter(({ type, event }) => type === 'stream.gap' || event.metadata?.trigger_session_id === this.id);
+    if (!here.length || !this.id) return;
+    if (!this.early) this.apply(here);
+    else if (this.early.length < mostEarly) this.early.push(...here);
+    else this.early = [{ type: 'stream.gap', event: { type: 'stream.gap' } }];
+  }
+
+  apply(frames) {
+    for (const { type, event } of frames) {
+      reduce.apply(this.state, event);
+      if (type === 'stream.completed' || type === 'stream.error') announce(event.payload);
+      if (type === 'session.paused') get('live').textContent = event.payload.question;
+    }
+    if (this.state.stale) this.reload();
+    for (const key of this.settled()) forget(this.id, key);
+    this.schedule();
+  }
+
+  // reload asks for the stored messages again, soon and not more than once at
+  // a time: something is in them that the stream did not say. What a reload
+  // did not heal is not asked for in a hurry.
+  reload() {
+    this.state.stale = false;
+    clearTimeout(this.reloading);
+    const mine = this.turn;
+    const wait = performance.now() - this.reloaded < 10000 ? 5000 : 300;
+    this.reloading = setTimeout(() => {
+      if (mine !== this.turn) return;
+      this.reloaded = performance.now();
+      this.load();
+    }, wait);
+  }
+
+  // older loads messages before those that are here; false when there is none.
+  async older(limit = api.pageSize) {
+    const { state } = this;
+    if (this.fetching || state.complete || !state.history.length) return false;
+    const mine = this.turn;
+    this.fetching = true;
+    try {
+      const { messages } = await api.olderMessages(state.sessionId, state.history[0].id, limit);
+      if (mine !== this.turn || state !== this.state) return false;
+      reduce.prepend(state, messages, messages.length < limit);
+      return true;
+    } catch (failure) {
+      this.hooks.problem(failure.message);
+      return false;
+    } finally {
+      this.fetching = false;
+    }
+  }
+
+  // find shows a message, however old it is.
+  async find(messageId) {
+    const mine = this.turn;
+    while (!this.state.history.some((m) => m.id === messageId)) {
+      get('loading').hidden = false;
+      get('loading').textContent = `Looking for the message: ${this.state.history.length} looked at…`;
+      const more = await this.older(api.largePage);
+      if (mine !== this.turn) return;
+      if (!more) break;
+    }
+    get('loading').hidden = true;
+    get('loading').textContent = 'Loading…';
+    const message = this.state.history.find((m) => m.id === messageId);
+    if (!message) {
+      this.hooks.problem('This message is not in the conversation any more.');
+      return;
+    }
+    this.stick = false;
+    this.transcript.around(this.state, message.requestId);
+    this.draw();
+    this.transcript.point(messageId, message.requestId);
+    this.atEnds();
+  }
+
+  // --- sending ---------------------------------------------------------------
+
+  async send({ text, queue, attachments }) {
+    this.hooks.problem('');
+    if (!this.id && !(await this.begin(text))) return;
+    this.toLatest();
+    const entry = reduce.send(this.state, {
+      key: newKey(), text, queue, at: Date.now(),
+      files: attachments.map(({ filename, mimeType }) => ({ filename, mimeType })),
+    });
+    remember(this.id, entry);
+    this.schedule();
+    await this.deliver(this.state, entry, attachments);
+  }
+
+  // begin makes the conversation that the first message belongs to.
+  async begin(text) {
+    const mine = this.turn;
+    try {
+      const line = text.split('\n', 1)[0];
+      const session = await api.createSession(line.length > 60 ? `${line.slice(0, 59)}…` : line);
+      if (mine !== this.turn) return false;
+      history.pushState(null, '', to(['s', session.id]));
+      this.hooks.began(session);
+      await this.show(session.id);
+      return true;
+    } catch (failure) {
+      this.hooks.problem(failure.message);
+      if (!this.composer.text.value.trim()) this.composer.fill(text);
+      return false;
+    }
+  }
+
+  // deliver tries until the server has it: the key makes it one message
+  // however often it arrives.
+  async deliver(into, entry, attachments) {
+    const body = { content: entry.text, queue: entry.queue };
+    if (attachments.length) body.attachments = attachments;
+    for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
+      try {
+        const answer = await api.prompt(into.sessionId, body, entry.key);
+        reduce.accepted(into, entry, answer);
+        if (into.outbox.includes(entry)) remember(into.sessionId, entry);
+        else forget(into.sessionId, entry.key);
+        break;
+      } catch (failure) {
+        entry.problem = failure.message;
+        if (!failure.retryable) {
+          entry.status = 'failed';
+          forget(into.sessionId, entry.key);
+          break;
+        }
+        into.reordered = true;
+        this.schedule();
+        await new Promise((done) => { setTimeout(done, wait); });
+      }
+    }
+    into.reordered = true;
+    this.schedule();
+  }
+
+  // revive takes up a message that was under way when the page was left.
+  revive(saved) {
+    const { state } = this;
+    const entry = reduce.send(state, { ...saved, at: saved.createdAt });
+    entry.during = saved.during;
+    if (saved.messageId) reduce.accepted(state, entry, saved);
+    else if (saved.files.length === 0) this.deliver(state, entry, []);
+    else {
+      entry.status = 'failed';
+      entry.problem = 'The page was left before the files had arrived. Send it again.';
+      forget(state.sessionId, entry.key);
+    }
+  }
+
+  // settled lists what was remembered as under way and is not any more.
+  settled() {
+    const open = new Set(this.state.outbox.map((e) => e.key));
+    return unsent(this.id).map((e) => e.key).filter((key) => !open.has(key));
+  }
+
+  // answer says whether a request that waits at a limit goes on.
+  async answer(requestId, said) {
+    try {
+      await api.answer(requestId, said);
+    } catch (failure) {
+      this.hooks.problem(failure.message);
+    }
+  }
+
+  async stop() {
+    this.composer.stopButton.disabled = true;
+    try {
+      await api.cancel(this.id);
+    } catch (failure) {
+      this.hooks.problem(failure.message);
+    }
+    this.composer.stopButton.disabled = false;
+    this.composer.text.focus();
+  }
+
+  // --- drawing ---------------------------------------------------------------
+
+  schedule() {
+    // A hidden page gets no frames; what it missed is drawn when it is looked at.
+    this.frame ||= requestAnimationFrame(() => this.draw());
+  }
+
+  // draw keeps what somebody reads where it is.
+  draw() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    const { state } = this;
+    const { reordered } = state;
+    const stay = !this.stick && (reordered || this.transcript.moved) && this.transcript.inView(this.scroll.getBoundingClientRect().top);
+    const before = stay && stay.getBoundingClientRect().top;
+    this.transcript.draw(state, this.stick);
+    if (stay?.isConnected) this.scroll.scrollTop += stay.getBoundingClientRect().top - before;
+    if (reordered) this.drawOutbox();
+    state.reordered = false;
+    get('earlier').hidden = !state.history.length || (state.complete && this.transcript.atStart);
+    get('main').classList.toggle('empty', !state.sessionId && !state.requests.length && !state.outbox.length);
+    get('nothing').hidden = !state.sessionId || this.early !== null || this.missing || Boolean(state.requests.length || state.outbox.length);
+    this.composer.setRunning(reduce.isBusy(state));
+    this.follower();
+  }
+
+  drawOutbox() {
+    arrange(get('outbox'), this.state.outbox.map((entry) => el('div', { className: `user pending ${entry.status}` },
+      bubble(entry), el('p', { className: 'said' }, fateOf(entry)),
+      entry.status === 'failed' ? el('button', { type: 'button', className: 'plain text', onclick: () => this.giveBack(entry) }, 'Edit and send again') : null)));
+  }
+
+  giveBack(entry) {
+    reduce.drop(this.state, entry);
+    if (!this.composer.text.value.trim()) this.composer.fill(entry.text);
+    this.composer.text.focus();
+    this.schedule();
+  }
+
+  // follower keeps the newest words in view unless the person has scrolled up.
+  follower() {
+    if (this.stick && this.transcript.atEnd) this.scroll.scrollTop = this.scroll.scrollHeight;
+    get('latest').hidden = this.stick && this.transcript.atEnd;
+  }
+
+  // again is called when the conversation is shown after another view was: what
+  // is not displayed has no scroll position.
+  again() {
+    if (!this.stick) this.scroll.scrollTop = this.place ?? 0;
+    this.follower();
+  }
+
+  toLatest() {
+    this.stick = true;
+    this.transcript.toEnd(this.state);
+    this.draw();
+  }
+
+  // atEnds draws the next part when the person comes near an end of what is
+  // drawn.
+  async atEnds() {
+    const { scroll, transcript, state } = this;
+    if (scroll.scrollTop < nearEnd) {
+      if (transcript.atStart && !(await this.older())) return;
+      if (state !== this.state) return;
+      transcript.earlier(state);
+      this.draw();
+    } else if (!transcript.atEnd && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < nearEnd) {
+      transcript.later(state);
+      this.draw();
+    }
+  }
+
+  listen() {
+    const { scroll } = this;
+    scroll.addEventListener('scroll', () => {
+      if (!scroll.clientHeight) return; // another view is shown
+      this.place = scroll.scrollTop;
+      this.stick = this.transcript.atEnd && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
+      get('latest').hidden = this.stick;
+      if (this.id && !this.stick) this.atEnds();
+    }, { passive: true });
+    // Markdown arrives after its frame and changes the height.
+    new ResizeObserver(() => this.follower()).observe(get('transcript'));
+    get('latest').addEventListener('click', () => {
+      this.toLatest();
+      this.composer.text.focus();
+    });
+    get('earlier').addEventListener('click', async () => {
+      this.stick = false;
+      scroll.scrollTop = 0;
+      await this.atEnds();
+    });
+  }
+}
+
+function fateOf(entry) {
+  if (entry.status === 'failed') return entry.problem;
+  if (entry.status === 'sending') return entry.problem ? `${entry.problem} Trying again…` : 'sending…';
+  const modes = {
+    steer: 'waiting to be read before the next step…', followUp: 'waiting for the end of the answer…',
+    interrupt: 'interrupting…', prompt: 'waiting…',
+  };
+  return modes[entry.queue] ?? 'waiting…';
+}
+
+// announce tells a screen reader the whole answer when it is there; word by
+// word it would be a stutter.
+function announce({ content = '', cancelled, error }) {
+  const text = error ? `The request failed. ${error.message}` : cancelled ? 'Stopped.' : `Lilac: ${content}`;
+  get('live').textContent = text.length > 2000 ? `${text.slice(0, 2000)}…` : text;
+}
+
+// newKey is random; crypto.randomUUID is missing on a page over plain HTTP
+// from another machine.
+function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
+}

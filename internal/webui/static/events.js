@@ -1,0 +1,163 @@
+// Events as they happen: what came since the page was opened, newest first,
+// with filters, a pause, and each event as it is.
+
+import { el } from './element.js';
+import { clock, count, json, line, plural } from './format.js';
+import { replace, to } from './router.js';
+import { find } from './stream.js';
+import { titleOf } from './sidebar.js';
+
+export const title = 'Events';
+
+// How many events are kept, and how many of them stand in the document.
+export const mostKept = 2000;
+export const mostDrawn = 250;
+
+// keep remembers the newest events of the page, for whenever this view is opened.
+export function keep(hub) {
+  const log = { frames: [], total: 0, seen: new Set(), added: () => {} };
+  hub.read((frames) => {
+    for (const frame of frames) {
+      const { id } = frame.event;
+      if (id && log.seen.has(id)) continue;
+      log.seen.add(id);
+      log.frames.push({ ...frame, number: ++log.total });
+    }
+    if (log.frames.length > 2 * mostKept) {
+      log.frames = log.frames.slice(-mostKept);
+      log.seen = new Set(log.frames.map((f) => f.event.id));
+    }
+    log.added();
+  });
+  return log;
+}
+
+export function open(root, { parts, query }, page) {
+  if (parts[1]) return openOne(root, parts[1], query.get('after') ?? '', page);
+  const { log } = page;
+  const field = (name, label, placeholder) => el('label', { className: 'field' }, el('span', {}, label),
+    el('input', { name, value: query.get(name) ?? '', placeholder, autocomplete: 'off', spellcheck: false }));
+  const session = el('select', { name: 'session' }, el('option', { value: '' }, 'All conversations'),
+    ...page.sessions().map((s) => el('option', { value: s.id }, titleOf(s))));
+  const wanted = query.get('session') ?? '';
+  if (wanted && ![...session.options].some((o) => o.value === wanted)) session.append(el('option', { value: wanted }, wanted));
+  session.value = wanted;
+  const pause = el('button', { type: 'button', className: 'pill', 'aria-pressed': 'false', id: 'pause' }, 'Pause');
+  const filters = el('form', { className: 'filters' },
+    field('type', 'Type begins with', 'stream.tool'),
+    el('label', { className: 'field' }, el('span', {}, 'Conversation'), session),
+    field('text', 'Text', 'any words in it'), pause);
+  const said = el('p', { className: 'quiet', id: 'events-said' });
+  const list = el('ol', { className: 'events', 'aria-label': 'Events, the newest first' });
+  root.append(filters, said, list);
+
+  let paused = false;
+  let drawn = 0; // the number of the newest event that was looked at
+  let frame = 0;
+  let test = matcher(filters);
+
+  const draw = () => {
+    frame = 0;
+    if (paused) {
+      tell();
+      return;
+    }
+    const fresh = [];
+    for (let i = log.frames.length - 1; i >= 0 && fresh.length < mostDrawn && log.frames[i].number > drawn; i--) {
+      if (test(log.frames[i])) fresh.push(row(log.frames[i], page));
+    }
+    drawn = log.total;
+    list.prepend(...fresh);
+    while (list.children.length > mostDrawn) list.lastChild.remove();
+    tell();
+  };
+  const tell = () => {
+    const waiting = log.total - drawn;
+    pause.textContent = paused ? `Go on${waiting ? ` (${count(waiting)} wait)` : ''}` : 'Pause';
+    if (!log.total) said.textContent = 'Nothing has happened since this page was opened. Send a message, and its events are here.';
+    else if (paused && waiting > mostKept) said.textContent = `Paused. ${plural(waiting, 'event')} came; the newest ${count(mostKept)} of them are kept.`;
+    else if (paused) said.textContent = `Paused. ${plural(waiting, 'event')} came meanwhile.`;
+    else said.textContent = list.children.length ? `${plural(log.total, 'event')} since this page was opened; the newest are shown.` : `None of the ${count(log.total)} events fits. Take a filter away.`;
+  };
+  const schedule = () => { frame ||= requestAnimationFrame(draw); };
+  pause.addEventListener('click', () => {
+    paused = !paused;
+    pause.setAttribute('aria-pressed', String(paused));
+    schedule();
+  });
+  const filter = () => {
+    test = matcher(filters);
+    const values = Object.fromEntries(new FormData(filters));
+    replace(to(['events'], values));
+    drawn = 0;
+    list.replaceChildren();
+    schedule();
+  };
+  filters.addEventListener('input', filter);
+  filters.addEventListener('submit', (e) => e.preventDefault());
+  log.added = schedule;
+  draw();
+  return () => {
+    log.added = () => {};
+    cancelAnimationFrame(frame);
+  };
+}
+
+function matcher(form) {
+  const { type, session, text } = Object.fromEntries(new FormData(form));
+  const words = text.trim().toLowerCase();
+  return (frame) => frame.type.startsWith(type.trim())
+    && (!session || frame.event.metadata?.trigger_session_id === session)
+    // The text of an event is only made when somebody looks for one.
+    && (!words || (frame.text ??= JSON.stringify(frame.event).toLowerCase()).includes(words));
+}
+
+function row({ type, event, before }, page) {
+  const session = event.metadata?.trigger_session_id;
+  const body = el('div', { className: 'fold-body' });
+  const node = el('details', { className: 'event', 'data-event': event.id }, el('summary', {},
+    el('time', {}, clock(event.timestamp)),
+    el('span', { className: 'type', 'data-family': family(type) }, type),
+    el('span', { className: 'what' }, summary(event)),
+    el('span', { className: 'whose quiet' }, session ? titleOf(page.sessions().find((s) => s.id === session)) : '')), body);
+  node.addEventListener('toggle', () => {
+    if (node.open) body.replaceChildren(...details(event, before));
+    else body.replaceChildren();
+  });
+  return node;
+}
+
+const family = (type) => (/error|failed|gap/.test(type) ? 'bad' : type.split('.', 1)[0]);
+
+function summary({ payload }) {
+  if (payload === null || typeof payload !== 'object') return line(payload, 120);
+  const { error, content, name, status, title: called, queue } = payload;
+  return line(error?.message ?? [name, status, content, called, queue].filter((v) => typeof v === 'string' && v).join(' ') ?? '', 120);
+}
+
+function details(event, before) {
+  const links = [];
+  const session = event.metadata?.trigger_session_id;
+  if (event.id && before) links.push(el('a', { href: to(['events', event.id], { after: before }) }, 'Link to this event'));
+  if (event.payload?.requestId) links.push(el('a', { href: to(['requests', event.payload.requestId]) }, 'Its request'));
+  if (session) links.push(el('a', { href: to(['s', session]) }, 'Its conversation'));
+  return [el('p', { className: 'links' }, ...links), el('pre', { tabIndex: 0 }, json(event))];
+}
+
+// openOne shows an event that a link names: its id and the place before it.
+function openOne(root, id, after, page) {
+  const said = el('p', { className: 'quiet', role: 'status' }, 'Looking for the event…');
+  root.append(said, el('p', {}, el('a', { href: to(['events']) }, 'All events')));
+  const here = page.log.frames.find((f) => f.event.id === id);
+  const show = (event) => {
+    if (!said.isConnected) return;
+    if (!event) {
+      said.textContent = 'This event is not there any more, or the link is not whole.';
+      return;
+    }
+    said.replaceWith(el('div', { className: 'one-event' }, el('h2', {}, event.type), el('p', { className: 'quiet' }, clock(event.timestamp)), ...details(event, after)));
+  };
+  if (here) show(here.event);
+  else if (!after) show(null);
+  else find(after, id).then(show, (failure) => page.problem(failure.message));
+}

@@ -1,0 +1,48 @@
+// Times, amounts and texts for people, in the browser's language.
+
+const clockForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
+const dayForm = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const wholeForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const numberForm = new Intl.NumberFormat();
+
+export const whole = (ms) => (ms ? wholeForm.format(ms) : '');
+export const count = (n) => numberForm.format(n ?? 0);
+
+// clock is the time of day with milliseconds.
+export const clock = (ms) => `${clockForm.format(ms)}.${String(Math.floor(ms % 1000)).padStart(3, '0')}`;
+
+// when is short: the time today, the day before.
+export function when(ms) {
+  if (!ms) return '';
+  const sameDay = new Date(ms).toDateString() === new Date().toDateString();
+  return sameDay ? clockForm.format(ms).slice(0, 5) : dayForm.format(ms);
+}
+
+export function duration(ms) {
+  if (!(ms >= 0)) return '';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
+  const minutes = Math.floor(ms / 60000);
+  if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60000) / 1000)} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} days ${hours % 24} h`;
+}
+
+// money is in dollars, from millionths; '' when there is no price.
+export function money(micros) {
+  if (!micros) return '';
+  const dollars = micros / 1e6;
+  return dollars < 0.01 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
+}
+
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+// json is a value as people read it.
+export const json = (value) => JSON.stringify(value, null, 2) ?? '';
+
+// line is the first words of a text, on one line.
+export function line(text, most = 160) {
+  const flat = String(text ?? '').slice(0, most * 4).replace(/\s+/g, ' ').trim();
+  return flat.length > most ? `${flat.slice(0, most - 1)}…` : flat;
+}

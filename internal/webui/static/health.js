@@ -1,0 +1,69 @@
+// Whether Lilac can do its work, what runs here, and how far the consumers of
+// events have come.
+
+import * as api from './api.js';
+import { el } from './element.js';
+import { count, duration, whole } from './format.js';
+
+export const title = 'Health';
+
+const refreshEvery = 5000;
+
+export function open(root, _place, page) {
+  const box = el('div', { className: 'health' }, el('p', { className: 'quiet', role: 'status' }, 'Looking…'));
+  root.append(box);
+  let timer = 0;
+  let closed = false;
+  const load = async () => {
+    if (!document.hidden) {
+      const [ready, status, groups] = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
+      if (closed) return;
+      draw(box, ready, status, groups);
+      const refused = [ready, status, groups].find((r) => r.reason?.status === 401);
+      if (refused) page.problem(refused.reason.message);
+    }
+    timer = setTimeout(load, refreshEvery);
+  };
+  load();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+  };
+}
+
+function draw(box, ready, status, groups) {
+  const state = ready.value;
+  const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac cannot do its work now.';
+  const parts = state?.body.parts ?? [];
+  box.replaceChildren(
+    el('section', { className: `state ${state?.ok ? 'good' : 'bad'}`, role: 'status' }, el('h2', {}, sentence)),
+    ...(parts.length ? [el('section', {}, el('h3', {}, 'Parts'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
+    ...(status.value ? [program(status.value)] : []),
+    ...(groups.value ? [consumers(groups.value)] : []),
+  );
+}
+
+const partWords = { ok: ['works', 'done'], warning: ['warning', 'queued'], failed: ['fails', 'failed'] };
+
+function part({ name, status, message }) {
+  const [word, colour] = partWords[status] ?? [status, ''];
+  return el('li', {}, el('span', { className: 'badge', 'data-state': colour }, word), el('b', {}, name), el('span', { className: 'quiet' }, message ?? ''));
+}
+
+function program(s) {
+  return el('section', {}, el('h3', {}, 'Program'), el('dl', { className: 'figures' },
+    ...[['Version', s.version], ['Up', duration(s.uptimeMs)], ['Since', whole(s.startedAt)], ['Built with', s.go], ['Runs on', s.platform], ['Open event streams', count(s.eventStreams)]]
+      .filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
+}
+
+function consumers(groups) {
+  const head = ['Topic', 'Group', 'Waiting', 'In work', 'Oldest', ''];
+  return el('section', {}, el('h3', {}, 'Consumers of events'),
+    groups.length
+      ? el('div', { className: 'wide', tabIndex: 0, role: 'region', 'aria-label': 'Consumers of events' }, el('table', { className: 'table' },
+        el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))),
+        el('tbody', {}, ...groups.map((g) => el('tr', {},
+          el('td', {}, g.topic), el('td', {}, g.group), el('td', {}, count(g.backlog)), el('td', {}, count(g.pending)),
+          el('td', {}, g.oldestMs ? duration(g.oldestMs) : '–'), el('td', {}, g.active ? '' : 'not served'))))))
+      : el('p', { className: 'quiet' }, 'Nothing consumes events.'));
+}

@@ -1,0 +1,116 @@
+// One event stream for all tabs of a browser. A browser opens six connections
+// to a host over HTTP/1.1, and a stream takes one for good: a stream for each
+// tab would leave the sixth tab with none. So the tab that holds a lock reads
+// the stream of all sessions and tells the others; when it is closed the lock
+// goes to another one, which goes on behind the last cursor that it has heard.
+// An event may then come twice; readers know it by its id.
+//
+// Without locks (a page over plain HTTP from another machine has none) every
+// tab reads for itself.
+
+import { follow } from './stream.js';
+
+const name = 'lilac.events';
+
+// How often a server that does not let us in is asked again.
+const refusedWait = 10000;
+
+export class Hub {
+  constructor() {
+    this.readers = new Set();
+    this.watchers = new Set();
+    this.cursor = '';
+    this.how = '';
+    this.failure = null;
+    this.leading = false;
+    if (!navigator.locks || !window.BroadcastChannel) {
+      this.lead();
+      return;
+    }
+    this.channel = new BroadcastChannel(name);
+    this.channel.onmessage = ({ data }) => this.told(data);
+    this.channel.postMessage({ kind: 'hello' });
+    navigator.locks.request(name, () => new Promise((release) => {
+      // A page in the back-forward cache must not lead.
+      addEventListener('pagehide', () => this.retire(release), { once: true });
+      this.lead();
+    }));
+    addEventListener('pageshow', (e) => e.persisted && location.reload());
+  }
+
+  // read calls fn(frames) with what comes together; it returns how to end it.
+  read(fn) {
+    this.readers.add(fn);
+    return () => this.readers.delete(fn);
+  }
+
+  // watch calls fn(how, failure) now and at each change: '' while it is not
+  // known, 'open', 'reconnecting' or 'failed'.
+  watch(fn) {
+    this.watchers.add(fn);
+    fn(this.how, this.failure);
+    return () => this.watchers.delete(fn);
+  }
+
+  // opened resolves when the stream is open: what happens from then on comes.
+  opened() {
+    return new Promise((done) => {
+      const end = this.watch((how) => {
+        if (how !== 'open') return;
+        queueMicrotask(() => end());
+        done();
+      });
+    });
+  }
+
+  told({ kind, frames, how, failure }) {
+    if (kind === 'frames') this.take(frames);
+    else if (kind === 'state') this.become(how, failure);
+    else if (kind === 'hello' && this.leading) this.say({ kind: 'state', how: this.how, failure: this.failure });
+  }
+
+  say(message) {
+    this.channel?.postMessage(message);
+  }
+
+  take(frames) {
+    this.cursor = frames.at(-1).cursor;
+    for (const reader of this.readers) reader(frames);
+  }
+
+  become(how, failure = null) {
+    this.how = how;
+    this.failure = failure;
+    for (const watcher of [...this.watchers]) watcher(how, failure);
+  }
+
+  lead() {
+    this.leading = true;
+    this.stop = follow(this.cursor, (frames) => {
+      this.say({ kind: 'frames', frames });
+      this.take(frames);
+    }, (how, failure) => this.stateOf(how, failure));
+  }
+
+  stateOf(how, failure) {
+    const told = failure && { message: failure.message, status: failure.status };
+    if (how === 'failed' && (told.status === 400 || told.status === 410)) {
+      // The cursor is of no use any more: begin now, and say that there is a gap.
+      const gap = [{ type: 'stream.gap', event: { id: '', type: 'stream.gap', payload: {} }, cursor: '', before: '' }];
+      this.say({ kind: 'frames', frames: gap });
+      this.take(gap);
+      this.lead();
+      return;
+    }
+    this.say({ kind: 'state', how, failure: told });
+    this.become(how, told);
+    if (how === 'failed') setTimeout(() => this.leading && this.lead(), refusedWait);
+  }
+
+  retire(release) {
+    this.leading = false;
+    this.stop();
+    this.channel.close();
+    release();
+  }
+}

@@ -1,0 +1,83 @@
+// The list of requests: what ran, how it ended, what it used.
+
+import * as api from './api.js';
+import { el } from './element.js';
+import { count, duration, line, money, plural } from './format.js';
+import { stamp } from './search.js';
+import { titleOf } from './sidebar.js';
+import { to } from './router.js';
+
+export const title = 'Requests';
+
+const pageSize = 50;
+
+export function open(root, { query }, page) {
+  const sessionId = query.get('session') ?? '';
+  const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
+  const list = el('ul', { className: 'cards' });
+  const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
+  root.append(said, list, more);
+  let requests = [];
+  let closed = false;
+  let timer = 0;
+
+  const draw = () => {
+    const whose = sessionId ? ' of this conversation' : '';
+    said.replaceChildren(requests.length
+      ? `${plural(requests.length, 'request')}${whose}, the newest first. `
+      : `No requests${whose} yet. Send a message, and what it sets off is here.`);
+    if (sessionId) said.append(el('a', { href: to(['requests']) }, 'Show those of all conversations'));
+    list.replaceChildren(...requests.map((r) => card(r, page.sessions())));
+  };
+  const load = async (before) => {
+    try {
+      const found = await api.requests(sessionId, pageSize, before);
+      if (closed) return;
+      const ids = new Set(found.map((r) => r.id));
+      const others = requests.filter((r) => !ids.has(r.id));
+      if (before || !requests.length) more.hidden = found.length < pageSize;
+      requests = before ? [...others, ...found] : [...found, ...others];
+      draw();
+    } catch (failure) {
+      if (closed) return;
+      said.textContent = '';
+      page.problem(failure.message);
+    }
+  };
+  more.addEventListener('click', () => load(requests.at(-1).id));
+  const end = page.hub.read((frames) => {
+    if (!frames.some(({ type }) => /^(stream\.(start|completed|error|gap)|user_query)$/.test(type))) return;
+    timer ||= setTimeout(() => {
+      timer = 0;
+      load('');
+    }, 300);
+  });
+  load('');
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+    end();
+  };
+}
+
+export const stateWords = {
+  queued: 'waiting', running: 'running', streaming: 'running', done: 'done', failed: 'failed', cancelled: 'stopped',
+};
+
+export const badge = (state) => el('span', { className: 'badge', 'data-state': state }, stateWords[state] ?? state);
+
+function card(r, sessions) {
+  const session = sessions.find((s) => s.id === r.sessionId);
+  const facts = [
+    r.startedAt && r.endedAt ? duration(r.endedAt - r.startedAt) : '',
+    r.steps ? plural(r.steps, 'step') : '',
+    r.usage?.inputTokens || r.usage?.outputTokens ? `${count(r.usage.inputTokens + r.usage.outputTokens)} tokens` : '',
+    money(r.usage?.costMicros),
+    r.recoveries ? `taken up again ${plural(r.recoveries, 'time')}` : '',
+    r.model ?? '',
+  ].filter(Boolean);
+  return el('li', {}, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
+    el('span', { className: 'card-top' }, badge(r.state), el('b', { className: 'grow' }, titleOf(session)), stamp(r.createdAt)),
+    el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
+    r.state === 'failed' && r.detail ? el('span', { className: 'bad' }, line(r.detail.replace(/^[a-z_]+: /, ''))) : null));
+}

@@ -1,0 +1,115 @@
+// Search in everything that was said, and in the titles.
+
+import * as api from './api.js';
+import { el } from './element.js';
+import { plural, when, whole } from './format.js';
+import { parse, to } from './router.js';
+
+export const title = 'Search';
+
+const typingPause = 200;
+
+// listen makes the box of the sidebar lead to the results; what is typed on
+// does not fill the history of the browser.
+export function listen(form, { go, replace }) {
+  const box = form.querySelector('input');
+  let timer = 0;
+  const search = () => {
+    clearTimeout(timer);
+    const q = box.value.trim();
+    const here = parse(location.hash);
+    if (here.parts[0] !== 'search') {
+      if (q) go(to(['search'], { q }));
+    } else if (here.query.get('q') !== q) {
+      replace(to(['search'], { q }));
+      dispatchEvent(new HashChangeEvent('hashchange'));
+    }
+  };
+  box.addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(search, typingPause);
+  });
+  form.addEventListener('submit', (e) => {
+    e.preventDefault();
+    search();
+  });
+  addEventListener('hashchange', () => {
+    const { parts, query } = parse(location.hash);
+    if (document.activeElement !== box) box.value = parts[0] === 'search' ? query.get('q') ?? '' : '';
+  });
+  const { parts, query } = parse(location.hash);
+  if (parts[0] === 'search') box.value = query.get('q') ?? '';
+}
+
+export function open(root, { query }, page) {
+  const q = query.get('q')?.trim() ?? '';
+  const stop = new AbortController();
+  const said = el('p', { className: 'quiet', role: 'status' });
+  const results = el('ul', { className: 'results' });
+  const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show more');
+  root.append(said, results, more);
+  if (!q) {
+    said.textContent = 'Type in the search box what you remember: all words must be in the message.';
+    return () => {};
+  }
+  const words = q.split(/\s+/);
+  let next = '';
+  let found = 0;
+  const load = async () => {
+    more.disabled = true;
+    said.textContent ||= 'Looking…';
+    try {
+      const answer = await api.search(q, next, stop.signal);
+      found += answer.messages.length;
+      results.append(
+        ...answer.sessions.map((s) => el('li', {}, el('a', { className: 'result', href: to(['s', s.id]) },
+          el('span', { className: 'result-top' }, el('b', {}, ...marked(s.title, words)), el('span', { className: 'quiet' }, 'Conversation'), stamp(s.updatedAt))))),
+        ...answer.messages.map((m) => result(m, words)),
+      );
+      next = answer.next ?? '';
+      more.hidden = !next;
+      const conversations = results.children.length - found;
+      said.textContent = found + conversations === 0
+        ? `Nothing was found for “${q}”. Fewer or shorter words find more.`
+        : `${[found && plural(found, 'message'), conversations && plural(conversations, 'title')].filter(Boolean).join(' and ')}${next ? ', and more' : ''}`;
+    } catch (failure) {
+      if (stop.signal.aborted) return;
+      said.textContent = '';
+      page.problem(failure.message);
+    }
+    more.disabled = false;
+  };
+  more.addEventListener('click', load);
+  load();
+  return () => stop.abort();
+}
+
+function result(m, words) {
+  return el('li', {}, el('a', { className: 'result', href: to(['s', m.sessionId, 'm', m.messageId]) },
+    el('span', { className: 'result-top' },
+      el('b', {}, m.sessionTitle || 'Conversation'),
+      el('span', { className: 'quiet' }, m.role === 'user' ? 'You' : 'Lilac'), stamp(m.createdAt)),
+    el('span', { className: 'excerpt' }, ...marked(m.excerpt, words))));
+}
+
+export const stamp = (ms) => el('time', { className: 'quiet', title: whole(ms) }, when(ms));
+
+// marked cuts a text at the words that were looked for.
+function marked(text, words) {
+  const lower = text.toLowerCase();
+  if (lower.length !== text.length) return [text];
+  const out = [];
+  let at = 0;
+  while (at < text.length) {
+    let first = -1;
+    let length = 0;
+    for (const word of words) {
+      const here = lower.indexOf(word.toLowerCase(), at);
+      if (here >= 0 && (first < 0 || here < first)) [first, length] = [here, word.length];
+    }
+    if (first < 0) break;
+    out.push(text.slice(at, first), el('mark', {}, text.slice(first, first + length)));
+    at = first + length;
+  }
+  return [...out, text.slice(at)];
+}

@@ -1,0 +1,196 @@
+// The story of one request as a timeline: what woke it, its steps, tools,
+// retries, recoveries, and its end.
+
+import * as api from './api.js';
+import { el } from './element.js';
+import { clock, count, duration, json, line, money, plural, whole } from './format.js';
+import { badge } from './requests.js';
+import { to } from './router.js';
+import { titleOf } from './sidebar.js';
+
+export const title = 'Request';
+
+// longestText bounds what one entry puts into the document.
+const longestText = 100000;
+
+export function open(root, { parts }, page) {
+  const id = parts[1];
+  const box = el('div', { className: 'story' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
+  root.append(box);
+  let closed = false;
+  let timer = 0;
+  let drawn = '';
+  const load = async () => {
+    try {
+      const story = await api.story(id);
+      if (closed) return;
+      const text = JSON.stringify(story);
+      if (text === drawn) return;
+      drawn = text;
+      draw(box, story, page);
+    } catch (failure) {
+      if (closed || failure.retryable) return;
+      box.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such request. ' : `${failure.message} `),
+        el('p', {}, el('a', { href: to(['requests']) }, 'All requests')));
+    }
+  };
+  const end = page.hub.read((frames) => {
+    if (!frames.some(({ type, event }) => type === 'stream.gap' || event.payload?.requestId === id)) return;
+    timer ||= setTimeout(() => {
+      timer = 0;
+      load();
+    }, 400);
+  });
+  load();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+    end();
+  };
+}
+
+function draw(box, story, page) {
+  const session = page.sessions().find((s) => s.id === story.sessionId);
+  const woken = story.messages.find((m) => m.eventId === story.wokenBy) ?? story.messages[0];
+  const opened = new Set([...box.querySelectorAll('details[open]')].map((d) => d.dataset.key));
+  box.replaceChildren(
+    el('div', { className: 'story-top' },
+      el('h2', {}, badge(story.state), ' ', woken ? line(woken.text, 120) : 'A request'),
+      el('p', { className: 'quiet' }, 'In ', el('a', { href: woken ? to(['s', story.sessionId, 'm', woken.messageId]) : to(['s', story.sessionId]) }, titleOf(session)), ` · ${whole(story.createdAt)}`)),
+    facts(story),
+    el('ol', { className: 'timeline', 'aria-label': 'What happened' }, ...items(story).map(item)),
+    el('p', { className: 'quiet small' }, `Request ${story.id}`),
+  );
+  for (const fold of box.querySelectorAll('details')) if (opened.has(fold.dataset.key)) fold.open = true;
+}
+
+function facts({ usage = {}, startedAt, endedAt, createdAt, steps, recoveries, model, entries }) {
+  const retries = entries.filter((e) => e.kind === 'model_failed').length;
+  const cached = usage.cacheReadTokens ? ` (${count(usage.cacheReadTokens)} from the cache)` : '';
+  const rows = [
+    ['Took', endedAt && startedAt ? duration(endedAt - startedAt) : startedAt ? 'still running' : 'not begun'],
+    ['Waited', startedAt ? duration(startedAt - createdAt) : ''],
+    ['Steps', count(steps)],
+    ['Read', usage.inputTokens ? `${plural(usage.inputTokens, 'token')}${cached}` : ''],
+    ['Written', usage.outputTokens ? plural(usage.outputTokens, 'token') : ''],
+    ['Cost', money(usage.costMicros)],
+    ['Retries', retries ? count(retries) : ''],
+    ['Recoveries', recoveries ? count(recoveries) : ''],
+    ['Model', model],
+  ].filter(([, value]) => value);
+  return el('dl', { className: 'figures' }, ...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))));
+}
+
+// items makes of the journal what a person reads: a tool's start and end are
+// one item, and what this page does not know is shown as it is.
+export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
+  const from = startedAt || createdAt;
+  const out = [];
+  const tools = new Map();
+  const texts = new Map(messages.map((m) => [m.messageId, m]));
+  for (const { seq, at, step, kind, data = {} } of entries) {
+    const entry = { key: String(seq), kind, at, after: at - from, step };
+    switch (kind) {
+      case 'queued':
+        out.push({ ...entry, tone: 'quiet', title: 'Accepted', note: 'It waits for its turn.' });
+        break;
+      case 'started':
+        out.push({ ...entry, tone: 'quiet', title: 'Started' });
+        break;
+      case 'input': {
+        const message = texts.get(data.messageId);
+        const woke = message?.eventId === wokenBy;
+        out.push({ ...entry, tone: 'person', title: woke ? 'Woken by a message' : inputs[data.queue] ?? 'A message came in', text: message?.text, lead: true });
+        break;
+      }
+      case 'model':
+        out.push(modelItem(entry, data));
+        break;
+      case 'model_failed':
+        out.push({ ...entry, tone: 'warn', title: 'The model failed', note: `${data.error} Tried again after ${duration(data.delayMs)}.` });
+        break;
+      case 'tool_start': {
+        const tool = { ...entry, tone: 'run', title: data.name, note: shortDisplay(data), input: data.args, status: 'running' };
+        tools.set(data.toolCallId, tool);
+        out.push(tool);
+        break;
+      }
+      case 'tool_end': {
+        const tool = tools.get(data.toolCallId) ?? entry;
+        if (tool === entry) out.push(tool);
+        const { type = '', value } = data.result?.output ?? {};
+        Object.assign(tool, {
+          title: data.name, tone: data.ok === false ? 'bad' : 'good', status: data.ok === false ? 'failed' : 'succeeded',
+          took: at - tool.at, output: typeof value === 'string' ? value : value === undefined ? '' : json(value), failed: data.ok === false || type.startsWith('error'),
+        });
+        break;
+      }
+      case 'recovered':
+        out.push({ ...entry, tone: 'warn', title: 'Taken up again', note: data.charged === false ? 'Lilac was stopped and started again.' : `Lilac ended unexpectedly and was started again (recovery ${data.recovery}).` });
+        break;
+      case 'paused':
+        out.push({ ...entry, tone: 'warn', title: 'Waits at a limit', text: data.question });
+        break;
+      case 'resumed':
+        out.push({ ...entry, tone: 'person', title: data.answer === 'continue' ? 'Told to go on' : 'Told to stop' });
+        break;
+      case 'compacted':
+        out.push({ ...entry, tone: 'quiet', title: 'Summed up', note: 'Older messages were replaced by a summary to make room.' });
+        break;
+      case 'end':
+        out.push({ ...entry, tone: endTones[data.state] ?? 'quiet', title: ends[data.state] ?? `Ended: ${data.state}`, note: data.detail?.replace(/^[a-z_]+: /, ''), cause: data.cause });
+        break;
+      default:
+        out.push({ ...entry, tone: 'quiet', title: kind, raw: data });
+    }
+  }
+  return out;
+}
+
+const inputs = {
+  prompt: 'A message came in', steer: 'Steered by a message', followUp: 'Followed up by a message', interrupt: 'Interrupted by a message',
+};
+const ends = { done: 'Done', failed: 'Failed', cancelled: 'Stopped' };
+const endTones = { done: 'good', failed: 'bad', cancelled: 'quiet' };
+
+function modelItem(entry, { message = {}, usage = {}, modelMs, interrupted, model }) {
+  const content = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content ?? [];
+  const of = (type) => content.filter((p) => p.type === type).map((p) => p.text).join('\n\n');
+  const calls = content.filter((p) => p.type === 'tool-call').map((p) => p.toolName);
+  const numbers = [plural(usage.inputTokens, 'token') + ' read', `${count(usage.outputTokens)} written`, money(usage.costMicros), model].filter(Boolean);
+  return {
+    ...entry, tone: 'model', took: modelMs, lead: true,
+    title: interrupted ? 'The model was interrupted' : calls.length ? `The model calls ${calls.join(', ')}` : 'The model answers',
+    note: numbers.join(' · '), text: of('text'), thought: of('reasoning'),
+  };
+}
+
+function shortDisplay({ display = '', name = '', args }) {
+  const first = Object.values(args ?? {}).find((v) => typeof v === 'string');
+  const text = display && display !== name ? display : first ?? '';
+  return line(text.startsWith(name) ? text.slice(name.length).replace(/^:?\s/, '') : text);
+}
+
+function item(i) {
+  const took = i.took >= 0 ? el('span', { className: 'took' }, duration(i.took)) : null;
+  return el('li', { 'data-kind': i.kind, 'data-tone': i.tone },
+    el('div', { className: 'item-top' },
+      el('b', {}, i.title), i.status ? el('span', { className: 'hidden' }, i.status) : null, took,
+      el('time', { className: 'quiet', title: clock(i.at) }, i.after > 0 ? `+${duration(i.after)}` : clock(i.at))),
+    i.note ? el('p', { className: i.tone === 'bad' ? 'bad' : 'quiet' }, i.note) : null,
+    i.thought ? fold(`${i.key}t`, 'Thinking', i.thought) : null,
+    i.text ? (i.text.length < 400 ? el('p', { className: 'words' }, i.text) : fold(`${i.key}w`, `${line(i.text, 90)}`, i.text)) : null,
+    i.input !== undefined ? fold(`${i.key}i`, 'Input', typeof i.input === 'string' ? i.input : json(i.input)) : null,
+    i.output ? fold(`${i.key}o`, i.failed ? 'Error' : 'Output', i.output) : null,
+    i.cause ? fold(`${i.key}c`, 'Cause, for the operator', i.cause) : null,
+    i.raw !== undefined ? fold(`${i.key}r`, 'As it was recorded', json(i.raw)) : null);
+}
+
+// fold shows a long text when it is opened.
+function fold(key, label, text) {
+  const body = el('pre', { tabIndex: 0 });
+  const shown = text.length > longestText ? `${text.slice(0, longestText)}\n… (cut)` : text;
+  const node = el('details', { className: 'fold', 'data-key': key }, el('summary', {}, el('span', { className: 'name' }, label), el('span', { className: 'what' }, label === 'Input' || label === 'Output' || label === 'Error' ? line(text, 100) : '')), el('div', { className: 'fold-body' }, body));
+  node.addEventListener('toggle', () => { body.textContent = node.open ? shown : ''; });
+  return node;
+}
