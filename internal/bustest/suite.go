@@ -21,6 +21,7 @@ func Run(t *testing.T, open func(t testing.TB) Engine) {
 		{"group/nothing published after Declare is missed (D5)", declared},
 		{"group/a new one starts at the end or the beginning", newGroup},
 		{"group/a lane keeps its order, lanes run side by side", laneOrder},
+		{"group/a lane keeps its order through retries and restarts", orderKept},
 		{"group/other types are committed unseen", types},
 		{"group/consumers that care for other types are refused", otherTypes},
 		{"group/what its next consumer does not care for is not left pending", typesChange},
