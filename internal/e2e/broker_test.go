@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/e2e"
 	"lilac/internal/event"
+	"lilac/internal/llmtest"
 	"lilac/internal/redistest"
 )
 
@@ -16,6 +17,8 @@ const (
 	outage = 2 * time.Second
 	// backWithin is how soon after that the program is at work again, times five.
 	backWithin = 25 * time.Second
+	// late is what is asked while the broker is away.
+	late = "count, too"
 )
 
 // misfortune happens to a broker in the middle of conversations and ends with
@@ -58,6 +61,16 @@ var misfortunes = []misfortune{
 		away()
 		r.Rollback(redistest.Snapshot{})
 	}},
+	{"it has no memory left", true, func(r *redistest.Server, away func()) {
+		r.Do("CONFIG", "SET", "maxmemory", "1")
+		away()
+		r.Do("CONFIG", "SET", "maxmemory", "0")
+	}},
+	{"it becomes a replica for a while", true, func(r *redistest.Server, away func()) {
+		r.Do("REPLICAOF", "127.0.0.1", "1")
+		away()
+		r.Do("REPLICAOF", "NO", "ONE")
+	}},
 	flushed,
 }
 
@@ -99,31 +112,42 @@ func forgetOutgoing(s *e2e.Server) { s.Exec("DELETE FROM redis_outgoing") }
 func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []string) {
 	t.Helper()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	const words = 100
-	model := slowModel(t, words, 50*time.Millisecond)
+	const words, lateWords = 100, 5
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		n := words
+		if r.Last() == late {
+			n = lateWords
+		}
+		return llmtest.Script{Text: llmtest.Words(numbers(n)), Delay: 50 * time.Millisecond}
+	})
 	r := redistest.Start(t, redistest.Options{})
 	s := e2e.Start(t, append(e2e.OnRedis(r), modelEnv(model.URL)...)...)
 	reader := follow(t, s, "")
 	all := startMany(t, s, many(5, 20))
+	var asked []e2e.Accepted
 	before(s)
 	m.strike(r, func() {
-		a, code := s.TryPrompt(s.NewSession(), "count, too", event.Prompt, "asked while the broker is away")
+		a, code := s.TryPrompt(s.NewSession(), late, event.Prompt, "")
 		if code != http.StatusOK {
 			add("a prompt was answered with %d", code)
 			return
 		}
-		all = append(all, a)
+		asked = append(asked, a)
 		if m.gone && !e2e.Poll(answerWithin, func() bool { return !s.Ready() }) {
 			add("/readyz does not say that the broker is away")
 		}
 		time.Sleep(outage)
 	})
 	back := time.Now()
-	if !e2e.Poll(backWithin, func() bool { return model.Count() >= len(all) }) {
+	if !e2e.Poll(backWithin, func() bool { return model.Count() >= len(all)+len(asked) }) {
 		add("the program was not at work %s after the broker was back", backWithin)
 	}
 	t.Logf("at work %s after the broker was back", time.Since(back))
 	wrong = append(wrong, unanswered(t, s, all, numbers(words), 2*answerWithin)...)
+	wrong = append(wrong, unanswered(t, s, asked, numbers(lateWords), answerWithin)...)
+	wrong = append(wrong, reader.missed(all, numbers(words), answerWithin)...)
+	wrong = append(wrong, reader.missed(asked, numbers(lateWords), answerWithin)...)
+	all = append(all, asked...)
 	for _, a := range all {
 		if n := s.Story(a.RequestID).Recoveries; n > 0 {
 			add("%s was taken up %d times, but the program went on", a.RequestID, n)
@@ -147,11 +171,26 @@ func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []stri
 	if len(running) != len(all) || len(ends) != len(all) {
 		add("of %d requests %d were seen running and %d were seen to end", len(all), len(running), len(ends))
 	}
-	wrong = append(wrong, reader.missed(all, numbers(words), answerWithin)...)
 	if !e2e.Poll(answerWithin, s.Ready) {
 		add("/readyz does not say that the broker is back")
 	}
 	return wrong
+}
+
+// A stop is in time although the broker stands still, and what it could not
+// send is sent by the next process.
+func TestAStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	bus := func(testing.TB) []string { return e2e.OnRedis(r) }
+	stop := func(s *e2e.Server) {
+		r.Pause()
+		terminate(s)
+		r.Resume()
+	}
+	for _, wrong := range stopAndGoOn(t, bus, 3, stopWithin, stop) {
+		t.Error(wrong)
+	}
 }
 
 // A prompt that was accepted while the broker was away is answered although the

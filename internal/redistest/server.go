@@ -18,7 +18,7 @@ import (
 
 // startWithin bounds how long a server may take until it answers. It takes
 // some hundredths of a second where nothing else runs.
-const startWithin = 30 * time.Second
+const startWithin = time.Minute
 
 // Options say which server to start. The zero value keeps an append-only file
 // that it syncs every second, and asks nobody for a password.
