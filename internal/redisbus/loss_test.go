@@ -312,6 +312,7 @@ func TestWhatIsPublishedWhileRedisIsAwayArrives(t *testing.T) {
 	w.attach()
 	w.publish("a", 3)
 	w.expect(names("a", 3))
+	written(t, server)
 	server.Kill()
 	until(t, "it is noticed that Redis is away", func() bool { return w.bus.Healthy(context.Background()) != nil })
 	w.publish("b", 10)
