@@ -105,7 +105,7 @@ func (l Limits) Zone() (*time.Location, error) { return time.LoadLocation(l.Time
 
 // Sandbox says how commands are confined.
 type Sandbox struct {
-	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command, with bubblewrap or else with namespaces of our own and Landlock, and refuses to run one that it cannot confine; bubblewrap and namespaces are one of these and no other; off accepts the risk and confines nothing."`
+	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command, with bubblewrap or with namespaces of our own and Landlock (lilac doctor says which and why), and refuses to run one that it cannot confine; bubblewrap and namespaces are one of these and no other; off accepts the risk and confines nothing."`
 
 	ReadOnly []string       `json:"readOnly,omitempty" jsonschema:"Further files and directories that commands can read. The system's programs and the workspace are always there."`
 	Writable []string       `json:"writable,omitempty" jsonschema:"Further directories that commands can write."`

@@ -38,8 +38,10 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 		message = fmt.Sprintf("namespaces of our own and Landlock (version %d)", sandbox.Landlock())
 		if set.Mode == config.SandboxNamespaces {
 			message += ", as configured"
-		} else if _, err := sandbox.Open(ctx, sandbox.ModeBubblewrap); errors.Unwrap(err) != nil {
-			message += ", because " + errors.Unwrap(err).Error()
+		} else if _, err := sandbox.Open(ctx, sandbox.ModeBubblewrap); err == nil {
+			message += ", which bound the number of root's processes, as bubblewrap does not"
+		} else if reason := errors.Unwrap(err); reason != nil {
+			message += ", because " + reason.Error()
 		}
 	}
 	if hosts := len(set.Network.Hosts); hosts > 0 {

@@ -120,7 +120,7 @@ func (b bubblewrap) args(r resolved, layers []layer, cmd Command) []string {
 		case layerLink:
 			add("--symlink", l.Source, l.Target)
 		case layerText:
-			add("--ro-bind-data", strconv.Itoa(text), l.Target)
+			add("--file", strconv.Itoa(text), l.Target) // in the root, which becomes read only
 			text++
 		case layerBind:
 			add(map[bool]string{true: "--bind", false: "--ro-bind"}[l.Writable], l.Source, l.Target)

@@ -15,24 +15,29 @@ import (
 const probeTimeout = 10 * time.Second
 
 // Detect returns the sandbox of this machine: bubblewrap, else namespaces of
-// our own. What it returns has run a command. The error is a fault of kind
+// our own; for root the other way round on kernels (Linux 6.14) on which those
+// alone bound the number of root's processes. What it returns has run a command. The error is a fault of kind
 // Unavailable for a person.
 func Detect(ctx context.Context) (Sandbox, error) {
 	if runtime.GOOS != "linux" {
 		return nil, unavailable("The sandbox needs Linux.")
 	}
-	box, err := detectBubblewrap(ctx)
+	first, second := detectBubblewrap, detectNamespaces
+	if boundsRoot() {
+		first, second = second, first
+	}
+	box, err := first(ctx)
 	if err == nil {
 		return box, nil
 	}
-	own, ownErr := detectNamespaces(ctx)
-	if ownErr == nil {
-		return own, nil
+	box, secondErr := second(ctx)
+	if secondErr == nil {
+		return box, nil
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("look for a sandbox: %w", context.Cause(ctx))
 	}
-	return nil, unavailable("There is no sandbox: %s; %s.", err, ownErr)
+	return nil, unavailable("There is no sandbox: %s; %s.", err, secondErr)
 }
 
 // detectMode returns the sandbox of one kind.

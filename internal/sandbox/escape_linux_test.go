@@ -65,6 +65,14 @@ func write(path string) error {
 	return f.Close()
 }
 
+func create(dir string) error {
+	f, err := os.CreateTemp(dir, "lilac-probe-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 var probes = map[string]probe{
 	"environment of our process":     {try: func(v target) error { return read(fmt.Sprintf("/proc/%d/environ", v.Parent)) }},
 	"root of our process":            {try: func(v target) error { return read(fmt.Sprintf("/proc/%d/root%s/token", v.Parent, v.Data)) }},
@@ -78,7 +86,7 @@ var probes = map[string]probe{
 	"data directory by a hard link": {try: func(v target) error { return os.Link(v.Data+"/token", "hard") }},
 	"data directory by going up":    {try: func(v target) error { return read("../" + filepath.Base(v.Data) + "/token") }},
 	"write outside":                 {try: func(v target) error { return os.WriteFile(v.Outside+"/escaped", []byte("x"), 0o644) }},
-	"write to the system":           {try: func(target) error { return write("/usr/bin/env") }, root: true},
+	"write to the system":           {try: func(target) error { return create("/usr/share") }, root: true},
 	"trace our process":             {try: func(v target) error { return unix.PtraceSeize(v.Parent) }, noControl: true},
 	"trace a child":                 {try: func(target) error { return start(&syscall.SysProcAttr{Ptrace: true}) }},
 	"signal our process":            {try: func(v target) error { return unix.Kill(v.Parent, 0) }},

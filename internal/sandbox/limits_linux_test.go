@@ -30,9 +30,8 @@ type bomb struct {
 
 var bombs = map[string]bomb{
 	"fork": {
-		// Each process leaves its parent and starts two more.
-		script: `b() { b & b & }; trap '' TERM INT; b; wait; sleep 600`,
-		limits: sandbox.Limits{Processes: 350}, want: sandbox.ExceededProcesses,
+		script: `trap '' TERM INT; while :; do sleep 600 & done`,
+		limits: sandbox.Limits{Processes: 100}, want: sandbox.ExceededProcesses,
 	},
 	"memory in one process": {
 		script: `head -c 1000000000 /dev/zero | tail -c 1000000000 | wc -c; echo "status ${PIPESTATUS[1]}"`,
@@ -54,6 +53,22 @@ var bombs = map[string]bomb{
 		script: `yes`,
 		limits: sandbox.Limits{OutputBytes: 8 * mib}, want: sandbox.ExceededOutput,
 	},
+}
+
+// One that doubles is too fast for any watcher: there the kernel must refuse.
+func TestDoublingForkBombIsContainedByTheKernel(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		limits := sandbox.Limits{Processes: 100}
+		out, _ := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: limits}, "cat /proc/sys/kernel/pid_max")
+		if top, err := strconv.Atoi(strings.TrimSpace(out)); os.Getuid() == 0 && (err != nil || top > 1000) {
+			t.Logf("not tested: for root, bubblewrap and kernels before 6.14 leave it to the watcher (pid_max %s)", out)
+			return
+		}
+		_, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: limits}, `b() { b & b & sleep 600; }; trap '' TERM INT; b`)
+		if res.Exceeded != sandbox.ExceededProcesses {
+			t.Errorf("%+v", res)
+		}
+	})
 }
 
 func TestBombsAreContained(t *testing.T) {
@@ -107,14 +122,14 @@ func rss(t *testing.T) int64 {
 func TestControlBombsRunOnWithoutLimits(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		for name, text := range map[string]string{
-			"processes": `for i in $(seq 400); do sleep 30 & done; jobs -p | wc -l`,
+			"processes": `for i in $(seq 150); do sleep 30 & done; jobs -p | wc -l`,
 			"memory":    `head -c 200000000 /dev/zero | tail -c 200000000 | wc -c`,
 			"disk":      `head -c 80000000 /dev/zero > big; stat -c %s big`,
 			"output":    `head -c 9000000 /dev/zero | wc -c; head -c 9000000 /dev/zero | tr '\0' x`,
 		} {
 			t.Run(name, func(t *testing.T) {
-				out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{Processes: 1000}}, text)
-				want := map[string]string{"processes": "400", "memory": "200000000", "disk": "80000000", "output": "9000000"}[name]
+				out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, text)
+				want := map[string]string{"processes": "150", "memory": "200000000", "disk": "80000000", "output": "9000000"}[name]
 				if res.Exceeded != "" || !strings.HasPrefix(out, want) {
 					t.Errorf("%+v: %.200s", res, out)
 				}
@@ -127,8 +142,8 @@ func TestEverythingOfABombIsGoneAtOnce(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		mark := fmt.Sprintf("5%d.%d", os.Getpid(), len(box.Name()))
 		// Orphans in sessions of their own, then too many of them.
-		_, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{Processes: 310}},
-			`for i in $(seq 320); do setsid sleep `+mark+` & done; wait`)
+		_, res := script(t, box, sandbox.Policy{Workspace: t.TempDir(), Limits: sandbox.Limits{Processes: 100}},
+			`for i in $(seq 150); do setsid sleep `+mark+` & done; wait`)
 		ended := time.Now()
 		waitFor(t, "the end of the orphans", func() bool { return len(sleepers(mark)) == 0 })
 		if took := time.Since(ended); took > 10*time.Second {

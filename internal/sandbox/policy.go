@@ -19,13 +19,13 @@ const basePath = helperDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 // /usr are links into it, and are shown as such.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
 
-// etcPaths is the part of /etc that programs need and that holds no secret:
-// the linker's cache, alternatives, certificates, time zone, file types.
+// etcPaths is the part of /etc that programs need and that holds no secret: the
+// linker's cache, alternatives, certificates, time zone, file types, ports, fonts.
+// It is short because each path is a mount, and bubblewrap looks at all of them
+// for each one that it adds.
 var etcPaths = []string{
-	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
-	"/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/magic", "/etc/protocols", "/etc/services",
-	"/etc/inputrc", "/etc/terminfo", "/etc/fonts", "/etc/python3",
+	"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/fonts",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
 }
 
 // resolved is a policy whose paths are real ones and do not contradict each other.

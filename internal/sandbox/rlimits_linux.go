@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"math"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,19 +34,35 @@ func setLimits(pid int, l Limits) error {
 			return fmt.Errorf("limit %s: %w", limit.name, err)
 		}
 	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, pid, niceness); err != nil {
+		return fmt.Errorf("lower the priority of the command: %w", err)
+	}
 	return nil
 }
+
+// niceness lets whoever watches a command go before it.
+const niceness = 10
 
 // processLimit is no limit on kernels before 5.14, which count the processes
 // of the user on the whole machine, ours among them.
 func processLimit(l Limits) int64 {
+	if kernelFrom(5, 14) {
+		return l.kernelProcesses()
+	}
+	return math.MaxInt64
+}
+
+// boundsRoot reports whether our own namespaces bound the processes of a
+// command and bubblewrap does not: the kernel exempts root from the limit on a
+// user's processes, but it bounds the numbers of a process namespace.
+func boundsRoot() bool { return os.Getuid() == 0 && kernelFrom(6, 14) }
+
+// kernelFrom reports whether the kernel is of a version or a later one.
+func kernelFrom(wantMajor, wantMinor int) bool {
 	var name unix.Utsname
 	var major, minor int
 	if err := unix.Uname(&name); err == nil {
 		_, _ = fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
 	}
-	if major > 5 || major == 5 && minor >= 14 {
-		return l.kernelProcesses()
-	}
-	return math.MaxInt64
+	return major > wantMajor || major == wantMajor && minor >= wantMinor
 }
