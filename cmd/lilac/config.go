@@ -32,12 +32,16 @@ func (c *cli) config() *cobra.Command {
 			return err
 		},
 	}
+	var defaults bool
 	show := c.withJSON(&cobra.Command{
 		Use:     "print",
 		Short:   "Print the configuration that is in effect, secrets as ***",
-		Example: "  lilac config print\n  lilac config print --json",
+		Example: "  lilac config print\n  lilac config print --json\n  lilac config print --defaults > ~/.lilac/config.yaml    # every key, explained",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if defaults {
+				return config.WriteDefaults(c.out)
+			}
 			cfg, err := c.load()
 			if err != nil {
 				return err
@@ -53,6 +57,7 @@ func (c *cli) config() *cobra.Command {
 			return err
 		},
 	})
+	show.Flags().BoolVar(&defaults, "defaults", false, "print a file with every key, what it is for, and its default")
 	schema := &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of the configuration file",

@@ -16,5 +16,6 @@ var version = ""
 func main() {
 	sandbox.Enter()
 	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
+	c.secrets.AddEnvironment(os.Environ())
 	os.Exit(c.run(context.Background(), os.Args[1:]))
 }

@@ -17,6 +17,7 @@ import (
 	"lilac/internal/client"
 	"lilac/internal/config"
 	"lilac/internal/fault"
+	"lilac/internal/logs"
 )
 
 // cli is what every command shares: the streams and the global flags.
@@ -24,6 +25,8 @@ type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	// secrets are kept out of what goes to standard error.
+	secrets logs.Secrets
 
 	file  string
 	flags config.Flags
@@ -41,7 +44,7 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(c.err, "lilac:", oneLine(err.Error()))
+	fmt.Fprintln(c.err, "lilac:", oneLine(c.secrets.Redact(err.Error())))
 	return fault.KindOf(err).ExitCode()
 }
 
@@ -99,8 +102,11 @@ func checkArgs(cmd *cobra.Command) {
 // load reads the configuration and prints its warnings.
 func (c *cli) load() (*config.Config, error) {
 	cfg, warnings, err := c.read()
+	if cfg != nil {
+		c.secrets.Add(cfg.Secrets()...)
+	}
 	for _, w := range warnings {
-		fmt.Fprintln(c.err, "lilac: warning:", clean(w.String()))
+		fmt.Fprintln(c.err, "lilac: warning:", clean(c.secrets.Redact(w.String())))
 	}
 	return cfg, err
 }

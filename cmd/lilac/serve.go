@@ -37,9 +37,7 @@ func (c *cli) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secrets, level := &logs.Secrets{}, &slog.LevelVar{}
-			secrets.AddEnvironment(os.Environ())
-			secrets.Add(cfg.Secrets()...)
+			secrets, level := &c.secrets, &slog.LevelVar{}
 			logger := newLogger(cfg.Log, c.err, level, secrets)
 			slog.SetDefault(logger)
 			tracer, err := c.tracer(logger)
