@@ -1,0 +1,303 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"lilac/internal/event"
+)
+
+const (
+	// statusRoom is what the lines under a running answer may take of a
+	// message, in UTF-16 units; it is kept free at the end, too, so that a text
+	// is cut in the same places all along.
+	statusRoom = 250
+	// statusTools is how many tool calls are shown while the answer runs.
+	statusTools = 3
+	// statusLine bounds one of them, in characters.
+	statusLine = 60
+	// noReply is what a model says that wants to say nothing.
+	noReply = "NO_REPLY"
+)
+
+// Cut is where a running answer goes on in a new message.
+type Cut struct {
+	// ID names the act: the re-anchoring event's.
+	ID string `json:"id"`
+	// MessageID is what was applied there; the cut is held until the output
+	// says where. Without it the cut is at Offset, or at once while that is -1.
+	MessageID string `json:"messageId,omitempty"`
+	Offset    int64  `json:"offset"`
+	// ReplyTo is what the new message replies to; Inherit replies to MessageID
+	// exactly if the answer was a reply so far.
+	ReplyTo string `json:"replyTo,omitempty"`
+	Inherit bool   `json:"inherit,omitempty"`
+}
+
+// End is how a request ended.
+type End struct {
+	State  event.RequestState `json:"state"`
+	Detail string             `json:"detail,omitempty"`
+}
+
+// Settings are what rendering depends on besides what was said.
+type Settings struct {
+	// MaxText is the longest message in UTF-16 units, MaxFiles the most files
+	// on one, MaxFileBytes the largest of them.
+	MaxText, MaxFiles int
+	MaxFileBytes      int64
+	// Rewrite turns names into the platform's mentions and says whom it
+	// mentioned; nil leaves the text as it is.
+	Rewrite func(text string) (out string, users []string)
+	// Size is the size of a file in bytes; nil knows none.
+	Size func(event.BinaryOutput) int64
+}
+
+// View is one message as it should be.
+type View struct {
+	// Key names the message within its request; it never changes.
+	Key     string
+	Text    string
+	ReplyTo string
+	// ReplyToKey is another message of the answer that it replies to.
+	ReplyToKey string
+	Users      []string
+	Files      []event.BinaryOutput
+	// Stop says that the answer can be stopped here.
+	Stop bool
+}
+
+// Made is what was sent already.
+type Made struct {
+	// Messages are the keys of the messages that were planned.
+	Messages map[string]bool
+	// Files are the keys of the messages that carry each file.
+	Files map[string]string
+}
+
+// Render is what a request's messages should show. ReplyTo is the message that
+// asked, "" for none. End is nil while the request runs.
+func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Settings) []View {
+	segments := segment(o, replyTo, cuts)
+	var views []View
+	for i, seg := range segments {
+		last := i == len(segments)-1
+		text, users := readable(seg.text), []string(nil)
+		if s.Rewrite != nil {
+			text, users = s.Rewrite(text)
+		}
+		if last && end != nil {
+			text = withEnd(text, *end, len(views) > 0 || len(o.Binaries) > 0, o.Skip)
+		}
+		pieces := Split(text, s.MaxText-statusRoom)
+		if last && end == nil {
+			pieces = withStatus(pieces, status(o), i == 0 || strings.TrimSpace(seg.text) != "")
+		}
+		for j, p := range pieces {
+			v := View{Key: fmt.Sprintf("%d.%d", i, j), Text: p.String(), Users: mentioned(p.String(), users)}
+			if j == 0 {
+				v.ReplyTo = seg.replyTo
+			}
+			views = append(views, v)
+		}
+	}
+	if held(o, end) {
+		views = nil
+	}
+	if len(views) > 0 && end == nil {
+		views[len(views)-1].Stop = true
+	}
+	return withFiles(views, o, end, made, s)
+}
+
+// held reports whether nothing may be seen: the answer is none, or could still
+// become none.
+func held(o Output, end *End) bool {
+	if end != nil || o.Final {
+		return o.Skip && (end == nil || end.State == event.StateDone)
+	}
+	said := strings.TrimSpace(o.Text)
+	return said != "" && strings.HasPrefix(noReply, said)
+}
+
+type part struct{ text, replyTo string }
+
+// segment cuts the text where it goes on elsewhere. Cuts are in the order in
+// which they were asked for; one that lies before an earlier one is at it.
+func segment(o Output, replyTo string, cuts []Cut) []part {
+	parts := []part{{replyTo: replyTo}}
+	from := int64(0)
+	for _, c := range cuts {
+		at := c.Offset
+		if c.MessageID != "" {
+			offset, applied := o.Anchors[c.MessageID]
+			if !applied {
+				continue
+			}
+			at = offset
+		}
+		if at < 0 {
+			continue
+		}
+		at = min(max(at, from), int64(len(o.Text)))
+		parts[len(parts)-1].text = o.Text[from:at]
+		next := part{replyTo: c.ReplyTo}
+		if c.Inherit && replyTo != "" {
+			next.replyTo = c.MessageID
+		}
+		parts, from = append(parts, next), at
+	}
+	parts[len(parts)-1].text = o.Text[from:]
+	return parts
+}
+
+// withEnd says how a request ended that was not simply done.
+func withEnd(text string, end End, more, skip bool) string {
+	sentence := strings.TrimSpace(end.Detail)
+	switch end.State {
+	case event.StateFailed:
+		if sentence == "" {
+			sentence = "Something went wrong."
+		}
+		sentence = "⚠️ " + sentence
+	case event.StateCancelled:
+		if sentence == "" {
+			sentence = "Stopped."
+		}
+		sentence = "⏹️ " + sentence
+	default:
+		if strings.TrimSpace(text) == "" && !more && !skip {
+			return "*(no answer)*"
+		}
+		return text
+	}
+	if strings.TrimSpace(text) == "" {
+		return sentence
+	}
+	return strings.TrimRightFunc(text, unicode.IsSpace) + "\n\n" + sentence
+}
+
+// status is what stands under a running answer.
+func status(o Output) string {
+	var lines []string
+	for _, t := range o.Tools[max(0, len(o.Tools)-statusTools):] {
+		mark := "⏳"
+		if t.Status == event.ToolEnd {
+			mark = "✅"
+			if t.OK != nil && !*t.OK {
+				mark = "❌"
+			}
+		}
+		lines = append(lines, "-# "+mark+" "+oneLine(t.Display))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// oneLine makes a tool's line harmless: it comes from what the model asked for.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case strings.ContainsRune("`*_~|<>[]\\", r):
+			return -1
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			return ' '
+		}
+		return r
+	}, s)), " ")
+	if runes := []rune(s); len(runes) > statusLine {
+		s = string(runes[:statusLine-1]) + "…"
+	}
+	return strings.ReplaceAll(s, "@", "@\u200b")
+}
+
+// withStatus puts the status under the last message, or makes one of it.
+func withStatus(pieces []Piece, status string, visible bool) []Piece {
+	switch {
+	case status == "":
+	case len(pieces) > 0:
+		last := &pieces[len(pieces)-1]
+		closed := *last
+		closed.Suffix += "\n\n" + status
+		if f := (fence{}).through(last.Prefix + last.Source); f.length > 0 {
+			closed.Suffix = f.close() + "\n" + status
+		}
+		*last = closed
+	case visible:
+		pieces = []Piece{{Source: status}}
+	}
+	return pieces
+}
+
+// mentioned are those of users whose mention stands in the text.
+func mentioned(text string, users []string) (out []string) {
+	for _, id := range users {
+		if strings.Contains(text, "<@"+id+">") {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// withFiles adds the files. What is there when the first message is made goes
+// with it; the rest follows at the end, in messages that reply to the last one.
+// A message that was made keeps its files.
+func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
+	byKey := map[string][]event.BinaryOutput{}
+	var order []string
+	add := func(key string, b event.BinaryOutput) {
+		if byKey[key] == nil {
+			order = append(order, key)
+		}
+		byKey[key] = append(byKey[key], b)
+	}
+	var large []string
+	late := ""
+	for _, b := range o.Binaries {
+		key, placed := made.Files[b.BinaryID]
+		switch {
+		case placed:
+		case s.Size != nil && s.MaxFileBytes > 0 && s.Size(b) > s.MaxFileBytes:
+			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(b.Filename), bytesText(s.Size(b)), bytesText(s.MaxFileBytes)))
+			continue
+		case len(views) > 0 && !made.Messages[views[0].Key] && len(byKey[views[0].Key]) < s.MaxFiles:
+			key = views[0].Key
+		case end == nil:
+			continue // it waits for the end
+		default:
+			if late == "" || len(byKey[late]) >= s.MaxFiles {
+				late = "files." + strings.ReplaceAll(b.BinaryID, ":", "-")
+			}
+			key = late
+		}
+		add(key, b)
+	}
+	lastText := ""
+	if len(views) > 0 {
+		lastText = views[len(views)-1].Key
+	}
+	for i := range views {
+		views[i].Files = byKey[views[i].Key]
+	}
+	for _, key := range order {
+		if strings.HasPrefix(key, "files.") {
+			views = append(views, View{Key: key, Files: byKey[key], ReplyToKey: lastText})
+		}
+	}
+	if end != nil {
+		for i, p := range Split(strings.Join(large, "\n"), s.MaxText) {
+			views = append(views, View{Key: fmt.Sprintf("large.%d", i), Text: p.String(), ReplyToKey: lastText})
+		}
+	}
+	return views
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,181 @@
+package relay_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/event"
+	"lilac/internal/relay"
+)
+
+var settings = relay.Settings{MaxText: 2000, MaxFiles: 10, MaxFileBytes: 100, Size: func(b event.BinaryOutput) int64 { return int64(len(b.DataBase64)) }}
+
+func output(events ...event.Payload) (o relay.Output) {
+	for range 2 { // every event may come twice
+		for _, e := range events {
+			o.Apply(e)
+		}
+	}
+	return o
+}
+
+func delta(offset int64, text string) event.Payload {
+	return event.TextDelta{Delta: text, Offset: offset}
+}
+
+func file(id string) event.BinaryOutput { return event.BinaryOutput{BinaryID: id, Filename: id} }
+
+func TestWhatIsShown(t *testing.T) {
+	done := &relay.End{State: event.StateDone}
+	no := false
+	many := func(n int) (out []event.Payload) {
+		for i := range n {
+			out = append(out, file(string(rune('a'+i))))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		output relay.Output
+		cuts   []relay.Cut
+		end    *relay.End
+		made   relay.Made
+		want   []relay.View
+	}{
+		"nothing yet": {},
+		"a running answer can be stopped": {
+			output: output(delta(0, "Hel"), delta(3, "lo")),
+			want:   []relay.View{{Key: "0.0", Text: "Hello", ReplyTo: "5", Stop: true}},
+		},
+		"a tool is shown before there is text": {
+			output: output(event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "bash: `ls` @everyone"}),
+			want:   []relay.View{{Key: "0.0", Text: "-# ⏳ bash: ls @\u200beveryone", ReplyTo: "5", Stop: true}},
+		},
+		"tools stand under the text": {
+			output: output(delta(0, "Hello"),
+				event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "read"},
+				event.ToolCallOutput{ToolCallID: "1", Status: event.ToolEnd, OK: &no},
+				event.ToolCallOutput{ToolCallID: "2", Status: event.ToolStart, Display: "bash"}),
+			want: []relay.View{{Key: "0.0", Text: "Hello\n\n-# ❌ read\n-# ⏳ bash", ReplyTo: "5", Stop: true}},
+		},
+		"the end is the text": {
+			output: output(delta(0, "Hel"), event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "read"}, event.FinalText{FinalText: "Hello"}),
+			end:    done,
+			want:   []relay.View{{Key: "0.0", Text: "Hello", ReplyTo: "5"}},
+		},
+		"a reset takes back": {
+			output: func() relay.Output {
+				var o relay.Output
+				for _, e := range []event.Payload{delta(0, "Hello wrong"), event.TextReset{Offset: 6}, delta(6, "right")} {
+					o.Apply(e)
+				}
+				return o
+			}(),
+			want: []relay.View{{Key: "0.0", Text: "Hello right", ReplyTo: "5", Stop: true}},
+		},
+		"a steer moves the answer under it": {
+			output: output(delta(0, "before after"), event.OutputAnchor{MessageID: "7", Offset: 7}),
+			cuts:   []relay.Cut{{MessageID: "7", Offset: -1, ReplyTo: "7"}},
+			want:   []relay.View{{Key: "0.0", Text: "before", ReplyTo: "5"}, {Key: "1.0", Text: "after", ReplyTo: "7", Stop: true}},
+		},
+		"a steer that was not applied moves nothing": {
+			output: output(delta(0, "before after")),
+			cuts:   []relay.Cut{{MessageID: "7", Offset: -1, ReplyTo: "7"}},
+			want:   []relay.View{{Key: "0.0", Text: "before after", ReplyTo: "5", Stop: true}},
+		},
+		"an inheriting one stays a reply": {
+			output: output(delta(0, "before after"), event.OutputAnchor{MessageID: "7", Offset: 7}),
+			cuts:   []relay.Cut{{MessageID: "7", Offset: -1, Inherit: true}},
+			want:   []relay.View{{Key: "0.0", Text: "before", ReplyTo: "5"}, {Key: "1.0", Text: "after", ReplyTo: "7", Stop: true}},
+		},
+		"a cut at nothing said shows nothing there yet": {
+			output: output(delta(0, "before"), event.OutputAnchor{MessageID: "7", Offset: 6}),
+			cuts:   []relay.Cut{{MessageID: "7", Offset: -1, ReplyTo: "7"}},
+			want:   []relay.View{{Key: "0.0", Text: "before", ReplyTo: "5", Stop: true}},
+		},
+		"a cut behind what was taken back is at the end": {
+			output: output(delta(0, "be")),
+			cuts:   []relay.Cut{{Offset: 6, ReplyTo: "7"}},
+			want:   []relay.View{{Key: "0.0", Text: "be", ReplyTo: "5", Stop: true}},
+		},
+		"what may become no reply is not shown": {output: output(delta(0, "NO_RE"))},
+		"no reply leaves no trace":              {output: output(delta(0, "NO_REPLY"), event.FinalText{FinalText: "NO_REPLY", Delivery: "skip"}), end: done},
+		"what begins like it is shown": {
+			output: output(delta(0, "NO_RESULTS")),
+			want:   []relay.View{{Key: "0.0", Text: "NO_RESULTS", ReplyTo: "5", Stop: true}},
+		},
+		"a failure is said": {
+			output: output(delta(0, "half"), event.FinalText{FinalText: "half"}), end: &relay.End{State: event.StateFailed, Detail: "The model is overloaded."},
+			want: []relay.View{{Key: "0.0", Text: "half\n\n⚠️ The model is overloaded.", ReplyTo: "5"}},
+		},
+		"a stop without text is said": {
+			end:  &relay.End{State: event.StateCancelled},
+			want: []relay.View{{Key: "0.0", Text: "⏹️ Stopped.", ReplyTo: "5"}},
+		},
+		"an empty answer is said": {
+			output: output(event.FinalText{}), end: done,
+			want: []relay.View{{Key: "0.0", Text: "*(no answer)*", ReplyTo: "5"}},
+		},
+		"early files go with the first message": {
+			output: output(file("a"), delta(0, "look")),
+			want:   []relay.View{{Key: "0.0", Text: "look", ReplyTo: "5", Stop: true, Files: []event.BinaryOutput{file("a")}}},
+		},
+		"late files wait for the end": {
+			output: output(delta(0, "look"), file("a")), made: relay.Made{Messages: map[string]bool{"0.0": true}},
+			want: []relay.View{{Key: "0.0", Text: "look", ReplyTo: "5", Stop: true}},
+		},
+		"late files follow at the end, ten on a message": {
+			output: output(append(many(12), event.FinalText{FinalText: "look"})...), end: done,
+			made: relay.Made{Messages: map[string]bool{"0.0": true}, Files: map[string]string{"a": "0.0"}},
+			want: []relay.View{
+				{Key: "0.0", Text: "look", ReplyTo: "5", Files: []event.BinaryOutput{file("a")}},
+				{Key: "files.b", ReplyToKey: "0.0", Files: []event.BinaryOutput{file("b"), file("c"), file("d"), file("e"), file("f"), file("g"), file("h"), file("i"), file("j"), file("k")}},
+				{Key: "files.l", ReplyToKey: "0.0", Files: []event.BinaryOutput{file("l")}},
+			},
+		},
+		"a file that is too large is named": {
+			output: output(event.BinaryOutput{BinaryID: "a", Filename: "big.bin", DataBase64: strings.Repeat("x", 2048)}, event.FinalText{FinalText: "look"}), end: done,
+			want: []relay.View{
+				{Key: "0.0", Text: "look", ReplyTo: "5"},
+				{Key: "large.0", Text: "-# 📎 big.bin was not sent: 2.0 KiB, the limit is 100 bytes.", ReplyToKey: "0.0"},
+			},
+		},
+		"a table is drawn": {
+			output: output(event.FinalText{FinalText: "a\n| x | long |\n|---|:-:|\n| 1 | 2 |\nb"}), end: done,
+			want: []relay.View{{Key: "0.0", Text: "a\n```\nx  long\n─  ────\n1  2\n```\nb", ReplyTo: "5"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := relay.Render(c.output, "5", c.cuts, c.end, c.made, settings)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNamesAreRewrittenOnWholeTextsAndSayWhomTheyMention(t *testing.T) {
+	s := settings
+	s.Rewrite = func(text string) (string, []string) {
+		return strings.ReplaceAll(text, "@ann", "<@1>"), []string{"1"}
+	}
+	long := strings.Repeat("word ", 360) // the second message has the mention
+	got := relay.Render(output(event.FinalText{FinalText: long + "@ann"}), "", nil, &relay.End{State: event.StateDone}, relay.Made{}, s)
+	if len(got) != 2 || len(got[0].Users) != 0 || !cmp.Equal(got[1].Users, []string{"1"}) || !strings.HasSuffix(got[1].Text, "<@1>") {
+		t.Errorf("shown %+v", got)
+	}
+}
+
+func TestTextsAreCutInTheSamePlacesWhileTheyGrow(t *testing.T) {
+	text := strings.Repeat("Some words of a sentence. ", 300)
+	final := relay.Render(output(event.FinalText{FinalText: text}), "", nil, &relay.End{State: event.StateDone}, relay.Made{}, settings)
+	for n := 100; n < len(text); n += 777 {
+		views := relay.Render(output(delta(0, text[:n])), "", nil, nil, relay.Made{}, settings)
+		for i, v := range views[:len(views)-1] {
+			if v.Text != final[i].Text {
+				t.Fatalf("with %d bytes message %d shows %q, at the end %q", n, i, v.Text, final[i].Text)
+			}
+		}
+	}
+}
