@@ -1,0 +1,145 @@
+package relay
+
+import "slices"
+
+// Row is what is kept of a request's relay.
+type Row struct {
+	RequestID string `json:"requestId"`
+	SessionID string `json:"sessionId"`
+	Platform  string `json:"platform"`
+	// ReplyTo is the message that asked, "" for none.
+	ReplyTo string `json:"replyTo,omitempty"`
+	// Started says that the output is to be shown, Finished that it is.
+	Started  bool      `json:"started,omitempty"`
+	Finished bool      `json:"finished,omitempty"`
+	Cuts     []Cut     `json:"cuts,omitempty"`
+	Messages []Message `json:"messages,omitempty"`
+	End      *End      `json:"end,omitempty"`
+	// Reason says why nothing can be shown any more.
+	Reason string `json:"reason,omitempty"`
+}
+
+// MessageState is where a message is in its life.
+type MessageState string
+
+// The states of a message.
+const (
+	MessagePlanned MessageState = "planned"
+	MessageSent    MessageState = "sent"
+	// MessageLost could not be sent, or was deleted by somebody.
+	MessageLost MessageState = "lost"
+)
+
+// Message is one that was made to show the output.
+type Message struct {
+	Key   string       `json:"key"`
+	State MessageState `json:"state"`
+	// ID is the platform's, when it was sent.
+	ID string `json:"id,omitempty"`
+	// Files are the ids of the binaries that went with it.
+	Files []string `json:"files,omitempty"`
+	// Copies counts how often it had to be made anew because the platform took
+	// no more edits.
+	Copies int `json:"copies,omitempty"`
+}
+
+func (r Row) message(key string) (Message, bool) {
+	i := slices.IndexFunc(r.Messages, func(m Message) bool { return m.Key == key })
+	if i < 0 {
+		return Message{}, false
+	}
+	return r.Messages[i], true
+}
+
+// set replaces a message, or adds it.
+func (r *Row) set(m Message) {
+	r.Messages = slices.Clone(r.Messages)
+	if i := slices.IndexFunc(r.Messages, func(o Message) bool { return o.Key == m.Key }); i >= 0 {
+		r.Messages[i] = m
+		return
+	}
+	r.Messages = append(r.Messages, m)
+}
+
+// made is what rendering needs to know of the messages.
+func (r Row) made() Made {
+	made := Made{Messages: map[string]bool{}, Files: map[string]string{}}
+	for _, m := range r.Messages {
+		made.Messages[m.Key] = true
+		for _, id := range m.Files {
+			made.Files[id] = m.Key
+		}
+	}
+	return made
+}
+
+// Act is one thing to do at the platform.
+type Act struct {
+	Kind ActKind
+	View View
+	// Message is the one that is edited or deleted; of one that is sent, what
+	// will be kept of it.
+	Message Message
+}
+
+// ActKind says what is to be done.
+type ActKind string
+
+// The kinds of acts.
+const (
+	ActSend   ActKind = "send"
+	ActEdit   ActKind = "edit"
+	ActDelete ActKind = "delete"
+)
+
+// Decide compares what should be seen with what is. Shown holds what each
+// message was last made to show; final says that the output has ended. Settled
+// is true when nothing is left to do or to wait for.
+func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Act, settled bool) {
+	settled = true
+	for _, v := range views {
+		m, there := r.message(v.Key)
+		switch {
+		case !there:
+			settled = false
+			if v.ReplyToKey != "" {
+				t, _ := r.message(v.ReplyToKey)
+				if t.State == MessagePlanned || t.State == "" {
+					return acts, false // its id is needed
+				}
+				v.ReplyTo = t.ID
+			}
+			m = Message{Key: v.Key, State: MessagePlanned}
+			for _, b := range v.Files {
+				m.Files = append(m.Files, b.BinaryID)
+			}
+			acts = append(acts, Act{Kind: ActSend, View: v, Message: m})
+		case m.State == MessagePlanned:
+			settled = false
+		case m.State == MessageSent && v.Text != "" && shown[v.Key] != v.looks():
+			settled = false
+			acts = append(acts, Act{Kind: ActEdit, View: v, Message: m})
+		}
+	}
+	if !final {
+		return acts, false
+	}
+	for _, m := range r.Messages {
+		if slices.ContainsFunc(views, func(v View) bool { return v.Key == m.Key }) || m.State == MessageLost {
+			continue
+		}
+		settled = false
+		if m.State == MessageSent {
+			acts = append(acts, Act{Kind: ActDelete, Message: m})
+		}
+	}
+	return acts, settled
+}
+
+// looks is what an edit can change.
+func (v View) looks() string {
+	if v.Stop {
+		return v.Text + "\x00"
+	}
+	return v.Text
+}

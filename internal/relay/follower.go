@@ -1,0 +1,433 @@
+package relay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/outbox"
+	"lilac/internal/surface"
+)
+
+const (
+	// typingInterval refreshes what platforms show for about ten seconds.
+	typingInterval = 8 * time.Second
+	// finalGrace is how long the end of the output may come after the request's.
+	finalGrace = 10 * time.Second
+	// platformLimit bounds one call of the platform.
+	platformLimit = 20 * time.Second
+	// retryPause is the wait after trouble that may pass.
+	retryPause = 2 * time.Second
+	// maxTrouble is how often in a row an edit may fail at the end before the
+	// message is left as it is.
+	maxTrouble = 10
+	// nonceBytes is what a platform takes (Discord: 25).
+	nonceBytes = 25
+)
+
+// follower shows one request's output.
+type follower struct {
+	s         *Service
+	requestID string
+	wake      chan struct{}
+
+	mu sync.Mutex
+	// output is what was said, and heard when something was last.
+	output Output
+	heard  time.Time
+	// failed is why the output cannot be read any more.
+	failed error
+
+	// Only run uses what follows.
+	shown   map[string]string
+	edited  time.Time
+	typed   time.Time
+	ended   time.Time
+	trouble int
+	idle    bool
+}
+
+func newFollower(s *Service, requestID string) *follower {
+	return &follower{s: s, requestID: requestID, wake: make(chan struct{}, 1), shown: map[string]string{}}
+}
+
+func (f *follower) notify() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+// run shows the output until it is shown whole or ctx ends.
+func (f *follower) run(ctx context.Context) {
+	tailing, stop := context.WithCancel(ctx)
+	var tail sync.WaitGroup
+	defer tail.Wait()
+	defer stop()
+	f.heard = time.Now()
+	tail.Go(func() { f.listen(tailing) })
+	for ctx.Err() == nil {
+		done, wait, err := f.step(ctx)
+		if err != nil && ctx.Err() == nil {
+			f.s.o.Logger.ErrorContext(ctx, "an answer could not be shown", "request_id", f.requestID, "error", err)
+			wait = retryPause
+		}
+		if done {
+			return
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-f.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// listen reduces the output topic, from its beginning.
+func (f *follower) listen(ctx context.Context) {
+	err := f.s.o.Bus.Tail(ctx, bus.Tail{Topic: event.OutputTopic(f.requestID)}, func(d bus.Delivery) error {
+		payload, err := event.Decode(d.Event)
+		if err != nil {
+			f.s.o.Logger.WarnContext(ctx, "an output event cannot be read", "request_id", f.requestID, "event_id", d.ID, "error", err)
+			return nil
+		}
+		f.mu.Lock()
+		f.output.Apply(payload)
+		f.heard = time.Now()
+		f.mu.Unlock()
+		f.notify()
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		f.mu.Lock()
+		f.failed = err
+		f.mu.Unlock()
+		f.notify()
+	}
+}
+
+// snapshot is the output as it is now; what it holds is not changed later.
+func (f *follower) snapshot() (Output, time.Time, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := f.output
+	o.Tools, o.Binaries, o.Anchors = slices.Clone(o.Tools), slices.Clone(o.Binaries), maps.Clone(o.Anchors)
+	return o, f.heard, f.failed
+}
+
+// step does what is due. It returns when to look again at the latest.
+func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err error) {
+	row, err := f.load(ctx)
+	if err != nil {
+		return fault.KindOf(err) == fault.NotFound, 0, err
+	}
+	if row.Finished {
+		return true, 0, nil
+	}
+	output, heard, failed := f.snapshot()
+	if row, err = f.cutNow(ctx, row, output); err != nil {
+		return false, 0, err
+	}
+	if row.Reason != "" {
+		return f.giveUp(ctx, row)
+	}
+	final, wait := f.final(row, output, failed)
+	var end *End
+	if final {
+		end = row.End
+	}
+	views := Render(output, row.ReplyTo, row.Cuts, end, row.made(), f.settings(ctx))
+	acts, settled := Decide(row, views, f.shown, final)
+	if settled {
+		return true, 0, f.finish(ctx)
+	}
+	next, err := f.act(ctx, row, acts, final)
+	if err != nil {
+		return false, 0, err
+	}
+	if row.End == nil {
+		next = min(next, f.attend(ctx, row, heard, len(views) > 0))
+	}
+	return false, min(wait, next), nil
+}
+
+// final reports whether the output has ended: by its last event, or because
+// that has not come long after the request's end.
+func (f *follower) final(row Row, o Output, failed error) (final bool, wait time.Duration) {
+	const later = time.Minute
+	if row.End == nil {
+		f.ended = time.Time{}
+		return false, later
+	}
+	if f.ended.IsZero() {
+		f.ended = time.Now()
+	}
+	left := finalGrace - time.Since(f.ended)
+	return o.Final || failed != nil || left <= 0, max(left, 0) + later*time.Duration(b2i(o.Final))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// cutNow gives cuts that name no message their place: what was said by now.
+func (f *follower) cutNow(ctx context.Context, row Row, o Output) (Row, error) {
+	if !slices.ContainsFunc(row.Cuts, func(c Cut) bool { return c.MessageID == "" && c.Offset < 0 }) {
+		return row, nil
+	}
+	return f.change(ctx, func(_ *db.Tx, row *Row) error {
+		row.Cuts = slices.Clone(row.Cuts)
+		for i, c := range row.Cuts {
+			if c.MessageID == "" && c.Offset < 0 {
+				row.Cuts[i].Offset = int64(len(o.Text))
+			}
+		}
+		return nil
+	})
+}
+
+// act carries out what was decided. New messages are planned at once; edits
+// keep their distance, but the last ones do not wait.
+func (f *follower) act(ctx context.Context, row Row, acts []Act, final bool) (next time.Duration, err error) {
+	const later = time.Minute
+	for _, a := range acts {
+		switch a.Kind {
+		case ActSend:
+			if err := f.send(ctx, row, a); err != nil {
+				return 0, err
+			}
+			next = later // the outbox tells
+		case ActEdit, ActDelete:
+			if left := f.s.interval() - time.Since(f.edited); left > 0 && !final && f.shown[a.View.Key] != "" {
+				return left, nil
+			}
+			if err := f.mend(ctx, a, final); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return later, nil
+}
+
+func (f *follower) send(ctx context.Context, row Row, a Act) error {
+	files, err := f.files(a.View.Files)
+	if err != nil {
+		return err
+	}
+	_, err = f.change(ctx, func(tx *db.Tx, row *Row) error {
+		m := a.Message
+		if old, there := row.message(m.Key); there {
+			m.Copies = old.Copies
+		}
+		row.set(m)
+		key := fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, m.Key, m.Copies)
+		return f.s.o.Outbox.Plan(tx, outbox.Row{
+			Key: key, RequestID: row.RequestID, SessionID: row.SessionID,
+			Send: surface.Send{ChannelID: row.SessionID, Content: f.content(a.View), ReplyTo: a.View.ReplyTo, Files: files, Nonce: nonce(key)},
+		})
+	})
+	if err == nil {
+		f.shown[a.View.Key] = a.View.looks()
+		f.edited = time.Now()
+	}
+	return err
+}
+
+// nonce is made from the logical act, so that a repeated one has the same.
+func nonce(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return base32.HexEncoding.EncodeToString(sum[:])[:nonceBytes]
+}
+
+func (f *follower) content(v View) surface.Content {
+	c := surface.Content{Text: v.Text, PingUsers: v.Users}
+	if v.Stop && f.s.o.Adapter.Capabilities().Buttons {
+		c.Buttons = []surface.Button{{ID: "stop:" + f.requestID, Label: "Stop", Danger: true}}
+	}
+	return c
+}
+
+func (f *follower) files(binaries []event.BinaryOutput) (files []surface.File, err error) {
+	for _, b := range binaries {
+		file := surface.File{Name: b.Filename, MimeType: b.MimeType, Blob: b.Blob}
+		if b.Blob == "" {
+			if file.Data, err = base64.StdEncoding.DecodeString(b.DataBase64); err != nil {
+				return nil, fmt.Errorf("decode file %s: %w", b.BinaryID, err)
+			}
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// mend edits or deletes a message.
+func (f *follower) mend(ctx context.Context, a Act, final bool) error {
+	limited, cancel := context.WithTimeout(ctx, platformLimit)
+	defer cancel()
+	row, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	ref := event.MessageRef{Platform: f.s.platform(), ChannelID: row.SessionID, MessageID: a.Message.ID}
+	if a.Kind == ActDelete {
+		err = f.s.o.Adapter.Delete(limited, ref)
+	} else {
+		err = f.s.o.Adapter.Edit(limited, ref, f.content(a.View))
+	}
+	f.edited = time.Now()
+	lost := a.Message
+	lost.State = MessageLost
+	switch kind := fault.KindOf(err); {
+	case err == nil && a.Kind == ActEdit:
+		f.trouble, f.shown[a.View.Key] = 0, a.View.looks()
+		return nil
+	case err == nil || kind == fault.NotFound:
+		// Somebody who deletes our message does not want it back.
+	case kind == fault.Conflict && a.Kind == ActEdit:
+		// The platform takes no more edits of it: it is made anew.
+		return f.again(ctx, a)
+	case kind == fault.Denied || kind == fault.Unauthenticated:
+		_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
+			row.Reason = fault.ToWire(err).Message
+			return nil
+		})
+		return err
+	default:
+		if f.trouble++; f.trouble < maxTrouble || !final {
+			return fmt.Errorf("%s message %s: %w", a.Kind, a.Message.ID, err)
+		}
+		f.s.o.Logger.WarnContext(ctx, "a message stays as it is", "request_id", f.requestID, "message_id", a.Message.ID, "error", err)
+	}
+	_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
+		row.set(lost)
+		return nil
+	})
+	return err
+}
+
+// again plans a copy of a message.
+func (f *follower) again(ctx context.Context, a Act) error {
+	row, err := f.change(ctx, func(_ *db.Tx, row *Row) error {
+		m := a.Message
+		m.Copies++
+		m.State, m.ID = MessagePlanned, ""
+		row.set(m)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m, _ := row.message(a.Message.Key)
+	a.View.Files = nil // they stay with the first
+	a.Message = m
+	return f.send(ctx, row, a)
+}
+
+// attend shows that an answer is being made, and ends one that is not.
+func (f *follower) attend(ctx context.Context, row Row, heard time.Time, visible bool) (next time.Duration) {
+	left := f.s.o.IdleLimit - time.Since(heard)
+	if left <= 0 && !f.idle {
+		paused := false
+		if f.s.o.Paused != nil {
+			if err := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) { paused, err = f.s.o.Paused(q, f.requestID); return err }); err != nil {
+				f.s.o.Logger.WarnContext(ctx, "whether a request waits is not known", "request_id", f.requestID, "error", err)
+			}
+		}
+		if !paused {
+			f.idle = true
+			f.cancel(ctx, row, "Nothing was heard of this request for a long time, so it was stopped.")
+		}
+		left = f.s.o.IdleLimit
+	}
+	if visible {
+		return max(left, time.Second)
+	}
+	if since := time.Since(f.typed); since >= typingInterval && f.s.o.Adapter.Capabilities().Typing {
+		f.typed = time.Now()
+		limited, cancel := context.WithTimeout(ctx, platformLimit)
+		defer cancel()
+		if err := f.s.o.Adapter.Typing(limited, row.SessionID); err != nil {
+			f.s.o.Logger.DebugContext(ctx, "typing cannot be shown", "session_id", row.SessionID, "error", err)
+		}
+	}
+	return min(max(left, time.Second), typingInterval)
+}
+
+// giveUp ends a request whose output nobody can see.
+func (f *follower) giveUp(ctx context.Context, row Row) (done bool, wait time.Duration, err error) {
+	f.s.o.Logger.WarnContext(ctx, "an answer cannot be shown, so its request ends", "request_id", f.requestID, "session_id", row.SessionID, "reason", row.Reason)
+	if row.End == nil {
+		f.cancel(ctx, row, "The answer cannot be shown: "+row.Reason)
+	}
+	return true, 0, f.finish(ctx)
+}
+
+func (f *follower) cancel(ctx context.Context, row Row, reason string) {
+	e, err := event.New(event.Meta{ID: "relay-cancel:" + f.requestID, Time: time.Now(), Headers: event.RequestHeaders(f.requestID, row.SessionID, f.s.platform())},
+		event.RequestCancel{Reason: reason})
+	if err == nil {
+		err = f.s.o.Bus.Publish(ctx, e)
+	}
+	if err != nil && ctx.Err() == nil {
+		f.s.o.Logger.ErrorContext(ctx, "a request could not be cancelled", "request_id", f.requestID, "error", err)
+	}
+}
+
+func (f *follower) finish(ctx context.Context) error {
+	_, err := f.change(ctx, func(_ *db.Tx, row *Row) error {
+		row.Finished = true
+		return nil
+	})
+	return err
+}
+
+func (f *follower) load(ctx context.Context) (row Row, err error) {
+	err = f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		row, err = f.s.o.Table.Relay(q, f.s.platform(), f.requestID)
+		return err
+	})
+	return row, err
+}
+
+// change changes the row in a transaction and returns it.
+func (f *follower) change(ctx context.Context, fn func(tx *db.Tx, row *Row) error) (row Row, err error) {
+	err = f.s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
+		if row, err = f.s.o.Table.Relay(tx, f.s.platform(), f.requestID); err != nil {
+			return err
+		}
+		if err := fn(tx, &row); err != nil {
+			return err
+		}
+		return f.s.o.Table.SaveRelay(tx, row)
+	})
+	return row, err
+}
+
+func (f *follower) settings(ctx context.Context) Settings {
+	can := f.s.o.Adapter.Capabilities()
+	s := Settings{MaxText: can.MaxText, MaxFiles: can.MaxFiles, MaxFileBytes: can.MaxFileBytes, Size: func(b event.BinaryOutput) int64 {
+		if b.Blob != "" && f.s.o.BlobSize != nil {
+			return f.s.o.BlobSize(b.Blob)
+		}
+		return int64(base64.StdEncoding.DecodedLen(len(b.DataBase64)))
+	}}
+	if f.s.o.Rewrite != nil {
+		s.Rewrite = func(text string) (string, []string) { return f.s.o.Rewrite(ctx, text) }
+	}
+	return s
+}
