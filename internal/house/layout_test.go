@@ -59,7 +59,7 @@ var rooms = map[string]string{
 	"relay":   "bus chat db event fault outbox surface",
 	"router":  "bus chat compose db event fault llm surface",
 
-	"store": "db bus chat event fault session environment surface outbox router",
+	"store": "db bus chat event fault session environment surface outbox router relay",
 
 	"httpapi":   "health metrics bus chat db environment event fault session sse",
 	"webui":     "",
