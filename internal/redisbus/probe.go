@@ -71,6 +71,8 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 		return nil, fault.New(fault.Unavailable, "%s is a replica; nothing can be written there.", b.opt.server())
 	case info["loading"] == "1":
 		return nil, fault.New(fault.Unavailable, "%s is loading its data.", b.opt.server())
+	case info["maxmemory"] != "0" && strings.HasPrefix(info["maxmemory_policy"], "allkeys"):
+		return nil, refusal("%s evicts keys when its memory is full (maxmemory-policy %s), and so loses events. Set it to noeviction.", b.opt.server(), info["maxmemory_policy"])
 	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
 		return nil, refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
 	}

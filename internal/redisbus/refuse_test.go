@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
 	"lilac/internal/delivery"
@@ -78,6 +79,39 @@ func TestServersThatLoseEventsAreRefused(t *testing.T) {
 	if err := open(t, redisbus.Options{URL: server.URL(), AcceptLoss: true}); err != nil {
 		t.Errorf("with the loss accepted: %v", err)
 	}
+}
+
+func TestServersThatEvictEventsAreRefused(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Config: []string{"maxmemory 100mb", "maxmemory-policy allkeys-lru"}})
+	if err := open(t, redisbus.Options{URL: server.URL()}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("a server that evicts: %v, want a refusal that says what to do", err)
+	}
+}
+
+func TestATopicOutlivesWhatIsKnownOfIt(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	w.attach()
+	w.publish("a", 3)
+	w.expect(names("a", 3))
+	server.Do("DEL", "lilac:m:"+string(plain), "lilac:m:"+string(bustest.Topic))
+	w.publish("b", 3)
+	w.expect(names("a", 3, "b", 3))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var seen []string
+	if err := w.bus.Tail(ctx, bus.Tail{Topic: plain}, func(d bus.Delivery) error {
+		if seen = append(seen, d.ID); len(seen) == 6 {
+			cancel()
+		}
+		return nil
+	}); err != nil || len(seen) != 6 {
+		t.Errorf("from the beginning: %v, %v; want all 6", seen, err)
+	}
+	if got := len(w.places(plain)); got != 6 {
+		t.Errorf("%d events can be read, want 6", got)
+	}
+	w.detach()
 }
 
 func TestClustersAreRefused(t *testing.T) {

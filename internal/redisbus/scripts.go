@@ -62,6 +62,10 @@ for i = 1, m do
     t.refreshed = false
     if t.last then redis.call('HSET', t.meta, 't', t.last) end
   end
+  if t.fresh then -- unless what was known of it was evicted
+    local newest = redis.call('XREVRANGE', t.stream, '+', '-', 'COUNT', 1)[1]
+    if newest then t.n, t.last, t.fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false end
+  end
   topics[i] = t
 end
 local out = {}
