@@ -100,7 +100,7 @@ var probes = map[string]probe{
 	"change root":               {try: func(target) error { return start(&syscall.SysProcAttr{Chroot: "/"}) }, root: true},
 	"new user namespace":        {try: func(target) error { return start(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}) }},
 	"new mount namespace":       {try: func(target) error { return start(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}) }, root: true},
-	"unshare":                   {try: func(target) error { return unix.Unshare(unix.CLONE_FILES | unix.CLONE_FS) }},
+	"unshare":                   {try: func(target) error { return unix.Unshare(unix.CLONE_SYSVSEM) }},
 	"enter another namespace":   {try: func(target) error { return enterNamespace("/proc/self/ns/uts") }, root: true},
 	"open a file by its handle": {try: func(target) error { return byHandle() }, root: true},
 	"abstract socket": {try: func(v target) error {
