@@ -68,18 +68,49 @@ func adopt(into, from reflect.Value, key string, change *Change) {
 	change.Applied = append(change.Applied, key)
 }
 
-// Secrets are the values in the configuration that no log may show.
+// Secrets are the values in the configuration that no log may show: every
+// [Secret], whichever key it has.
 func (c *Config) Secrets() []string {
-	out := []string{c.Token.Reveal(), c.MetricsToken.Reveal()}
-	for _, p := range c.Providers {
-		out = append(out, p.APIKey.Reveal())
-	}
+	out := secretsIn(nil, reflect.ValueOf(c).Elem())
 	if password, err := c.Bus.Password(); err == nil {
 		out = append(out, password.Reveal())
 	}
 	if u, err := url.Parse(c.Bus.URL.Reveal()); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		out = append(out, password)
+	}
+	return out
+}
+
+// secretsIn walks through the exported fields of a value.
+func secretsIn(out []string, v reflect.Value) []string {
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[Secret]() && v.Len() > 0 {
+			out = append(out, v.String())
+			// Of "Bearer x" the x alone is the secret.
+			if words := strings.Fields(v.String()); len(words) > 1 {
+				out = append(out, words[len(words)-1])
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out = secretsIn(out, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				out = secretsIn(out, v.Field(i))
+			}
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			out = secretsIn(out, v.MapIndex(key))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			out = secretsIn(out, v.Index(i))
+		}
 	}
 	return out
 }

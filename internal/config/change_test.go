@@ -60,3 +60,19 @@ log: {level: debug, format: text}
 		}
 	}
 }
+
+func TestEverySecretIsKnownToTheLog(t *testing.T) {
+	c, _, err := load(t, `
+providers: {local: {type: openai, baseURL: "http://127.0.0.1:1/v1", apiKey: secret-of-local}}
+sandbox: {network: {hosts: {api.example.org: {headers: {Authorization: "Bearer secret-of-a-host"}}}}}
+bus: {url: "redis://:secret-of-redis@127.0.0.1:6379/0"}
+`, map[string]string{"LILAC_TOKEN": "secret-of-the-operator", "LILAC_METRICS_TOKEN": "secret-of-the-metrics", "GEMINI_API_KEY": "secret-of-gemini"}, config.Flags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"secret-of-local", "secret-of-a-host", "secret-of-redis", "secret-of-the-operator", "secret-of-the-metrics", "secret-of-gemini"} {
+		if !slices.Contains(c.Secrets(), want) {
+			t.Errorf("%s is not among the secrets", want)
+		}
+	}
+}
