@@ -18,7 +18,10 @@ func (f *fake) long(n int) {
 			if i%2 == 1 {
 				role = "assistant"
 			}
-			f.messages = append(f.messages, object{"id": fmt.Sprint("m", i), "requestId": fmt.Sprint("web:s1:r", i/2), "role": role, "content": fmt.Sprint("message ", i), "createdAt": i})
+			f.messages = append(f.messages, object{
+				"id": fmt.Sprint("m", i), "requestId": fmt.Sprint("web:s1:r", i/2), "role": role,
+				"content": fmt.Sprint("message ", i), "html": fmt.Sprintf("<p>message %d</p>", i), "createdAt": i,
+			})
 		}
 	})
 }

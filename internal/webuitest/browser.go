@@ -64,7 +64,9 @@ func start(path string) (ctx context.Context, stop func(), err error) {
 		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true))
+		chromedp.Flag("disable-dev-shm-usage", true),
+		// Numbers and dates are written as the language of the browser has them.
+		chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewContext(ctx)
 	stop = func() {
 		cancel()

@@ -12,12 +12,16 @@
 // and state.reordered; the view draws those and empties them. A delta costs
 // its own length: block.fresh is what the view has not drawn yet.
 
+import { messageApplied, queried } from './outbox.js';
+
+export { accepted, drop, send } from './outbox.js';
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 // Events are remembered by id so that one that comes again is dropped; a
 // reader that resumes gets at most a few of them.
-const mostSeen = 4096;
+export const mostSeen = 4096;
 
 // Between the texts of two steps of a request stand two newlines, which the
 // stored messages do not have.
@@ -132,7 +136,7 @@ function store(state, request, message) {
   }
 }
 
-function userBlock(request, { id, text, files, createdAt, said = '' }) {
+export function userBlock(request, { id, text, files, createdAt, said = '' }) {
   return { kind: 'user', at: request.end, tools: request.tools, id, text, files, createdAt, said };
 }
 
@@ -141,7 +145,7 @@ const textOf = (parts) => parts.filter((p) => p.type === 'text').map((p) => p.te
 const filesOf = (parts) => parts.filter((p) => p.type === 'file' || p.type === 'image')
   .map((p) => ({ filename: p.filename || 'attachment', mimeType: p.mediaType || '' }));
 
-function requestOf(state, id, initial) {
+export function requestOf(state, id, initial) {
   let request = state.byId.get(id);
   if (!request) {
     request = {
@@ -389,122 +393,6 @@ export function outcomes(state, requests) {
     if (how !== 'failed' && how !== 'cancelled') continue;
     request.state = how;
     request.reason = detail?.replace(/^[a-z_]+: /, '') || null;
-  }
-}
-
-// send puts a message into the outbox. While an answer is being written, what
-// becomes of it is told.
-export function send(state, { key, text: content, files, queue, at }) {
-  const entry = {
-    key, text: content, files, queue, createdAt: at, during: isRunning(state),
-    status: 'sending', problem: '', messageId: '', requestId: '',
-  };
-  state.outbox.push(entry);
-  state.reordered = true;
-  return entry;
-}
-
-// accepted takes the answer to a prompt.
-export function accepted(state, entry, { messageId, requestId }) {
-  entry.messageId = messageId;
-  entry.requestId = requestId;
-  entry.status = 'waiting';
-  entry.problem = '';
-  state.outbox = state.outbox.filter((e) => e === entry || e.messageId !== messageId);
-  const fate = state.applied.get(messageId);
-  if (fate) settle(state, entry, fate);
-  else if (state.history.some((m) => m.id === messageId)) drop(state, entry);
-  state.reordered = true;
-}
-
-export function drop(state, entry) {
-  state.outbox = state.outbox.filter((e) => e !== entry);
-  state.reordered = true;
-}
-
-// queried takes a prompt, ours or another surface's.
-function queried(state, { messageId, requestId, content, queue }) {
-  if (state.outbox.some((e) => e.messageId === messageId) || state.applied.has(messageId)) return;
-  const ours = state.outbox.find((e) => !e.messageId && e.text === content && e.queue === queue);
-  if (ours) {
-    accepted(state, ours, { messageId, requestId });
-    return;
-  }
-  const entry = send(state, { key: messageId, text: content, files: [], queue, at: 0 });
-  accepted(state, entry, { messageId, requestId });
-}
-
-function messageApplied(state, fate) {
-  state.applied.set(fate.messageId, fate);
-  if (state.applied.size > mostSeen) state.applied.delete(state.applied.keys().next().value);
-  const entry = state.outbox.find((e) => e.messageId === fate.messageId);
-  if (entry) {
-    settle(state, entry, fate);
-    return;
-  }
-  // A message that we have not seen being sent is in the stored messages, once
-  // the answer to a prompt of ours that is under way cannot be it.
-  const stored = state.history.some((m) => m.id === fate.messageId);
-  if (!stored && !state.outbox.some((e) => !e.messageId)) state.stale = true;
-}
-
-// settle moves a message from the outbox to where it was read: at the offset in
-// the request's text that the event names, else behind what is here.
-function settle(state, entry, { requestId, queue, offset }) {
-  drop(state, entry);
-  const request = requestOf(state, requestId, 'running');
-  if (request.blocks.some((b) => b.kind === 'user' && b.id === entry.messageId)) return;
-  const said = fate(entry, queue);
-  state.said.set(entry.messageId, said);
-  const block = userBlock(request, {
-    id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, said,
-  });
-  // A request's first message stands above what it already said.
-  if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) request.blocks.unshift(block);
-  else if (offset > request.end) wait(request, block, offset);
-  else if (offset < request.end) insert(state, request, block, offset);
-  else request.blocks.push(block);
-  state.changed.add(request);
-  state.reordered = true;
-}
-
-// wait keeps a message until the text before it has come.
-function wait(request, block, offset) {
-  block.at = offset;
-  block.tools = 0;
-  request.waiting.push(block);
-}
-
-// insert puts a message into text that is here already.
-function insert(state, request, block, offset) {
-  block.at = offset;
-  let at = 0;
-  request.blocks.forEach((b, i) => {
-    if (b.kind === 'text' ? b.at < offset : b.kind === 'tool' && b.at <= offset) at = i + 1;
-  });
-  const before = request.blocks[at - 1];
-  const rest = before?.kind === 'text' ? before.at + before.bytes - offset : 0;
-  if (rest <= 0) {
-    request.blocks.splice(at, 0, block);
-    return;
-  }
-  const bytes = encoder.encode(before.text);
-  const behind = { kind: 'text', at: offset, text: decoder.decode(bytes.subarray(-rest)), bytes: rest, cuts: 0 };
-  behind.fresh = behind.text;
-  Object.assign(before, { text: decoder.decode(bytes.subarray(0, -rest)), bytes: before.bytes - rest, html: undefined });
-  before.fresh = before.text;
-  before.cuts++;
-  state.changed.add(before);
-  request.blocks.splice(at, 0, block, behind);
-}
-
-function fate(entry, queue) {
-  if (!entry.during) return '';
-  switch (queue) {
-    case 'steer': return 'Applied as steer to the running answer';
-    case 'followUp': return 'Applied as follow-up to the running answer';
-    case 'interrupt': return 'Interrupted the running answer';
-    default: return 'Became a new request';
   }
 }
 
