@@ -117,6 +117,45 @@ func TestANewUserOnThePage(t *testing.T) {
 	}
 }
 
+// The views beside the conversation, with what the program itself tells them.
+func TestTheViewsTellOfARealRequest(t *testing.T) {
+	s := e2e.Start(t)
+	p := loginTo(t, s)
+	p.Say("run ls /")
+	p.Until("the answer is over", lastState+" === 'done'")
+	p.Until("there is a way to its story", "document.querySelector('.about a')")
+	talk := webuitest.Eval[string](p, "location.hash")
+
+	p.Click(".about a")
+	p.Until("what woke it is told", "document.querySelector('[data-kind=input]')?.innerText.includes('run ls /')")
+	p.Until("so are the tool and the end", "document.querySelector('[data-kind=tool_start]') && document.querySelector('[data-kind=end]')?.innerText.includes('Done')")
+	p.Click("[data-kind=tool_start] details:last-of-type summary")
+	p.Until("the tool's output is there", "document.querySelector('[data-kind=tool_start] details[open] pre').innerText.includes('usr')")
+	p.Picture("timeline-real", false)
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/events'"))
+	p.Until("its events are there", "['user_query', 'stream.start', 'stream.tool_call', 'stream.completed'].every(t => [...document.querySelectorAll('.event .type')].some(e => e.innerText === t))")
+	p.Click(".event summary")
+	p.Click(".event .links a")
+	p.Do(chromedp.Reload())
+	p.Until("a link to an event works without the page's memory", "document.querySelector('.one-event pre')?.innerText.includes('stream.')")
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/search?q=run%20ls'"))
+	p.Until("what was said is found", "document.querySelector('.result .excerpt')?.innerText.includes('run ls /')")
+	p.Click(".result .excerpt")
+	p.Until("and leads there", fmt.Sprintf("location.hash.startsWith(%q) && document.activeElement.innerText.includes('run ls /')", talk+"/m/"))
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/health'"))
+	p.Shows(".state h2", "Lilac is ready.")
+	p.Until("its parts and consumers are told", "document.querySelector('.parts li') && document.querySelector('.table tbody tr')")
+	p.Picture("health-real", false)
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/settings'"))
+	p.Until("where a setting comes from is told", "document.querySelector('[data-setting=dataDir] .badge') && document.querySelector('[data-setting=\"limits.request.steps\"] .badge')?.innerText === 'default'")
+	p.Picture("settings-real", false)
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/dead'"))
+	p.Until("there are no dead letters", "document.getElementById('view').innerText.includes('There are none')")
+}
+
 // The same page with its stream cut must not reach the end: what the test
 // above sees comes from the stream.
 func TestControlWithoutTheServerNothingArrives(t *testing.T) {
