@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,25 @@ func slowModel(t testing.TB, n int, delay time.Duration) *llmtest.Server {
 	return llmtest.New(t, func(llmtest.Request) llmtest.Script {
 		return llmtest.Script{Text: llmtest.Words(numbers(n)), Delay: delay}
 	})
+}
+
+// patientModel says numbers for longer than any test takes, so that each request
+// still runs when its process ends; once hurried it says them up to n.
+type patientModel struct {
+	*llmtest.Server
+	hurried atomic.Bool
+}
+
+func newPatientModel(t testing.TB, n int) *patientModel {
+	m := &patientModel{}
+	long, short := llmtest.Words(numbers(2000)), llmtest.Words(numbers(n))
+	m.Server = llmtest.New(t, func(llmtest.Request) llmtest.Script {
+		if m.hurried.Load() {
+			return llmtest.Script{Text: short, Delay: 20 * time.Millisecond}
+		}
+		return llmtest.Script{Text: long, Delay: 50 * time.Millisecond}
+	})
+	return m
 }
 
 func numbers(n int) string {
@@ -127,8 +147,8 @@ func terminate(s *e2e.Server) { s.Terminate(answerWithin) }
 // stopAndGoOn stops a server while n answers stream, starts it again, and
 // returns what is wrong with the answers.
 func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop func(*e2e.Server), next ...string) (wrong []string) {
-	const words = 60
-	model := slowModel(t, words, 20*time.Millisecond)
+	const words = 40
+	model := newPatientModel(t, words)
 	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
 	reader := follow(t, s, "")
 	all := startMany(t, s, n)
@@ -137,6 +157,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 	if took := time.Since(begun); took > limit {
 		wrong = append(wrong, fmt.Sprintf("the stop took %s", took))
 	}
+	model.hurried.Store(true)
 	s.Restart(next...)
 	within := 2 * answerWithin
 	if len(next) > 0 {
@@ -181,11 +202,12 @@ func TestControlWithoutRecoveryNothingGoesOn(t *testing.T) {
 // took until each had called its model again, and what is wrong.
 func killAndGoOn(t *testing.T, bus e2e.Engine, n int, within time.Duration, next ...string) (took time.Duration, wrong []string) {
 	const words = 40
-	model := slowModel(t, words, 50*time.Millisecond)
+	model := newPatientModel(t, words)
 	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
 	reader := follow(t, s, "")
 	all := startMany(t, s, n)
 	s.Kill()
+	model.hurried.Store(true)
 	before := model.Count()
 	start := time.Now()
 	s.Spawn(next...)
