@@ -21,6 +21,8 @@ type Config struct {
 	CompactAt    float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarised, above 0 and at most 0.95."`
 	System       string              `json:"system,omitempty" jsonschema:"Instructions of the operator. They stand before every conversation and are never compacted."`
 	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
+	Surface      Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
+	Entity       Entity              `json:"entity,omitempty" jsonschema:"What people and conversations are called in the texts of the agent."`
 	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
@@ -184,6 +186,12 @@ func Default() *Config {
 				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
 			},
 		},
+		Surface: Surface{Discord: Discord{
+			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
+			Backfill: DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
+			// What Discord lets a person without a subscription send is below.
+			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
+		}},
 		Log: Log{Level: "info", Format: "auto"},
 	}
 }

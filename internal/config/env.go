@@ -27,6 +27,8 @@ func Environment() []EnvVar {
 		{"ANTHROPIC_BASE_URL", "providers.anthropic.baseURL", "Another server that speaks Anthropic's protocol."},
 		{"OPENAI_API_KEY", "providers.openai.apiKey", "The key of OpenAI's API, or of what OPENAI_BASE_URL names."},
 		{"OPENAI_BASE_URL", "providers.openai.baseURL", "Another server that speaks OpenAI's protocol, for example `http://127.0.0.1:11434/v1`."},
+		{"DISCORD_BOT_TOKEN", "surface.discord.token", "The token of the bot on Discord, if DISCORD_TOKEN is not set."},
+		{"DISCORD_TOKEN", "surface.discord.token", "The token of the bot on Discord. Without one Discord is off."},
 		{"GEMINI_API_KEY", "providers.gemini.apiKey", "The key of Gemini's API, which is reached through its OpenAI-compatible endpoint."},
 	}
 }
@@ -35,6 +37,7 @@ func (c *Config) applyEnv() {
 	plain := map[string]*string{
 		"addr": &c.Addr, "dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.url": (*string)(&c.Bus.URL),
 		"model": &c.Model, "log.level": &c.Log.Level, "log.format": &c.Log.Format,
+		"surface.discord.token": (*string)(&c.Surface.Discord.Token),
 	}
 	for _, v := range Environment() {
 		value := c.getenv(v.Name)

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"net/url"
+	"strconv"
+
+	"lilac/internal/fault"
+)
+
+// Surface is the platforms where people talk to the agent.
+type Surface struct {
+	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token it is off."`
+}
+
+// Discord is what the bot does on Discord.
+type Discord struct {
+	Token             Secret                    `json:"token,omitempty" jsonschema:"The bot's token. Better in DISCORD_TOKEN than in the file."`
+	APIURL            string                    `json:"apiURL,omitempty" jsonschema:"Where the REST API begins, with its version. Any Discord-compatible server."`
+	GatewayURL        string                    `json:"gatewayURL,omitempty" jsonschema:"Where the gateway is (wss://…). Without it the REST API is asked."`
+	AllowedChannelIDs []string                  `json:"allowedChannelIds,omitempty" jsonschema:"Channels, by id, in which the bot listens and writes; threads count by their channel too. A channel or its server is enough. Without any and without allowedGuildIds it listens in none."`
+	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"Servers (guilds), by id, in all of whose channels the bot listens and writes."`
+	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may write to the bot privately."`
+	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"People, by id, who may write to the bot privately."`
+	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (its name, or a reply to it) or active (anything that is said, in short bursts)."`
+	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Channels that differ, by id."`
+	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"What is read after a time without a connection."`
+	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. They are kept when they arrive, because their addresses expire."`
+}
+
+// DiscordChannel is what differs in one channel.
+type DiscordChannel struct {
+	Mode string `json:"mode,omitempty" jsonschema:"mention or active."`
+}
+
+// DiscordBackfill bounds what is read after a time without a connection.
+type DiscordBackfill struct {
+	Age      Duration `json:"age,omitempty" jsonschema:"Older messages are not answered any more."`
+	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of a channel, the newest ones."`
+}
+
+// DiscordAttachments bounds the files that are kept.
+type DiscordAttachments struct {
+	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"The largest file that is kept. Of a larger one only its name is."`
+	Hosts    []string `json:"hosts,omitempty" jsonschema:"Hosts that files may be fetched from."`
+}
+
+// The modes of a channel.
+const (
+	ModeMention = "mention"
+	ModeActive  = "active"
+)
+
+// Entity is what people and conversations are called.
+type Entity struct {
+	Users    EntityNames `json:"users,omitempty" jsonschema:"People. In the texts of the agent @name is the person."`
+	Sessions EntityNames `json:"sessions,omitempty" jsonschema:"Conversations. In the texts of the agent #name is the conversation."`
+}
+
+// EntityNames are names by platform.
+type EntityNames struct {
+	Discord map[string]string `json:"discord,omitempty" jsonschema:"Ids on Discord, by name."`
+}
+
+// checkSurface looks at what is set of the platforms.
+func (c *Config) checkSurface() error {
+	d := c.Surface.Discord
+	for key, address := range map[string]string{"apiURL": d.APIURL, "gatewayURL": d.GatewayURL} {
+		schemes := map[string]bool{"http": true, "https": true}
+		if key == "gatewayURL" {
+			schemes = map[string]bool{"ws": true, "wss": true, "": address == ""}
+		}
+		if u, err := url.Parse(address); err != nil || !schemes[u.Scheme] || u.Host == "" && address != "" {
+			return fault.InvalidField("surface.discord."+key, "%q is not an address of a Discord-compatible server.", address)
+		}
+	}
+	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
+	for channel, set := range d.Channels {
+		lists["channels"] = append(lists["channels"], channel)
+		if err := checkMode("surface.discord.channels."+channel+".mode", set.Mode); err != nil {
+			return err
+		}
+	}
+	for key, ids := range lists {
+		for _, id := range ids {
+			if n, err := strconv.ParseUint(id, 10, 64); err != nil || n == 0 {
+				return fault.InvalidField("surface.discord."+key, "%q is not an id of Discord. Switch on Settings, Advanced, Developer Mode in Discord; then the menu of a server, channel or person has “Copy ID”. In the file it stands in quotes.", id)
+			}
+		}
+	}
+	for key, n := range map[string]int64{"backfill.age": int64(d.Backfill.Age), "backfill.messages": int64(d.Backfill.Messages), "attachments.maxBytes": int64(d.Attachments.MaxBytes)} {
+		if n < 0 {
+			return fault.InvalidField("surface.discord."+key, "surface.discord.%s is below zero.", key)
+		}
+	}
+	return checkMode("surface.discord.mode", d.Mode)
+}
+
+func checkMode(key, mode string) error {
+	if mode != ModeMention && mode != ModeActive {
+		return fault.InvalidField(key, "%s is %q; it can be %s or %s.", key, mode, ModeMention, ModeActive)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lilac/internal/config"
+)
+
+func TestTheTokenOfDiscordComesFromEitherVariable(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{map[string]string{"DISCORD_TOKEN": "a"}, "a"},
+		{map[string]string{"DISCORD_BOT_TOKEN": "b"}, "b"},
+		{map[string]string{"DISCORD_TOKEN": "a", "DISCORD_BOT_TOKEN": "b"}, "a"},
+		{nil, ""},
+	} {
+		got, _, err := config.Load(config.Source{Getenv: func(name string) string {
+			if name == "HOME" {
+				return t.TempDir()
+			}
+			return c.env[name]
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Surface.Discord.Token.Reveal() != c.want {
+			t.Errorf("%v: the token is %q", c.env, got.Surface.Discord.Token.Reveal())
+		}
+	}
+}
+
+func TestMistakesOfTheSurfaceAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		`{allowedChannelIds: ["#general"]}`:  "Copy ID",
+		`{mode: loud}`:                       "mention or active",
+		`{channels: {"12": {mode: loud}}}`:   "surface.discord.channels.12.mode",
+		`{channels: {general: {}}}`:          "mention or active",
+		`{apiURL: "ftp://example.org"}`:      "not an address",
+		`{gatewayURL: "https://e.org"}`:      "not an address",
+		`{backfill: {messages: -1}}`:         "below zero",
+		`{allowedGuildIds: ["0"], mode: ""}`: "not an id",
+	} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte("surface: {discord: "+text+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := config.Load(config.Source{File: file, Getenv: func(name string) string {
+			if name == "HOME" {
+				return t.TempDir()
+			}
+			return ""
+		}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
