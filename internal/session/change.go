@@ -14,8 +14,12 @@ import (
 	"lilac/internal/fault"
 )
 
-// maxTitle is how many runes of the first message name a session.
-const maxTitle = 60
+const (
+	// maxTitle is how many runes of the first message name a session.
+	maxTitle = 60
+	// noReply is the whole answer of a model that wants to say nothing.
+	noReply = "NO_REPLY"
+)
 
 // change is one transaction on a session: a decision and its effects.
 type change struct {
@@ -193,6 +197,9 @@ func (c *change) ensureSession(client string) error {
 		return err
 	}
 	v := Session{ID: c.sessionID, Client: client, CreatedAt: c.now(), UpdatedAt: c.now(), State: "idle"}
+	if title := c.svc.opt.Title; title != nil {
+		v.Title = title(c.tx, client, c.sessionID)
+	}
 	if err := c.store().CreateSession(c.tx, v); err != nil {
 		return err
 	}
@@ -367,7 +374,11 @@ func (c *change) lifecycle(e Effect) error {
 		}
 	}
 	c.save(req)
-	return c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
+	err = c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
+	if err != nil || e.State != event.StateRunning || c.svc.opt.Shown == nil || !c.svc.opt.Shown(req.Client) {
+		return err
+	}
+	return c.publish(e.RequestID+"/reply", h, event.RequestReply{})
 }
 
 // streaming says of a running request that its answer is on its way, once.
@@ -403,7 +414,11 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 		return err
 	}
 	usage := req.Usage
-	return c.publish(e.RequestID+"/final", h, event.FinalText{FinalText: text, Usage: &usage})
+	final := event.FinalText{FinalText: text, Usage: &usage}
+	if strings.TrimSpace(text) == noReply {
+		final.Delivery = "skip"
+	}
+	return c.publish(e.RequestID+"/final", h, final)
 }
 
 // finalText is what the request has said: as its run knows it, else as its

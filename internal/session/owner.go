@@ -168,10 +168,14 @@ func (r *run) agent() (outcome agent.Outcome) {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
+	system := settings.System
+	if opt.Instructions != nil {
+		system = opt.Instructions(system, r.client)
+	}
 	r.svc.flow.join(r.out)
 	defer r.svc.flow.leave(r.out)
 	return agent.Run(ctx, agent.Config{
-		Model: model, Tools: opt.Tools, System: settings.System, Workspace: opt.Workspace,
+		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
 	}, in, r)
 }

@@ -57,6 +57,15 @@ type Options struct {
 	ResolveBlob func(ref string) ([]byte, error)
 	// MaxActive is how many sessions work side by side.
 	MaxActive int
+	// Shown reports whether a relay shows the output of a client's requests: it
+	// is told when they start. Nil means none does.
+	Shown func(client string) bool
+	// Title names a session that is made because somebody said something in it;
+	// nil, and an empty title, leave that to the first words.
+	Title func(q db.Queryer, client, sessionID string) string
+	// Instructions makes the model's instructions from the operator's; nil
+	// leaves those as they are.
+	Instructions func(operators, client string) string
 	// Observe, when set, is told of each run; the run goes on in the context
 	// that it returns, and its end is told to the function.
 	Observe func(ctx context.Context, r RunInfo) (context.Context, func(err error))

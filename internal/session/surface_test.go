@@ -1,0 +1,71 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/llm"
+	"lilac/internal/session"
+)
+
+// A surface is told once when a request starts whose output it shows, and a
+// session that begins there is named as it is there.
+func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
+	instructed := make(chan string, 1)
+	r := newRig(t, rigOptions{
+		do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+			instructed <- req.System
+			return echo(ctx, req, say)
+		},
+		change: func(o *session.Options) {
+			o.Settings.System = "Be brief."
+			o.Shown = func(client string) bool { return client == "web" }
+			o.Title = func(_ db.Queryer, client, sessionID string) string { return "#" + sessionID + " on " + client }
+			o.Instructions = func(operators, client string) string { return operators + " You are on " + client + "." }
+		},
+	})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	r.ends("web:s1:r1")
+	var told, running int
+	for _, e := range r.events(event.TopicRequest) {
+		switch p, err := event.Decode(e); p := p.(type) {
+		case event.RequestReply:
+			if told++; running == 0 || err != nil {
+				t.Errorf("told before it ran (%v)", err)
+			}
+		case event.RequestLifecycle:
+			if p.State == event.StateRunning {
+				running++
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	if got := <-instructed; got != "Be brief. You are on web." {
+		t.Errorf("the model is told %q", got)
+	}
+	var s session.Session
+	if err := r.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = r.store.Session(q, sid); return err }); err != nil || s.Title != "#s1 on web" {
+		t.Errorf("the session is called %q (%v)", s.Title, err)
+	}
+}
+
+func TestAnAnswerThatIsNoneIsMarkedSo(t *testing.T) {
+	for text, want := range map[string]string{"NO_REPLY": "skip", " NO_REPLY\n": "skip", "NO_REPLY, he said": ""} {
+		r := newRig(t, rigOptions{do: func(_ context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
+			say(text)
+			return chat.Text(chat.Assistant, text), nil
+		}})
+		r.send("web:s1:r1", "m1", event.Prompt, "one")
+		r.ends("web:s1:r1")
+		events := r.events(event.OutputTopic("web:s1:r1"))
+		p, err := event.Decode(events[len(events)-1])
+		if final, ok := p.(event.FinalText); err != nil || !ok || final.Delivery != want {
+			t.Errorf("%q ends as %+v (%v)", text, p, err)
+		}
+	}
+}
