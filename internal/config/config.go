@@ -23,6 +23,7 @@ type Config struct {
 	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
 	Surface      Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Entity       Entity              `json:"entity,omitempty" jsonschema:"What people and conversations are called in the texts of the agent."`
+	Router       Router              `json:"router,omitempty" jsonschema:"Which messages on a platform wake the agent, beside those that are meant for it."`
 	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
@@ -192,7 +193,8 @@ func Default() *Config {
 			// What Discord lets a person without a subscription send is below.
 			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
 		}},
-		Log: Log{Level: "info", Format: "auto"},
+		Router: Router{Debounce: Debounce{Wait: Duration(3 * time.Second), Max: Duration(10 * time.Second)}},
+		Log:    Log{Level: "info", Format: "auto"},
 	}
 }
 

@@ -52,6 +52,8 @@ func Schema() (*jsonschema.Schema, error) {
 		{[]string{"sandbox", "limits", "tmp"}, d.Sandbox.Limits.Tmp, nil},
 		{[]string{"sandbox", "limits", "output"}, d.Sandbox.Limits.Output, nil},
 		{[]string{"sandbox", "limits", "time"}, d.Sandbox.Limits.Time, nil},
+		{[]string{"router", "debounce", "wait"}, d.Router.Debounce.Wait, nil},
+		{[]string{"router", "debounce", "max"}, d.Router.Debounce.Max, nil},
 		{[]string{"log", "level"}, d.Log.Level, []any{"debug", "info", "warn", "error"}},
 		{[]string{"log", "format"}, d.Log.Format, []any{"auto", "json", "text"}},
 	} {
