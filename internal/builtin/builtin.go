@@ -38,6 +38,8 @@ type Options struct {
 	CommandTime time.Duration
 	// Egress is what commands reach hosts through; nil means no network.
 	Egress *egress.Proxy
+	// HandOver gives files to people; without it there is no tool for that.
+	HandOver HandOver
 	// Env is further environment for commands, beside what names the request.
 	Env    []string
 	Logger *slog.Logger
@@ -69,10 +71,14 @@ func New(opts Options) ([]tool.Tool, error) {
 		box = sandbox.Refusing(fault.New(fault.Unavailable, "Commands cannot be run: no sandbox was set up."))
 	}
 	ws := &workspace{dir: real, given: given}
-	return []tool.Tool{
+	tools := []tool.Tool{
 		newBash(ws, box, opts, cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))),
 		newRead(ws), newWrite(ws), newEdit(ws), newGlob(ws), newGrep(ws),
-	}, nil
+	}
+	if opts.HandOver != nil {
+		tools = append(tools, newAttachmentAdd(ws, opts.HandOver))
+	}
+	return tools, nil
 }
 
 // apart refuses a workspace that contains a hidden path or lies in it. A path

@@ -7,6 +7,7 @@ import (
 	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/llm"
 	"lilac/internal/session"
 )
@@ -67,5 +68,40 @@ func TestAnAnswerThatIsNoneIsMarkedSo(t *testing.T) {
 		if final, ok := p.(event.FinalText); err != nil || !ok || final.Delivery != want {
 			t.Errorf("%q ends as %+v (%v)", text, p, err)
 		}
+	}
+}
+
+func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
+	var svc *session.Service
+	given := make(chan error, 2)
+	r := newRig(t, rigOptions{do: func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
+		for range 2 { // as after a crash
+			given <- svc.HandOver(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
+		}
+		say("here")
+		return chat.Text(chat.Assistant, "here"), nil
+	}})
+	svc = r.svc
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	r.ends("web:s1:r1")
+	if err := <-given; err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	events := r.events(event.OutputTopic("web:s1:r1"))
+	for i, e := range events {
+		if p, err := event.Decode(e); err != nil {
+			t.Fatal(err)
+		} else if f, ok := p.(event.BinaryOutput); ok {
+			if files++; f.Filename != "a" || i == len(events)-1 {
+				t.Errorf("%+v at %d of %d", f, i, len(events))
+			}
+		}
+	}
+	if files == 0 {
+		t.Error("the file is not in the output")
+	}
+	if err := svc.HandOver(t.Context(), "web:s1:r1", event.BinaryOutput{BinaryID: "late"}); fault.KindOf(err) != fault.Gone {
+		t.Errorf("after the end: %v", err)
 	}
 }

@@ -83,6 +83,19 @@ func (b *Blobs) Get(ctx context.Context, ref string) ([]byte, error) {
 	return b.read(name)
 }
 
+// Size is how many bytes a reference stands for, 0 if it stands for none.
+func (b *Blobs) Size(ref string) int64 {
+	name, ok := strings.CutPrefix(ref, BlobPrefix)
+	if !ok || len(name) != 2*sha256.Size || strings.Trim(name, "0123456789abcdef") != "" {
+		return 0
+	}
+	info, err := os.Stat(filepath.Join(b.dir, name[:2], name))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 func (b *Blobs) read(name string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(b.dir, name[:2], name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -100,6 +100,34 @@ func (in *Input) TextOr(field, def string) string {
 	return string(v)
 }
 
+// Texts returns a list of strings that must be given, with 1 to most of them,
+// none blank. A single string is a list of one.
+func (in *Input) Texts(field string, most int) []string {
+	v := in.value(field)
+	if v == nil {
+		in.problem(field, "%q is missing: give a list of strings", field)
+		return nil
+	}
+	var list []string
+	if v[0] == '"' {
+		list = []string{in.Need(field)}
+	} else if err := json.Unmarshal(v, &list); err != nil {
+		in.problem(field, "%q must be a list of strings, not %s", field, describe(v))
+		return nil
+	}
+	if len(list) == 0 || len(list) > most {
+		in.problem(field, "%q must have between 1 and %d entries", field, most)
+		return nil
+	}
+	for _, s := range list {
+		if strings.TrimSpace(s) == "" {
+			in.problem(field, "%q must not have an empty entry", field)
+			return nil
+		}
+	}
+	return list
+}
+
 // Int returns a whole number between low and high, or def when it was not
 // given. A number in quotes is a number.
 func (in *Input) Int(field string, def, low, high int) int {

@@ -1,0 +1,23 @@
+package session
+
+import (
+	"context"
+
+	"lilac/internal/event"
+	"lilac/internal/fault"
+)
+
+// HandOver adds a file to the output of a running request: only the runner
+// writes there. A file with the same id changes nothing for those who read it.
+func (s *Service) HandOver(ctx context.Context, requestID string, f event.BinaryOutput) error {
+	r := s.running(requestID)
+	if r == nil {
+		return fault.New(fault.Gone, "The request has ended; nobody reads its output any more.")
+	}
+	// A tool that is stopped here must not stop the run's record half-way.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	return r.record(ctx, func(c *change) error {
+		return c.publish(requestID+"/binary/"+f.BinaryID, r.headers(), f)
+	})
+}
