@@ -67,19 +67,20 @@ var rooms = map[string]string{
 	"client":    "health bus event fault session sse",
 	"doctor":    "bus client health config db fault redisbus sandbox sqlitebus store",
 
-	"app":       everything,
-	"freeport":  "",
-	"redistest": "freeport",
-	"bench":     everything,
-	"e2e":       everything,
-	"house":     everything,
-	"cmd/lilac": everything,
+	"app":         everything,
+	"freeport":    "",
+	"redistest":   "freeport",
+	"discordtest": "",
+	"bench":       everything,
+	"e2e":         everything,
+	"house":       everything,
+	"cmd/lilac":   everything,
 }
 
 const everything = "*"
 
 // inTests are packages that any test may import beside its own room.
-var inTests = "bustest damagetest webuitest llmtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
+var inTests = "bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
 
 // banned imports, with the reason.
 var banned = map[string]string{

@@ -1,0 +1,367 @@
+package discordtest
+
+import (
+	"compress/zlib"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+const gatewayPath = "/gateway"
+
+// The opcodes of the gateway (Opcodes and Status Codes, "Gateway Opcodes").
+const (
+	opDispatch       = 0
+	opHeartbeat      = 1
+	opIdentify       = 2
+	opPresence       = 3
+	opVoice          = 4
+	opResume         = 6
+	opReconnect      = 7
+	opRequestMembers = 8
+	opInvalidSession = 9
+	opHello          = 10
+	opAck            = 11
+)
+
+// The close codes of the gateway ("Gateway Close Event Codes").
+const (
+	closeUnknownOpcode    = 4001
+	closeDecode           = 4002
+	closeNotAuthenticated = 4003
+	closeAuthentication   = 4004
+	closeAuthenticated    = 4005
+	closeInvalidSeq       = 4007
+	closeRateLimited      = 4008
+	closeTimedOut         = 4009
+	closeInvalidShard     = 4010
+	closeVersion          = 4012
+	closeInvalidIntents   = 4013
+	closeDisallowed       = 4014
+)
+
+const (
+	// maxPayload is the largest event that a client may send, and maxSends
+	// how many in a minute (Gateway, "Sending Events", "Rate Limiting").
+	maxPayload = 4096
+	maxSends   = 120
+	// maxMissed bounds what a session keeps for a resume.
+	maxMissed = 20_000
+)
+
+// gateway is the state of all connections and sessions.
+type gateway struct {
+	conns      map[*conn]struct{}
+	sessions   map[string]*session
+	identifies []Identify
+	resumes    []Resume
+	heartbeats int
+	silent     bool
+	holdAcks   bool
+	refuse     int
+	drops      []Drop // for the next connections, after their identify or resume
+}
+
+// Identify is a session that a client asked for.
+type Identify struct {
+	At      time.Time
+	Intents int
+	// Accepted is false when it was answered with a close code or op 9.
+	Accepted bool
+}
+
+// Resume is a session that a client asked to go on with.
+type Resume struct {
+	At       time.Time
+	Session  string
+	Sequence int
+	Accepted bool
+}
+
+// session is what outlives a connection: what was said in it, by sequence.
+type session struct {
+	id      string
+	intents int
+	log     []json.RawMessage // of sequence 1, 2, …
+	conn    *conn
+}
+
+// conn is one WebSocket. Its reader is the handler; a writer sends what its
+// session holds.
+type conn struct {
+	s  *Server
+	ws *websocket.Conn
+
+	write sync.Mutex // guards the socket's writing end
+	zlib  *zlibStream
+
+	// what follows is guarded by Server.mu
+	session *session
+	sent    int // how much of the session's log
+	sends   []time.Time
+	beat    time.Time
+	ended   bool
+	// control frames wait here while the gateway is silent
+	waiting []frame
+}
+
+// frame is a payload, or a close code.
+type frame struct {
+	payload any
+	code    int
+	reason  string
+}
+
+var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
+
+func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	refused := s.gateway.refuse
+	if refused > 0 {
+		s.gateway.refuse--
+	}
+	s.mu.Unlock()
+	if refused > 0 {
+		http.Error(w, "upstream connect error", http.StatusServiceUnavailable)
+		return
+	}
+	compress := r.URL.Query().Get("compress")
+	if compress != "" && compress != "zlib-stream" {
+		http.Error(w, "the fake Discord speaks no "+compress+": switch compression off", http.StatusBadRequest)
+		return
+	}
+	ws, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return // the upgrader has answered
+	}
+	c := &conn{s: s, ws: ws, beat: s.o.Now()}
+	if compress != "" {
+		c.zlib = newZlibStream()
+	}
+	s.mu.Lock()
+	if s.gateway.conns == nil {
+		s.gateway.conns = make(map[*conn]struct{})
+	}
+	s.gateway.conns[c] = struct{}{}
+	if v := r.URL.Query().Get("v"); v != "10" || r.URL.Query().Get("encoding") != "json" {
+		c.closeLocked(closeVersion, "Invalid API version.")
+	} else {
+		c.sendLocked(opHello, object{"heartbeat_interval": s.o.Heartbeat.Milliseconds(), "_trace": []string{"fake"}})
+	}
+	s.notifyLocked()
+	s.mu.Unlock()
+
+	var writer sync.WaitGroup
+	writer.Go(c.pump)
+	c.listen()
+	s.mu.Lock()
+	c.endLocked()
+	s.mu.Unlock()
+	writer.Wait()
+	_ = ws.Close() // the reader ended: nothing is left to lose
+}
+
+// listen reads until the connection ends.
+func (c *conn) listen() {
+	for {
+		kind, data, err := c.ws.ReadMessage()
+		c.s.mu.Lock()
+		if err != nil {
+			// A normal close ends the session (Gateway, "Initiating a Disconnect").
+			if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway) && c.session != nil {
+				delete(c.s.gateway.sessions, c.session.id)
+			}
+			c.s.mu.Unlock()
+			return
+		}
+		if kind == websocket.TextMessage {
+			c.takeLocked(data)
+		} else {
+			c.closeLocked(closeDecode, "Error while decoding payload.")
+		}
+		c.s.notifyLocked()
+		c.s.mu.Unlock()
+	}
+}
+
+func (c *conn) takeLocked(data []byte) {
+	var in struct {
+		Op int             `json:"op"`
+		D  json.RawMessage `json:"d"`
+	}
+	if len(data) > maxPayload || json.Unmarshal(data, &in) != nil {
+		c.closeLocked(closeDecode, "Error while decoding payload.")
+		return
+	}
+	now := c.s.o.Now()
+	c.sends = slices.DeleteFunc(c.sends, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if c.sends = append(c.sends, now); len(c.sends) > maxSends {
+		c.s.violateLocked("gateway: more than %d events sent in a minute", maxSends)
+		c.closeLocked(closeRateLimited, "You are being rate limited.")
+		return
+	}
+	switch in.Op {
+	case opHeartbeat:
+		c.beat = now
+		c.s.gateway.heartbeats++
+		if !c.s.gateway.holdAcks {
+			c.sendLocked(opAck, nil)
+		}
+	case opIdentify:
+		c.identifyLocked(in.D)
+	case opResume:
+		c.resumeLocked(in.D)
+	case opPresence, opVoice, opRequestMembers:
+		if c.session == nil {
+			c.closeLocked(closeNotAuthenticated, "Not authenticated.")
+		}
+	default:
+		c.closeLocked(closeUnknownOpcode, "Unknown opcode.")
+	}
+}
+
+// sendLocked queues a payload that is no event of a session.
+func (c *conn) sendLocked(op int, d any) {
+	c.waiting = append(c.waiting, frame{payload: object{"op": op, "d": d, "s": nil, "t": nil}})
+}
+
+// closeLocked ends the connection with a code after what is queued.
+func (c *conn) closeLocked(code int, reason string) {
+	c.waiting = append(c.waiting, frame{code: code, reason: reason})
+}
+
+// cut ends the connection without a close frame, which clients see as 1006.
+func (c *conn) cut() { _ = c.ws.NetConn().Close() }
+
+func (c *conn) endLocked() {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	delete(c.s.gateway.conns, c)
+	c.leaveLocked()
+	c.s.notifyLocked()
+}
+
+// pump writes what there is to write until the connection ends, and cuts it
+// when the client's heartbeats stop.
+func (c *conn) pump() {
+	deadline := time.NewTimer(2 * c.s.o.Heartbeat)
+	defer deadline.Stop()
+	for {
+		c.s.mu.Lock()
+		if c.ended {
+			c.s.mu.Unlock()
+			return
+		}
+		frames := c.nextLocked()
+		if len(frames) > 0 {
+			c.s.notifyLocked()
+		}
+		changed := c.s.changed
+		c.s.mu.Unlock()
+		for _, f := range frames {
+			if !c.writeFrame(f) {
+				c.cut()
+				return
+			}
+		}
+		if len(frames) > 0 {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-c.s.ctx.Done():
+			c.cut()
+			return
+		case <-deadline.C:
+			c.s.mu.Lock()
+			late := c.s.o.Now().Sub(c.beat) - 2*c.s.o.Heartbeat
+			if late >= 0 {
+				c.closeLocked(closeTimedOut, "Session timed out.")
+			}
+			deadline.Reset(max(-late, time.Millisecond) + c.s.o.Heartbeat/10)
+			c.s.mu.Unlock()
+		}
+	}
+}
+
+// nextLocked takes what may be written now.
+func (c *conn) nextLocked() []frame {
+	if c.s.gateway.silent {
+		return nil
+	}
+	frames := c.waiting
+	c.waiting = nil
+	if c.session != nil && c.session.conn == c {
+		for ; c.sent < len(c.session.log); c.sent++ {
+			frames = append(frames, frame{payload: c.session.log[c.sent]})
+		}
+	}
+	return frames
+}
+
+// writeFrame reports whether the connection goes on.
+func (c *conn) writeFrame(f frame) bool {
+	c.write.Lock()
+	defer c.write.Unlock()
+	_ = c.ws.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails with the connection, as the write will
+	if f.code != 0 {
+		_ = c.ws.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(f.code, f.reason))
+		return false
+	}
+	data, err := json.Marshal(f.payload)
+	if err != nil {
+		panic(fmt.Sprintf("discordtest: encode a gateway payload: %v", err)) // ours: it is always JSON
+	}
+	if c.zlib != nil {
+		return c.ws.WriteMessage(websocket.BinaryMessage, c.zlib.encode(data)) == nil
+	}
+	return c.ws.WriteMessage(websocket.TextMessage, data) == nil
+}
+
+// writeTimeout is how long a client may leave its socket unread. A full
+// hand-over of ours may block a reader for longer than a test lasts, so it
+// only bounds what a dead client holds.
+const writeTimeout = 5 * time.Minute
+
+// zlibStream is the transport compression "zlib-stream": one zlib context for
+// the connection, flushed after each payload (Gateway, "Transport Compression").
+type zlibStream struct {
+	out []byte
+	w   *zlib.Writer
+}
+
+func newZlibStream() *zlibStream {
+	z := &zlibStream{}
+	z.w = zlib.NewWriter(z)
+	return z
+}
+
+// Write collects what the compressor gives.
+func (z *zlibStream) Write(p []byte) (int, error) {
+	z.out = append(z.out, p...)
+	return len(p), nil
+}
+
+func (z *zlibStream) encode(data []byte) []byte {
+	z.out = nil
+	_, _ = z.w.Write(data) // writing to memory does not fail
+	_ = z.w.Flush()
+	return z.out
+}
+
+// sessionsLocked lists the live sessions in a fixed order.
+func (s *Server) sessionsLocked() []*session {
+	all := make([]*session, 0, len(s.gateway.sessions))
+	for _, id := range slices.Sorted(maps.Keys(s.gateway.sessions)) {
+		all = append(all, s.gateway.sessions[id])
+	}
+	return all
+}

@@ -1,0 +1,321 @@
+package discordtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// The types of interactions and of their answers (Receiving and Responding).
+const (
+	interactionCommand   = 2
+	interactionComponent = 3
+
+	replyMessage        = 4
+	replyDeferred       = 5
+	replyDeferredUpdate = 6
+	replyUpdate         = 7
+
+	flagEphemeral = 1 << 6
+)
+
+const (
+	// answerWithin is how long an interaction waits for its first answer, and
+	// tokenLife how long its token works ("Responding to an Interaction").
+	answerWithin = 3 * time.Second
+	tokenLife    = 15 * time.Minute
+)
+
+// Interaction is a button that was pressed or a command that was given, and
+// what came back.
+type Interaction struct {
+	ID string
+	At time.Time
+	// Acked says that it was answered in time, with Kind (4 message, 5
+	// deferred, 6 deferred update, 7 update of the message).
+	Acked bool
+	Kind  int
+	// Messages are the answers in order; ephemeral ones are only here.
+	Messages []Message
+	// Ephemeral says of the first one that only the asker sees it.
+	Ephemeral bool
+}
+
+type interaction struct {
+	Interaction
+	token   string
+	channel *channel
+	on      *message // whose button was pressed
+	first   *message // "@original"
+	later   []*message
+}
+
+func (i *interaction) copied() Interaction {
+	c := i.Interaction
+	c.Messages = nil
+	if i.first != nil {
+		c.Messages = append(c.Messages, i.first.copied())
+	}
+	for _, m := range i.later {
+		c.Messages = append(c.Messages, m.copied())
+	}
+	return c
+}
+
+// interactLocked says INTERACTION_CREATE, which needs no intent.
+func (s *Server) interactLocked(ch *channel, u User, kind int, data object, on *message) string {
+	id := s.mintLocked()
+	i := &interaction{Interaction: Interaction{ID: id, At: s.o.Now()}, token: "interaction-token-" + id, channel: ch, on: on}
+	s.world.interactions[i.token] = i
+	o := ch.refer(object{
+		"id": id, "application_id": s.world.applicationID, "type": kind, "token": i.token, "version": 1, "data": data,
+		"channel": ch.wire(), "app_permissions": s.world.permissions(ch, s.world.bot.ID).String(), "locale": "en-US", "entitlements": []object{},
+		"authorizing_integration_owners": object{"0": ch.guild}, "context": 0, "attachment_size_limit": maxFileSize,
+	})
+	if on != nil {
+		o["message"] = s.wireMessage(ch, on, true, true)
+	}
+	if ch.kind == typeDM {
+		o["user"], o["context"], o["authorizing_integration_owners"] = u.wire(), 1, object{"0": "0"}
+	} else {
+		m := s.world.guilds[ch.guild].members[u.ID].wire()
+		m["permissions"] = s.world.permissions(ch, u.ID).String()
+		o["member"], o["guild_locale"] = m, "en-US"
+	}
+	s.dispatchLocked("INTERACTION_CREATE", ch, 0, 0, func(*session) object { return maps.Clone(o) })
+	return id
+}
+
+func (c *call) interactionCallback() answer {
+	i := c.s.world.interactions[c.path("token")]
+	if i == nil || i.ID != c.path("interaction") || c.s.o.Now().Sub(i.At) > answerWithin {
+		return unknownInteraction
+	}
+	if i.Acked {
+		return acknowledged
+	}
+	var in struct {
+		Type int             `json:"type"`
+		Data json.RawMessage `json:"data"`
+	}
+	if json.Unmarshal(c.body, &in) != nil {
+		return bodyNotJSON
+	}
+	var p payload
+	if len(in.Data) > 0 {
+		if json.Unmarshal(in.Data, &p) != nil {
+			return bodyNotJSON
+		}
+		if a, fine := c.validate(&p); !fine {
+			return a
+		}
+	}
+	switch in.Type {
+	case replyMessage:
+		if a, fine := c.respond(i, &p); !fine {
+			return a
+		}
+	case replyDeferred:
+		i.Ephemeral = p.Flags != nil && *p.Flags&flagEphemeral != 0
+	case replyDeferredUpdate:
+	case replyUpdate:
+		if i.on == nil {
+			return invalid("type", "INTERACTION_TYPE", "There is no message to update.")
+		}
+		c.safeLocked(&p)
+		if a := c.edit(i.channel, i.on, &p); a.status >= 400 {
+			return a
+		}
+	default:
+		return invalid("type", "BASE_TYPE_CHOICES", "Value must be one of {4, 5, 6, 7}.")
+	}
+	i.Acked, i.Kind = true, in.Type
+	return done
+}
+
+// respond makes the first answer; an ephemeral one is in no channel.
+func (c *call) respond(i *interaction, p *payload) (answer, bool) {
+	c.safeLocked(p)
+	m := c.s.fromPayload(i.channel, p, nil)
+	m.kind = messageCommand
+	if m.empty() {
+		return emptyMessage, false
+	}
+	i.first = m
+	i.Ephemeral = i.Ephemeral || m.flags&flagEphemeral != 0
+	if !i.Ephemeral {
+		c.touched = m
+		c.s.addLocked(i.channel, m)
+	}
+	return answer{}, true
+}
+
+// webhook finds the interaction whose token the path holds.
+func (c *call) webhook() (*interaction, bool) {
+	i := c.s.world.interactions[c.path("token")]
+	return i, i != nil && i.Acked && c.ownApplication() && c.s.o.Now().Sub(i.At) <= tokenLife
+}
+
+// followUp is "Create Followup Message"; after a deferred answer the first one
+// takes its place.
+func (c *call) followUp() answer {
+	i, found := c.webhook()
+	if !found {
+		return unknownWebhook
+	}
+	var p payload
+	if a, fine := c.readPayload(&p); !fine {
+		return a
+	}
+	if i.Kind == replyDeferred && i.first == nil {
+		if a, fine := c.respond(i, &p); !fine {
+			return a
+		}
+		return ok(c.s.wireMessage(i.channel, i.first, true, true))
+	}
+	c.safeLocked(&p)
+	m := c.s.fromPayload(i.channel, &p, nil)
+	if m.empty() {
+		return emptyMessage
+	}
+	i.later = append(i.later, m)
+	if m.flags&flagEphemeral == 0 {
+		c.s.addLocked(i.channel, m)
+	}
+	return ok(c.s.wireMessage(i.channel, m, true, true))
+}
+
+// response finds the answer that the path names.
+func (c *call) response() (*interaction, *message, bool) {
+	i, found := c.webhook()
+	if !found {
+		return nil, nil, false
+	}
+	id := c.path("message")
+	if id == "@original" {
+		if i.first == nil && (i.Kind == replyUpdate || i.Kind == replyDeferredUpdate) {
+			return i, i.on, true
+		}
+		return i, i.first, true
+	}
+	for _, m := range append(i.later, i.first) {
+		if m != nil && m.ID == id {
+			return i, m, true
+		}
+	}
+	return i, nil, true
+}
+
+func (c *call) getResponse() answer {
+	i, m, found := c.response()
+	switch {
+	case !found:
+		return unknownWebhook
+	case m == nil:
+		return unknownMessage
+	}
+	return ok(c.s.wireMessage(i.channel, m, true, true))
+}
+
+func (c *call) editResponse() answer {
+	i, m, found := c.response()
+	if !found {
+		return unknownWebhook
+	}
+	var p payload
+	if a, fine := c.readPayload(&p); !fine {
+		return a
+	}
+	if m == nil && i.Kind == replyDeferred && c.path("message") == "@original" {
+		if a, fine := c.respond(i, &p); !fine {
+			return a
+		}
+		return ok(c.s.wireMessage(i.channel, i.first, true, true))
+	}
+	if m == nil {
+		return unknownMessage
+	}
+	c.safeLocked(&p)
+	return c.edit(i.channel, m, &p)
+}
+
+func (c *call) deleteResponse() answer {
+	i, m, found := c.response()
+	switch {
+	case !found:
+		return unknownWebhook
+	case m == nil:
+		return unknownMessage
+	}
+	c.s.deleteLocked(i.channel, m)
+	return done
+}
+
+// Press presses a button of a message, by its custom id, and gives the id of
+// the interaction.
+func (s *Server) Press(channelID, messageID, userID, buttonID string) (interactionID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.world.in(channelID)
+	m := ch.find(messageID)
+	if m == nil {
+		panic("discordtest: no message " + messageID)
+	}
+	for _, b := range m.Buttons {
+		if b.ID == buttonID && !b.Disabled {
+			return s.interactLocked(ch, s.world.who(userID), interactionComponent, object{"component_type": componentButton, "custom_id": buttonID, "id": 1}, m)
+		}
+	}
+	panic(fmt.Sprintf("discordtest: message %s has no button %q that can be pressed", messageID, buttonID))
+}
+
+// Slash gives a command, with its string options.
+func (s *Server) Slash(channelID, userID, name string, options map[string]string) (interactionID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []object{}
+	for key, value := range options {
+		list = append(list, object{"name": key, "type": 3, "value": value})
+	}
+	data := object{"id": s.commandLocked(name, commandSlash), "name": name, "type": commandSlash, "options": list}
+	return s.interactLocked(s.world.in(channelID), s.world.who(userID), interactionCommand, data, nil)
+}
+
+// Menu gives a command from the menu of a message.
+func (s *Server) Menu(channelID, messageID, userID, name string) (interactionID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := s.world.in(channelID)
+	m := ch.find(messageID)
+	if m == nil {
+		panic("discordtest: no message " + messageID)
+	}
+	data := object{
+		"id": s.commandLocked(name, commandMessage), "name": name, "type": commandMessage, "target_id": messageID,
+		"resolved": object{"messages": object{messageID: s.wireMessage(ch, m, true, true)}},
+	}
+	return s.interactLocked(ch, s.world.who(userID), interactionCommand, data, nil)
+}
+
+// commandLocked is the id of a registered command: people see no others.
+func (s *Server) commandLocked(name string, kind int) string {
+	for _, cmd := range s.world.commands {
+		if cmd["name"] == name && cmd["type"] == kind {
+			return cmd["id"].(string)
+		}
+	}
+	panic(fmt.Sprintf("discordtest: no command %q is registered", name))
+}
+
+// Interaction is one by its id.
+func (s *Server) Interaction(id string) Interaction {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.world.interactions {
+		if i.ID == id {
+			return i.copied()
+		}
+	}
+	panic("discordtest: no interaction " + id)
+}

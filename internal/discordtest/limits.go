@@ -1,0 +1,163 @@
+package discordtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limit is how many requests a route takes in a window, for each channel,
+// guild or webhook that it names.
+type Limit struct {
+	Requests int
+	Per      time.Duration
+}
+
+// routeLimits are those that Discord's headers announced for bots when they
+// were last looked at; Discord documents that they may change and must be read
+// from the headers (Rate Limits). Other routes have otherLimit.
+var routeLimits = map[string]Limit{
+	"POST /channels/{channel}/messages":                                   {Requests: 5, Per: 5 * time.Second},
+	"PATCH /channels/{channel}/messages/{message}":                        {Requests: 5, Per: 5 * time.Second},
+	"DELETE /channels/{channel}/messages/{message}":                       {Requests: 5, Per: time.Second},
+	"GET /channels/{channel}/messages":                                    {Requests: 5, Per: 5 * time.Second},
+	"GET /channels/{channel}/messages/{message}":                          {Requests: 5, Per: time.Second},
+	"POST /channels/{channel}/typing":                                     {Requests: 5, Per: 5 * time.Second},
+	"PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me":    {Requests: 1, Per: 250 * time.Millisecond},
+	"DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me": {Requests: 1, Per: 250 * time.Millisecond},
+}
+
+var otherLimit = Limit{Requests: 50, Per: time.Second}
+
+// knowable is how long after an answer a client may still not have read its
+// headers: two requests that cross are nobody's fault.
+const knowable = 100 * time.Millisecond
+
+type limiter struct {
+	buckets map[string]*bucket
+	global  window
+}
+
+type window struct {
+	start time.Time
+	used  int
+}
+
+type bucket struct {
+	window
+	limit Limit
+	// told is when a client could first have read this bucket's headers.
+	told time.Time
+}
+
+// take uses one of a window's requests; false when there is none.
+func (w *window) take(l Limit, now time.Time) (reset time.Duration, taken bool) {
+	if now.Sub(w.start) >= l.Per || now.Before(w.start) {
+		w.start, w.used = now, 0
+	}
+	reset = w.start.Add(l.Per).Sub(now)
+	if w.used >= l.Requests {
+		return reset, false
+	}
+	w.used++
+	return reset, true
+}
+
+// bucketOf names the bucket of a request: its route and its major parameter
+// (Rate Limits: channel, guild, webhook with its token).
+func (c *call) bucketOf() (hash, key string) {
+	major := c.path("channel")
+	if major == "" {
+		major = c.path("guild")
+	}
+	if token := c.path("token"); token != "" {
+		major = token
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.route)) // never fails
+	hash = fmt.Sprintf("%016x", h.Sum64())
+	return hash, hash + ":" + major
+}
+
+// limitLocked counts a request, sets the headers and, when it is over a limit
+// or a fault says so, gives the answer.
+func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool) {
+	now := s.o.Now()
+	hash, key := c.bucketOf()
+	limit, set := s.o.Limits[c.route]
+	if !set {
+		if limit, set = routeLimits[c.route]; !set {
+			limit = otherLimit
+		}
+	}
+	if f.RetryAfter > 0 {
+		if f.Ban {
+			header.Del("Via")
+		}
+		return s.tooMany(header, f.RetryAfter, f.Global, hash), true
+	}
+	// Interactions are not bound to the global limit (Rate Limits, "Global Rate Limit").
+	if s.o.GlobalPerSecond > 0 && !strings.HasPrefix(c.r.URL.Path, apiPrefix+"/interactions/") && !strings.HasPrefix(c.r.URL.Path, apiPrefix+"/webhooks/") {
+		if reset, taken := s.limits.global.take(Limit{s.o.GlobalPerSecond, time.Second}, now); !taken {
+			s.violateLocked("%s: avoidable 429: more than %d requests in a second", c.route, s.o.GlobalPerSecond)
+			return s.tooMany(header, reset, true, hash), true
+		}
+	}
+	if limit.Requests == 0 {
+		return answer{}, false
+	}
+	b := s.limits.buckets[key]
+	if b == nil {
+		b = &bucket{limit: limit}
+		s.limits.buckets[key] = b
+	}
+	reset, taken := b.take(limit, now)
+	header.Set("X-RateLimit-Limit", strconv.Itoa(limit.Requests))
+	header.Set("X-RateLimit-Remaining", strconv.Itoa(limit.Requests-b.used))
+	header.Set("X-RateLimit-Reset", seconds(time.Duration(now.Add(reset).UnixNano())))
+	header.Set("X-RateLimit-Reset-After", seconds(reset))
+	header.Set("X-RateLimit-Bucket", hash)
+	if taken {
+		return answer{}, false
+	}
+	if !b.told.IsZero() && now.Sub(b.told) >= knowable {
+		s.violateLocked("%s: avoidable 429: the headers had said %d in %v", c.route, limit.Requests, limit.Per)
+	}
+	return s.tooMany(header, reset, false, hash), true
+}
+
+// answeredLocked notes that the client has been told of the bucket's limit.
+func (l *limiter) answeredLocked(c *call, now time.Time) {
+	_, key := c.bucketOf()
+	if b := l.buckets[key]; b != nil && b.told.IsZero() {
+		b.told = now
+	}
+}
+
+// tooMany is a 429 (Rate Limits, "Exceeding A Rate Limit").
+func (s *Server) tooMany(header http.Header, reset time.Duration, global bool, hash string) answer {
+	header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
+	scope := "user"
+	if global {
+		scope = "global"
+		header.Set("X-RateLimit-Global", "true")
+	}
+	header.Set("X-RateLimit-Scope", scope)
+	if header.Get("X-RateLimit-Bucket") == "" {
+		header.Set("X-RateLimit-Bucket", hash)
+		header.Set("X-RateLimit-Remaining", "0")
+		header.Set("X-RateLimit-Reset-After", seconds(reset))
+	}
+	return answer{status: http.StatusTooManyRequests, body: object{
+		"message": "You are being rate limited.", "retry_after": math.Ceil(reset.Seconds()*1000) / 1000, "global": global,
+	}}
+}
+
+// seconds is a time in seconds with three decimals, never too short.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(math.Ceil(d.Seconds()*1000)/1000, 'f', 3, 64)
+}

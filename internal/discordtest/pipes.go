@@ -1,0 +1,53 @@
+package discordtest
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// pipes is a listener in memory. Goroutines that wait on a pipe count as
+// durably blocked in a synctest bubble; those that wait on a socket do not.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes {
+	return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	theirs, ours := net.Pipe()
+	select {
+	case p.conns <- ours:
+		return theirs, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+// Addr is a name that is nobody's.
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "discord.test" }

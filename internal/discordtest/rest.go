@@ -1,0 +1,259 @@
+package discordtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+const apiPrefix = "/api/v10"
+
+// maxBody bounds a request; Discord's own limit is 25 MiB, which is checked.
+const maxBody = 64 << 20
+
+// Request is one that came in.
+type Request struct {
+	At time.Time
+	// Route is its name, "POST /channels/{channel}/messages"; Path what was asked.
+	Route, Path string
+	// Status is what it was answered with, 0 when the connection was cut.
+	Status int
+	Body   string
+}
+
+// Carried is a request that was carried out and is not answered yet.
+type Carried struct {
+	Route, Path string
+	Status      int
+	// Message is the one that it made or changed.
+	Message Message
+}
+
+// call is a request on its way through the server.
+type call struct {
+	s     *Server
+	r     *http.Request
+	route string
+	body  []byte
+	// touched is the message that it made or changed.
+	touched *message
+}
+
+func (c *call) path(name string) string { return c.r.PathValue(name) }
+
+func (c *call) query() url.Values { return c.r.URL.Query() }
+
+// answer is what a request is answered with.
+type answer struct {
+	status int
+	body   any
+}
+
+func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
+
+var done = answer{status: http.StatusNoContent}
+
+// refusal is an error as Discord writes it (Opcodes and Status Codes, "JSON
+// Error Codes").
+func refusal(status, code int, message string) answer {
+	return answer{status: status, body: object{"code": code, "message": message}}
+}
+
+var (
+	unauthorized       = refusal(http.StatusUnauthorized, 0, "401: Unauthorized")
+	unknownChannel     = refusal(http.StatusNotFound, 10003, "Unknown Channel")
+	unknownGuild       = refusal(http.StatusNotFound, 10004, "Unknown Guild")
+	unknownMember      = refusal(http.StatusNotFound, 10007, "Unknown Member")
+	unknownMessage     = refusal(http.StatusNotFound, 10008, "Unknown Message")
+	unknownUser        = refusal(http.StatusNotFound, 10013, "Unknown User")
+	unknownEmoji       = refusal(http.StatusBadRequest, 10014, "Unknown Emoji")
+	unknownWebhook     = refusal(http.StatusNotFound, 10015, "Unknown Webhook")
+	unknownInteraction = refusal(http.StatusNotFound, 10062, "Unknown interaction")
+	tooLarge           = refusal(http.StatusRequestEntityTooLarge, 40005, "Request entity too large")
+	acknowledged       = refusal(http.StatusBadRequest, 40060, "Interaction has already been acknowledged.")
+	missingAccess      = refusal(http.StatusForbidden, 50001, "Missing Access")
+	notAuthor          = refusal(http.StatusForbidden, 50005, "Cannot edit a message authored by another user")
+	emptyMessage       = refusal(http.StatusBadRequest, 50006, "Cannot send an empty message")
+	missingPermissions = refusal(http.StatusForbidden, 50013, "Missing Permissions")
+	bodyNotJSON        = refusal(http.StatusBadRequest, 50109, "The request body contains invalid JSON.")
+)
+
+// invalid is a 50035 that names the field.
+func invalid(field, code, message string) answer {
+	errs := object{"_errors": []object{{"code": code, "message": message}}}
+	parts := strings.Split(field, ".")
+	for i := len(parts) - 1; i >= 0; i-- {
+		errs = object{parts[i]: errs}
+	}
+	return answer{status: http.StatusBadRequest, body: object{"code": 50035, "message": "Invalid Form Body", "errors": errs}}
+}
+
+type handler func(*call) answer
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+gatewayPath, s.serveGateway)
+	mux.HandleFunc("GET "+gatewayPath+"/{$}", s.serveGateway)
+	mux.HandleFunc("GET /cdn/attachments/{channel}/{attachment}/{name}", s.serveFile)
+	handlers := map[string]handler{
+		"GET /gateway":                                                        (*call).getGateway,
+		"GET /gateway/bot":                                                    (*call).getGatewayBot,
+		"GET /users/@me":                                                      (*call).getSelf,
+		"GET /users/{user}":                                                   (*call).getUser,
+		"GET /users/@me/guilds":                                               (*call).listOwnGuilds,
+		"POST /users/@me/channels":                                            (*call).openDM,
+		"GET /applications/@me":                                               (*call).getApplication,
+		"GET /guilds/{guild}":                                                 (*call).getGuild,
+		"GET /guilds/{guild}/channels":                                        (*call).listChannels,
+		"GET /guilds/{guild}/roles":                                           (*call).listRoles,
+		"GET /guilds/{guild}/members":                                         (*call).listMembers,
+		"GET /guilds/{guild}/members/{id}":                                    (*call).getMember,
+		"GET /guilds/{guild}/threads/active":                                  (*call).listThreads,
+		"GET /channels/{channel}":                                             (*call).getChannel,
+		"POST /channels/{channel}/typing":                                     (*call).typing,
+		"GET /channels/{channel}/messages":                                    (*call).listMessages,
+		"POST /channels/{channel}/messages":                                   (*call).createMessage,
+		"GET /channels/{channel}/messages/{message}":                          (*call).getMessage,
+		"PATCH /channels/{channel}/messages/{message}":                        (*call).editMessage,
+		"DELETE /channels/{channel}/messages/{message}":                       (*call).deleteMessage,
+		"POST /channels/{channel}/messages/bulk-delete":                       (*call).bulkDelete,
+		"PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me":    (*call).react,
+		"DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me": (*call).unreact,
+		"GET /channels/{channel}/messages/{message}/reactions/{emoji}":        (*call).listReactions,
+		"GET /applications/{application}/commands":                            (*call).listCommands,
+		"PUT /applications/{application}/commands":                            (*call).putCommands,
+		"GET /applications/{application}/guilds/{guild}/commands":             (*call).listGuildCommands,
+		"POST /interactions/{interaction}/{token}/callback":                   (*call).interactionCallback,
+		"POST /webhooks/{application}/{token}":                                (*call).followUp,
+		"GET /webhooks/{application}/{token}/messages/{message}":              (*call).getResponse,
+		"PATCH /webhooks/{application}/{token}/messages/{message}":            (*call).editResponse,
+		"DELETE /webhooks/{application}/{token}/messages/{message}":           (*call).deleteResponse,
+	}
+	for route, handle := range handlers {
+		method, path, _ := strings.Cut(route, " ")
+		public := strings.HasPrefix(path, "/interactions/") || strings.HasPrefix(path, "/webhooks/") || path == "/gateway"
+		mux.HandleFunc(method+" "+apiPrefix+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, route, public, handle) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.violateLocked("%s %s: the fake Discord has no such route", r.Method, r.URL.Path)
+		s.mu.Unlock()
+		w.Header().Set("Via", via)
+		writeJSON(w, refusal(http.StatusNotFound, 0, "404: Not Found"))
+	})
+	return mux
+}
+
+// via is what Discord's proxy writes. Clients take a 429 without it for a ban
+// by the network in front of Discord.
+const via = "1.1 google"
+
+// userAgent is the form that is required (API Reference, "User Agent").
+var userAgent = regexp.MustCompile(`^DiscordBot \(\S+, \S+\)`)
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, public bool, handle handler) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the client has gone
+	}
+	c := &call{s: s, r: r, route: route, body: body}
+	w.Header().Set("Via", via)
+
+	s.mu.Lock()
+	f := s.takeFaultLocked(route, r.URL.Path)
+	if f == nil {
+		f = &Fault{}
+	}
+	s.mu.Unlock()
+	if f.Delay > 0 && !s.pause(r, f.Delay) {
+		return
+	}
+	if f.Cut {
+		s.record(c, 0)
+		panic(http.ErrAbortHandler)
+	}
+
+	s.mu.Lock()
+	if !userAgent.MatchString(r.UserAgent()) {
+		s.violateLocked("%s: User-Agent %q is not DiscordBot (url, version)", route, r.UserAgent())
+	}
+	a, limited := s.limitLocked(w.Header(), c, *f)
+	if !limited {
+		switch {
+		case f.Status != 0:
+			a = refusal(f.Status, f.Code, f.message())
+		case !public && r.Header.Get("Authorization") != "Bot "+s.o.Token:
+			a = unauthorized
+		default:
+			a = handle(c)
+		}
+	}
+	var touched Message
+	if c.touched != nil {
+		touched = c.touched.copied()
+	}
+	hooks := s.hooks
+	s.notifyLocked()
+	s.mu.Unlock()
+
+	if a.status < http.StatusBadRequest {
+		for _, hook := range hooks {
+			hook(Carried{Route: route, Path: r.URL.Path, Status: a.status, Message: touched})
+		}
+	}
+	if f.CutAfter {
+		s.record(c, 0)
+		panic(http.ErrAbortHandler)
+	}
+	writeJSON(w, a)
+	s.record(c, a.status)
+}
+
+// pause waits; false when the client or the server went away.
+func (s *Server) pause(r *http.Request, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+	case <-s.ctx.Done():
+	}
+	return false
+}
+
+// record remembers a request, and that the client could read its headers.
+func (s *Server) record(c *call, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if status != 0 {
+		s.limits.answeredLocked(c, s.o.Now())
+	}
+	if len(s.requests) < maxRecorded {
+		req := Request{At: s.o.Now(), Route: c.route, Path: c.r.URL.Path, Status: status}
+		if !strings.HasPrefix(c.r.Header.Get("Content-Type"), "multipart/") {
+			req.Body = string(c.body)
+		}
+		s.requests = append(s.requests, req)
+	}
+	s.notifyLocked()
+}
+
+func writeJSON(w http.ResponseWriter, a answer) {
+	if a.body == nil {
+		w.WriteHeader(a.status)
+		return
+	}
+	var out bytes.Buffer
+	if err := json.NewEncoder(&out).Encode(a.body); err != nil {
+		panic("discordtest: encode an answer: " + err.Error()) // ours: it is always JSON
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	_, _ = w.Write(out.Bytes()) // a client that went away misses it
+}

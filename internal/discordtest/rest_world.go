@@ -1,0 +1,165 @@
+package discordtest
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+func (c *call) getGateway() answer { return ok(object{"url": c.s.GatewayURL}) }
+
+// getGatewayBot is Gateway, "Get Gateway Bot".
+func (c *call) getGatewayBot() answer {
+	today := 0
+	now := c.s.o.Now()
+	for _, id := range c.s.gateway.identifies {
+		if now.Sub(id.At) < 24*time.Hour {
+			today++
+		}
+	}
+	return ok(object{
+		"url": c.s.GatewayURL, "shards": 1,
+		"session_start_limit": object{
+			"total": c.s.o.IdentifiesPerDay, "remaining": max(0, c.s.o.IdentifiesPerDay-today), "reset_after": 24 * 60 * 60 * 1000, "max_concurrency": 1,
+		},
+	})
+}
+
+func (c *call) getSelf() answer { return ok(c.s.world.bot.wire()) }
+
+func (c *call) getUser() answer {
+	if u, found := c.s.world.users[c.path("user")]; found {
+		return ok(u.wire())
+	}
+	return unknownUser
+}
+
+func (c *call) listOwnGuilds() answer {
+	list := []object{}
+	for _, id := range slices.SortedFunc(maps.Keys(c.s.world.guilds), compareIDs) {
+		if g := c.s.world.guilds[id]; g.members[c.s.world.bot.ID] != nil {
+			list = append(list, object{"id": g.id, "name": g.name, "icon": nil, "owner": false, "permissions": g.roles[g.id].String(), "features": []string{}})
+		}
+	}
+	return ok(list)
+}
+
+func (c *call) getApplication() answer {
+	return ok(object{
+		"id": c.s.world.applicationID, "name": c.s.world.bot.Name, "description": "", "bot_public": true, "bot_require_code_grant": false,
+		"verify_key": "", "flags": c.s.applicationFlags(), "bot": c.s.world.bot.wire(),
+	})
+}
+
+// openDM is User, "Create DM".
+func (c *call) openDM() answer {
+	var in struct {
+		Recipient string `json:"recipient_id"`
+	}
+	if json.Unmarshal(c.body, &in) != nil {
+		return bodyNotJSON
+	}
+	u, found := c.s.world.users[in.Recipient]
+	if !found || u.Bot {
+		return refusal(http.StatusBadRequest, 50033, "Invalid Recipient(s)")
+	}
+	return ok(c.s.directLocked(u).wire())
+}
+
+// guild finds the guild of a call; the bot knows only its own.
+func (c *call) guild() (*guild, bool) {
+	g := c.s.world.guilds[c.path("guild")]
+	return g, g != nil && g.members[c.s.world.bot.ID] != nil
+}
+
+func (c *call) getGuild() answer {
+	g, found := c.guild()
+	if !found {
+		return unknownGuild
+	}
+	return ok(g.wire())
+}
+
+func (c *call) listRoles() answer {
+	g, found := c.guild()
+	if !found {
+		return unknownGuild
+	}
+	return ok(g.wireRoles())
+}
+
+// listChannels is Guild, "Get Guild Channels": no threads.
+func (c *call) listChannels() answer {
+	g, found := c.guild()
+	if !found {
+		return unknownGuild
+	}
+	return ok(c.s.world.channelsOf(g, typeText))
+}
+
+func (c *call) listThreads() answer {
+	g, found := c.guild()
+	if !found {
+		return unknownGuild
+	}
+	return ok(object{"threads": c.s.world.channelsOf(g, typeThread), "members": []object{}})
+}
+
+func (w *world) channelsOf(g *guild, kind int) []object {
+	list := []object{}
+	for _, id := range slices.SortedFunc(maps.Keys(w.channels), compareIDs) {
+		if ch := w.channels[id]; ch.guild == g.id && ch.kind == kind && !ch.deleted {
+			list = append(list, ch.wire())
+		}
+	}
+	return list
+}
+
+// listMembers is Guild, "List Guild Members", which needs the members' intent.
+func (c *call) listMembers() answer {
+	g, found := c.guild()
+	switch {
+	case !found:
+		return unknownGuild
+	case c.s.o.WithoutMembers:
+		return missingAccess
+	}
+	limit := 1
+	if n, err := strconv.Atoi(c.query().Get("limit")); err == nil && n >= 1 && n <= 1000 {
+		limit = n
+	}
+	list := []object{}
+	for _, id := range slices.SortedFunc(maps.Keys(g.members), compareIDs) {
+		if len(list) < limit && (c.query().Get("after") == "" || older(c.query().Get("after"), id)) {
+			list = append(list, g.members[id].wire())
+		}
+	}
+	return ok(list)
+}
+
+func (c *call) getMember() answer {
+	g, found := c.guild()
+	if !found {
+		return unknownGuild
+	}
+	id := c.path("id")
+	if id == "@me" {
+		return invalid("user_id", "NUMBER_TYPE_COERCE", "Value \"@me\" is not snowflake.")
+	}
+	m := g.members[id]
+	if m == nil {
+		return unknownMember
+	}
+	return ok(m.wire())
+}
+
+func (c *call) getChannel() answer {
+	ch, a, fine := c.need(0)
+	if !fine {
+		return a
+	}
+	return ok(ch.wire())
+}

@@ -1,0 +1,210 @@
+package discordtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// The intents (Gateway, "List of Intents").
+const (
+	intentGuilds          = 1 << 0
+	intentMembers         = 1 << 1
+	intentPresences       = 1 << 8
+	intentGuildMessages   = 1 << 9
+	intentGuildReactions  = 1 << 10
+	intentGuildTyping     = 1 << 11
+	intentDirectMessages  = 1 << 12
+	intentDirectReactions = 1 << 13
+	intentDirectTyping    = 1 << 14
+	intentMessageContent  = 1 << 15
+	// allIntents are the bits that have a meaning: 0–16, 20, 21, 24, 25.
+	allIntents = 1<<17 - 1 | 1<<20 | 1<<21 | 1<<24 | 1<<25
+)
+
+func (c *conn) identifyLocked(d json.RawMessage) {
+	s := c.s
+	var in struct {
+		Token      string          `json:"token"`
+		Intents    *int            `json:"intents"`
+		Properties json.RawMessage `json:"properties"`
+		Compress   bool            `json:"compress"`
+		Shard      *[2]int         `json:"shard"`
+	}
+	if json.Unmarshal(d, &in) != nil || in.Properties == nil {
+		c.closeLocked(closeDecode, "Error while decoding payload.")
+		return
+	}
+	if c.session != nil {
+		c.closeLocked(closeAuthenticated, "Already authenticated.")
+		return
+	}
+	now := s.o.Now()
+	id := Identify{At: now}
+	if in.Intents != nil {
+		id.Intents = *in.Intents
+	}
+	before := s.gateway.identifies
+	code, reason := s.refuseIdentify(in.Token, in.Intents, in.Shard, now)
+	tooSoon := len(before) > 0 && s.o.IdentifyEvery > 0 && now.Sub(before[len(before)-1].At) < s.o.IdentifyEvery
+	id.Accepted = code == 0 && !tooSoon
+	if len(before) < maxRecorded {
+		s.gateway.identifies = append(before, id)
+	}
+	switch {
+	case code != 0:
+		c.closeLocked(code, reason)
+		return
+	case tooSoon:
+		c.sendLocked(opInvalidSession, false)
+		return
+	}
+	if c.dropNextLocked() {
+		return
+	}
+	ss := &session{id: fmt.Sprintf("session-%s", s.mintLocked()), intents: id.Intents, conn: c}
+	s.gateway.sessions[ss.id] = ss
+	c.session = ss
+	guilds := []object{}
+	for _, g := range slices.SortedFunc(maps.Keys(s.world.guilds), compareIDs) {
+		if s.world.guilds[g].members[s.world.bot.ID] != nil {
+			guilds = append(guilds, object{"id": g, "unavailable": true})
+		}
+	}
+	shard := [2]int{0, 1}
+	if in.Shard != nil {
+		shard = *in.Shard
+	}
+	ss.append("READY", object{
+		"v": 10, "user": s.world.bot.wire(), "guilds": guilds, "session_id": ss.id, "resume_gateway_url": s.GatewayURL,
+		"shard": shard, "application": object{"id": s.world.applicationID, "flags": s.applicationFlags()}, "private_channels": []object{},
+	})
+	if ss.intents&intentGuilds != 0 {
+		for _, g := range guilds {
+			ss.append("GUILD_CREATE", s.world.wireCreate(s.world.guilds[g["id"].(string)], ss.intents))
+		}
+	}
+}
+
+// refuseIdentify is the close code that Discord answers with, or 0.
+func (s *Server) refuseIdentify(token string, intents *int, shard *[2]int, now time.Time) (int, string) {
+	today := 0
+	for _, id := range s.gateway.identifies {
+		if now.Sub(id.At) < 24*time.Hour {
+			today++
+		}
+	}
+	switch {
+	case token != s.o.Token:
+		return closeAuthentication, "Authentication failed."
+	case today >= s.o.IdentifiesPerDay:
+		s.violateLocked("gateway: more than %d identifies in a day: Discord resets the token", s.o.IdentifiesPerDay)
+		return closeAuthentication, "Authentication failed."
+	case intents == nil || *intents < 0 || *intents&^allIntents != 0:
+		return closeInvalidIntents, "Invalid intent(s)."
+	case s.o.WithoutMessageContent && *intents&intentMessageContent != 0,
+		s.o.WithoutMembers && *intents&intentMembers != 0,
+		*intents&intentPresences != 0:
+		return closeDisallowed, "Disallowed intent(s)."
+	case shard != nil && (shard[1] < 1 || shard[0] < 0 || shard[0] >= shard[1]):
+		return closeInvalidShard, "Invalid shard."
+	}
+	return 0, ""
+}
+
+// resumeLocked replays what the client missed (Gateway, "Resuming").
+func (c *conn) resumeLocked(d json.RawMessage) {
+	s := c.s
+	var in struct {
+		Token   string `json:"token"`
+		Session string `json:"session_id"`
+		Seq     int    `json:"seq"`
+	}
+	if json.Unmarshal(d, &in) != nil {
+		c.closeLocked(closeDecode, "Error while decoding payload.")
+		return
+	}
+	if c.session != nil {
+		c.closeLocked(closeAuthenticated, "Already authenticated.")
+		return
+	}
+	ss := s.gateway.sessions[in.Session]
+	known := in.Token == s.o.Token && ss != nil && in.Seq >= 0 && in.Seq <= len(ss.log)
+	if len(s.gateway.resumes) < maxRecorded {
+		s.gateway.resumes = append(s.gateway.resumes, Resume{At: s.o.Now(), Session: in.Session, Sequence: in.Seq, Accepted: known})
+	}
+	switch {
+	case in.Token != s.o.Token:
+		c.closeLocked(closeAuthentication, "Authentication failed.")
+	case ss == nil:
+		c.sendLocked(opInvalidSession, false)
+	case !known:
+		c.closeLocked(closeInvalidSeq, "Invalid seq.")
+	case c.dropNextLocked():
+	default:
+		if old := ss.conn; old != nil {
+			old.cut()
+		}
+		ss.conn, c.session, c.sent = c, ss, in.Seq
+		ss.append("RESUMED", object{"_trace": []string{"fake"}})
+	}
+}
+
+// dropNextLocked does to the connection what was planned for it.
+func (c *conn) dropNextLocked() bool {
+	if len(c.s.gateway.drops) == 0 {
+		return false
+	}
+	d := c.s.gateway.drops[0]
+	c.s.gateway.drops = c.s.gateway.drops[1:]
+	c.dropLocked(d)
+	return true
+}
+
+// append says something in a session.
+func (ss *session) append(kind string, d object) {
+	data, err := json.Marshal(object{"op": opDispatch, "t": kind, "s": len(ss.log) + 1, "d": d})
+	if err != nil {
+		panic(fmt.Sprintf("discordtest: encode %s: %v", kind, err)) // ours: it is always JSON
+	}
+	ss.log = append(ss.log, data)
+}
+
+// dispatchLocked says something in every session that asked for it with one of
+// two intents: for what happens in guilds, and in private.
+func (s *Server) dispatchLocked(kind string, c *channel, inGuild, inPrivate int, d func(ss *session) object) {
+	intent := inGuild
+	if c != nil && c.kind == typeDM {
+		intent = inPrivate
+	}
+	for _, ss := range s.sessionsLocked() {
+		if ss.intents&intent == 0 && intent != 0 {
+			continue
+		}
+		// Nobody is told of a channel that the bot cannot see.
+		if c != nil && c.kind != typeDM && s.world.permissions(c, s.world.bot.ID)&ViewChannel == 0 {
+			continue
+		}
+		if len(ss.log) >= maxMissed && ss.conn == nil {
+			delete(s.gateway.sessions, ss.id) // nobody comes back for it
+			continue
+		}
+		ss.append(kind, d(ss))
+	}
+	s.notifyLocked()
+}
+
+// applicationFlags are the intents that the developer portal grants
+// (Application, "Application Flags": GATEWAY_…_LIMITED).
+func (s *Server) applicationFlags() int {
+	flags := 0
+	if !s.o.WithoutMembers {
+		flags |= 1 << 15
+	}
+	if !s.o.WithoutMessageContent {
+		flags |= 1 << 19
+	}
+	return flags
+}

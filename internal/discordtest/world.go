@@ -1,0 +1,263 @@
+package discordtest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// object is a JSON object on its way out.
+type object map[string]any
+
+// User is an account.
+type User struct {
+	ID, Name string
+	Bot      bool
+}
+
+func (u User) wire() object {
+	return object{
+		"id": u.ID, "username": u.Name, "discriminator": "0", "global_name": u.Name, "avatar": nil, "bot": u.Bot, "public_flags": 0,
+	}
+}
+
+// Permission is a set of permissions (Permissions, "Bitwise Permission Flags").
+type Permission uint64
+
+// The permissions that a bot of ours needs, and those of moderators.
+const (
+	Administrator      Permission = 1 << 3
+	ManageChannels     Permission = 1 << 4
+	AddReactions       Permission = 1 << 6
+	ViewChannel        Permission = 1 << 10
+	SendMessages       Permission = 1 << 11
+	ManageMessages     Permission = 1 << 13
+	EmbedLinks         Permission = 1 << 14
+	AttachFiles        Permission = 1 << 15
+	ReadMessageHistory Permission = 1 << 16
+	SendInThreads      Permission = 1 << 38
+)
+
+// everyonePermissions is what the role everybody has grants in a new guild.
+const everyonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | SendInThreads
+
+// The types of channels (Channel, "Channel Types").
+const (
+	typeText   = 0
+	typeDM     = 1
+	typeThread = 11
+)
+
+type guild struct {
+	id, name string
+	owner    string
+	members  map[string]*member
+	roles    map[string]Permission // the guild's own id is @everyone
+}
+
+type member struct {
+	user  User
+	nick  string
+	roles []string
+}
+
+type channel struct {
+	id, guild, parent, name string
+	kind                    int
+	deleted                 bool
+	recipient               User                  // of a private conversation
+	denied                  map[string]Permission // by user or role id
+	messages                []*message            // oldest first
+	last                    string
+}
+
+type world struct {
+	bot           User
+	applicationID string
+	users         map[string]User
+	guilds        map[string]*guild
+	channels      map[string]*channel
+	commands      []object
+	commandWrites int
+	interactions  map[string]*interaction // by token
+}
+
+func newWorld() world {
+	return world{
+		users: make(map[string]User), guilds: make(map[string]*guild), channels: make(map[string]*channel),
+		interactions: make(map[string]*interaction),
+	}
+}
+
+// in is the channel that a test names; one that was deleted is still known to it.
+func (w *world) in(id string) *channel {
+	c := w.channels[id]
+	if c == nil {
+		panic("discordtest: no channel " + id)
+	}
+	return c
+}
+
+func (w *world) who(id string) User {
+	u, ok := w.users[id]
+	if !ok {
+		panic("discordtest: no user " + id)
+	}
+	return u
+}
+
+func (w *world) guildNamed(id string) *guild {
+	g := w.guilds[id]
+	if g == nil {
+		panic("discordtest: no guild " + id)
+	}
+	return g
+}
+
+// permissions computes what a user may do in a channel (Permissions,
+// "Permission Hierarchy"); a thread has those of its parent.
+func (w *world) permissions(c *channel, userID string) Permission {
+	if c.kind == typeDM {
+		return everyonePermissions
+	}
+	g := w.guilds[c.guild]
+	m := g.members[userID]
+	if m == nil {
+		return 0
+	}
+	all := ^Permission(0)
+	granted := g.roles[g.id]
+	for _, role := range m.roles {
+		granted |= g.roles[role]
+	}
+	if g.owner == userID || granted&Administrator != 0 {
+		return all
+	}
+	at := c
+	if c.kind == typeThread {
+		at = w.channels[c.parent]
+	}
+	granted &^= at.denied[g.id] | at.denied[userID]
+	for _, role := range m.roles {
+		granted &^= at.denied[role]
+	}
+	if granted&ViewChannel == 0 {
+		return 0
+	}
+	return granted
+}
+
+func (c *channel) wire() object {
+	o := object{"id": c.id, "type": c.kind, "last_message_id": nil, "flags": 0}
+	if c.last != "" {
+		o["last_message_id"] = c.last
+	}
+	if c.kind == typeDM {
+		o["recipients"] = []object{c.recipient.wire()}
+		return o
+	}
+	overwrites := []object{}
+	for _, id := range slices.Sorted(maps.Keys(c.denied)) {
+		kind := 1
+		if id == c.guild {
+			kind = 0
+		}
+		overwrites = append(overwrites, object{"id": id, "type": kind, "allow": "0", "deny": c.denied[id].String()})
+	}
+	o["guild_id"], o["name"], o["permission_overwrites"] = c.guild, c.name, overwrites
+	o["position"], o["nsfw"], o["parent_id"], o["topic"] = 0, false, nil, nil
+	if c.parent != "" {
+		o["parent_id"] = c.parent
+	}
+	if c.kind == typeThread {
+		o["owner_id"], o["message_count"], o["member_count"] = c.guild, len(c.messages), 1
+		o["thread_metadata"] = object{
+			"archived": false, "auto_archive_duration": 1440, "locked": false,
+			"archive_timestamp": "2024-01-01T00:00:00.000000+00:00", "create_timestamp": "2024-01-01T00:00:00.000000+00:00",
+		}
+	}
+	return o
+}
+
+// String is the set as the API writes it.
+func (p Permission) String() string { return strconv.FormatUint(uint64(p), 10) }
+
+func (g *guild) wireRoles() []object {
+	roles := []object{}
+	for _, id := range slices.Sorted(maps.Keys(g.roles)) {
+		name := "role-" + id
+		if id == g.id {
+			name = "@everyone"
+		}
+		roles = append(roles, object{
+			"id": id, "name": name, "color": 0, "colors": object{"primary_color": 0}, "hoist": false, "position": 0,
+			"permissions": g.roles[id].String(), "managed": false, "mentionable": false, "flags": 0,
+		})
+	}
+	return roles
+}
+
+func (g *guild) wire() object {
+	return object{
+		"id": g.id, "name": g.name, "owner_id": g.owner, "roles": g.wireRoles(), "emojis": []object{}, "stickers": []object{},
+		"features": []string{}, "icon": nil, "verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0,
+		"afk_timeout": 300, "mfa_level": 0, "system_channel_flags": 0, "premium_tier": 0, "preferred_locale": "en-US", "nsfw_level": 0,
+		"premium_progress_bar_enabled": false,
+	}
+}
+
+func (m *member) wire() object {
+	o := m.wirePartial()
+	o["user"] = m.user.wire()
+	return o
+}
+
+// wirePartial is a member without its user, as messages carry it.
+func (m *member) wirePartial() object {
+	o := object{
+		"roles": append([]string{}, m.roles...), "joined_at": "2024-01-01T00:00:00.000000+00:00", "deaf": false, "mute": false,
+		"flags": 0, "nick": nil, "avatar": nil,
+	}
+	if m.nick != "" {
+		o["nick"] = m.nick
+	}
+	return o
+}
+
+// wireCreate is a guild as GUILD_CREATE tells it (Gateway Events, "Guild
+// Create"): only the bot's own member without the members' intent.
+func (w *world) wireCreate(g *guild, intents int) object {
+	o := g.wire()
+	members, channels, threads := []object{}, []object{}, []object{}
+	for _, id := range slices.Sorted(maps.Keys(g.members)) {
+		if id == w.bot.ID || intents&intentMembers != 0 {
+			members = append(members, g.members[id].wire())
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(w.channels), compareIDs) {
+		c := w.channels[id]
+		switch {
+		case c.guild != g.id || c.deleted:
+		case c.kind == typeThread:
+			threads = append(threads, c.wire())
+		default:
+			channels = append(channels, c.wire())
+		}
+	}
+	o["joined_at"], o["large"], o["unavailable"], o["member_count"] = "2024-01-01T00:00:00.000000+00:00", false, false, len(g.members)
+	o["members"], o["channels"], o["threads"] = members, channels, threads
+	for _, empty := range []string{"voice_states", "presences", "stage_instances", "guild_scheduled_events", "soundboard_sounds"} {
+		o[empty] = []object{}
+	}
+	return o
+}
+
+// wireMember is a member of a guild, by a user's id.
+func (w *world) memberOf(guildID, userID string) (*member, error) {
+	g := w.guilds[guildID]
+	if g == nil || g.members[userID] == nil {
+		return nil, fmt.Errorf("user %s is not in guild %s", userID, guildID)
+	}
+	return g.members[userID], nil
+}
