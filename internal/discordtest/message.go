@@ -54,7 +54,6 @@ type message struct {
 	kind            int
 	flags           int
 	components      json.RawMessage
-	failReply       bool
 	repliedPing     bool
 	mentionEveryone bool
 	oldEdits        []time.Time
