@@ -165,6 +165,7 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	if err != nil {
 		return err
 	}
+	tools = append(tools, environment.Tool(p.db, p.store))
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: p.observer.Tools(weakenTools(tools)),
 		Model: func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
@@ -176,18 +177,10 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 		Logger: p.Logger,
 	})
 	p.env = environment.New(environment.Options{
-		DB: p.db, Bus: p.bus, Inbox: p.store, Logger: p.Logger,
-		Rules: environment.DefaultRules(environment.Ports{DB: p.db, KnownSession: p.knownSession, Logger: p.Logger}),
+		DB: p.db, Bus: p.bus, Inbox: p.store, Records: p.store, Session: p.sessions(), Logger: p.Logger,
+		Rules: p.rules(),
 	})
 	return nil
-}
-
-func (p *program) knownSession(q db.Queryer, id string) (bool, error) {
-	_, err := p.store.Session(q, id)
-	if fault.KindOf(err) == fault.NotFound {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // run starts the parts in the order in which they depend on each other, and
@@ -258,6 +251,9 @@ func (p *program) clean(ctx context.Context) error {
 		}
 		for more := true; more; {
 			err := p.db.Update(ctx, func(tx *db.Tx) (err error) {
+				if err := p.store.TrimRules(tx, tx.Now().Add(-inboxAge)); err != nil {
+					return err
+				}
 				more, err = p.store.TrimInbox(tx, tx.Now().Add(-inboxAge))
 				return err
 			})

@@ -15,7 +15,6 @@ func TestMatch(t *testing.T) {
 	off := rule("off", 1000, "*")
 	off.Enabled = false
 	defaults := environment.DefaultRules(environment.Ports{})
-	fallback := append(defaults, rule("fallback", 10, "*"))
 	cases := map[string]struct {
 		rules []environment.Rule
 		typ   event.Type
@@ -33,10 +32,15 @@ func TestMatch(t *testing.T) {
 		"rule_priority: then the first registered":        {[]environment.Rule{rule("first", 1, "*"), rule("second", 1, "*")}, "b", "first"},
 		"rule_priority: negative still matches":           {[]environment.Rule{rule("neg", -5, "*")}, "b", "neg"},
 		"a disabled rule does not match":                  {[]environment.Rule{off, rule("on", 1, "*")}, "b", "on"},
-		"publish_unknown_type":                            {defaults, "custom.x", ""},
-		"initEventRules_registers: user_query":            {fallback, event.UserQuery, "user_query"},
-		"initEventRules_registers: session.created":       {fallback, event.SessionCreated, "session"},
-		"fallback_rule_matches":                           {fallback, "webhook.received", "fallback"},
+		"publish_unknown_type":                            {defaults[:3], "custom.x", ""},
+		"initEventRules_registers: user_query":            {defaults, event.UserQuery, "user_query"},
+		"initEventRules_registers: session.created":       {defaults, event.SessionCreated, "session"},
+		"initEventRules_registers: background_task":       {defaults, event.BackgroundTaskCompleted, "background_task"},
+		"initEventRules_registers: fallback":              {defaults, event.BackgroundTaskStopped, "fallback"},
+		"our own output never buys a model call":          {defaults, event.StreamCompleted, ""},
+		"our own tools never buy a model call":            {defaults, event.ToolExecuted, ""},
+		"a stopped rule never buys a model call":          {defaults, event.RuleStopped, ""},
+		"fallback_rule_matches":                           {defaults, "webhook.received", "fallback"},
 		"observer-only session.* never matches *":         {[]environment.Rule{rule("all", 0, "*")}, "session.updated", ""},
 		"observer-only stream.* never matches *":          {[]environment.Rule{rule("all", 0, "*")}, event.StreamText, ""},
 		"observer-only tool.executed never matches *":     {[]environment.Rule{rule("all", 0, "*")}, event.ToolExecuted, ""},
@@ -48,7 +52,7 @@ func TestMatch(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ok := environment.Match(c.rules, c.typ)
+			got, ok, _ := environment.Match(c.rules, event.EnvEvent{Type: c.typ})
 			if got.Name != c.want || ok != (c.want != "") {
 				t.Errorf("%s matches %q, want %q", c.typ, got.Name, c.want)
 			}

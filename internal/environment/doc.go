@@ -9,7 +9,13 @@
 // events behind it go on. Events that only describe (session.*, stream.*, …)
 // never match "*": a rule must name them.
 //
-// Match is pure; handlers are cheap: they write, or send the runner a command,
+// A rule is a function, or wakes the agent, makes another event or drops this
+// one. [Agent] has no state: it turns an event into one message for the
+// session's runner, in which the event stands as data that the tool
+// get_event_info told. What a rule does is a [Run] in the same transaction, so
+// that limits, the depth of a chain of events and exactly-once need no memory.
+//
+// [Match] is pure; handlers are cheap: they write, or send the runner a command,
 // and never wait for a model. It follows the specification of environment
 // events. Anyone may publish; only the composition root runs the service.
 package environment

@@ -15,20 +15,30 @@ import (
 
 // Priorities of the rules that come with the program.
 const (
-	PriorityUserQuery = 100
-	PrioritySession   = 50
+	PriorityUserQuery      = 100
+	PriorityBackgroundTask = 80
+	PrioritySession        = 50
+	PriorityFallback       = 10
+)
+
+// The agents of the default rules.
+const (
+	backgroundTaskSystem = "You are a background task expert. Analyze task results and decide how to handle."
+	fallbackSystem       = "You are an event handling expert. Analyze event content and decide: 1) respond to user; 2) continue execution; 3) interact with user for confirmation."
 )
 
 // Ports are what the rules that come with the program need.
 type Ports struct {
 	DB *db.DB
-	// KnownSession reports whether a session exists; nil trusts the publisher.
-	KnownSession func(q db.Queryer, sessionID string) (bool, error)
-	Logger       *slog.Logger
+	// Session finds sessions.
+	Session Sessions
+	Logger  *slog.Logger
 }
 
 // DefaultRules are the rules that come with the program: a user_query becomes
-// a message for the runner, and session events are logged.
+// a message for the runner, the end of a background task wakes the agent of its
+// session, session events are logged, and anything else that does not only
+// describe wakes the agent, too.
 func DefaultRules(p Ports) []Rule {
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
@@ -36,6 +46,11 @@ func DefaultRules(p Ports) []Rule {
 	return []Rule{
 		{Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery, Handler: p.userQuery},
 		{Name: "session", Types: []string{"session.*"}, Enabled: true, Priority: PrioritySession, Handler: p.logSession},
+		{
+			Name: "background_task", Enabled: true, Priority: PriorityBackgroundTask, Agent: &Agent{System: backgroundTaskSystem},
+			Types: []string{string(event.BackgroundTaskCompleted), string(event.BackgroundTaskFailed), string(event.BackgroundTaskTimeout)},
+		},
+		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Agent: &Agent{System: fallbackSystem}},
 	}
 }
 
@@ -50,8 +65,8 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 		ev.Headers = ev.Headers.With(event.HeaderTraceParent, trace)
 	}
 	return p.DB.Update(ctx, func(tx *db.Tx) error {
-		if p.KnownSession != nil {
-			known, err := p.KnownSession(tx, query.SessionID)
+		if p.Session.Client != nil {
+			_, known, err := p.Session.Client(tx, query.SessionID)
 			if err != nil {
 				return fmt.Errorf("look up session: %w", err)
 			}

@@ -6,6 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/bus"
 	"lilac/internal/db"
@@ -20,20 +25,50 @@ type Options struct {
 	DB    *db.DB
 	Bus   bus.Bus
 	Inbox Inbox
+	// Records may be nil when every rule is a function.
+	Records Records
+	// Session finds sessions.
+	Session Sessions
 	// Rules in the order of their registration; see [DefaultRules].
 	Rules  []Rule
 	Logger *slog.Logger
 }
 
+// Sessions is what rules know of sessions.
+type Sessions struct {
+	// Client returns the surface of a session, and whether there is one of
+	// that id; nil trusts the publisher.
+	Client func(q db.Queryer, sessionID string) (client string, known bool, err error)
+	// Titled returns the newest session with a title, or "".
+	Titled func(q db.Queryer, title string) (sessionID string, err error)
+}
+
 // Service publishes environment events and runs the rules on them.
-type Service struct{ o Options }
+type Service struct {
+	o     Options
+	rules atomic.Pointer[[]Rule]
+	// rung holds one wake-up of waits: a second would say nothing more.
+	rung chan struct{}
+}
 
 // New returns a service.
 func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{o: o}
+	s := &Service{o: o, rung: make(chan struct{}, 1)}
+	s.SetRules(o.Rules)
+	return s
+}
+
+// Rules returns the rules that are in force.
+func (s *Service) Rules() []Rule { return *s.rules.Load() }
+
+// SetRules replaces the rules. Events that are being handled keep theirs.
+func (s *Service) SetRules(rules []Rule) {
+	rules = slices.Clone(rules)
+	s.rules.Store(&rules)
+	s.alarm()
 }
 
 func (s *Service) subscription() bus.Subscription {
@@ -47,7 +82,13 @@ func (s *Service) Declare(ctx context.Context) error {
 
 // Run handles events until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle)
+	if s.o.Records == nil {
+		return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle)
+	}
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error { return s.waits(ctx) })
+	work.Go(func() error { return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle) })
+	return work.Wait()
 }
 
 // Publish publishes e in a transaction of its own and returns when it is
@@ -73,7 +114,12 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 	if !ok {
 		return bus.Permanent(fmt.Errorf("handle environment event %q: payload is %T", d.ID, payload))
 	}
-	rule, ok := Match(s.o.Rules, e.Type)
+	rule, ok, looks := Match(s.Rules(), e)
+	for _, l := range looks {
+		if strings.HasPrefix(l.Why, conditionFailed) {
+			s.o.Logger.WarnContext(ctx, "a rule could not decide about an event", "rule", l.Rule, "event_id", e.ID, "reason", l.Why)
+		}
+	}
 	if !ok {
 		if !ObserverOnly(e.Type) {
 			s.o.Logger.WarnContext(ctx, "no rule matched an environment event", "event_id", e.ID, "type", e.Type)
@@ -86,8 +132,47 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 			err = fmt.Errorf("rule %s: %w: %v", rule.Name, errPanic, p)
 		}
 	}()
-	if err := rule.Handler(ctx, d, e); err != nil {
+	handler := rule.Handler
+	if handler == nil {
+		handler = func(ctx context.Context, d bus.Delivery, e event.EnvEvent) error { return s.act(ctx, d, rule, e) }
+	}
+	if err := handler(ctx, d, e); err != nil {
 		return fmt.Errorf("rule %s: %w", rule.Name, err)
 	}
 	return nil
+}
+
+// target is the session that the rule handles the event for, or "".
+func (s *Service) target(q db.Queryer, r Rule, e event.EnvEvent) (string, error) {
+	if r.Target == nil {
+		return e.Metadata.TriggerSessionID, nil
+	}
+	id, err := r.Target(e)
+	if err != nil {
+		return "", bus.Permanent(fmt.Errorf("find session: %w", err))
+	}
+	if title, ok := strings.CutPrefix(id, titlePrefix); ok {
+		if s.o.Session.Titled == nil {
+			return "", nil
+		}
+		return s.o.Session.Titled(q, title)
+	}
+	return id, nil
+}
+
+// titlePrefix begins a session that is named by its title.
+const titlePrefix = "title:"
+
+func (s *Service) client(q db.Queryer, sessionID string) (client string, known bool, err error) {
+	switch {
+	case sessionID == "":
+		return "", false, nil
+	case s.o.Session.Client == nil:
+		return "env", true, nil
+	}
+	client, known, err = s.o.Session.Client(q, sessionID)
+	if err != nil {
+		return "", false, fmt.Errorf("look up session: %w", err)
+	}
+	return client, known, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/sqlitebus"
+	"lilac/internal/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,7 +80,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	migrations := append([]db.Migration{{Name: "test", SQL: "CREATE TABLE test_inbox (id TEXT PRIMARY KEY, value BLOB) STRICT;"}}, sqlitebus.Migrations...)
+	migrations := append([]db.Migration{{Name: "test", SQL: "CREATE TABLE test_inbox (id TEXT PRIMARY KEY, value BLOB) STRICT;"}}, slices.Concat(sqlitebus.Migrations, store.Migrations)...)
 	var err error
 	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: migrations}); err != nil {
 		w.t.Fatal(err)
@@ -98,11 +100,19 @@ func (w *world) close() {
 	}
 }
 
+func (w *world) store() *store.Store { return store.New(w.db) }
+
 func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&w.log, nil)) }
+
+// sessions knows every session but the one that is gone.
+var sessions = environment.Sessions{
+	Client: func(_ db.Queryer, id string) (string, bool, error) { return "web", id != "gone", nil },
+	Titled: func(_ db.Queryer, title string) (string, error) { return "titled-" + title, nil },
+}
 
 func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 	w.t.Helper()
-	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Rules: rules, Logger: w.logger()})
+	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Records: w.store(), Session: sessions, Rules: rules, Logger: w.logger()})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {
 		w.t.Fatal(err)
@@ -127,7 +137,7 @@ func (w *world) publish(e event.EnvEvent) bool {
 }
 
 func (w *world) defaults() []environment.Rule {
-	return environment.DefaultRules(environment.Ports{DB: w.db, Logger: w.logger(), KnownSession: func(_ db.Queryer, id string) (bool, error) { return id != "gone", nil }})
+	return environment.DefaultRules(environment.Ports{DB: w.db, Logger: w.logger(), Session: sessions})
 }
 
 func (w *world) commands(n int) []event.Event {
@@ -235,7 +245,7 @@ func TestPublish(t *testing.T) {
 	})
 	t.Run("publish_unknown_type", func(t *testing.T) {
 		w := newWorld(t)
-		w.start(inbox{}, w.defaults()...)
+		w.start(inbox{}, w.defaults()[0]) // the fallback would match
 		w.publish(custom("lonely", "s"))
 		eventually(t, "a warning", func() bool {
 			return strings.Contains(w.log.String(), "no rule matched") && strings.Contains(w.log.String(), "lonely")

@@ -50,7 +50,7 @@ var rooms = map[string]string{
 
 	"agent":       "chat llm tool fault",
 	"session":     "agent bus chat db event fault llm tool",
-	"environment": "bus chat db event fault",
+	"environment": "bus chat db event fault tool",
 
 	"entity":  "fault",
 	"surface": "db event",

@@ -97,6 +97,8 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM session_inbox WHERE session_id = ?`,
 		`DELETE FROM session_state WHERE session_id = ?`,
 		`DELETE FROM usage_sessions WHERE session_id = ?`,
+		`DELETE FROM rule_events WHERE session_id = ?`,
+		`DELETE FROM rule_waits WHERE session_id = ?`,
 		`DELETE FROM sessions WHERE id = ?`,
 	} {
 		if _, err := tx.Exec(statement, id); err != nil {

@@ -1,0 +1,263 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/db"
+	"lilac/internal/event"
+)
+
+// maxDebounces bounds how long events that never pause can hold a rule back:
+// so many times its debounce.
+const maxDebounces = 10
+
+// act does what a rule that is no function is for, and commits the event with
+// it: a crash in between does both again or neither.
+func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEvent) error {
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		handled, err := s.o.Records.Handled(tx, e.ID)
+		if err != nil {
+			return err
+		}
+		if !handled {
+			if err := s.take(ctx, tx, r, e); err != nil {
+				return err
+			}
+		}
+		return d.Ack(tx)
+	})
+}
+
+// take decides about an event that just came.
+func (s *Service) take(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent) error {
+	sessionID, err := s.target(tx, r, e)
+	if err != nil {
+		return err
+	}
+	depth, err := s.depth(tx, e)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Drop:
+		return s.count(tx, r, sessionID, OutcomeDropped)
+	case tooDeep(depth):
+		s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other", "rule", r.Name, "event_id", e.ID, "depth", depth)
+		return s.count(tx, r, sessionID, OutcomeDepth)
+	case r.Debounce > 0:
+		return s.hold(tx, r, withDepth(e, depth), sessionID)
+	}
+	return s.perform(ctx, tx, r, withDepth(e, depth), sessionID)
+}
+
+// hold lets the event wait for the next one, in place of the one before.
+func (s *Service) hold(tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) error {
+	now := tx.Now()
+	w, waits, err := s.o.Records.Waiting(tx, r.Name, sessionID)
+	if err != nil {
+		return err
+	}
+	if waits {
+		if w.Event.ID == e.ID {
+			return nil
+		}
+		if err := s.count(tx, r, sessionID, OutcomeMerged); err != nil {
+			return err
+		}
+	} else {
+		w = Wait{Rule: r.Name, SessionID: sessionID, First: now.UnixMilli()}
+	}
+	w.Event = e
+	w.Due = min(now.Add(r.Debounce).UnixMilli(), w.First+maxDebounces*r.Debounce.Milliseconds())
+	tx.AfterCommit(s.alarm)
+	return s.o.Records.PutWait(tx, w)
+}
+
+// perform does it, within the limits of the rule.
+func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) error {
+	now := tx.Now()
+	if r.Rate.Runs > 0 || r.Budget != (Budget{}) {
+		used, err := s.o.Records.UsedBy(tx, r.Name, sessionID, now.Add(-r.Rate.Per), dayOf(now))
+		if err != nil {
+			return err
+		}
+		if outcome := r.Over(used); outcome != "" {
+			return s.refuse(ctx, tx, r, e, sessionID, outcome)
+		}
+	}
+	if r.DryRun {
+		return s.count(tx, r, sessionID, OutcomeDryRun)
+	}
+	run := Run{Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e), At: now.UnixMilli()}
+	if r.Publish != nil {
+		next, err := r.Publish(e)
+		if err != nil {
+			return bus.Permanent(fmt.Errorf("make event: %w", err))
+		}
+		next.Metadata.TriggerSessionID = sessionID
+		if _, err := Publish(tx, s.o.Inbox, withDepth(next, run.Depth+1)); err != nil {
+			return err
+		}
+		run.Outcome = OutcomePublished
+		return s.record(tx, run, nil)
+	}
+	client, known, err := s.client(tx, sessionID)
+	if err != nil {
+		return err
+	}
+	if !known {
+		s.o.Logger.WarnContext(ctx, "an event for the agent names no session that exists", "rule", r.Name, "event_id", e.ID, "type", e.Type, "session_id", sessionID)
+		return s.count(tx, r, sessionID, OutcomeNoSession)
+	}
+	command, err := r.Agent.Handle(r.Name, e, sessionID, client)
+	if err != nil {
+		return bus.Permanent(err)
+	}
+	if err := tx.Publish(command); err != nil {
+		return fmt.Errorf("publish event for the runner: %w", err)
+	}
+	run.Outcome, run.MessageID, run.RequestID = OutcomeAgent, messageID(e.ID), RequestID(sessionID, e.ID)
+	return s.record(tx, run, &e)
+}
+
+func (s *Service) record(tx *db.Tx, run Run, kept *event.EnvEvent) error {
+	if err := s.o.Records.AddRun(tx, run); err != nil {
+		return err
+	}
+	if kept != nil {
+		if err := s.o.Records.KeepEvent(tx, run.SessionID, *kept); err != nil {
+			return err
+		}
+	}
+	_, err := s.o.Records.CountOutcome(tx, run.Rule, run.SessionID, run.Outcome, tx.Now())
+	return err
+}
+
+// refuse counts what a limit forbids. A budget that is used up is told once in
+// the session on that day.
+func (s *Service) refuse(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent, sessionID, outcome string) error {
+	n, err := s.o.Records.CountOutcome(tx, r.Name, sessionID, outcome, tx.Now())
+	if err != nil || n > 1 || outcome != OutcomeBudget {
+		return err
+	}
+	s.o.Logger.WarnContext(ctx, "a rule has used up its budget of the day", "rule", r.Name, "event_id", e.ID, "session_id", sessionID)
+	payload, err := json.Marshal(map[string]string{"rule": r.Name, "limit": outcome})
+	if err != nil {
+		return fmt.Errorf("encode payload: %w", err)
+	}
+	_, err = Publish(tx, s.o.Inbox, event.EnvEvent{
+		ID: "rule.stopped:" + digest(r.Name+"\x00"+sessionID) + ":" + dayOf(tx.Now()).Format(time.DateOnly), Type: event.RuleStopped,
+		Metadata: event.EnvMetadata{TriggerSessionID: sessionID, Source: "env"}, Payload: payload,
+	})
+	return err
+}
+
+func (s *Service) count(tx *db.Tx, r Rule, sessionID, outcome string) error {
+	_, err := s.o.Records.CountOutcome(tx, r.Name, sessionID, outcome, tx.Now())
+	return err
+}
+
+func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
+
+// depth is how many events came before this one: what a rule counted, or one
+// more than the event that set off the request whose work caused it.
+func (s *Service) depth(q db.Queryer, e event.EnvEvent) (int, error) {
+	depth := depthOf(e)
+	var request string
+	if raw, ok := e.Metadata.Extra[requestKey]; ok && json.Unmarshal(raw, &request) == nil && request != "" {
+		before, err := s.o.Records.DepthOf(q, request)
+		if err != nil {
+			return 0, err
+		}
+		if before > 0 {
+			depth = max(depth, before+1)
+		}
+	}
+	return max(depth, 1), nil
+}
+
+func depthOf(e event.EnvEvent) int {
+	n, err := strconv.Atoi(string(e.Metadata.Extra[depthKey]))
+	if err != nil || n < 0 || n > 2*MaxDepth {
+		return 0 // it is not a count of ours
+	}
+	return n
+}
+
+// waitLook is how often what waits is looked at when nothing rings: it bounds
+// what a clock that was set back can hold up.
+const waitLook = time.Minute
+
+// waits handles what a debounce held back when it is due.
+func (s *Service) waits(ctx context.Context) error {
+	for {
+		pause, err := s.due(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.o.Logger.ErrorContext(ctx, "events that a rule held back could not be handled", "error", err)
+			pause = time.Second
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-s.rung:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// alarm wakes waits; it never blocks.
+func (s *Service) alarm() {
+	select {
+	case s.rung <- struct{}{}:
+	default:
+	}
+}
+
+// due handles all that is due and returns how long the next one takes.
+func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
+	for more := true; more; {
+		err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
+			w, any, err := s.o.Records.NextWait(tx)
+			left := time.UnixMilli(w.Due).Sub(tx.Now())
+			if err != nil || !any || left > 0 {
+				more, pause = false, min(left, waitLook)
+				if !any {
+					pause = waitLook
+				}
+				return err
+			}
+			if err := s.o.Records.DropWait(tx, w.Rule, w.SessionID); err != nil {
+				return err
+			}
+			for _, r := range s.Rules() {
+				if r.Name == w.Rule {
+					return s.release(ctx, tx, r, w)
+				}
+			}
+			return nil // the rule is gone
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return pause, nil
+}
+
+// release performs what waited. What cannot be done now cannot be done later
+// either: it is counted, so that it does not hold up the others.
+func (s *Service) release(ctx context.Context, tx *db.Tx, r Rule, w Wait) error {
+	err := s.perform(ctx, tx, r, w.Event, w.SessionID)
+	if bus.IsPermanent(err) {
+		s.o.Logger.ErrorContext(ctx, "an event that a rule held back cannot be handled", "rule", r.Name, "event_id", w.Event.ID, "error", err)
+		return s.count(tx, r, w.SessionID, OutcomeFailed)
+	}
+	return err
+}
