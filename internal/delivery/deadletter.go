@@ -72,7 +72,8 @@ func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq 
 	return d, seq, body, nil
 }
 
-// DeadLetters lists dead letters, newest first.
+// DeadLetters lists dead letters, newest first. A damaged one is listed as
+// that, without its event.
 func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]bus.DeadLetter, error) {
 	if limit <= 0 || limit > deadLettersMax {
 		limit = deadLettersMax
@@ -87,6 +88,9 @@ func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]b
 		defer rows.Close()
 		for rows.Next() {
 			d, _, _, err := scanDeadLetter(rows)
+			if IsDamage(err) { // the others are readable, and this one can be dropped
+				d, err = bus.DeadLetter{ID: d.ID, Event: event.Event{Type: damagedType}, Reason: err.Error()}, nil
+			}
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"lilac/internal/bus"
@@ -438,7 +439,7 @@ func (g *group) drainAll() {
 
 func clip(s string) string {
 	if len(s) > reasonMax {
-		return s[:reasonMax]
+		return strings.ToValidUTF8(s[:reasonMax], "")
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -98,6 +99,12 @@ func servedWrong(ctx context.Context, b *sqlitebus.Bus, want []event.Event) (wro
 		return wrong
 	}
 	for _, l := range letters {
+		if l.Event.Type == "damaged" { // and nothing else of it is told
+			if diff := cmp.Diff(bus.DeadLetter{ID: l.ID, Event: event.Event{Type: "damaged"}, Reason: l.Reason}, l); diff != "" {
+				wrong = append(wrong, "damaged dead letter "+l.ID)
+			}
+			continue
+		}
 		if diff := cmp.Diff(published[l.Event.ID], l.Event); diff != "" || l.Reason != "to the dead letters" || l.Attempts != 1 || l.Group != "g" {
 			wrong = append(wrong, "dead letter "+l.ID)
 		}
@@ -140,5 +147,61 @@ func TestDamagedRowIsSetAside(t *testing.T) {
 	}
 	if bad, err := b.Verify(context.Background()); err != nil || len(bad) != 1 {
 		t.Errorf("Verify: %v, %v; want the one row", bad, err)
+	}
+}
+
+// A dead letter that is damaged is listed as that and can be dropped; the
+// others stay as they are.
+func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
+	database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
+	ctx, cancel := context.WithCancel(t.Context())
+	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
+	if err := b.Declare(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(ctx, bustest.Events(bustest.Topic, "e", 3)...); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error { return bus.Permanent(errors.New("no")) })
+	}()
+	list := func() (types map[event.Type][]string) {
+		letters, err := b.DeadLetters(t.Context(), "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = map[event.Type][]string{}
+		for _, l := range letters {
+			types[l.Event.Type] = append(types[l.Event.Type], l.ID)
+		}
+		return types
+	}
+	kind := bustest.Events(bustest.Topic, "e", 1)[0].Type
+	for deadline := time.Now().Add(30 * time.Second); len(list()[kind]) < 3; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("dead letters %v, want three", list())
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	err := database.Update(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE bus_dead_letters SET attempts = 7 WHERE id = (SELECT max(id) FROM bus_dead_letters)")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := list()
+	if len(got["damaged"]) != 1 || len(got[kind]) != 2 {
+		t.Fatalf("listed %v; want one that is damaged and two others", got)
+	}
+	if err := b.Drop(t.Context(), got["damaged"][0]); err != nil {
+		t.Error(err)
+	}
+	if got := list(); len(got["damaged"]) != 0 || len(got[kind]) != 2 {
+		t.Errorf("listed %v after the damaged one was dropped", got)
 	}
 }
