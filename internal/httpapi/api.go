@@ -23,6 +23,8 @@ type Store interface {
 	// DeleteSession removes a session with its history.
 	DeleteSession(tx *db.Tx, id string) error
 	Session(q db.Queryer, id string) (session.Session, error)
+	// State is what the runner knows of a session, zero if nothing.
+	State(q db.Queryer, sessionID string) (session.State, error)
 	// Sessions lists the most recently updated first, after the session
 	// named by before.
 	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)

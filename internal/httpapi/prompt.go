@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"lilac/internal/chat"
@@ -207,6 +208,9 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 				return nil
 			}
 		}
+		if err := a.hasRoom(tx, s.ID); err != nil {
+			return err
+		}
 		payload, err := json.Marshal(query)
 		if err != nil {
 			return fmt.Errorf("encode user query: %w", err)
@@ -220,6 +224,19 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 		return err
 	})
 	return answer, err
+}
+
+// hasRoom refuses a prompt when too many wait already: what was accepted has to
+// be answered.
+func (a *api) hasRoom(tx *db.Tx, sessionID string) error {
+	state, err := a.Store.State(tx, sessionID)
+	if err != nil || state.Waiting() < session.MaxWaiting {
+		return err
+	}
+	return &fault.Error{
+		Kind: fault.RateLimited, Code: "too_many_waiting", RetryAfter: 30 * time.Second,
+		Message: fmt.Sprintf("%d messages wait in this conversation already. Send this one again when some are answered.", state.Waiting()),
+	}
 }
 
 // userQuery chooses the ids: a prompt is a new request; anything else goes to

@@ -30,6 +30,7 @@ type tables struct {
 	mu       sync.Mutex
 	sessions []session.Session
 	requests []session.Request
+	state    session.State // of every session
 	messages []session.HistoryMessage
 }
 
@@ -65,6 +66,12 @@ func (s *tables) Session(_ db.Queryer, id string) (session.Session, error) {
 		}
 	}
 	return session.Session{}, fault.New(fault.NotFound, "There is no session %q.", id)
+}
+
+func (s *tables) State(db.Queryer, string) (session.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, nil
 }
 
 func (s *tables) Sessions(db.Queryer, int, string) ([]session.Session, error) {

@@ -154,6 +154,9 @@ type Effect struct {
 // detailExhausted is what people read when a request was given up.
 const detailExhausted = "The program stopped several times in the middle of this request, so it was given up. Ask again."
 
+// detailTooMany is what people read when a message was one too many.
+const detailTooMany = "Too many messages wait in this conversation, so this one was not taken. Send it again when they are answered."
+
 const detailCancelled = "Cancelled."
 
 // Decide is the session's rules. It returns the next state and what is to be
@@ -217,6 +220,10 @@ func (d *decision) message(m Message) {
 	case pause != nil:
 		d.do(Effect{Kind: EffectAsk, RequestID: d.Active.RequestID, Client: d.Active.Client})
 	}
+	if d.Waiting() >= 2*MaxWaiting {
+		d.refuse(p, m)
+		return
+	}
 	named := d.runs(m.RequestID)
 	if d.Active != nil && d.Active.Phase == Accepting && (named || m.AnyActive && m.Queue != event.Prompt) {
 		d.join(p)
@@ -224,6 +231,21 @@ func (d *decision) message(m Message) {
 	}
 	d.enqueue(p, m.RequestID, m.Over)
 	d.next(m.Hold)
+}
+
+// refuse lets a request of the message's own fail at once, so that whoever sent
+// it sees why.
+func (d *decision) refuse(p Pending, m Message) {
+	over := slices.Clone(m.Over)
+	for _, w := range d.Queue {
+		over = append(over, w.RequestID)
+	}
+	id := d.free(m.RequestID, p, over)
+	d.do(Effect{Kind: EffectCreate, RequestID: id, Client: p.Client, MessageID: p.MessageID})
+	d.do(Effect{Kind: EffectKeep, RequestID: id, MessageID: p.MessageID, Queue: event.Prompt})
+	d.discard([]Pending{p})
+	d.do(Effect{Kind: EffectLifecycle, RequestID: id, Client: p.Client, State: event.StateFailed, Detail: detailTooMany, ErrorKind: fault.LimitReached})
+	d.Ended = remember(d.Ended, id, maxEnded)
 }
 
 // join lets the message wait for the active run. A prompt that names the run

@@ -39,6 +39,11 @@ func TestDecide(t *testing.T) {
 		return m
 	}
 
+	crowd := with(running)
+	for n := range session.MaxWaiting {
+		crowd = with(crowd, msg(fmt.Sprint("s", n), "web:s:r1", event.Steer), msg(fmt.Sprint("q", n), fmt.Sprint("web:s:q", n), event.Prompt))
+	}
+
 	for _, c := range []struct {
 		name   string
 		before []session.Input
@@ -261,6 +266,23 @@ func TestDecide(t *testing.T) {
 			[]string{"lifecycle web:s:r1 failed"},
 		},
 		{"an alarm of an earlier pause is nothing", paused, session.Expired{RequestID: "web:s:r1", Pause: 2}, nil},
+
+		{
+			"a message is refused when too many wait", crowd, msg("m", "web:s:r", event.Prompt),
+			[]string{"create web:s:r m", "keep web:s:r m prompt", "discard m", "lifecycle web:s:r failed"},
+		},
+		{
+			"a steer is refused when too many wait, under an id of its own", crowd, msg("m", "web:s:r1", event.Steer),
+			[]string{"create web:s:m m", "keep web:s:m m prompt", "discard m", "lifecycle web:s:m failed"},
+		},
+		{
+			"a message for a queued request is refused when too many wait, and the request stays", crowd, msg("m", "web:s:q0", event.Prompt),
+			[]string{"create web:s:m m", "keep web:s:m m prompt", "discard m", "lifecycle web:s:m failed"},
+		},
+		{
+			"control: one message less and it waits", crowd[:len(crowd)-1], msg("m", "web:s:r", event.Prompt),
+			[]string{"create web:s:r m", "keep web:s:r m prompt", "lifecycle web:s:r queued"},
+		},
 
 		{"restart while a run was closing ends it", closing, session.Recovered{}, []string{"lifecycle web:s:r1 cancelled"}},
 		{

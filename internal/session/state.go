@@ -15,6 +15,12 @@ const (
 	maxSeen  = 128
 )
 
+// MaxWaiting is how many messages of a session are accepted and not taken yet:
+// more than people write while they wait, and little enough for a state that is
+// written anew with each of them. Who accepts messages refuses more; those
+// that come past it, up to as many again, are kept all the same.
+const MaxWaiting = 500
+
 // Phase says whether the active run takes messages.
 type Phase string
 
@@ -77,6 +83,17 @@ type Waiting struct {
 	RequestID string    `json:"requestId"`
 	Client    string    `json:"client"`
 	Messages  []Pending `json:"messages"`
+}
+
+// Waiting counts the messages that were accepted and not applied yet.
+func (s State) Waiting() (n int) {
+	for _, w := range s.Queue {
+		n += len(w.Messages)
+	}
+	if s.Active != nil {
+		n += len(s.Active.Pending)
+	}
+	return n
 }
 
 // Idle reports whether nothing runs and nothing waits.
