@@ -170,6 +170,28 @@ func TestStreamResumesBehindWhatWasHandled(t *testing.T) {
 	}
 }
 
+// The server says where a stream begins before anything has happened.
+func TestStreamThatBreaksBeforeItsFirstEventResumesWhereItBegan(t *testing.T) {
+	var cursors []string
+	dir, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		cursors = append(cursors, r.Header.Get("Last-Event-ID"))
+		w.Header().Set("Content-Type", "text/event-stream")
+		switch len(cursors) {
+		case 1:
+			_, _ = io.WriteString(w, "id: c1\n\n")
+		case 2: // breaks in the middle of an event
+			_, _ = io.WriteString(w, "id: c2\ndata: {\"id\":")
+		default:
+			_, _ = io.WriteString(w, "id: c2\ndata: {\"id\":\"e\",\"type\":\"t\"}\n\n")
+		}
+	})
+	enough := errors.New("enough")
+	err := connect(t, dir).Tail(t.Context(), "env", false, func(event.Event) error { return enough })
+	if diff := cmp.Diff([]string{"", "c1", "c1"}, cursors); diff != "" || !errors.Is(err, enough) {
+		t.Errorf("ended with %v; cursors (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestStreamEndsWithItsContextAndWithRefusals(t *testing.T) {
 	dir, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/bus/gone/tail" {

@@ -91,6 +91,12 @@ func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn
 	}
 	defer res.Body.Close()
 	dec := sse.NewDecoder(res.Body, maxAnswer)
+	// Also when nothing has happened yet: the server says where it begins.
+	defer func() {
+		if id := dec.LastID(); id != "" {
+			*cursor = id
+		}
+	}()
 	for {
 		e, err := dec.Next()
 		switch {
@@ -103,9 +109,6 @@ func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn
 		}
 		if err := fn(e); err != nil {
 			return errHandler{err}
-		}
-		if e.ID != "" {
-			*cursor = e.ID
 		}
 	}
 }

@@ -27,6 +27,11 @@ const (
 	TopicEnv        Topic = "env"
 )
 
+// Topics returns the fixed topics.
+func Topics() []Topic {
+	return []Topic{TopicAdapter, TopicCmdRequest, TopicRequest, TopicCmdSurface, TopicSurface, TopicCmdFlow, TopicFlow, TopicEnv}
+}
+
 const outputPrefix = "out.req."
 
 // OutputTopic is the topic of one request's output.

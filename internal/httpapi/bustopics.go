@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"lilac/internal/bus"
@@ -27,7 +30,11 @@ func (a *api) fetchTopic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	found, err := a.Bus.Fetch(r.Context(), event.Topic(r.PathValue("topic")), bus.Position(r.URL.Query().Get("after")), limit)
+	topic, err := topicOf(r)
+	if err != nil {
+		return err
+	}
+	found, err := a.Bus.Fetch(r.Context(), topic, bus.Position(r.URL.Query().Get("after")), limit)
 	if err != nil {
 		return trimmed(err)
 	}
@@ -40,6 +47,23 @@ func (a *api) fetchTopic(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
+// topicOf returns the topic in the address, which has to be one of the catalog.
+func topicOf(r *http.Request) (event.Topic, error) {
+	topic := event.Topic(r.PathValue("topic"))
+	if _, output := topic.OutputRequest(); output || slices.Contains(event.Topics(), topic) {
+		return topic, nil
+	}
+	return "", fault.New(fault.NotFound, "There is no topic %q. Topics are %s, and out.req.<request id>.", topic, join(event.Topics()))
+}
+
+func join(topics []event.Topic) string {
+	var names []string
+	for _, t := range topics {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
+}
+
 func trimmed(err error) error {
 	if errors.Is(err, bus.ErrTrimmed) {
 		return &fault.Error{Kind: fault.Gone, Code: "trimmed", Field: "after", Err: err, Message: "Events after this position were removed by age. Begin without it."}
@@ -47,20 +71,32 @@ func trimmed(err error) error {
 	return err
 }
 
+// fromBegin is where a tail begins with the oldest event; as the id of a frame
+// it is the place before it.
+const fromBegin = "begin"
+
 // tailTopic streams a topic: the id of a frame is the position. Without a
 // position it starts now.
 func (a *api) tailTopic(w http.ResponseWriter, r *http.Request) error {
 	if err := onlyQuery(r, "after", "from"); err != nil {
 		return err
 	}
-	t := bus.Tail{Topic: event.Topic(r.PathValue("topic")), After: bus.Position(r.Header.Get("Last-Event-ID"))}
+	topic, err := topicOf(r)
+	if err != nil {
+		return err
+	}
+	t := bus.Tail{Topic: topic, After: bus.Position(r.Header.Get("Last-Event-ID"))}
 	if t.After == "" {
 		t.After = bus.Position(r.URL.Query().Get("after"))
 	}
-	switch from := r.URL.Query().Get("from"); {
-	case from != "" && from != "begin" && from != "now":
+	from := r.URL.Query().Get("from")
+	if t.After == fromBegin {
+		t.After, from = "", fromBegin
+	}
+	switch {
+	case from != "" && from != fromBegin && from != "now":
 		return fault.InvalidField("from", "from has to be begin or now.")
-	case t.After == "" && from != "begin":
+	case t.After == "" && from != fromBegin:
 		// A position instead of "from now", so that what comes between this
 		// line and the tail is seen.
 		last, err := a.Bus.Last(r.Context(), t.Topic)
@@ -91,6 +127,8 @@ func (s *stream) serveTopic(r *http.Request, t bus.Tail) error {
 		s.tails.Wait()
 	}()
 	s.tail(ctx, s.outputs, t, string(t.Topic))
+	// Whoever is cut off before the first event comes back to here.
+	s.out.buf = fmt.Appendf(s.out.buf, "id: %s\n\n", cmp.Or(string(t.After), fromBegin))
 	if err := s.out.flush(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -235,6 +236,8 @@ func TestBadStreamRequestsAreRefused(t *testing.T) {
 		"/events?sesion_id=x":              `"field":"sesion_id"`,
 		"/events?session_id=none":          `"not_found"`,
 		"/bus/env/tail?after=x":            `"kind"`,
+		"/bus/envy":                        `There is no topic \"envy\"`,
+		"/bus/envy/tail":                   `"not_found"`,
 		"/bus/env?limit=0":                 `"field":"limit"`,
 		"/bus/env?after=nonsense":          `"kind"`,
 		"/requests?limit=many":             `"field":"limit"`,
@@ -379,6 +382,47 @@ func TestBusTopicsAsTheyAre(t *testing.T) {
 	}
 	if bytes.Contains(all, []byte("0001 ")) || !bytes.Contains(all, []byte("event: evt.agent.output.delta.text")) {
 		t.Errorf("got %s", all)
+	}
+}
+
+// Whoever tails from now and is cut off before anything has happened comes
+// back to where it began, and misses nothing.
+func TestATailSaysWhereItBegins(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	r := "web:" + s + ":1"
+	topic := string(event.OutputTopic(r))
+	first := func(id, until string) string {
+		c := w.dial("GET /bus/" + topic + "/tail HTTP/1.1\r\nLast-Event-ID: " + id + "\r\n")
+		defer c.Close()
+		var all []byte
+		buf := make([]byte, 4096)
+		for !bytes.Contains(all, []byte(until)) {
+			n, err := c.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, buf[:n]...)
+		}
+		return string(all)
+	}
+	begin := regexp.MustCompile(`(?m)^id: (\S+)\n\n`)
+	where := func(answer string) string {
+		m := begin.FindStringSubmatch(strings.ReplaceAll(answer, "\r", ""))
+		if m == nil {
+			t.Fatalf("no id in %q", answer)
+		}
+		return m[1]
+	}
+	empty := where(first("", "id: "))
+	w.publish(s, r, delta(0))
+	if got := first(empty, "0000 "); where(got) != empty {
+		t.Errorf("resumed at %q: %q", empty, got)
+	}
+	later := where(first("", "id: "))
+	w.publish(s, r, delta(1))
+	if got := first(later, "0001 "); strings.Contains(got, "0000 ") {
+		t.Errorf("resumed at %q: %q", later, got)
 	}
 }
 

@@ -37,6 +37,7 @@ type Decoder struct {
 	r      *bufio.Reader
 	max    int
 	lastID string
+	seenID string // lastID at the last empty line
 	line   []byte
 	data   []byte
 	begun  bool
@@ -68,6 +69,11 @@ func (d *Decoder) Next() (Event, error) {
 	return ev, nil
 }
 
+// LastID is the id of the stream at the end of what was read whole: that of
+// the last event, or a newer one that came without data. A reader that
+// connects again behind it misses nothing.
+func (d *Decoder) LastID() string { return d.seenID }
+
 func (d *Decoder) next() (Event, error) {
 	var ev Event
 	d.data = d.data[:0]
@@ -78,6 +84,7 @@ func (d *Decoder) next() (Event, error) {
 			return Event{}, err
 		}
 		if len(line) == 0 {
+			d.seenID = d.lastID
 			if !hasData {
 				ev = Event{}
 				continue
