@@ -174,3 +174,13 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		t.Errorf("--json is no JSON: %s", out)
 	}
 }
+
+func TestFlagsThatCannotBeMeantAreRefused(t *testing.T) {
+	for _, args := range []string{
+		"sessions list --limit 0", "dlq list --limit -3", "requests list --limit 1001", "events tail --from-begin",
+	} {
+		if out, errOut, code := call(t, "", nil, strings.Fields(args)...); code != 2 || !strings.Contains(errOut, "--") || out != "" {
+			t.Errorf("%s ended with %d: %s%s", args, code, out, errOut)
+		}
+	}
+}

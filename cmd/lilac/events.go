@@ -12,14 +12,8 @@ import (
 
 	"lilac/internal/client"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
-
-// fixedTopics are followed when no topic is named; the outputs of requests
-// are seen as stream.* events.
-var fixedTopics = []event.Topic{
-	event.TopicAdapter, event.TopicCmdRequest, event.TopicRequest, event.TopicCmdSurface, event.TopicSurface,
-	event.TopicCmdFlow, event.TopicFlow, event.TopicEnv,
-}
 
 func (c *cli) events() *cobra.Command {
 	var t tailer
@@ -31,6 +25,9 @@ func (c *cli) events() *cobra.Command {
 		Example: "  lilac events tail\n  lilac events tail --session 01k2…\n  lilac events tail --topic cmd.request --from-begin --json\n  lilac events tail --topic out.req.web:01k2…:01k2… --from-begin",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if t.fromBegin && t.topic == "" {
+				return fault.New(fault.Invalid, "--from-begin needs a --topic.")
+			}
 			server, err := c.connect()
 			if err != nil {
 				return err
@@ -49,7 +46,8 @@ func (c *cli) events() *cobra.Command {
 	return cmd
 }
 
-// tailer follows one or all topics and prints what comes.
+// tailer follows one or all fixed topics (the outputs of requests are then seen
+// as stream.* events) and prints what comes.
 type tailer struct {
 	cli       *cli
 	server    *client.Client
@@ -70,7 +68,7 @@ func (t *tailer) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var wg sync.WaitGroup
-	for _, topic := range fixedTopics {
+	for _, topic := range event.Topics() {
 		wg.Go(func() {
 			if err := t.server.Tail(ctx, topic, false, t.print); err != nil {
 				stop(err)

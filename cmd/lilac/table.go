@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/client"
+	"lilac/internal/fault"
 )
 
 // table prints rows under a head, in columns.
@@ -51,9 +52,18 @@ func dollars(micros int64) string {
 	return fmt.Sprintf("$%.4f", float64(micros)/1e6)
 }
 
+// maxListed is what the server answers with at most.
+const maxListed = 1000
+
 // withPage adds the flags of a list that is read page by page.
 func withPage(cmd *cobra.Command, p *client.Page) *cobra.Command {
 	cmd.Flags().IntVar(&p.Limit, "limit", 20, "how many to print")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if p.Limit < 1 || p.Limit > maxListed {
+			return fault.New(fault.Invalid, "--limit has to be a number from 1 to %d.", maxListed)
+		}
+		return nil
+	}
 	cmd.Flags().StringVar(&p.Before, "before", "", "only what is older than this `id`")
 	return cmd
 }

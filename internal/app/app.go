@@ -116,7 +116,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	// The port first: a second server on it is the commonest mistake, and
 	// nothing has been touched yet.
 	if p.listener, err = net.Listen("tcp", o.Config.Addr); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. Choose another with --addr.", o.Config.Addr)
+		return nil, fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. If Lilac runs there already, use it; else choose another with --addr.", o.Config.Addr)
 	}
 	if err := p.openStore(ctx); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,8 @@ const (
 	Denied Kind = "denied"
 	// NotFound is a thing that does not exist.
 	NotFound Kind = "not_found"
+	// NotAllowed is a thing that exists and does not take this method.
+	NotAllowed Kind = "method_not_allowed"
 	// Conflict is a state that does not allow the operation now.
 	Conflict Kind = "conflict"
 	// TooLarge is input over a size limit.
@@ -52,6 +55,7 @@ var kinds = map[Kind]kindFacts{
 	Unauthenticated: {401, 3, false},
 	Denied:          {403, 3, false},
 	NotFound:        {404, 4, false},
+	NotAllowed:      {405, 2, false},
 	Conflict:        {409, 5, false},
 	TooLarge:        {413, 2, false},
 	Gone:            {410, 4, false},
@@ -96,10 +100,14 @@ type Error struct {
 	Err error
 }
 
-// Error joins the message and the cause.
+// Error joins the message and the cause. A message of whole sentences keeps
+// its full stop.
 func (e *Error) Error() string {
-	if e.Err == nil {
+	switch {
+	case e.Err == nil:
 		return e.Message
+	case strings.HasSuffix(e.Message, "."):
+		return e.Message + " (" + e.Err.Error() + ")"
 	}
 	return e.Message + ": " + e.Err.Error()
 }

@@ -130,18 +130,27 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	a.writeError(w, r, err)
 }
 
+// page serves what no route does. A path of the API that came with another
+// method is refused with the methods that it takes.
 func (a *api) page() http.Handler {
-	notFound := a.adapt(func(http.ResponseWriter, *http.Request) error {
-		return fault.New(fault.NotFound, "There is nothing at this address.")
-	})
-	if a.Page == nil {
-		return notFound
+	methods := map[string][]string{} // by path pattern
+	for _, r := range a.routes() {
+		method, path, _ := strings.Cut(r.pattern, " ")
+		methods[path] = append(methods[path], method)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			notFound.ServeHTTP(w, r)
-			return
+	paths := http.NewServeMux()
+	for path, allowed := range methods {
+		paths.Handle(path, a.adapt(func(w http.ResponseWriter, r *http.Request) error {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			return fault.New(fault.NotAllowed, "This address does not take %s, but %s.", r.Method, strings.Join(allowed, " and "))
+		}))
+	}
+	paths.Handle("/", a.adapt(func(w http.ResponseWriter, r *http.Request) error {
+		if a.Page == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return fault.New(fault.NotFound, "There is nothing at this address.")
 		}
 		a.Page.ServeHTTP(w, r)
-	})
+		return nil
+	}))
+	return paths
 }

@@ -408,3 +408,53 @@ func TestAnAnswerReachesTheRequestThatWaits(t *testing.T) {
 		t.Errorf("an unknown request gave %d", code)
 	}
 }
+
+// What was accepted is answered, so more than can be kept is not accepted. What
+// was accepted before is, however often it is sent.
+func TestPromptsAreRefusedWhenTooManyWait(t *testing.T) {
+	w := newWorld(t)
+	path := "/sessions/" + w.newSession() + "/prompt"
+	if code, body := w.call("POST", path, `{"content":"x"}`, "Idempotency-Key", "k"); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	w.tables.mu.Lock()
+	w.tables.state.Queue = []session.Waiting{{Messages: make([]session.Pending, session.MaxWaiting)}}
+	w.tables.mu.Unlock()
+	if code, body := w.call("POST", path, `{"content":"y"}`, "Idempotency-Key", "k2"); code != 429 || !strings.Contains(body, `"too_many_waiting"`) {
+		t.Errorf("one too many: %d %s", code, body)
+	}
+	if code, body := w.call("POST", path, `{"content":"x"}`, "Idempotency-Key", "k"); code != 200 {
+		t.Errorf("one that was accepted before: %d %s", code, body)
+	}
+	w.tables.mu.Lock()
+	w.tables.state.Queue[0].Messages = w.tables.state.Queue[0].Messages[1:]
+	w.tables.mu.Unlock()
+	if code, body := w.call("POST", path, `{"content":"y"}`, "Idempotency-Key", "k2"); code != 200 {
+		t.Errorf("the same one when there is room: %d %s", code, body)
+	}
+}
+
+func TestAnotherMethodIsRefusedWithThoseThatThereAre(t *testing.T) {
+	w := newWorld(t)
+	for call, allow := range map[string]string{
+		"DELETE /events":            "GET",
+		"PUT /sessions":             "POST and GET",
+		"GET /sessions/none/prompt": "POST",
+		"PATCH /requests":           "GET",
+		"GET /dlq/5/replay":         "POST",
+		"POST /bus/env/tail":        "GET",
+		"POST /healthz":             "GET",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		code, body := w.call(method, path, "")
+		if code != http.StatusMethodNotAllowed || !strings.Contains(body, allow) || !strings.Contains(body, `"method_not_allowed"`) {
+			t.Errorf("%s: %d %s", call, code, body)
+		}
+	}
+	for _, call := range []string{"GET /nothing", "POST /nothing", "PUT /"} {
+		method, path, _ := strings.Cut(call, " ")
+		if code, body := w.call(method, path, ""); code != http.StatusNotFound || !strings.Contains(body, `"not_found"`) {
+			t.Errorf("%s: %d %s", call, code, body)
+		}
+	}
+}

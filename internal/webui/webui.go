@@ -24,6 +24,10 @@ var types = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
+// notFound has the form of the API's errors: who asks for a path that does not
+// exist is mostly a program that has misspelled one.
+const notFound = `{"error":{"kind":"not_found","code":"not_found","message":"There is nothing at this address.","retryable":false}}` + "\n"
+
 type asset struct {
 	body []byte
 	kind string
@@ -41,7 +45,9 @@ func Handler() http.Handler {
 		a, ok := assets[r.URL.Path]
 		switch {
 		case !ok:
-			http.NotFound(w, r)
+			h.Set("Content-Type", "application/json; charset=utf-8")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(notFound))
 			return
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
