@@ -56,6 +56,9 @@ func (s *Server) Silence(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gateway.silent = on
+	for c := range s.gateway.conns {
+		c.beat = s.o.Now() // the count of missing heartbeats starts anew
+	}
 	s.notifyLocked()
 }
 
