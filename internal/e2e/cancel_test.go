@@ -1,11 +1,12 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"lilac/internal/e2e"
 	"lilac/internal/event"
 	"lilac/internal/llmtest"
+	"lilac/internal/sandbox"
 )
 
 // cancelWithin is how long a cancel may take, times five.
@@ -20,9 +22,7 @@ const cancelWithin = 5 * time.Second
 
 // A cancel ends a tool and everything it started.
 func TestCancelStopsTheToolsProcesses(t *testing.T) {
-	if !canRunCommands() {
-		needs(t, "bubblewrap (apt-get install bubblewrap)")
-	}
+	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range cancelTool(t, cancelWithin, (*e2e.Server).Cancel, bus(t)...) {
 			t.Error(wrong)
@@ -96,9 +96,18 @@ func processes(t *testing.T, line string) []int {
 	return found
 }
 
-func canRunCommands() bool {
-	_, err := exec.LookPath("bwrap")
-	return err == nil
+// canRunCommands says why the agent's commands are refused on this machine.
+var canRunCommands = sync.OnceValue(func() error {
+	_, err := sandbox.Open(context.Background(), sandbox.ModeAuto)
+	return err
+})
+
+// needsCommands skips a test on a machine without a sandbox, as needs does.
+func needsCommands(t *testing.T) {
+	t.Helper()
+	if err := canRunCommands(); err != nil {
+		needs(t, "a sandbox: "+err.Error())
+	}
 }
 
 // needs skips a test that lacks a program, except in CI, which must have it.

@@ -23,9 +23,7 @@ const answerWithin = 60 * time.Second
 // (with an Idempotency-Key that is sent again when nobody answered), a model
 // call that asks for a tool, the tool, and a model call that ends.
 func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
-	if !canRunCommands() {
-		needs(t, "bubblewrap (apt-get install bubblewrap)")
-	}
+	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		points := killPoints(t, bus)
 		t.Logf("%d kill points", len(points))
@@ -44,9 +42,7 @@ func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 // A power cut takes the program and a broker that had synced nothing. What was
 // streamed so far is lost; no answer is, and none is given twice.
 func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {
-	if !canRunCommands() {
-		needs(t, "bubblewrap (apt-get install bubblewrap)")
-	}
+	needsCommands(t)
 	for _, point := range namedPoints() {
 		t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point), func(t *testing.T) {
 			t.Parallel()
@@ -78,9 +74,7 @@ func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if !canRunCommands() {
-				needs(t, "bubblewrap (apt-get install bubblewrap)")
-			}
+			needsCommands(t)
 			noticed(t, crash(t, e2e.SQLite, c.at, c.without), c.want)
 		})
 	}

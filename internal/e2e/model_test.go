@@ -9,9 +9,11 @@ import (
 
 	"lilac/internal/e2e"
 	"lilac/internal/llmtest"
+	"lilac/internal/sandbox"
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Enter()
 	code := m.Run()
 	e2e.RemoveBinary()
 	os.Exit(code)

@@ -135,9 +135,7 @@ func TestSteerReachesTheRunningRequest(t *testing.T) {
 		return llmtest.Say("I go straight on.")
 	})
 	s := e2e.Start(t, modelEnv(model.URL)...)
-	if !canRunCommands() {
-		needs(t, "bubblewrap (apt-get install bubblewrap)")
-	}
+	needsCommands(t)
 	session := s.NewSession()
 	first := s.Prompt(session, "begin", event.Prompt)
 	e2e.Eventually(t, answerWithin, "the tool runs", func() bool {

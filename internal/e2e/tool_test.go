@@ -18,9 +18,7 @@ func TestOnlyIdempotentToolsAreRunAgain(t *testing.T) {
 		if got := resultAfterCrash(t, bus, "write", `{"path":"note.txt","content":"hello"}`); strings.Contains(got, unknownOutcome) {
 			t.Errorf("of an idempotent tool the model is told %q", got)
 		}
-		if !canRunCommands() {
-			needs(t, "bubblewrap (apt-get install bubblewrap)")
-		}
+		needsCommands(t)
 		if got := resultAfterCrash(t, bus, "bash", `{"command":"echo hello >> note.txt"}`); !strings.Contains(got, unknownOutcome) {
 			t.Errorf("of a command the model is told %q", got)
 		}
