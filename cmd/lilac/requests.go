@@ -34,7 +34,7 @@ func (c *cli) requests() *cobra.Command {
 			rows := make([][]string, 0, len(requests))
 			for _, r := range requests {
 				rows = append(rows, []string{
-					r.ID, string(r.State), when(r.CreatedAt), strconv.Itoa(r.Steps),
+					r.ID, stateOf(r), when(r.CreatedAt), strconv.Itoa(r.Steps),
 					strconv.FormatInt(r.Usage.InputTokens+r.Usage.OutputTokens, 10), dollars(r.Usage.CostMicros),
 				})
 			}
@@ -72,6 +72,14 @@ func (c *cli) requests() *cobra.Command {
 	return cmd
 }
 
+// stateOf says of a request that waits for a person that it does.
+func stateOf(r session.Request) string {
+	if r.Asks() {
+		return "asks"
+	}
+	return string(r.State)
+}
+
 func (c *cli) printStory(s session.Story) {
 	line := func(name, value string) {
 		if value != "" && value != "-" && value != "0" {
@@ -80,7 +88,7 @@ func (c *cli) printStory(s session.Story) {
 	}
 	line("request", s.ID)
 	line("session", s.SessionID+" ("+s.Client+")")
-	line("state", string(s.State))
+	line("state", stateOf(s.Request))
 	line("detail", s.Detail)
 	line("woken by", s.WokenBy)
 	line("model", s.Model)

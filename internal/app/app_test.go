@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +17,11 @@ import (
 
 	"lilac/internal/config"
 	"lilac/internal/db"
+	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/health"
 	"lilac/internal/logs"
+	"lilac/internal/session"
 )
 
 const (
@@ -230,6 +233,14 @@ func TestReloadedModelAnswersNewRequestsAndItsKeyIsHidden(t *testing.T) {
 	}
 }
 
+// store changes the database of the running program.
+func (r *running) store(change func(*db.Tx) error) {
+	r.t.Helper()
+	if err := r.p.db.Update(context.Background(), change); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // Each part made sick turns the program red, and it is green again after.
 func TestEachSickPartShows(t *testing.T) {
 	r := start(t, "system: one\n")
@@ -261,7 +272,7 @@ func TestEachSickPartShows(t *testing.T) {
 	t.Run("groups", func(t *testing.T) {
 		progress := &health.Progress{Stuck: time.Hour, Must: []string{"runner", "somebody"}, Now: time.Now}
 		err := r.p.checkGroups(context.Background(), progress)
-		if fault.KindOf(err) != fault.Unavailable || describeTrouble(err) != "nobody consumes for the group somebody" {
+		if fault.KindOf(err) != fault.Unavailable || r.p.describeTrouble(err) != "nobody consumes for the group somebody" {
 			t.Errorf("a group without a consumer: %v", err)
 		}
 		progress.Must = []string{"runner"}
@@ -270,16 +281,46 @@ func TestEachSickPartShows(t *testing.T) {
 		}
 	})
 	t.Run("runner", func(t *testing.T) {
-		if err := r.p.lostRequests()(context.Background()); err != nil {
+		probe := r.p.lostRequests(0)
+		if err := probe(context.Background()); err != nil {
 			t.Errorf("a runner that works: %v", err)
+		}
+		lost := session.Request{ID: "web:s:lost", SessionID: "s", Client: "web", State: event.StateRunning, CreatedAt: 1}
+		r.store(func(tx *db.Tx) error { return r.p.store.CreateRequest(tx, lost) })
+		_ = probe(context.Background()) // sees it for the first time
+		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "nobody works on it (1 in all)") {
+			t.Errorf("a request that nobody works on: %v", err)
+		}
+		lost.State = event.StateFailed
+		r.store(func(tx *db.Tx) error { return r.p.store.SaveRequest(tx, lost) })
+		if err := probe(context.Background()); err != nil {
+			t.Errorf("it is not green again: %v", err)
+		}
+	})
+	t.Run("disk", func(t *testing.T) {
+		for free, want := range map[uint64]health.Part{
+			10 << 20:  {Name: "disk", Status: health.Failed, Message: "10 MiB free, the database cannot grow"},
+			500 << 20: {Name: "disk", Status: health.Warning, Message: "500 MiB free"},
+			1 << 40:   {Name: "disk", Status: health.OK},
+		} {
+			probe := r.p.checkDisk(func(string) (health.Disk, error) { return health.Disk{Free: free}, nil })
+			m := health.New(health.Options{Probes: []health.Probe{{Name: "disk", Run: probe}}, Describe: r.p.describeTrouble})
+			m.Check(context.Background())
+			if got := m.Report().Parts; !slices.Contains(got, want) {
+				t.Errorf("with %d bytes free: %+v, want %+v", free, got, want)
+			}
 		}
 	})
 	t.Run("closed database", func(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		if r.p.db.Probe(context.Background(), time.Hour) == nil && r.p.bus.Healthy(context.Background()) == nil {
-			t.Error("a database that is closed is called healthy")
+		for name, err := range map[string]error{
+			"writer": r.p.db.Probe(context.Background(), 0), "bus": r.p.bus.Healthy(context.Background()), "runner": r.p.lostRequests(0)(context.Background()),
+		} {
+			if err == nil {
+				t.Errorf("with a closed database the %s is called healthy", name)
+			}
 		}
 	})
 }

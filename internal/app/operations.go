@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"lilac/internal/metrics"
 	"lilac/internal/notify"
 	"lilac/internal/observe"
+	"lilac/internal/redisbus"
 	"lilac/internal/session"
 )
 
@@ -72,8 +74,12 @@ func (p *program) choose(cfg *config.Config) error {
 
 // describe declares what is measured of the program as a whole.
 func (p *program) describe() {
+	var unsent func() int64
+	if b, ok := p.bus.(interface{ Unsent() int64 }); ok {
+		unsent = b.Unsent
+	}
 	observe.Describe(p.registry, observe.Program{
-		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active,
+		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = p.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := p.store.Unfinished(q)
@@ -137,24 +143,18 @@ func (p *program) newMonitor() *health.Monitor {
 			{Name: "writer", Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
 			{Name: "bus", Run: p.bus.Healthy},
 			{Name: "groups", Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
-			{Name: "runner", Run: p.lostRequests()},
-			{Name: "disk", Run: func(context.Context) error {
-				disk, err := health.DiskAt(p.Config.DataDir)
-				if err != nil {
-					return err
-				}
-				return disk.Check()
-			}},
+			{Name: "runner", Run: p.lostRequests(lostAfter)},
+			{Name: "disk", Run: p.checkDisk(health.DiskAt)},
 		},
-		Describe: describeTrouble,
-		Changed: func(part health.Part) {
+		Describe: p.describeTrouble,
+		Changed: func(part health.Part, err error) {
 			switch part.Status {
 			case health.OK:
 				p.Logger.Info("a part works again", "part", part.Name)
 			case health.Warning:
 				p.Logger.Warn("a part needs attention", "part", part.Name, "message", part.Message)
 			default:
-				p.Logger.Error("a part does not work", "part", part.Name, "message", part.Message)
+				p.Logger.Error("a part does not work", "part", part.Name, "message", part.Message, "error", err)
 			}
 		},
 	})
@@ -173,8 +173,12 @@ func (p *program) report() health.Report {
 
 // describeTrouble keeps to ourselves what is not written for people: the report
 // is public.
-func describeTrouble(err error) string {
+func (p *program) describeTrouble(err error) string {
 	if w := fault.ToWire(err); w.Kind != fault.Internal {
+		if url := p.Config.Bus.URL; url.Redis() {
+			server := redisbus.Server(url.Reveal())
+			return strings.NewReplacer(" at "+server, "", server, "Redis").Replace(w.Message)
+		}
 		return w.Message
 	}
 	return "it failed; the log says why"
@@ -198,9 +202,24 @@ func (p *program) checkGroups(ctx context.Context, progress *health.Progress) er
 	return nil
 }
 
+// checkDisk returns a probe of the room for the data directory, which at tells.
+// It has words for everybody: a path is none of them.
+func (p *program) checkDisk(at func(path string) (health.Disk, error)) func(context.Context) error {
+	return func(context.Context) error {
+		disk, err := at(p.Config.DataDir)
+		if err != nil {
+			return err
+		}
+		if err := disk.Check(); err != nil {
+			return fault.Wrap(fault.Unavailable, err, "%s", err.Error())
+		}
+		return nil
+	}
+}
+
 // lostRequests returns a probe that finds requests which run in the store and
-// in no run.
-func (p *program) lostRequests() func(context.Context) error {
+// for longer than a while in no run.
+func (p *program) lostRequests(after time.Duration) func(context.Context) error {
 	since := map[string]time.Time{} // the probe alone uses it
 	return func(ctx context.Context) error {
 		var running []session.Request
@@ -223,7 +242,7 @@ func (p *program) lostRequests() func(context.Context) error {
 		}
 		since = missing
 		for _, first := range since {
-			if time.Since(first) > lostAfter {
+			if time.Since(first) > after {
 				return fault.New(fault.Unavailable, "a request is said to run and nobody works on it (%d in all)", len(since))
 			}
 		}

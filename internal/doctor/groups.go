@@ -31,7 +31,11 @@ const (
 func (p Patient) groups(ctx context.Context) Finding {
 	groups, err := p.Server.Groups(ctx)
 	if err != nil {
-		return Finding{"groups", Warn, fault.ToWire(err).Message, "Set LILAC_TOKEN to the server's token, or use its data directory."}
+		advice := ""
+		if fault.KindOf(err) == fault.Unauthenticated {
+			advice = "Set LILAC_TOKEN to the server's token, or use its data directory."
+		}
+		return Finding{"groups", Warn, fault.ToWire(err).Message, advice}
 	}
 	for _, g := range groups {
 		waiting, oldest := g.Pending+g.Backlog, time.Duration(g.OldestMS)*time.Millisecond

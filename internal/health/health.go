@@ -73,8 +73,9 @@ type Options struct {
 	// Describe turns the error of a probe into words for everybody; nil shows
 	// the error itself.
 	Describe func(error) string
-	// Changed is told when a part becomes another status.
-	Changed         func(Part)
+	// Changed is told when a part becomes another status, and the error of the
+	// probe, which may say more than the part's message.
+	Changed         func(Part, error)
 	Every, Patience time.Duration
 	Now             func() time.Time
 }
@@ -115,7 +116,7 @@ func New(o Options) *Monitor {
 		o.Describe = func(err error) string { return err.Error() }
 	}
 	if o.Changed == nil {
-		o.Changed = func(Part) {}
+		o.Changed = func(Part, error) {}
 	}
 	m := &Monitor{opt: o, started: o.Now(), phase: "it is starting", states: make([]state, len(o.Probes))}
 	for i, p := range o.Probes {
@@ -205,7 +206,7 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	}
 	m.mu.Unlock()
 	if tell {
-		m.opt.Changed(part)
+		m.opt.Changed(part, err)
 	}
 	return part.Status == Failed
 }

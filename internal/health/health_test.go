@@ -35,7 +35,7 @@ func TestEachPartTurnsRedAndGreenAgain(t *testing.T) {
 				}},
 				{Name: "other", Run: func(context.Context) error { return nil }},
 			},
-			Changed: func(p health.Part) { told = append(told, p) },
+			Changed: func(p health.Part, _ error) { told = append(told, p) },
 		})
 		if m.Report().Ready {
 			t.Error("ready before it worked")

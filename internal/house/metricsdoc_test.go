@@ -40,6 +40,7 @@ func metricsDoc(*testing.T) string {
 		"| `min(lilac_part_ok) == 0` for a minute | a part does not work; `/readyz` says why |\n" +
 		"| `lilac_bus_dead_letters > 0` | an event could not be handled: `lilac dlq list` |\n" +
 		"| `lilac_bus_group_oldest_seconds > 120` | a consumer does not get on |\n" +
+		"| `lilac_bus_unsent` grows for a minute | Redis is away; beyond 500,000 nothing more is accepted |\n" +
 		"| `rate(lilac_request_duration_seconds_count{state=\"failed\"}[15m]) > 0` | people get no answer |\n" +
 		"| `increase(lilac_model_cost_dollars_total[1h])` above what you expect | money; see `limits.day.money` |\n")
 	return b.String()

@@ -30,6 +30,8 @@ type Program struct {
 	// Running is how many requests run, Sessions how many sessions have work.
 	Running  func() int
 	Sessions func(ctx context.Context) (int, error)
+	// Unsent is how many events wait in the database for a bus that is elsewhere.
+	Unsent func() int64
 }
 
 // Describe declares the gauges of the program. What cannot be read at a scrape
@@ -71,6 +73,11 @@ func Describe(r *metrics.Registry, p Program) {
 		defer cancel()
 		if n, err := p.Sessions(ctx); err == nil {
 			set(float64(n))
+		}
+	})
+	r.Gauge("lilac_bus_unsent", "Events that are accepted and wait in the database until Redis takes them.", func(set func(float64, ...string)) {
+		if p.Unsent != nil {
+			set(float64(p.Unsent()))
 		}
 	})
 	describeBus(r, p.Bus)

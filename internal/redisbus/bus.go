@@ -203,6 +203,9 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 	return b.Engine.Subscribe(ctx, s, h)
 }
 
+// Unsent is how many events wait in the database until Redis takes them.
+func (b *Bus) Unsent() int64 { return b.unsent.Load() }
+
 // Healthy returns an error while events do not reach Redis or are not handled.
 func (b *Bus) Healthy(context.Context) error {
 	if err := b.link.away(); err != nil {

@@ -110,8 +110,12 @@ func authorities(file string) (*x509.CertPool, error) {
 }
 
 // server names the server in messages, without secrets.
-func (o Options) server() string {
-	_, rest, _ := strings.Cut(o.URL, "://")
+func (o Options) server() string { return Server(o.URL) }
+
+// Server is the host and the port in the URL of a Redis, or several of them:
+// what may be told to the operator, and not to everybody.
+func Server(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
 	if i := strings.LastIndex(rest, "@"); i >= 0 {
 		rest = rest[i+1:]
 	}

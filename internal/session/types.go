@@ -53,6 +53,9 @@ type Request struct {
 	Model      string     `json:"model,omitempty"`
 }
 
+// Asks reports whether the request waits at a limit for an answer to its detail.
+func (r Request) Asks() bool { return r.Detail != "" && r.StartedAt > 0 && !r.State.Ended() }
+
 // Story is a request with everything that happened to it, in order.
 type Story struct {
 	Request

@@ -16,7 +16,9 @@ type views struct {
 	replayed, dropped []string
 	settings          []object
 	groups            []object
-	notReady          object
+	// left are the groups that were dropped.
+	left     []string
+	notReady object
 }
 
 func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Request) any)) {
@@ -62,6 +64,13 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 	})
 	read("GET /settings", func(*http.Request) any { return object{"settings": append([]object{}, f.views.settings...)} })
 	read("GET /bus/groups", func(*http.Request) any { return object{"groups": append([]object{}, f.views.groups...)} })
+	api("DELETE /bus/groups/{topic}/{group}", func(_ http.ResponseWriter, r *http.Request) any {
+		f.set(func() {
+			f.views.left = append(f.views.left, r.PathValue("topic")+" "+r.PathValue("group"))
+			f.views.groups = slices.DeleteFunc(f.views.groups, func(g object) bool { return g["group"] == r.PathValue("group") })
+		})
+		return object{}
+	})
 	api("GET /readyz", func(w http.ResponseWriter, _ *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -167,6 +167,26 @@ func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
 	p.Until("the part that fails is named", "document.querySelector('.parts li').innerText.includes('It takes no work.')")
 }
 
+func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
+	f := newFake(t)
+	f.furnish("& / ü")
+	p := webuitest.Open(t, f.url("#/health"), 1100, 760)
+	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")
+	p.Click("[data-drop]")
+	p.Until("it asks", "document.getElementById('ask').open && document.getElementById('ask-text').textContent.includes('1,200 events')")
+	p.Click("#ask-no")
+	p.Until("nothing happened", "!document.getElementById('ask').open && document.querySelectorAll('[data-drop]').length === 1")
+	p.Click("[data-drop]")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("it is gone", "document.querySelector('.table') && !document.querySelector('[data-drop]')")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(f.views.left, []string{"cmd.request old & / ü"}) {
+		t.Errorf("dropped %q", f.views.left)
+	}
+}
+
 func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 	f := newFake(t)
 	f.furnish("")

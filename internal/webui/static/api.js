@@ -81,6 +81,7 @@ export const dropLetter = (id) => call('DELETE', `/dlq/${encodeURIComponent(id)}
 export const status = () => call('GET', '/status');
 export const settings = async () => (await call('GET', '/settings')).settings;
 export const groups = async () => (await call('GET', '/bus/groups')).groups;
+export const dropGroup = (topic, group) => call('DELETE', `/bus/groups/${encodeURIComponent(topic)}/${encodeURIComponent(group)}`);
 
 // ready is the answer of the readiness check, which is one also when it says no.
 export async function ready() {

@@ -2,8 +2,9 @@
 // events have come.
 
 import * as api from './api.js';
+import { confirmed } from './dialog.js';
 import { el } from './element.js';
-import { count, duration, whole } from './format.js';
+import { count, duration, plural, whole } from './format.js';
 
 export const title = 'Health';
 
@@ -18,11 +19,24 @@ export function open(root, _place, page) {
     if (!document.hidden) {
       const [ready, status, groups] = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
       if (closed) return;
-      draw(box, ready, status, groups);
+      const focused = document.activeElement?.dataset.drop;
+      draw(box, ready, status, groups, drop);
+      if (focused) [...box.querySelectorAll('[data-drop]')].find((b) => b.dataset.drop === focused)?.focus();
       const refused = [ready, status, groups].find((r) => r.reason?.status === 401);
       if (refused) page.problem(refused.reason.message);
     }
     timer = setTimeout(load, refreshEvery);
+  };
+  const drop = async (g) => {
+    const question = `Drop the group ${g.group} of ${g.topic} for good? ${plural(g.backlog + g.pending, 'event')} that it has not handled will not be handled. Do it only when what consumed for it is gone.`;
+    if (!(await confirmed(question, 'Drop it'))) return;
+    try {
+      await api.dropGroup(g.topic, g.group);
+      const now = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
+      if (!closed) draw(box, ...now, drop);
+    } catch (failure) {
+      page.problem(failure.message);
+    }
   };
   load();
   return () => {
@@ -31,7 +45,7 @@ export function open(root, _place, page) {
   };
 }
 
-function draw(box, ready, status, groups) {
+function draw(box, ready, status, groups, drop) {
   const state = ready.value;
   const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac cannot do its work now.';
   const parts = state?.body.parts ?? [];
@@ -39,7 +53,7 @@ function draw(box, ready, status, groups) {
     el('section', { className: `state ${state?.ok ? 'good' : 'bad'}`, role: 'status' }, el('h2', {}, sentence)),
     ...(parts.length ? [el('section', {}, el('h3', {}, 'Parts'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
     ...(status.value ? [program(status.value)] : []),
-    ...(groups.value ? [consumers(groups.value)] : []),
+    ...(groups.value ? [consumers(groups.value, drop)] : []),
   );
 }
 
@@ -56,7 +70,16 @@ function program(s) {
       .filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
 }
 
-function consumers(groups) {
+// leave offers to drop a group that nobody serves; the server refuses any other.
+function leave(g, drop) {
+  const button = el('button', { type: 'button', className: 'pill danger' }, 'Drop…');
+  button.dataset.drop = `${g.topic} ${g.group}`;
+  button.setAttribute('aria-label', `Drop the group ${g.group} of ${g.topic}`);
+  button.addEventListener('click', () => drop(g));
+  return el('td', {}, 'not served ', button);
+}
+
+function consumers(groups, drop) {
   const head = ['Topic', 'Group', 'Waiting', 'In work', 'Oldest', ''];
   return el('section', {}, el('h3', {}, 'Consumers of events'),
     groups.length
@@ -64,6 +87,6 @@ function consumers(groups) {
         el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))),
         el('tbody', {}, ...groups.map((g) => el('tr', {},
           el('td', {}, g.topic), el('td', {}, g.group), el('td', {}, count(g.backlog)), el('td', {}, count(g.pending)),
-          el('td', {}, g.oldestMs ? duration(g.oldestMs) : '–'), el('td', {}, g.active ? '' : 'not served'))))))
+          el('td', {}, g.oldestMs ? duration(g.oldestMs) : '–'), g.active ? el('td', {}) : leave(g, drop))))))
       : el('p', { className: 'quiet' }, 'Nothing consumes events.'));
 }

@@ -64,7 +64,12 @@ export const stateWords = {
   queued: 'waiting', running: 'running', streaming: 'running', done: 'done', failed: 'failed', cancelled: 'stopped',
 };
 
-export const badge = (state) => el('span', { className: 'badge', 'data-state': state }, stateWords[state] ?? state);
+// A request that has not ended and has something to say asks whether to go on.
+const asks = (r) => Boolean(r.detail && r.startedAt && !r.endedAt);
+
+export const badge = (r) => (asks(r)
+  ? el('span', { className: 'badge', 'data-state': 'queued' }, 'asks')
+  : el('span', { className: 'badge', 'data-state': r.state }, stateWords[r.state] ?? r.state));
 
 function card(r, sessions) {
   const session = sessions.find((s) => s.id === r.sessionId);
@@ -77,7 +82,8 @@ function card(r, sessions) {
     r.model ?? '',
   ].filter(Boolean);
   return el('li', {}, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
-    el('span', { className: 'card-top' }, badge(r.state), el('b', { className: 'grow' }, titleOf(session)), stamp(r.createdAt)),
+    el('span', { className: 'card-top' }, badge(r), el('b', { className: 'grow' }, titleOf(session)), stamp(r.createdAt)),
     el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
+    asks(r) ? el('span', {}, line(r.detail, 200)) : null,
     r.state === 'failed' && r.detail ? el('span', { className: 'bad' }, line(r.detail.replace(/^[a-z_]+: /, ''))) : null));
 }

@@ -55,7 +55,7 @@ function draw(box, story, page) {
   const opened = new Set([...box.querySelectorAll('details[open]')].map((d) => d.dataset.key));
   box.replaceChildren(
     el('div', { className: 'story-top' },
-      el('h2', {}, badge(story.state), ' ', woken ? line(woken.text, 120) : 'A request'),
+      el('h2', {}, badge(story), ' ', woken ? line(woken.text, 120) : 'A request'),
       el('p', { className: 'quiet' }, 'In ', el('a', { href: woken ? to(['s', story.sessionId, 'm', woken.messageId]) : to(['s', story.sessionId]) }, titleOf(session)), ` · ${whole(story.createdAt)}`)),
     facts(story),
     el('ol', { className: 'timeline', 'aria-label': 'What happened' }, ...items(story).map(item)),
