@@ -59,7 +59,9 @@ var rooms = map[string]string{
 	"relay":   "bus chat db event fault outbox surface",
 	"router":  "bus chat compose db event fault llm surface",
 
-	"store": "db bus chat event fault session environment surface outbox router relay",
+	"discord": "db event fault surface",
+
+	"store": "db bus chat event discord fault session environment surface outbox router relay",
 
 	"httpapi":   "health metrics bus chat db environment event fault session sse",
 	"webui":     "",

@@ -1,0 +1,211 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/disgoorg/disgo/rest"
+	"github.com/gorilla/websocket"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+)
+
+const (
+	// maxHandover is how many events wait to be taken in: room for the start
+	// of a hundred servers. When it is full the reader waits.
+	maxHandover = 256
+	// helloLimit bounds the wait for the first word, handshakeLimit that for
+	// the connection, writeLimit one write.
+	helloLimit     = 20 * time.Second
+	handshakeLimit = 20 * time.Second
+	writeLimit     = 10 * time.Second
+	// longestBeat keeps the answers to heartbeats well within deafAfter.
+	longestBeat = 42 * time.Second
+	// maxFrame bounds one event; the largest is a server with all its channels.
+	maxFrame = 64 << 20
+	// closeResumable is any code but 1000 and 1001, which end the session
+	// ("Gateway", disconnecting).
+	closeResumable = 4000
+)
+
+// The opcodes ("Opcodes and Status Codes", gateway opcodes).
+const (
+	opDispatch       = 0
+	opHeartbeat      = 1
+	opIdentify       = 2
+	opResume         = 6
+	opReconnect      = 7
+	opInvalidSession = 9
+	opHello          = 10
+	opHeartbeatAck   = 11
+)
+
+// intents are the events that we ask for: servers, messages and reactions in
+// servers and private conversations, and what messages say ("Gateway",
+// list of intents).
+const intents = 1<<0 | 1<<9 | 1<<10 | 1<<12 | 1<<13 | 1<<15
+
+type frame struct {
+	Op   int             `json:"op"`
+	Data json.RawMessage `json:"d"`
+	Seq  *int64          `json:"s"`
+	Type string          `json:"t"`
+}
+
+// dispatch is an event on its way from the reader to the transaction.
+type dispatch struct {
+	session, resumeURL string
+	seq                int64
+	kind               string
+	data               json.RawMessage
+	// ready is closed when write is set: what the event changes, nil for nothing.
+	ready chan struct{}
+	write func(*db.Tx) error
+}
+
+// position is where the reader stands; what was taken in may be behind it.
+type position struct {
+	session, resumeURL string
+	seq                int64
+}
+
+// connectAgain keeps a connection until ctx ends or none is possible.
+func (a *Adapter) connectAgain(ctx context.Context, events chan<- *dispatch) error {
+	a.mu.Lock()
+	at := position{session: a.state.SessionID, resumeURL: a.state.ResumeURL, seq: a.state.Sequence}
+	a.mu.Unlock()
+	failures := 0
+	for {
+		end := a.connect(ctx, &at, events)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.troubled(end.err)
+		if fault.KindOf(end.err) == fault.Unauthenticated {
+			return end.err
+		}
+		next := after(end, failures, a.o.Rand())
+		if next.fatal != nil {
+			return next.fatal
+		}
+		failures = next.failures
+		if next.forget {
+			at = position{}
+		}
+		a.o.Logger.InfoContext(ctx, "the connection to Discord ended", "error", end.err, "pause", next.pause, "resume", at.session != "")
+		if !pause(ctx, next.pause) {
+			return ctx.Err()
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// connect holds one connection until it ends.
+func (a *Adapter) connect(ctx context.Context, at *position, events chan<- *dispatch) ending {
+	if at.session == "" {
+		if err := a.mayIdentify(ctx); err != nil {
+			return ending{err: err}
+		}
+	}
+	address, err := a.gatewayAddress(ctx, at)
+	if err != nil {
+		return ending{err: err}
+	}
+	dialer := websocket.Dialer{HandshakeTimeout: handshakeLimit, NetDialContext: a.o.Dial}
+	conn, response, err := dialer.DialContext(ctx, address, nil)
+	if err != nil {
+		if response != nil {
+			err = fmt.Errorf("%w (status %d)", err, response.StatusCode)
+		}
+		return ending{err: fmt.Errorf("dial the gateway: %w", err)}
+	}
+	conn.SetReadLimit(maxFrame)
+	l := &link{a: a, conn: conn, at: at, events: events, opened: time.Now()}
+	return l.run(ctx)
+}
+
+// gatewayAddress is where to connect: where the session is, what the
+// configuration says, or what Discord answers.
+func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, error) {
+	address := a.o.GatewayURL
+	if at.session != "" && at.resumeURL != "" {
+		address = at.resumeURL
+	}
+	if address == "" {
+		var answer struct {
+			URL string `json:"url"`
+		}
+		if err := a.api.do(ctx, rest.GetGatewayBot.Compile(nil), nil, &answer); err != nil {
+			return "", err
+		}
+		address = answer.URL
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("read the gateway's address: %w", err)
+	}
+	query := u.Query()
+	query.Set("v", "10")
+	query.Set("encoding", "json")
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// mayIdentify waits until a new session may be begun, and writes down that
+// one is.
+func (a *Adapter) mayIdentify(ctx context.Context) error {
+	for {
+		a.mu.Lock()
+		budget, wait := a.state.Budget.take(time.Now())
+		if wait == 0 {
+			a.state.Budget = budget
+		}
+		state := a.state
+		a.mu.Unlock()
+		if wait == 0 {
+			err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+				saved, err := a.o.Table.Gateway(tx)
+				if err != nil {
+					return err
+				}
+				if saved.Account != state.Account {
+					saved = GatewayState{Account: state.Account}
+				}
+				saved.Budget = budget
+				return a.o.Table.SaveGateway(tx, saved)
+			})
+			if err != nil {
+				return fmt.Errorf("count a gateway session: %w", err)
+			}
+			return nil
+		}
+		a.o.Logger.WarnContext(ctx, "so many gateway sessions were begun that the next one waits", "wait", wait)
+		if !pause(ctx, wait) {
+			return ctx.Err()
+		}
+	}
+}
+
+// closeCode is the code that a connection was closed with, 0 for none.
+func closeCode(err error) int {
+	var closed *websocket.CloseError
+	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
+		return closed.Code
+	}
+	return 0
+}

@@ -1,0 +1,188 @@
+package discord
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/disgoorg/disgo/discord"
+	"github.com/disgoorg/disgo/rest"
+
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/surface"
+)
+
+const (
+	// pageSize is the most that Discord lists ("Get Channel Messages").
+	pageSize = 100
+	// maxSearchPages bounds the search for a message of ours.
+	maxSearchPages = 5
+)
+
+// Read implements [surface.Adapter].
+func (a *Adapter) Read(ctx context.Context, ref event.MessageRef) (surface.Message, error) {
+	m, err := a.fetch(ctx, ref.ChannelID, ref.MessageID)
+	if err != nil {
+		return surface.Message{}, err
+	}
+	return a.message(m), nil
+}
+
+// fetch asks for one message.
+func (a *Adapter) fetch(ctx context.Context, channelID, messageID string) (m wireMessage, err error) {
+	if !snowflake(channelID) || !snowflake(messageID) {
+		return m, fault.New(fault.Invalid, "%q in %q is not a message of Discord.", messageID, channelID)
+	}
+	if err := a.mayRead(ctx, channelID); err != nil {
+		return m, err
+	}
+	err = a.api.do(ctx, rest.GetMessage.Compile(nil, channelID, messageID), nil, &m)
+	m.ChannelID = channelID
+	return m, err
+}
+
+func (a *Adapter) mayRead(ctx context.Context, channelID string) error {
+	allowed, err := a.Allowed(ctx, channelID)
+	if err == nil && !allowed {
+		err = fault.New(fault.Denied, "The configuration does not let the bot read the channel %s.", channelID)
+	}
+	return err
+}
+
+// List implements [surface.Adapter]: newest first.
+func (a *Adapter) List(ctx context.Context, channelID string, o surface.ListOptions) ([]surface.Message, error) {
+	if o.Limit <= 0 {
+		o.Limit = 50
+	}
+	page, err := a.page(ctx, channelID, o.Before, o.After, min(o.Limit, pageSize))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]surface.Message, len(page))
+	for i, m := range page {
+		out[i] = a.message(m)
+	}
+	return out, nil
+}
+
+// page lists messages of a channel, newest first.
+func (a *Adapter) page(ctx context.Context, channelID, before, after string, limit int) ([]wireMessage, error) {
+	if !snowflake(channelID) {
+		return nil, fault.New(fault.Invalid, "%q is not a channel of Discord.", channelID)
+	}
+	if err := a.mayRead(ctx, channelID); err != nil {
+		return nil, err
+	}
+	query := discord.QueryValues{"limit": limit}
+	if before != "" {
+		query["before"] = before
+	} else if after != "" {
+		query["after"] = after
+	}
+	var page []wireMessage
+	if err := a.api.do(ctx, rest.GetMessages.Compile(query, channelID), nil, &page); err != nil {
+		return nil, err
+	}
+	for i := range page {
+		page[i].ChannelID = channelID
+	}
+	slices.SortFunc(page, func(x, y wireMessage) int {
+		if laterID(x.ID, y.ID) {
+			return -1
+		}
+		return 1
+	})
+	return page, nil
+}
+
+// FindNonce implements [surface.Adapter]. The gateway tells the nonce of a
+// message of ours and it is remembered then; histories do not always have it.
+func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBefore time.Time) (surface.Message, bool, error) {
+	if nonce == "" {
+		return surface.Message{}, false, nil
+	}
+	var id string
+	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		id, err = a.o.Table.NonceMessage(q, channelID, nonce)
+		return err
+	})
+	if err == nil {
+		m, err := a.fetch(ctx, channelID, id)
+		switch {
+		case err == nil:
+			return a.message(m), true, nil
+		case fault.KindOf(err) != fault.NotFound:
+			return surface.Message{}, false, err
+		}
+		// It was made, and somebody has deleted it since.
+		return surface.Message{Platform: Platform, ChannelID: channelID, ID: id, AuthorID: a.selfID(), FromSelf: true}, true, nil
+	}
+	if fault.KindOf(err) != fault.NotFound {
+		return surface.Message{}, false, err
+	}
+	before := ""
+	for range maxSearchPages {
+		page, err := a.page(ctx, channelID, before, "", pageSize)
+		if err != nil {
+			return surface.Message{}, false, err
+		}
+		for _, m := range page {
+			if m.Author.ID == a.selfID() && m.nonce() == nonce {
+				return a.message(m), true, nil
+			}
+			if before = m.ID; madeAt(m.ID) < notBefore.UnixMilli() {
+				return surface.Message{}, false, nil
+			}
+		}
+		if len(page) < pageSize {
+			break
+		}
+	}
+	return surface.Message{}, false, nil
+}
+
+// React implements [surface.Adapter]. A custom emoji is name:id.
+func (a *Adapter) React(ctx context.Context, ref event.MessageRef, emoji string) error {
+	return a.reaction(ctx, rest.AddReaction, ref, emoji)
+}
+
+// Unreact implements [surface.Adapter]: it takes our own back.
+func (a *Adapter) Unreact(ctx context.Context, ref event.MessageRef, emoji string) error {
+	return a.reaction(ctx, rest.RemoveOwnReaction, ref, emoji)
+}
+
+func (a *Adapter) reaction(ctx context.Context, e *rest.Endpoint, ref event.MessageRef, emoji string) error {
+	if emoji == "" {
+		return fault.New(fault.Invalid, "A reaction needs an emoji.")
+	}
+	if err := a.mayWrite(ctx, ref.ChannelID); err != nil {
+		return err
+	}
+	return a.api.do(ctx, e.Compile(nil, ref.ChannelID, ref.MessageID, url.PathEscape(emoji)), nil, nil)
+}
+
+// Reactions implements [surface.Adapter].
+func (a *Adapter) Reactions(ctx context.Context, ref event.MessageRef) ([]surface.Reaction, error) {
+	m, err := a.fetch(ctx, ref.ChannelID, ref.MessageID)
+	if err != nil {
+		return nil, err
+	}
+	var out []surface.Reaction
+	for _, r := range m.Reactions {
+		out = append(out, surface.Reaction{Emoji: r.Emoji.text(), Count: r.Count, Mine: r.Me})
+	}
+	return out, nil
+}
+
+// permissionBits reads a set of permissions as Discord writes it.
+func permissionBits(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

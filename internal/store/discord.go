@@ -1,0 +1,164 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"lilac/internal/db"
+	"lilac/internal/discord"
+	"lilac/internal/outbox"
+)
+
+// discordMigration keeps where the gateway of Discord was left, what of its
+// channels was not heard, and which message a nonce made.
+var discordMigration = db.Migration{Name: "discord.0001-gateway", SQL: `
+CREATE TABLE discord_gateway (
+	one      INTEGER PRIMARY KEY CHECK (one = 1),
+	json     BLOB NOT NULL,
+	checksum INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE discord_gaps (
+	channel_id TEXT PRIMARY KEY,
+	json       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE discord_nonces (
+	channel_id TEXT NOT NULL,
+	nonce      TEXT NOT NULL,
+	message_id TEXT NOT NULL,
+	at         INTEGER NOT NULL,
+	PRIMARY KEY (channel_id, nonce)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX discord_nonces_at ON discord_nonces (at);
+`}
+
+// nonceTrimBatch bounds what is forgotten with each nonce.
+const nonceTrimBatch = 100
+
+// Discord keeps what the adapter of Discord remembers.
+type Discord struct {
+	SurfaceCache
+	inbox *Store
+}
+
+// NewDiscord returns the tables of the adapter; s is where its inbox is.
+func NewDiscord(s *Store) Discord { return Discord{inbox: s} }
+
+// Seen implements [discord.Table].
+func (d Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
+	return d.inbox.Seen(tx, source, externalID, value)
+}
+
+var _ discord.Table = Discord{}
+
+// gatewayKey is the key of the only row of its table.
+const gatewayKey = "gateway"
+
+// Gateway implements [discord.Table].
+func (Discord) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
+	var data []byte
+	var checksum int64
+	err = q.QueryRow(`SELECT json, checksum FROM discord_gateway WHERE one = 1`).Scan(&data, &checksum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return g, nil
+	}
+	if err != nil {
+		return g, fmt.Errorf("read the gateway's state: %w", err)
+	}
+	return g, decode("discord_gateway", gatewayKey, data, checksum, &g)
+}
+
+// SaveGateway implements [discord.Table].
+func (Discord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
+	data, err := json.Marshal(g)
+	if err != nil {
+		return fmt.Errorf("encode the gateway's state: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO discord_gateway (one, json, checksum) VALUES (1, ?, ?)
+		ON CONFLICT DO UPDATE SET json = excluded.json, checksum = excluded.checksum`, data, sum(gatewayKey, data))
+	return wrap("save the gateway's state", err)
+}
+
+// OpenGap implements [discord.Table].
+func (Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
+	var old discord.Gap
+	var data []byte
+	var checksum int64
+	err := tx.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, g.ChannelID).Scan(&data, &checksum)
+	switch {
+	case err == nil:
+		if err := decode("discord_gaps", g.ChannelID, data, checksum, &old); err != nil {
+			return err
+		}
+		if laterID(g.After, old.After) {
+			g.After = old.After
+		}
+		if old.Until == "" || g.Until != "" && laterID(old.Until, g.Until) {
+			g.Until = old.Until
+		}
+	case !errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("read gap: %w", err)
+	}
+	if data, err = json.Marshal(g); err != nil {
+		return fmt.Errorf("encode gap %s: %w", g.ChannelID, err)
+	}
+	_, err = tx.Exec(`INSERT INTO discord_gaps (channel_id, json, checksum) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET json = excluded.json, checksum = excluded.checksum`, g.ChannelID, data, sum(g.ChannelID, data))
+	return wrap("open gap", err)
+}
+
+// Gaps implements [discord.Table].
+func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
+	out, err := collect(q, func(r *sql.Rows) (g discord.Gap, err error) {
+		var channel string
+		var data []byte
+		var checksum int64
+		if err := r.Scan(&channel, &data, &checksum); err != nil {
+			return g, err
+		}
+		return g, decode("discord_gaps", channel, data, checksum, &g)
+	}, `SELECT channel_id, json, checksum FROM discord_gaps ORDER BY channel_id LIMIT ?`, limit)
+	return out, wrap("list gaps", err)
+}
+
+// CloseGap implements [discord.Table].
+func (Discord) CloseGap(tx *db.Tx, channelID string) error {
+	_, err := tx.Exec(`DELETE FROM discord_gaps WHERE channel_id = ?`, channelID)
+	return wrap("close gap", err)
+}
+
+// PutNonce implements [discord.Table].
+func (Discord) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
+	if _, err := tx.Exec(`INSERT INTO discord_nonces (channel_id, nonce, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		channelID, nonce, messageID, at); err != nil {
+		return fmt.Errorf("write nonce: %w", err)
+	}
+	_, err := tx.Exec(`DELETE FROM discord_nonces WHERE (channel_id, nonce) IN (SELECT channel_id, nonce FROM discord_nonces WHERE at < ? LIMIT ?)`,
+		forget, nonceTrimBatch)
+	return wrap("trim nonces", err)
+}
+
+// NonceMessage implements [discord.Table].
+func (Discord) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
+	err = q.QueryRow(`SELECT message_id FROM discord_nonces WHERE channel_id = ? AND nonce = ?`, channelID, nonce).Scan(&id)
+	return id, wrap("read nonce", notFound(err, "No message with this nonce is known in %s.", channelID))
+}
+
+// Planned implements [discord.Table].
+func (Discord) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
+	rows, err := collect(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
+		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
+	if err != nil {
+		return false, fmt.Errorf("look for a message in the outbox: %w", err)
+	}
+	for _, r := range rows {
+		if r.MessageID == messageID || nonce != "" && r.Send.Nonce == nonce {
+			return true, nil
+		}
+	}
+	return false, nil
+}
