@@ -45,7 +45,7 @@ func (w *Wire) Failure(t Trouble) error {
 	case tooLong(t) && status < 500 && status != http.StatusTooManyRequests:
 		return say(fault.Invalid, CodeContextLength, "The conversation is too long for the model %s.", w.Model)
 	case noCredit(t, status):
-		return say(fault.Denied, "insufficient_quota", "The account at %s has no credit left.", w.Vendor)
+		return say(fault.Denied, "insufficient_quota", "The account at %s has no credit left, or its limit of spending or use is reached%s", w.Vendor, quoted)
 	case status == http.StatusUnauthorized:
 		return say(fault.Unauthenticated, "", "%s did not accept the API key. Check %s.", w.Vendor, w.Setting)
 	case status == http.StatusForbidden:
@@ -107,9 +107,22 @@ func tooLong(t Trouble) bool {
 	return false
 }
 
+// billing are the codes and types of accounts that may not spend more. Some come
+// with status 429, where a rate limit is meant otherwise; a repeat heals none.
+var billing = map[string]bool{
+	"insufficient_quota":                true,
+	"billing_error":                     true,
+	"credit_balance_exhausted":          true,
+	"organization_usage_limit_exceeded": true,
+	"organization_spend_limit_exceeded": true,
+	"project_spend_limit_exceeded":      true,
+	"enforced_spend_limit_reached":      true,
+}
+
 func noCredit(t Trouble, status int) bool {
-	return status == http.StatusPaymentRequired || t.Code == "insufficient_quota" || t.Type == "insufficient_quota" ||
-		t.Type == "billing_error" || strings.Contains(strings.ToLower(t.Message), "credit balance is too low")
+	message := strings.ToLower(t.Message)
+	return status == http.StatusPaymentRequired || billing[t.Code] || billing[t.Type] ||
+		strings.Contains(message, "credit balance is too low") || strings.Contains(message, "reached your specified")
 }
 
 // clean makes what a provider said fit for a person and a log: without the
@@ -155,6 +168,7 @@ func ParseTrouble(data []byte) Trouble {
 		Type    string          `json:"type"`
 		Code    json.RawMessage `json:"code"`
 		Message string          `json:"message"`
+		Details json.RawMessage `json:"details"`
 	}
 	if json.Unmarshal(outer.Error, &inner) != nil {
 		var text string
@@ -166,6 +180,12 @@ func ParseTrouble(data []byte) Trouble {
 	t := Trouble{Type: inner.Type, Message: inner.Message}
 	if json.Unmarshal(inner.Code, &t.Code) != nil {
 		_ = json.Unmarshal(inner.Code, &t.Status) // a code that is neither is of no use
+	}
+	var details struct { // Anthropic's place for a code; others have lists there
+		ErrorCode string `json:"error_code"`
+	}
+	if t.Code == "" && json.Unmarshal(inner.Details, &details) == nil {
+		t.Code = details.ErrorCode
 	}
 	return t
 }

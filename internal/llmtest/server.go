@@ -158,9 +158,13 @@ func fail(w http.ResponseWriter, protocol Protocol, s Script) {
 func errorBody(protocol Protocol, s Script) []byte {
 	inner := map[string]any{"type": s.ErrorType, "message": s.ErrorMessage}
 	outer := map[string]any{"error": inner}
-	if protocol == Anthropic {
-		outer["type"] = "error"
-	} else if s.ErrorCode != "" {
+	switch {
+	case protocol == Anthropic:
+		outer["type"], outer["request_id"] = "error", "req_fake"
+		if s.ErrorCode != "" {
+			inner["details"] = map[string]any{"error_code": s.ErrorCode}
+		}
+	case s.ErrorCode != "":
 		inner["code"] = s.ErrorCode
 	}
 	return encode(outer)
