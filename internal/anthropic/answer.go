@@ -15,6 +15,7 @@ type wireEvent struct {
 	Type    string `json:"type"`
 	Index   int    `json:"index"`
 	Message struct {
+		Model string     `json:"model"`
 		Usage *wireUsage `json:"usage"`
 	} `json:"message"`
 	ContentBlock map[string]json.RawMessage `json:"content_block"`
@@ -67,6 +68,7 @@ type answer struct {
 	left       bool // the reader does not want more
 	blocks     map[int]*block
 	usage      wireUsage
+	model      string
 	stopReason string
 	stopped    bool
 }
@@ -173,7 +175,7 @@ func (a *answer) done() llm.Chunk {
 			m.Parts = append(m.Parts, p)
 		}
 	}
-	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage.usage(), Stop: a.stop(m)}
+	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage.usage(), Stop: a.stop(m), Model: a.model}
 }
 
 func (a *answer) stop(m chat.Message) llm.StopReason {

@@ -132,6 +132,7 @@ func (m *Model) take(a *answer, ev sse.Event) (more bool, err error) {
 	case "error":
 		return false, m.wire.Failure(llm.ParseTrouble(ev.Data))
 	case "message_start":
+		a.model = e.Message.Model
 		a.usage.merge(e.Message.Usage)
 	case "content_block_start":
 		err = a.start(e.Index, e.ContentBlock)

@@ -196,7 +196,7 @@ func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
 	s.WaitEnded(a.RequestID, 60*time.Second)
 	s.Terminate(20 * time.Second) // sends what waits
 	spans := got()
-	for _, want := range []string{"traced", "invoke_agent lilac", "chat test-model", "gen_ai.usage.input_tokens", a.RequestID} {
+	for _, want := range []string{"traced", "invoke_agent lilac", "chat test-model", "gen_ai.usage.input_tokens", "gen_ai.response.model", a.RequestID} {
 		if !strings.Contains(spans, want) {
 			t.Errorf("the spans lack %q", want)
 		}

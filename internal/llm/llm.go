@@ -90,6 +90,8 @@ type Chunk struct {
 	Message chat.Message
 	Usage   chat.Usage
 	Stop    StopReason
+	// Model is what the provider says answered, empty if it does not say.
+	Model string
 }
 
 // StopReason says why a model stopped.

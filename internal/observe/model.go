@@ -72,6 +72,9 @@ func usageAttrs(c llm.Chunk) []tracing.Attr {
 		{Key: "gen_ai.usage.output_tokens", Value: c.Usage.OutputTokens},
 		{Key: "gen_ai.response.finish_reasons", Value: []string{string(c.Stop)}},
 	}
+	if c.Model != "" {
+		out = append(out, tracing.Attr{Key: "gen_ai.response.model", Value: c.Model})
+	}
 	if c.Usage.CacheReadTokens > 0 {
 		out = append(out, tracing.Attr{Key: "gen_ai.usage.cache_read.input_tokens", Value: c.Usage.CacheReadTokens})
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 
 // wireChunk is one event of the stream.
 type wireChunk struct {
+	Model   string `json:"model"`
 	Choices []struct {
 		Index        int                        `json:"index"`
 		Delta        map[string]json.RawMessage `json:"delta"`
@@ -51,6 +53,7 @@ type answer struct {
 	calls      []*call
 	unknown    map[string]json.RawMessage
 	usage      chat.Usage
+	model      string
 	finish     string
 	terminated bool
 }
@@ -80,6 +83,7 @@ func (a *answer) chunk(c wireChunk) error {
 	if c.XGroq != nil && c.XGroq.Usage != nil {
 		c.Usage = c.XGroq.Usage
 	}
+	a.model = cmp.Or(c.Model, a.model)
 	if u := c.Usage; u != nil {
 		a.usage = chat.Usage{
 			InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens,
@@ -297,7 +301,7 @@ func (a *answer) done() (llm.Chunk, error) {
 		m.Parts = append(m.Parts, p)
 	}
 	m.ProviderOptions = llm.ProviderOptions(options, a.unknown)
-	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage, Stop: a.stop()}, nil
+	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage, Stop: a.stop(), Model: a.model}, nil
 }
 
 func (a *answer) stop() llm.StopReason {
