@@ -94,11 +94,14 @@ const (
 
 // The types of channels ("Channel", channel types).
 const (
+	channelText          = 0
 	channelDM            = 1
 	channelGroupDM       = 3
+	channelNews          = 5
 	channelNewsThread    = 10
 	channelPublicThread  = 11
 	channelPrivateThread = 12
+	channelForum         = 15
 )
 
 type wireChannel struct {
@@ -117,6 +120,11 @@ func (c wireChannel) thread() bool {
 }
 
 func (c wireChannel) direct() bool { return c.Type == channelDM || c.Type == channelGroupDM }
+
+// text reports whether people write in it, or in threads of it.
+func (c wireChannel) text() bool {
+	return c.Type == channelText || c.Type == channelNews || c.Type == channelForum
+}
 
 type wireOverwrite struct {
 	ID    string `json:"id"`

@@ -1,0 +1,69 @@
+package discord_test
+
+import (
+	"strings"
+	"testing"
+
+	"lilac/internal/discord"
+	"lilac/internal/discordtest"
+)
+
+// advice joins what was found wrong and what to do about it.
+func advice(findings []discord.Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		if !f.OK {
+			b.WriteString(f.What + ": " + f.Do + "\n")
+		}
+	}
+	return b.String()
+}
+
+func TestCheckSaysWhatToClick(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world discordtest.Options
+		set   func(w *world, o *discord.Options)
+		want  []string
+	}{
+		{"nothing is wrong", discordtest.Options{}, func(*world, *discord.Options) {}, nil},
+		{"a wrong token", discordtest.Options{}, func(_ *world, o *discord.Options) { o.Token = "wrong" }, []string{"Reset Token"}},
+		{"a missing intent", discordtest.Options{WithoutMessageContent: true}, func(*world, *discord.Options) {}, []string{"Message Content Intent", "/bot"}},
+		{"nobody allowed", discordtest.Options{}, func(_ *world, o *discord.Options) { o.AllowedGuildIDs = nil }, []string{"allowedGuildIds"}},
+		{
+			"a permission that the channel takes away", discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.Deny(w.channel, w.server.Self().ID, discordtest.AttachFiles|discordtest.SendMessages)
+			},
+			[]string{"#general", "“Send Messages”, “Attach Files”", "Edit Channel"},
+		},
+		{
+			"a channel that the bot cannot see", discordtest.Options{},
+			func(w *world, o *discord.Options) {
+				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+				w.server.Deny(w.channel, w.server.Self().ID, discordtest.ViewChannel)
+			},
+			[]string{"not in the channel", "View Channel"},
+		},
+		{
+			"a server that the bot is not in", discordtest.Options{},
+			func(_ *world, o *discord.Options) { o.AllowedGuildIDs = []string{"1234567890"} },
+			[]string{"oauth2/authorize", "the server 1234567890"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, c.world)
+			o := w.options()
+			c.set(w, &o)
+			got := advice(discord.Check(t.Context(), o))
+			if c.want == nil && got != "" {
+				t.Errorf("found %s", got)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("found %q, which does not say %q", got, want)
+				}
+			}
+		})
+	}
+}
