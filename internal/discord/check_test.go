@@ -31,14 +31,16 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 		{"a missing intent", discordtest.Options{WithoutMessageContent: true}, func(*world, *discord.Options) {}, []string{"Message Content Intent", "/bot"}},
 		{"nobody allowed", discordtest.Options{}, func(_ *world, o *discord.Options) { o.AllowedGuildIDs = nil }, []string{"allowedGuildIds"}},
 		{
-			"a permission that the channel takes away", discordtest.Options{},
+			"a permission that the channel takes away",
+			discordtest.Options{},
 			func(w *world, _ *discord.Options) {
 				w.server.Deny(w.channel, w.server.Self().ID, discordtest.AttachFiles|discordtest.SendMessages)
 			},
 			[]string{"#general", "“Send Messages”, “Attach Files”", "Edit Channel"},
 		},
 		{
-			"a channel that the bot cannot see", discordtest.Options{},
+			"a channel that the bot cannot see",
+			discordtest.Options{},
 			func(w *world, o *discord.Options) {
 				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
 				w.server.Deny(w.channel, w.server.Self().ID, discordtest.ViewChannel)
@@ -46,7 +48,8 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 			[]string{"not in the channel", "View Channel"},
 		},
 		{
-			"a server that the bot is not in", discordtest.Options{},
+			"a server that the bot is not in",
+			discordtest.Options{},
 			func(_ *world, o *discord.Options) { o.AllowedGuildIDs = []string{"1234567890"} },
 			[]string{"oauth2/authorize", "the server 1234567890"},
 		},
