@@ -44,6 +44,8 @@ const (
 	// inboxAge is how long an external id is remembered: longer than the bus
 	// keeps events, so that one which is still there cannot be accepted twice.
 	inboxAge = 30 * 24 * time.Hour
+	// outboxAge is how long it is remembered which row made a message of ours.
+	outboxAge = 30 * 24 * time.Hour
 )
 
 // Options are what the program is built from.
@@ -82,16 +84,18 @@ func Run(ctx context.Context, o Options) (err error) {
 // program is everything that was built.
 type program struct {
 	Options
-	db       *db.DB
-	bus      bus.Bus
-	store    *store.Store
-	env      *environment.Service
-	egress   *egress.Proxy // nil when commands have no network
-	runner   *session.Service
-	logins   *httpapi.Logins
-	token    string
-	listener net.Listener
-	server   *http.Server
+	db     *db.DB
+	bus    bus.Bus
+	store  *store.Store
+	env    *environment.Service
+	egress *egress.Proxy // nil when commands have no network
+	runner *session.Service
+	// platforms are the places where people talk beside the page.
+	platforms []*platform
+	logins    *httpapi.Logins
+	token     string
+	listener  net.Listener
+	server    *http.Server
 	// stopping ends the event streams, which would never end by themselves.
 	stopping context.CancelFunc
 
@@ -129,6 +133,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open blobs: %w", err)
 	}
+	p.buildDiscord(blobs)
 	if err := p.buildCores(ctx, blobs); err != nil {
 		return nil, err
 	}
@@ -160,7 +165,7 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	if err != nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
 	}
-	tools, proxy, err := newTools(p.Config, box, p.Logger)
+	tools, proxy, err := newTools(p.Config, box, p.handOver(blobs), p.Logger)
 	p.egress = proxy
 	if err != nil {
 		return err
@@ -174,6 +179,7 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 		},
 		Settings:  runnerSettings(p.Config),
 		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
+		Shown: p.isPlatform, Title: p.titleOf, Instructions: p.instructions,
 		Logger: p.Logger,
 	})
 	p.env = environment.New(environment.Options{
@@ -189,6 +195,11 @@ func (p *program) run(ctx context.Context) error {
 	if err := errors.Join(p.env.Declare(ctx), p.runner.Declare(ctx)); err != nil {
 		return err
 	}
+	for _, s := range p.platforms {
+		if err := s.declare(ctx); err != nil {
+			return err
+		}
+	}
 	// The cores outlive the listener: what it accepted last is still taken.
 	cores, stopCores := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCores()
@@ -196,6 +207,9 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.env.Run(failed) })
 	work.Go(func() error { return p.runner.Run(failed) })
 	work.Go(func() error { return p.clean(failed) })
+	for _, s := range p.platforms {
+		s.start(failed, work)
+	}
 	p.startOperations(failed, work)
 
 	served := make(chan error, 1)
@@ -249,18 +263,24 @@ func (p *program) clean(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		for more := true; more; {
-			err := p.db.Update(ctx, func(tx *db.Tx) (err error) {
-				if err := p.store.TrimRules(tx, tx.Now().Add(-inboxAge)); err != nil {
-					return err
-				}
-				more, err = p.store.TrimInbox(tx, tx.Now().Add(-inboxAge))
-				return err
-			})
-			if err != nil {
-				p.Logger.Warn("the inbox could not be trimmed", "error", err)
-				more = false
+		p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return false, p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
+		p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
+		p.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
+	}
+}
+
+// trim removes what is over age, a piece at a time.
+func (p *program) trim(ctx context.Context, what string, piece func(*db.Tx) (more bool, err error)) {
+	for more := true; more; {
+		err := p.db.Update(ctx, func(tx *db.Tx) (err error) {
+			more, err = piece(tx)
+			return err
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				p.Logger.Warn("what is over age could not be removed", "of", what, "error", err)
 			}
+			return
 		}
 	}
 }

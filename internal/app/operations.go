@@ -138,14 +138,19 @@ func (p *program) tell(states ...string) {
 // newMonitor has a probe for each part that the promise needs.
 func (p *program) newMonitor() *health.Monitor {
 	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
+	probes := []health.Probe{
+		{Name: "writer", Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
+		{Name: "bus", Run: p.bus.Healthy},
+		{Name: "groups", Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
+		{Name: "runner", Run: p.lostRequests(lostAfter)},
+		{Name: "disk", Run: p.checkDisk(health.DiskAt)},
+	}
+	for _, s := range p.platforms {
+		progress.Must = append(progress.Must, s.groups()...)
+		probes = append(probes, health.Probe{Name: s.adapter.Platform(), Run: func(context.Context) error { return s.adapter.Healthy() }})
+	}
 	return health.New(health.Options{
-		Probes: []health.Probe{
-			{Name: "writer", Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
-			{Name: "bus", Run: p.bus.Healthy},
-			{Name: "groups", Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
-			{Name: "runner", Run: p.lostRequests(lostAfter)},
-			{Name: "disk", Run: p.checkDisk(health.DiskAt)},
-		},
+		Probes:   probes,
 		Describe: p.describeTrouble,
 		Changed: func(part health.Part, err error) {
 			switch part.Status {

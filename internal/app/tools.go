@@ -15,7 +15,7 @@ import (
 
 // newTools returns the tools, and the proxy that commands reach hosts through;
 // it is nil when they reach none, and else its owner closes it.
-func newTools(cfg *config.Config, box sandbox.Sandbox, logger *slog.Logger) ([]tool.Tool, *egress.Proxy, error) {
+func newTools(cfg *config.Config, box sandbox.Sandbox, handOver builtin.HandOver, logger *slog.Logger) ([]tool.Tool, *egress.Proxy, error) {
 	s := cfg.Sandbox
 	var proxy *egress.Proxy
 	if rules := s.Network.EgressRules(); len(rules) > 0 {
@@ -35,7 +35,7 @@ func newTools(cfg *config.Config, box sandbox.Sandbox, logger *slog.Logger) ([]t
 			MemoryBytes: int64(s.Limits.Memory), Processes: s.Limits.Processes,
 			DiskBytes: int64(s.Limits.Disk), OutputBytes: int64(s.Limits.Output),
 		},
-		TmpBytes: int64(s.Limits.Tmp), CommandTime: time.Duration(s.Limits.Time),
+		TmpBytes: int64(s.Limits.Tmp), CommandTime: time.Duration(s.Limits.Time), HandOver: handOver,
 	})
 	if err != nil {
 		return nil, proxy, fmt.Errorf("build the tools: %w", err)

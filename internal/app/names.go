@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"lilac/internal/db"
+	"lilac/internal/entity"
+	"lilac/internal/store"
+	"lilac/internal/surface"
+)
+
+// mapper turns mentions of a platform into names and back, by what is
+// configured and what the cache holds at the moment of q.
+func (p *program) mapper(q db.Queryer, platform string) *entity.Mapper {
+	cache := store.SurfaceCache{}
+	sessions := sync.OnceValue(func() []surface.Session {
+		all, err := cache.Sessions(q, platform)
+		if err != nil {
+			p.Logger.Warn("the names of conversations are not known", "platform", platform, "error", err)
+		}
+		return all
+	})
+	// Whatever is not known, for whatever reason, is written with its id.
+	return entity.New(p.Config.Entity.Users.Discord, p.Config.Entity.Sessions.Discord, entity.Known{
+		User: func(id string) (string, bool) {
+			u, err := cache.User(q, platform, id)
+			return u.Name, err == nil && u.Name != ""
+		},
+		Users: func(name string) (ids []string) {
+			users, err := cache.UsersNamed(q, platform, name)
+			if err != nil {
+				return nil
+			}
+			for _, u := range users {
+				ids = append(ids, u.ID)
+			}
+			return ids
+		},
+		Channel: func(id string) (string, bool) {
+			s, err := cache.Session(q, platform, id)
+			return strings.TrimPrefix(s.Title, "#"), err == nil && s.Title != "" && s.Kind != surface.Direct
+		},
+		Channels: func(name string) (ids []string) {
+			for _, s := range sessions() {
+				if s.Kind != surface.Direct && strings.EqualFold(strings.TrimPrefix(s.Title, "#"), name) {
+					ids = append(ids, s.ChannelID)
+				}
+			}
+			return ids
+		},
+	})
+}
+
+// rewrite returns what turns the names in a text of ours into mentions.
+func (p *program) rewrite(platform string) func(context.Context, string) (string, []string) {
+	return func(ctx context.Context, text string) (out string, users []string) {
+		if !strings.ContainsAny(text, "@#") {
+			return text, nil
+		}
+		out = text
+		err := p.db.Read(ctx, func(q db.Queryer) error {
+			out, users = p.mapper(q, platform).Out(text)
+			return nil
+		})
+		if err != nil && ctx.Err() == nil {
+			p.Logger.Warn("the names in a text stay names", "platform", platform, "error", err)
+		}
+		return out, users
+	}
+}
