@@ -91,6 +91,16 @@ type Tail struct {
 	Ready func()
 }
 
+// Reader is a tail that is asked. One goroutine uses it.
+type Reader interface {
+	// Next returns the next event, or false when there is none now. It waits
+	// for the log only, never for an event. Its errors are those of Tail, and
+	// the reader is of no use after one.
+	Next(ctx context.Context) (Delivery, bool, error)
+	// Close frees the reader.
+	Close()
+}
+
 // DeadLetter is an event that could not be handled.
 type DeadLetter struct {
 	ID       string      `json:"id"`
@@ -138,6 +148,11 @@ type Bus interface {
 	// Tail calls h for each event, in order, until ctx ends (nil) or h fails
 	// (its error). It returns ErrTrimmed when it cannot continue gaplessly.
 	Tail(ctx context.Context, t Tail, h func(Delivery) error) error
+	// Open is Tail for who reads many topics in one goroutine: thousands of
+	// readers of three topics each would need as many stacks. The reader sends
+	// to wake, which has room for one, when there may be something new, and
+	// never waits for it; several readers may share wake. Who opens one closes it.
+	Open(t Tail, wake chan<- struct{}) (Reader, error)
 	// Fetch returns up to limit events after a position, oldest first.
 	Fetch(ctx context.Context, topic event.Topic, after Position, limit int) ([]Delivery, error)
 	// Last returns the position of the newest event of a topic, "" if empty.

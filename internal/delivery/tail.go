@@ -25,7 +25,7 @@ type hub struct {
 type tailQueue struct {
 	lane string
 	max  int
-	wake chan struct{} // one slot: a wake-up that is due is enough
+	wake chan<- struct{} // one slot: a wake-up that is due is enough
 
 	mu    sync.Mutex
 	items []*Record
@@ -46,31 +46,28 @@ func (q *tailQueue) push(r *Record) {
 	first := len(q.items) == 1 || q.dropped == r.Seq
 	q.mu.Unlock()
 	if first {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		q.poke()
 	}
 }
 
-// take waits for records. It gives spare back to the queue as its next buffer.
-func (q *tailQueue) take(ctx context.Context, spare []*Record) (items []*Record, dropped int64, ok bool) {
-	for {
-		q.mu.Lock()
-		items, dropped = q.items, q.dropped
-		if len(items) > 0 || dropped != 0 {
-			clear(spare)
-			q.items, q.dropped = spare[:0], 0
-			q.mu.Unlock()
-			return items, dropped, true
-		}
-		q.mu.Unlock()
-		select {
-		case <-q.wake:
-		case <-ctx.Done():
-			return nil, 0, false
-		}
+func (q *tailQueue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
 	}
+}
+
+// take returns what waits, if anything does. It gives spare, which nobody else
+// may have, to the queue as its next buffer.
+func (q *tailQueue) take(spare []*Record) (items []*Record, dropped int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 && q.dropped == 0 {
+		return nil, 0, false
+	}
+	items, dropped = q.items, q.dropped
+	q.items, q.dropped = spare[:0], 0
+	return items, dropped, true
 }
 
 // Feed hands records that were appended to who listens. The engine of the log
@@ -164,143 +161,174 @@ func (h *hub) remove(q *tailQueue) {
 func (b *Engine) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) error) error {
 	ctx, stop := b.untilClosed(ctx)
 	defer stop()
-	pos, err := b.events.Seq(t.After)
+	wake := make(chan struct{}, 1)
+	r, err := b.Open(t, wake)
 	if err != nil {
 		return err
+	}
+	defer r.Close()
+	for ctx.Err() == nil {
+		d, ok, err := r.Next(ctx)
+		switch {
+		case err != nil && (ctx.Err() != nil || b.ctx.Err() != nil):
+			return nil
+		case err != nil:
+			return err
+		case ok:
+			if err := h(d); err != nil && ctx.Err() == nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// Open is [Engine.Tail] for who reads many topics in one goroutine.
+func (b *Engine) Open(t bus.Tail, wake chan<- struct{}) (bus.Reader, error) {
+	pos, err := b.events.Seq(t.After)
+	if err != nil {
+		return nil, err
 	}
 	hub, err := b.useHub(t.Topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer b.leaveHub(t.Topic, hub)
-	q := &tailQueue{lane: t.Lane, max: b.opt.TailQueue, wake: make(chan struct{}, 1)}
-	hub.add(q)
-	defer hub.remove(q)
-	v := &view{b: b, t: t, pos: pos, h: h}
-	if t.FromNow {
-		err = v.skipToEnd(ctx)
-	} else {
-		err = v.catchUp(ctx, t.After == "")
-	}
-	if err == nil {
-		if t.Ready != nil {
-			t.Ready()
-		}
-		err = v.follow(ctx, q)
-	}
-	if err != nil && ctx.Err() != nil {
-		return nil
-	}
-	return err
+	r := &reader{b: b, t: t, hub: hub, pos: pos, behind: true, queue: tailQueue{lane: t.Lane, max: b.opt.TailQueue, wake: wake}}
+	hub.add(&r.queue)
+	return r, nil
 }
 
-// view is a tail on its way through a topic.
-type view struct {
+// reader is a tail on its way through a topic.
+type reader struct {
 	b   *Engine
 	t   bus.Tail
+	hub *hub
 	pos int64
-	h   func(bus.Delivery) error
-	// failed says that an error is the handler's.
-	failed bool
+
+	queue tailQueue
+	// items are what was taken and not handed out yet, from next on.
+	items []*Record
+	next  int
+	// dropped is where the log goes on behind items, 0 when the queue does.
+	dropped int64
+	// damage ends the tail behind items.
+	damage error
+	// behind says that the log holds what was not seen, begun that the log was
+	// read once, ready that the queue took over from it once.
+	behind, begun, ready bool
 }
 
-func (v *view) skipToEnd(ctx context.Context) error {
-	info, err := v.b.events.Topic(ctx, v.t.Topic)
-	v.pos = info.Last
-	return err
-}
-
-// follow handles what is pushed, and what the log holds when the queue was too
-// short.
-func (v *view) follow(ctx context.Context, q *tailQueue) error {
-	var spare []*Record
-	for {
-		items, dropped, ok := q.take(ctx, spare)
-		if !ok {
-			return nil
-		}
-		for _, r := range items {
-			if err := v.handle(ctx, r); err != nil {
-				return err
-			}
-		}
-		spare = items
-		if dropped != 0 {
-			// All before it was pushed, so that is how far this tail has seen.
-			v.pos = max(v.pos, dropped-1)
-			if err := v.rejoin(ctx); err != nil {
-				return err
-			}
-		}
+// Close implements [bus.Reader].
+func (r *reader) Close() {
+	if r.hub == nil {
+		return
 	}
+	r.hub.remove(&r.queue)
+	r.b.leaveHub(r.t.Topic, r.hub)
+	r.hub = nil
 }
 
 // rejoinRetry is how soon a log that is out of reach is read again.
 const rejoinRetry = 250 * time.Millisecond
 
-// rejoin catches up, however long the log is out of reach meanwhile.
-func (v *view) rejoin(ctx context.Context) error {
+// Next implements [bus.Reader].
+func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 	for {
-		err := v.catchUp(ctx, false)
-		if fault.KindOf(err) != fault.Unavailable || v.failed || ctx.Err() != nil {
-			return err
+		if r.b.ctx.Err() != nil {
+			return bus.Delivery{}, false, errClosed()
 		}
-		select {
-		case <-time.After(rejoinRetry):
-		case <-ctx.Done():
-			return ctx.Err()
+		if d, ok := r.hand(); ok {
+			return d, true, nil
+		}
+		switch {
+		case r.damage != nil:
+			return bus.Delivery{}, false, r.damage
+		case r.dropped != 0:
+			// All before it was pushed, so that is how far this tail has seen.
+			r.pos, r.dropped, r.behind = max(r.pos, r.dropped-1), 0, true
+		case r.behind:
+			err := r.read(ctx)
+			if r.ready && fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
+				// It catches up, however long the log is out of reach meanwhile.
+				time.AfterFunc(rejoinRetry, r.queue.poke)
+				return bus.Delivery{}, false, nil
+			}
+			if err != nil {
+				return bus.Delivery{}, false, err
+			}
+		default:
+			items, dropped, ok := r.queue.take(r.items)
+			if !ok {
+				return bus.Delivery{}, false, nil
+			}
+			r.items, r.dropped = items, dropped
 		}
 	}
 }
 
-func (v *view) handle(ctx context.Context, r *Record) error {
-	if r.Seq <= v.pos {
-		return nil
+// hand returns the next of items that was not seen.
+func (r *reader) hand() (bus.Delivery, bool) {
+	for r.next < len(r.items) {
+		rec := r.items[r.next]
+		r.items[r.next] = nil
+		r.next++
+		if rec.Seq > r.pos {
+			r.pos = rec.Seq
+			return bus.Delivery{Event: rec.Event, Position: r.b.events.Position(rec.Seq), Ack: ackNothing}, true
+		}
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	v.failed = true
-	if err := v.h(bus.Delivery{Event: r.Event, Position: v.b.events.Position(r.Seq), Ack: ackNothing}); err != nil {
-		return err
-	}
-	v.pos, v.failed = r.Seq, false
-	return nil
+	r.items, r.next = r.items[:0], 0
+	return bus.Delivery{}, false
 }
 
-// catchUp handles what is in the log. The last read begins after the queue was
-// in place and is short, so whatever it did not see will be pushed.
-func (v *view) catchUp(ctx context.Context, fromBegin bool) error {
-	for {
-		after := v.pos
-		if fromBegin {
-			after = 0
-		}
-		info, chunk, err := v.b.events.Read(ctx, v.t.Topic, after, v.t.Lane, chunkRows)
-		var damage error
-		if IsDamage(err) {
-			damage, err = err, nil
-		}
-		if err == nil {
-			v.pos, err = startAt(info, v.pos, fromBegin)
-		}
+// read takes what comes next from the log. The last read begins after the
+// queue was in place and is short, so whatever it did not see will be pushed.
+func (r *reader) read(ctx context.Context) error {
+	if r.t.FromNow && !r.begun {
+		info, err := r.b.events.Topic(ctx, r.t.Topic)
 		if err != nil {
 			return err
 		}
-		fromBegin = false
-		for _, r := range chunk {
-			if err := v.handle(ctx, r); err != nil {
-				return err
-			}
-		}
-		if damage != nil {
-			return damage
-		}
-		if len(chunk) == 0 {
-			v.pos = max(v.pos, info.Last)
-			return nil
-		}
+		r.pos = info.Last
+		r.caughtUp()
+		return nil
 	}
+	fromBegin := !r.begun && r.t.After == ""
+	after := r.pos
+	if fromBegin {
+		after = 0
+	}
+	info, chunk, err := r.b.events.Read(ctx, r.t.Topic, after, r.t.Lane, chunkRows)
+	if IsDamage(err) {
+		r.damage, err = err, nil
+	}
+	if err == nil {
+		r.pos, err = startAt(info, r.pos, fromBegin)
+	}
+	if err != nil {
+		return err
+	}
+	r.begun = true
+	r.items = chunk
+	if len(chunk) == 0 && r.damage == nil {
+		r.pos = max(r.pos, info.Last)
+		r.caughtUp()
+	}
+	return nil
+}
+
+// caughtUp goes over from the log to the queue.
+func (r *reader) caughtUp() {
+	r.items, r.begun, r.behind = nil, true, false
+	if !r.ready && r.t.Ready != nil {
+		r.t.Ready()
+	}
+	r.ready = true
 }
 
 // startAt returns the position to read behind, or ErrTrimmed when something

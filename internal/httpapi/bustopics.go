@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"lilac/internal/bus"
 	"lilac/internal/event"
@@ -116,54 +115,40 @@ func (a *api) tailTopic(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer a.stats.streams.Add(-1)
-	s := &stream{a: a, out: out, outputs: make(chan input, tailQueue)}
-	return s.serveTopic(r, t)
+	s := &stream{a: a, out: out, wake: make(chan struct{}, 1)}
+	return s.serveTopic(r.Context(), t)
 }
 
-func (s *stream) serveTopic(r *http.Request, t bus.Tail) error {
-	ctx, stop := context.WithCancel(r.Context())
-	defer func() {
-		stop()
-		s.tails.Wait()
-	}()
-	s.tail(ctx, s.outputs, t, string(t.Topic))
+func (s *stream) serveTopic(ctx context.Context, t bus.Tail) error {
+	events, err := s.a.Bus.Open(t, s.wake)
+	if err != nil {
+		return fmt.Errorf("tail %s: %w", t.Topic, err)
+	}
+	defer events.Close()
 	// Whoever is cut off before the first event comes back to here.
 	s.out.buf = fmt.Appendf(s.out.buf, "id: %s\n\n", cmp.Or(string(t.After), fromBegin))
-	if err := s.out.flush(); err != nil {
-		return err
-	}
-	beat := time.NewTicker(s.a.Heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-beat.C:
-			s.out.comment()
-		case in := <-s.outputs:
-			if in.trimmed {
-				s.out.buf = append(s.out.buf, "event: stream.gap\ndata: {\"message\":\"Events after this position were removed by age. Connect again with ?from=begin.\"}\n\n"...)
-				return s.out.flush()
-			}
-			if in.err != nil {
-				return in.err
-			}
-			raw, err := json.Marshal(busEvent{in.d.Event, in.d.Position})
-			if err != nil {
-				return fmt.Errorf("encode event: %w", err)
-			}
-			s.out.buf = append(s.out.buf, "id: "...)
-			s.out.buf = append(s.out.buf, in.d.Position...)
-			s.out.buf = append(s.out.buf, "\nevent: "...)
-			s.out.buf = append(s.out.buf, in.d.Type...)
-			s.out.buf = append(s.out.buf, '\n')
-			s.out.buf = appendData(s.out.buf, raw)
-			if len(s.outputs) > 0 && len(s.out.buf) < batchBytes {
-				continue
-			}
+	return s.run(ctx, func(ctx context.Context) (bool, error) {
+		d, took, err := events.Next(ctx)
+		if errors.Is(err, bus.ErrTrimmed) {
+			s.out.buf = append(s.out.buf, "event: stream.gap\ndata: {\"message\":\"Events after this position were removed by age. Connect again with ?from=begin.\"}\n\n"...)
+			return false, errEnd
 		}
-		if err := s.out.flush(); err != nil {
-			return err
+		if err != nil {
+			return false, fmt.Errorf("tail %s: %w", t.Topic, err)
 		}
-	}
+		if !took {
+			return false, nil
+		}
+		raw, err := json.Marshal(busEvent{d.Event, d.Position})
+		if err != nil {
+			return false, fmt.Errorf("encode event: %w", err)
+		}
+		s.out.buf = append(s.out.buf, "id: "...)
+		s.out.buf = append(s.out.buf, d.Position...)
+		s.out.buf = append(s.out.buf, "\nevent: "...)
+		s.out.buf = append(s.out.buf, d.Type...)
+		s.out.buf = append(s.out.buf, '\n')
+		s.out.buf = appendData(s.out.buf, raw)
+		return true, nil
+	})
 }

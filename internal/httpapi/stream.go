@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,37 +16,32 @@ import (
 	"lilac/internal/session"
 )
 
-// Sizes of a stream. A tail waits when its channel is full, and the engine
-// then reads it from the log again, so these only smooth bursts, and a slot is
-// memory that every open stream holds. A batch is one write: large enough to be
-// cheap, small enough to be soon.
 const (
-	tailQueue  = 16
-	quietQueue = 4
+	// batchBytes is one write: large enough to be cheap, small enough to be soon.
 	batchBytes = 32 << 10
+	// maxLent bounds the buffers that are used again: what a large event needed
+	// is freed.
+	maxLent    = 4 * batchBytes
 	maxStreams = 4096
 )
 
-// input is one thing that a tail says.
-type input struct {
-	topic   event.Topic
-	request string // of the output topics
-	d       bus.Delivery
-	trimmed bool
-	err     error
-}
-
-// stream serves one reader.
+// stream serves one reader in one goroutine: thousands may be open.
 type stream struct {
 	a       *api
 	session string
 	proj    *projection
 	out     *streamWriter
 
-	envs, requests, outputs chan input
+	wake           chan struct{} // one slot, of all tails
+	envs, requests tail
+	outputs        []tail // of followed requests
+}
 
-	tails  sync.WaitGroup
-	cancel map[string]context.CancelFunc // of followed requests
+// tail is a topic that a stream reads.
+type tail struct {
+	bus.Reader
+	topic   event.Topic
+	request string // of the output topics
 }
 
 func (a *api) events(w http.ResponseWriter, r *http.Request) error {
@@ -69,9 +65,9 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) error {
 	defer a.stats.streams.Add(-1)
 	s := &stream{
 		a: a, session: sessionID, proj: newProjection(at), out: out,
-		envs: make(chan input, quietQueue), requests: make(chan input, quietQueue), outputs: make(chan input, tailQueue),
-		cancel: map[string]context.CancelFunc{},
+		wake: make(chan struct{}, 1),
 	}
+	defer s.close()
 	return s.serve(r.Context(), gap)
 }
 
@@ -200,11 +196,6 @@ func (a *api) begunAfter(ctx context.Context, after bus.Position) (map[string]bo
 
 // serve runs the stream until its reader is gone, ctx ends or a tail fails.
 func (s *stream) serve(ctx context.Context, gap bool) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer func() {
-		stop()
-		s.tails.Wait()
-	}()
 	now := s.a.Now().UnixMilli()
 	var wishes []wish
 	s.out.buf, wishes = s.proj.Begin(s.out.buf, now)
@@ -214,87 +205,137 @@ func (s *stream) serve(ctx context.Context, gap bool) error {
 	if err := s.grant(ctx, wishes); err != nil {
 		return err
 	}
-	s.tail(ctx, s.envs, bus.Tail{Topic: event.TopicEnv, Lane: s.session, After: s.proj.at.Env}, "")
-	s.tail(ctx, s.requests, bus.Tail{Topic: event.TopicRequest, Lane: s.session, After: s.proj.at.Req}, "")
-	if err := s.out.flush(); err != nil {
+	if err := s.open(&s.envs, event.TopicEnv, s.proj.at.Env); err != nil {
 		return err
 	}
+	if err := s.open(&s.requests, event.TopicRequest, s.proj.at.Req); err != nil {
+		return err
+	}
+	return s.run(ctx, s.takeRound)
+}
+
+// errEnd ends a stream after what was written.
+var errEnd = errors.New("the stream has ended")
+
+// run writes what round takes until the reader is gone, ctx ends or round
+// fails. A round says whether it took something: then there may be more.
+func (s *stream) run(ctx context.Context, round func(context.Context) (took bool, err error)) error {
 	beat := time.NewTicker(s.a.Heartbeat)
 	defer beat.Stop()
 	for {
-		// The topic of requests waits while the output of one that ended is
-		// still on its way.
-		requests := s.requests
-		if s.proj.Waiting() {
-			requests = nil
-		}
+		lent := s.borrow()
+		took := true
 		var err error
+		for took && err == nil && len(s.out.buf) < batchBytes {
+			took, err = round(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errEnd):
+			return s.out.flush()
+		case err != nil:
+			return err
+		}
+		if err := s.out.flush(); err != nil {
+			return err
+		}
+		s.giveBack(lent)
+		if took {
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case in := <-s.outputs:
-			err = s.take(ctx, in)
-		case in := <-requests:
-			err = s.take(ctx, in)
-		case in := <-s.envs:
-			err = s.take(ctx, in)
+		case <-s.wake:
 		case <-beat.C:
 			s.out.comment()
 		}
-		if err == nil {
-			err = s.takeMore(ctx)
-		}
-		if err == nil {
-			err = s.out.flush()
-		}
-		if err != nil {
-			return err
-		}
 	}
 }
 
-// takeMore takes what else is there already, so that it shares one write.
-func (s *stream) takeMore(ctx context.Context) error {
-	for len(s.out.buf) < batchBytes {
-		requests := s.requests
-		if s.proj.Waiting() {
-			requests = nil
-		}
-		var in input
-		select {
-		case in = <-s.outputs:
-		case in = <-requests:
-		case in = <-s.envs:
-		default:
-			return nil
-		}
-		if err := s.take(ctx, in); err != nil {
-			return err
-		}
+// lent is what a stream writes with. Thousands of streams that wait share the
+// few of those that write.
+type lent struct{ buf, data, scratch []byte }
+
+var toLend = sync.Pool{New: func() any { return new(lent) }}
+
+func (s *stream) borrow() *lent {
+	l := toLend.Get().(*lent)
+	s.out.buf = append(l.buf[:0], s.out.buf...)
+	if s.proj != nil {
+		s.proj.data, s.proj.scratch = l.data, l.scratch
 	}
-	return nil
+	return l
 }
 
-func (s *stream) take(ctx context.Context, in input) error {
-	if in.err != nil {
-		return in.err
+func (s *stream) giveBack(l *lent) {
+	l.buf, s.out.buf = s.out.buf, nil
+	if s.proj != nil {
+		l.data, l.scratch = s.proj.data, s.proj.scratch
+		s.proj.data, s.proj.scratch = nil, nil
+	}
+	if cap(l.buf)+cap(l.data)+cap(l.scratch) <= maxLent {
+		toLend.Put(l)
+	}
+}
+
+// takeRound takes an event of each topic that has one.
+func (s *stream) takeRound(ctx context.Context) (took bool, err error) {
+	for i := 0; i < len(s.outputs) && err == nil; i++ { // it may get shorter
+		var one bool
+		one, err = s.take(ctx, &s.outputs[i])
+		took = took || one
+	}
+	// The topic of requests waits while the output of one that ended is still
+	// on its way.
+	if err == nil && !s.proj.Waiting() {
+		var one bool
+		one, err = s.take(ctx, &s.requests)
+		took = took || one
+	}
+	if err != nil {
+		return took, err
+	}
+	one, err := s.take(ctx, &s.envs)
+	return took || one, err
+}
+
+// take takes the next event of a topic. When events were removed by age it says
+// so; a fixed topic then goes on with what is retained.
+func (s *stream) take(ctx context.Context, t *tail) (took bool, err error) {
+	if t.Reader == nil {
+		return false, nil
+	}
+	d, took, err := t.Next(ctx)
+	trimmed := errors.Is(err, bus.ErrTrimmed)
+	if err != nil && !trimmed {
+		return false, fmt.Errorf("tail %s: %w", t.topic, err)
+	}
+	if !took && !trimmed {
+		return false, nil
 	}
 	var wishes []wish
 	now := s.a.Now().UnixMilli()
 	switch {
-	case in.request != "" && in.trimmed:
-		s.out.buf, wishes = s.proj.OutputGone(s.out.buf, in.request, now)
-	case in.request != "":
+	case t.request != "" && trimmed:
+		t.close()
+		s.out.buf, wishes = s.proj.OutputGone(s.out.buf, t.request, now)
+	case t.request != "":
 		s.a.stats.deltas.Add(1)
-		s.out.buf, wishes = s.proj.Output(s.out.buf, in.request, in.d)
-	case in.trimmed:
-		s.out.buf = s.proj.Gap(s.out.buf, in.topic, now)
-	case in.topic == event.TopicEnv:
-		s.out.buf = s.proj.Env(s.out.buf, in.d)
+		s.out.buf, wishes = s.proj.Output(s.out.buf, t.request, d)
+	case trimmed:
+		t.close()
+		s.out.buf = s.proj.Gap(s.out.buf, t.topic, now)
+		if err := s.open(t, t.topic, ""); err != nil {
+			return false, err
+		}
+	case t.topic == event.TopicEnv:
+		s.out.buf = s.proj.Env(s.out.buf, d)
 	default:
-		s.out.buf, wishes = s.proj.Request(s.out.buf, in.d)
+		s.out.buf, wishes = s.proj.Request(s.out.buf, d)
 	}
-	return s.grant(ctx, wishes)
+	return true, s.grant(ctx, wishes)
 }
 
 // grant does what the projection wishes.
@@ -304,13 +345,18 @@ func (s *stream) grant(ctx context.Context, wishes []wish) error {
 		wishes = wishes[1:]
 		switch w.kind {
 		case follow:
-			tctx, cancel := context.WithCancel(ctx)
-			s.cancel[w.request] = cancel
-			s.tail(tctx, s.outputs, bus.Tail{Topic: event.OutputTopic(w.request), After: w.after}, w.request)
+			t := tail{request: w.request}
+			if err := s.open(&t, event.OutputTopic(w.request), w.after); err != nil {
+				return err
+			}
+			s.outputs = append(s.outputs, t)
 		case unfollow:
-			if cancel, ok := s.cancel[w.request]; ok {
-				cancel()
-				delete(s.cancel, w.request)
+			for i := range s.outputs {
+				if s.outputs[i].request == w.request {
+					s.outputs[i].close()
+					s.outputs = slices.Delete(s.outputs, i, i+1)
+					break
+				}
 			}
 		case askLast:
 			last, err := s.a.Bus.Last(ctx, event.OutputTopic(w.request))
@@ -325,38 +371,30 @@ func (s *stream) grant(ctx context.Context, wishes []wish) error {
 	return nil
 }
 
-// tail hands the events of a topic to the stream, in order, until ctx ends.
-// When events were removed by age it says so; a fixed topic then goes on with
-// what is retained.
-func (s *stream) tail(ctx context.Context, to chan<- input, t bus.Tail, request string) {
-	s.tails.Add(1)
-	go func() {
-		defer s.tails.Done()
-		hand := func(in input) error {
-			in.topic, in.request = t.Topic, request
-			select {
-			case to <- in:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		for ctx.Err() == nil {
-			err := s.a.Bus.Tail(ctx, t, func(d bus.Delivery) error {
-				t.After = d.Position
-				return hand(input{d: d})
-			})
-			if ctx.Err() != nil || err == nil {
-				return
-			}
-			if !errors.Is(err, bus.ErrTrimmed) {
-				_ = hand(input{err: fmt.Errorf("tail %s: %w", t.Topic, err)})
-				return
-			}
-			if hand(input{trimmed: true}) != nil || request != "" {
-				return
-			}
-			t.After = ""
-		}
-	}()
+// open begins to read a topic; an output has events of one lane only.
+func (s *stream) open(t *tail, topic event.Topic, after bus.Position) (err error) {
+	spec := bus.Tail{Topic: topic, After: after}
+	if t.request == "" {
+		spec.Lane = s.session
+	}
+	t.topic = topic
+	if t.Reader, err = s.a.Bus.Open(spec, s.wake); err != nil {
+		return fmt.Errorf("tail %s: %w", topic, err)
+	}
+	return nil
+}
+
+func (t *tail) close() {
+	if t.Reader != nil {
+		t.Close()
+		t.Reader = nil
+	}
+}
+
+func (s *stream) close() {
+	s.envs.close()
+	s.requests.close()
+	for i := range s.outputs {
+		s.outputs[i].close()
+	}
 }

@@ -18,10 +18,6 @@ type streamWriter struct {
 	buf []byte
 }
 
-// keptBuffer is what a stream keeps between writes; thousands of them may be
-// open.
-const keptBuffer = 8 << 10
-
 // openStream begins an event stream. The caller subtracts it from the number
 // of open streams when it ends.
 func (a *api) openStream(w http.ResponseWriter, r *http.Request) (*streamWriter, error) {
@@ -58,8 +54,6 @@ func (s *streamWriter) flush() error {
 		return fmt.Errorf("flush event stream: %w", err)
 	}
 	s.a.stats.writes.Add(1)
-	if s.buf = s.buf[:0]; cap(s.buf) > keptBuffer {
-		s.buf = nil
-	}
+	s.buf = s.buf[:0]
 	return nil
 }
