@@ -124,8 +124,8 @@ type Host interface {
 	// answers included: it is here that the host keeps its budgets. An error
 	// ends the run before the call is made.
 	BeforeModel(ctx context.Context, step int, used chat.Usage) ([]Injected, error)
-	// Interrupts returns a channel that is readable when an interrupt waits.
-	Interrupts() <-chan struct{}
+	// Interrupts returns the signal that is raised when an interrupt waits.
+	Interrupts() *Signal
 	// Text and Reasoning stream; they never block for long and cannot fail.
 	Text(delta string)
 	Reasoning(delta string)

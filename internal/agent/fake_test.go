@@ -134,7 +134,7 @@ type host struct {
 	failAt     string // a method that fails
 	steers     []agent.Injected
 	followUps  []agent.Injected
-	interrupts chan struct{}
+	interrupts agent.Signal
 	budget     func(step int, used chat.Usage) error
 	on         func(event string) // called outside the lock after each event
 	problems   []string
@@ -147,7 +147,7 @@ type host struct {
 }
 
 func newHost() *host {
-	return &host{interrupts: make(chan struct{}, 1), results: map[string]chat.Part{}, started: map[string]bool{}}
+	return &host{results: map[string]chat.Part{}, started: map[string]bool{}}
 }
 
 // event records one call and answers with the planned error.
@@ -195,7 +195,7 @@ func (h *host) append(in []agent.Injected) {
 	}
 }
 
-func (h *host) Interrupts() <-chan struct{} { return h.interrupts }
+func (h *host) Interrupts() *agent.Signal { return &h.interrupts }
 
 func (h *host) Text(delta string) {
 	h.streamed += delta
@@ -289,10 +289,7 @@ func (h *host) steer(text string) {
 
 func (h *host) interrupt(text string) {
 	h.steer(text)
-	select {
-	case h.interrupts <- struct{}{}:
-	default:
-	}
+	h.interrupts.Raise()
 }
 
 func injected(text string) agent.Injected {

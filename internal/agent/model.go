@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"lilac/internal/chat"
@@ -67,7 +66,7 @@ func (r *run) ask() answer {
 	a.interrupted = stop()
 	a.took = time.Since(begun)
 	a.streamed = s.streamed
-	a.thoughts = s.thoughts.String()
+	a.thoughts = s.said(chat.TypeReasoning)
 	if !a.whole {
 		if a.err == nil {
 			a.err = fault.New(fault.Unavailable, "The model's answer broke off.")
@@ -98,25 +97,16 @@ func (r *run) prompt() []chat.Message {
 }
 
 // interruptible returns a context that an interrupt cancels. stop ends the
-// watch, waits for it, and says whether there was an interrupt.
+// watch and says whether there was an interrupt.
 func (r *run) interruptible() (ctx context.Context, stop func() bool) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	if r.fruitless >= maxFruitless {
 		return ctx, func() bool { cancel(nil); return false }
 	}
-	hit := false
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-r.h.Interrupts():
-			hit = true
-			cancel(errInterrupted)
-		case <-ctx.Done():
-		}
-	})
+	unwatch := r.h.Interrupts().watch(func() { cancel(errInterrupted) })
 	return ctx, func() bool {
+		hit := unwatch()
 		cancel(nil)
-		watch.Wait()
 		return hit
 	}
 }
@@ -125,13 +115,14 @@ func (r *run) interruptible() (ctx context.Context, stop func() bool) {
 type speech struct {
 	run      *run
 	parts    []heard
-	text     strings.Builder
-	thoughts strings.Builder
 	streamed bool
+	// spoken says that there was text.
+	spoken bool
 }
 
-// heard is a part on its way. Deltas are gathered as bytes: adding each to a
-// string would copy the whole answer for every token.
+// heard is a part on its way. Deltas are gathered as bytes, and once: adding
+// each to a string would copy the whole answer for every token, and thousands
+// of answers may be on their way.
 type heard struct {
 	kind chat.PartType
 	text []byte
@@ -144,23 +135,20 @@ func (s *speech) hear(c llm.Chunk) {
 	}
 	switch c.Kind {
 	case llm.ChunkText:
-		s.say(delta)
 		s.keep(chat.TypeText, delta)
+		s.say(delta)
 	case llm.ChunkReasoning:
 		s.streamed = true
-		s.thoughts.WriteString(delta)
-		s.run.h.Reasoning(delta)
 		s.keep(chat.TypeReasoning, delta)
+		s.run.h.Reasoning(delta)
 	}
 }
 
 func (s *speech) say(delta string) {
-	s.streamed = true
-	first := s.text.Len() == 0
-	s.text.WriteString(delta)
-	if first && s.run.offset > 0 {
+	if !s.spoken && s.run.offset > 0 {
 		delta = stepSeparator + delta
 	}
+	s.streamed, s.spoken = true, true
 	s.run.h.Text(delta)
 }
 
@@ -174,18 +162,28 @@ func (s *speech) keep(kind chat.PartType, delta string) {
 
 // settle makes what was streamed equal to the text of the finished message.
 func (s *speech) settle(final string) error {
-	rest, ok := strings.CutPrefix(final, s.text.String())
+	rest, ok := strings.CutPrefix(final, s.said(chat.TypeText))
 	if !ok {
 		if err := s.run.h.ResetText(s.run.rec, s.run.offset); err != nil {
 			return s.run.hostError("take text back", err)
 		}
-		s.text.Reset()
-		rest = final
+		s.spoken, rest = false, final
 	}
 	if rest != "" {
 		s.say(rest)
 	}
 	return nil
+}
+
+// said is all that was streamed of a kind.
+func (s *speech) said(kind chat.PartType) string {
+	var all []byte
+	for _, h := range s.parts {
+		if h.kind == kind {
+			all = append(all, h.text...)
+		}
+	}
+	return string(all)
 }
 
 func (s *speech) partial() chat.Message {

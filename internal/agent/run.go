@@ -88,13 +88,8 @@ func (r *run) openRecords() (release func()) {
 	r.rec = rec
 	released := make(chan struct{})
 	done := make(chan struct{})
-	go func() {
+	unwatch := context.AfterFunc(r.ctx, func() {
 		defer close(done)
-		select {
-		case <-released:
-			return
-		case <-r.ctx.Done():
-		}
 		if r.draining() {
 			cancel(ErrDrain)
 			return
@@ -106,10 +101,12 @@ func (r *run) openRecords() (release func()) {
 		case <-grace.C:
 			cancel(context.DeadlineExceeded)
 		}
-	}()
+	})
 	return func() {
 		close(released)
-		<-done
+		if !unwatch() {
+			<-done
+		}
 		cancel(nil)
 	}
 }
@@ -168,10 +165,8 @@ func (r *run) takeMessages() error {
 	if err := r.stopped(); err != nil {
 		return err
 	}
-	select {
-	case <-r.h.Interrupts():
+	if r.h.Interrupts().take() {
 		r.interrupted = true
-	default:
 	}
 	injected, err := r.h.BeforeModel(r.rec, r.step+1, r.usage)
 	if err != nil {

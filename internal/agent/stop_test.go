@@ -169,12 +169,9 @@ func TestAToolThatIgnoresItsEndDoesNotHoldTheRun(t *testing.T) {
 
 func TestAnInterruptThatBringsNothingCannotSpin(t *testing.T) {
 	h := newHost()
-	closed := make(chan struct{})
-	close(closed)
-	h.interrupts = closed
 	m := &model{}
 	for range 20 {
-		m.script = append(m.script, reply{during: func() { time.Sleep(time.Millisecond) }, chunks: []string{"x"}})
+		m.script = append(m.script, reply{during: func() { h.interrupts.Raise(); time.Sleep(time.Millisecond) }, chunks: []string{"x"}})
 	}
 	out := play(t, t.Context(), m, agent.Config{}, question(), h)
 	if out.Err != nil || len(m.asked) > 5 {

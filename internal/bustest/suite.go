@@ -14,6 +14,7 @@ func Run(t *testing.T, open func(t testing.TB) Engine) {
 		{"publish/all or none", allOrNone},
 		{"publish/in a transaction it exists exactly when that commits", inTransaction},
 		{"tail/from the beginning, from now and from a position", tailStarts},
+		{"tail/one goroutine reads several topics", tailsAreRead},
 		{"tail/only the lane that was asked for", tailLane},
 		{"tail/a slow reader misses nothing and slows nobody", tailOverflow},
 		{"tail/goes on over a restart from its position", tailRestart},

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/bus"
+	"lilac/internal/event"
 )
 
 // tailing is a tail that runs until the test ends.
@@ -124,4 +126,81 @@ func tailRestart(t *testing.T, open func(testing.TB) Engine) {
 	tl := tail(t, e.Bus, bus.Tail{Topic: Topic, After: got[2].Position}, nil)
 	publish(t, e.Bus, Events(Topic, "b", 1)...)
 	tl.expect(t, []string{"a3", "a4", "b0"})
+}
+
+// Readers that share a wake-up see everything: what was there, what comes, and
+// nothing once they are closed.
+func tailsAreRead(t *testing.T, open func(testing.TB) Engine) {
+	e := open(t)
+	topics := []event.Topic{Topic, Topic + ".b", Topic + ".c"}
+	wake := make(chan struct{}, 1)
+	readers := make([]bus.Reader, len(topics))
+	for i, topic := range topics {
+		publish(t, e.Bus, Events(topic, "before", 2)...)
+		r, err := e.Bus.Open(bus.Tail{Topic: topic}, wake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		readers[i] = r
+	}
+	got := make([][]string, len(topics))
+	// read takes what there is and says how much all readers have seen.
+	read := func() (all int) {
+		for i, r := range readers {
+			for {
+				d, ok, err := r.Next(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				got[i] = append(got[i], d.ID)
+			}
+			all += len(got[i])
+		}
+		return all
+	}
+	want := []string{"before0", "before1"}
+	expect := func() {
+		t.Helper()
+		for deadline := time.After(patience); read() < len(topics)*len(want); {
+			select {
+			case <-wake:
+			case <-deadline:
+				t.Fatalf("nobody was woken: %v", got)
+			}
+		}
+		for i := range got {
+			if diff := cmp.Diff(want, got[i]); diff != "" {
+				t.Errorf("reader %d (-want +got):\n%s", i, diff)
+			}
+		}
+	}
+	expect()
+	for round := range 20 {
+		prefix := fmt.Sprintf("r%d-", round)
+		for _, topic := range topics {
+			publish(t, e.Bus, Events(topic, prefix, 1)...)
+		}
+		want = append(want, prefix+"0")
+		expect()
+	}
+	for _, r := range readers {
+		r.Close()
+		r.Close()
+	}
+	select {
+	case <-wake:
+	default:
+	}
+	publish(t, e.Bus, Events(topics[0], "after", 1)...)
+	control := tail(t, e.Bus, bus.Tail{Topic: topics[0]}, nil)
+	control.expect(t, append(want, "after0"))
+	select {
+	case <-wake:
+		t.Error("a closed reader was woken")
+	default:
+	}
 }

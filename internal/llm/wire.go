@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -36,9 +35,15 @@ const maxErrorBody = 64 << 10
 // idleConns is how many connections to one provider wait for the next call.
 const idleConns = 64
 
+// connBuffer is what a connection reads and writes at a time: every stream
+// holds two of them, a token has some hundred bytes, and the body of a call is
+// written past the buffer.
+const connBuffer = 2 << 10
+
 var sharedClient = sync.OnceValue(func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = idleConns
+	t.ReadBufferSize, t.WriteBufferSize = connBuffer, connBuffer
 	return &http.Client{Transport: t}
 })
 
@@ -57,14 +62,17 @@ func (w *Wire) Post(ctx context.Context, target string, header http.Header, body
 	watch := time.AfterFunc(idle, func() { cancel(errIdle) })
 	defer watch.Stop()
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	sent := &sentBody{text: body}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The address %q of %s is not a URL.", target, w.Vendor)
 	}
+	sent.become(req)
 	req.Header = header.Clone()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	resp, err := w.client().Do(req)
+	sent.forget()
 	if err != nil {
 		return w.broken(ctx, err, "%s cannot be reached at %s.", w.Vendor, req.URL.Host)
 	}

@@ -127,10 +127,7 @@ func (s *Service) signal(e Effect) {
 	case EffectWake:
 		r.wake.Store(true)
 	case EffectInterrupt:
-		select {
-		case r.interrupts <- struct{}{}:
-		default:
-		}
+		r.interrupts.Raise()
 	case EffectCancel:
 		r.cancel(agent.ErrCancelled)
 	}

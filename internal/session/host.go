@@ -52,7 +52,7 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 }
 
 // Interrupts implements [agent.Host].
-func (r *run) Interrupts() <-chan struct{} { return r.interrupts }
+func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
 
 // Text implements [agent.Host].
 func (r *run) Text(delta string) { r.out.write(false, delta) }

@@ -29,7 +29,7 @@ type run struct {
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
-	interrupts chan struct{}
+	interrupts agent.Signal
 	// wake says that messages may wait.
 	wake atomic.Bool
 
@@ -59,7 +59,7 @@ func (s *Service) newRun(sessionID string, e Effect, state State) *run {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &run{
 		svc: s, sessionID: sessionID, requestID: e.RequestID, client: e.Client, state: state,
-		ctx: ctx, cancel: cancel, interrupts: make(chan struct{}, 1),
+		ctx: ctx, cancel: cancel,
 	}
 }
 

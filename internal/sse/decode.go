@@ -14,8 +14,9 @@ import (
 // otherwise: tool inputs and files come in one event from some servers.
 const DefaultMaxEvent = 8 << 20
 
-// readBuffer is small because a process may read a thousand streams at once.
-const readBuffer = 4 << 10
+// readBuffer is small because a process may read a thousand streams at once,
+// and what it reads from has a buffer of its own.
+const readBuffer = 1 << 10
 
 // ErrTooLarge is returned for an event or a line over the decoder's limit.
 var ErrTooLarge = errors.New("event is too large")
