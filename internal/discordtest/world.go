@@ -42,6 +42,9 @@ const (
 // everyonePermissions is what the role everybody has grants in a new guild.
 const everyonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | SendInThreads
 
+// allPermissions are the bits that have a meaning; clients keep them in 63.
+const allPermissions Permission = 1<<51 - 1
+
 // The types of channels (Channel, "Channel Types").
 const (
 	typeText   = 0
@@ -126,13 +129,12 @@ func (w *world) permissions(c *channel, userID string) Permission {
 	if m == nil {
 		return 0
 	}
-	all := ^Permission(0)
 	granted := g.roles[g.id]
 	for _, role := range m.roles {
 		granted |= g.roles[role]
 	}
 	if g.owner == userID || granted&Administrator != 0 {
-		return all
+		return allPermissions
 	}
 	at := c
 	if c.kind == typeThread {
