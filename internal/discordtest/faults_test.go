@@ -1,3 +1,5 @@
+//go:build !race
+
 package discordtest_test
 
 import (
@@ -16,15 +18,6 @@ import (
 
 	"lilac/internal/discordtest"
 )
-
-// inFakeTime runs a test in a bubble, with a fake on pipes.
-func inFakeTime(t *testing.T, o discordtest.Options, test func(t *testing.T, s *discordtest.Server)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		o.Memory = true
-		test(t, discordtest.New(t, o))
-	})
-}
 
 func TestAClientThatLosesItsConnectionResumesAndMissesNothing(t *testing.T) {
 	for name, drop := range map[string]discordtest.Drop{
@@ -166,65 +159,6 @@ func TestADayOfHeartbeatsTakesAMoment(t *testing.T) {
 	})
 }
 
-func TestAClientWithoutHeartbeatsIsCutOff(t *testing.T) {
-	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
-		ws := dial(t, s, "?v=10&encoding=json")
-		if err := readUntilClosed(ws); !websocket.IsCloseError(err, 4009) {
-			t.Errorf("ended with %v", err)
-		}
-	})
-}
-
-func TestTheGatewayRefusesWhatDiscordRefuses(t *testing.T) {
-	for name, test := range map[string]struct {
-		query string
-		send  []string
-		code  int
-	}{
-		"unknown opcode":    {"?v=10&encoding=json", []string{`{"op":99}`}, 4001},
-		"no JSON":           {"?v=10&encoding=json", []string{`{`}, 4002},
-		"too long":          {"?v=10&encoding=json", []string{`{"op":1,"d":"` + strings.Repeat("x", 4096) + `"}`}, 4002},
-		"not authenticated": {"?v=10&encoding=json", []string{`{"op":3,"d":{}}`}, 4003},
-		"identified twice": {"?v=10&encoding=json", []string{
-			`{"op":2,"d":{"token":"fake-bot-token","intents":1,"properties":{}}}`, `{"op":2,"d":{"token":"fake-bot-token","intents":1,"properties":{}}}`,
-		}, 4005},
-		"wrong version": {"?v=6&encoding=json", nil, 4012},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
-				ws := dial(t, s, test.query)
-				for _, text := range test.send {
-					if err := ws.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := readUntilClosed(ws); !websocket.IsCloseError(err, test.code) {
-					t.Errorf("ended with %v, want %d", err, test.code)
-				}
-			})
-		})
-	}
-}
-
-func TestTooManyGatewayEventsAreAViolation(t *testing.T) {
-	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
-		ws := dial(t, s, "?v=10&encoding=json")
-		read := make(chan error, 1)
-		go func() { read <- readUntilClosed(ws) }()
-		for range 121 {
-			if err := ws.WriteMessage(websocket.TextMessage, []byte(`{"op":1,"d":null}`)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := <-read; !websocket.IsCloseError(err, 4008) {
-			t.Errorf("ended with %v", err)
-		}
-		if v := s.TakeViolations(); len(v) != 1 {
-			t.Errorf("violations %q", v)
-		}
-	})
-}
-
 func TestTooManyIdentifiesAreAViolation(t *testing.T) {
 	inFakeTime(t, discordtest.Options{IdentifiesPerDay: 2}, func(t *testing.T, s *discordtest.Server) {
 		identify := func() error {
@@ -324,24 +258,4 @@ func TestManyFaultsLoseNothing(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-}
-
-func dial(t *testing.T, s *discordtest.Server, query string) *websocket.Conn {
-	t.Helper()
-	d := websocket.Dialer{NetDialContext: s.Dial}
-	ws, res, err := d.DialContext(t.Context(), s.GatewayURL+query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	t.Cleanup(func() { _ = ws.Close() })
-	return ws
-}
-
-func readUntilClosed(ws *websocket.Conn) error {
-	for {
-		if _, _, err := ws.ReadMessage(); err != nil {
-			return err
-		}
-	}
 }

@@ -1,3 +1,5 @@
+//go:build !race
+
 package discordtest_test
 
 import (
@@ -45,5 +47,3 @@ func TestTheRealLibraryConnectsHearsAndAnswers(t *testing.T) {
 		return count(events, gateway.EventTypeMessageCreate) == 2 && count(events, gateway.EventTypeMessageUpdate) == 1
 	})
 }
-
-func ptr[T any](v T) *T { return &v }
