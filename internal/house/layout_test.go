@@ -63,11 +63,15 @@ var rooms = map[string]string{
 
 	"store": "db bus chat event discord fault session environment surface outbox router relay",
 
-	"httpapi":   "health metrics bus chat db environment event fault session sse",
-	"webui":     "",
-	"webuitest": everything,
-	"client":    "health bus event fault session sse",
-	"doctor":    "bus client health config db fault redisbus sandbox sqlitebus store",
+	"httpapi":    "origin health metrics bus chat db environment event fault session sse",
+	"webui":      "",
+	"webuitest":  everything,
+	"origin":     "fault",
+	"toolwire":   "fault",
+	"toolserver": "origin toolwire fault",
+
+	"client": "health bus event fault session sse",
+	"doctor": "bus client health config db fault redisbus sandbox sqlitebus store",
 
 	"app":         everything,
 	"freeport":    "",

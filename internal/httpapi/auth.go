@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strings"
 
 	"lilac/internal/fault"
+	"lilac/internal/origin"
 )
 
 // CookieName is the page's cookie. Its value proves that the login link was
@@ -24,9 +22,8 @@ const CookieName = "lilac_token"
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guard decides who may call. A server on loopback is reachable by every page
-// that the browser shows (DNS rebinding, forms, no-cors fetches) and by every
-// program of every user, so neither the address nor the method is a check.
+// guard decides who may call: package origin keeps other sites' pages out, and
+// the token every other program of every user.
 type guard struct {
 	token     [sha256.Size]byte
 	cookie    [sha256.Size]byte
@@ -67,65 +64,12 @@ func (g *guard) ours(next http.Handler, refuse func(http.ResponseWriter, *http.R
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cache-Control", "no-store")
-		if err := g.checkOrigin(r); err != nil && !g.unchecked {
+		if err := origin.Check(r, g.hosts.has); err != nil && !g.unchecked {
 			refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (g *guard) checkOrigin(r *http.Request) error {
-	denied := func(code, message string) error {
-		return &fault.Error{Kind: fault.Denied, Code: code, Message: message}
-	}
-	if !g.hostIsOurs(r.Host) {
-		return denied("host_not_allowed", "This host name is not one of this server's. Add it to allowedHosts if it is.")
-	}
-	if origins := r.Header.Values("Origin"); len(origins) > 1 || len(origins) == 1 && !sameOrigin(origins[0], r.Host) {
-		return denied("origin_not_allowed", "Requests from other sites are refused.")
-	}
-	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "same-origin" && site != "none" {
-			return denied("cross_site", "Requests from other sites are refused. Type the address, or use the link that the server printed.")
-		}
-	}
-	return nil
-}
-
-// hostIsOurs accepts loopback with any port, and the configured hosts.
-func (g *guard) hostIsOurs(host string) bool {
-	host = strings.ToLower(host)
-	name := host
-	if h, port, err := net.SplitHostPort(host); err == nil {
-		if port == "" {
-			return false
-		}
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), ".")
-	if name == "localhost" || g.hosts.has(name) || g.hosts.has(host) {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
-}
-
-// sameOrigin compares an Origin with the Host that the request came to. The
-// scheme may be either: TLS, if any, ends at a proxy.
-func sameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" {
-		return false
-	}
-	trim := func(h string) string {
-		h = strings.ToLower(h)
-		if u.Scheme == "http" {
-			return strings.TrimSuffix(h, ":80")
-		}
-		return strings.TrimSuffix(h, ":443")
-	}
-	return u.Host != "" && trim(u.Host) == trim(host)
 }
 
 // protect asks for the token where the class of the route does.

@@ -1,0 +1,197 @@
+package toolserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+// echo answers the session of who called.
+func echo(id string) Callable {
+	return Callable{
+		ID: id, Summary: "echoes", Schema: `{"type":"object","properties":{}}`,
+		Run: func(_ context.Context, c Caller, _ json.RawMessage) (any, error) { return c.SessionID, nil },
+	}
+}
+
+func newServer(t testing.TB, o Options) *Server {
+	t.Helper()
+	if o.Alive == nil {
+		o.Alive = func(string) bool { return true }
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mint makes a token that dies with the test.
+func mint(t testing.TB, s *Server, callables ...string) string {
+	t.Helper()
+	token, revoke, err := s.Mint(Grant{RequestID: "r", SessionID: "s", Callables: callables})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(revoke)
+	return token
+}
+
+type dim struct {
+	value string
+	good  bool
+}
+
+var (
+	hosts = []dim{
+		{"localhost", true},
+		{"127.0.0.1:7421", true},
+		{"[::1]:7421", true},
+		{"evil.example", false},
+		{"localhost.evil.example", false},
+		{"0.0.0.0:7421", false},
+		{"192.168.1.4", false},
+		{"", false},
+	}
+	origins  = []dim{{"", true}, {"own", true}, {"null", false}, {"http://evil.example", false}, {"http://127.0.0.1:3000", false}}
+	fetches  = []dim{{"", true}, {"same-origin", true}, {"none", true}, {"same-site", false}, {"cross-site", false}}
+	auths    = []dim{{"Bearer ", true}, {"", false}, {"Basic ", false}, {"Bearer x", false}, {"query", false}, {"cookie", false}}
+	routes   = []string{"GET /list", "GET /help/a.b", "POST /call", "PUT /call", "DELETE /list", "OPTIONS /call", "GET /nothing"}
+	upgrades = []string{"", "websocket"}
+)
+
+func matrixRequest(host, origin, fetch, auth, route, upgrade, token string) *http.Request {
+	method, path, _ := strings.Cut(route, " ")
+	r := httptest.NewRequest(method, path, strings.NewReader(`{"callableId":"a.b"}`))
+	r.Host = host
+	if origin == "own" {
+		origin = "http://" + host
+	}
+	for name, value := range map[string]string{"Origin": origin, "Sec-Fetch-Site": fetch, "Upgrade": upgrade} {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	if upgrade != "" {
+		r.Header.Set("Connection", "Upgrade")
+	}
+	switch auth {
+	case "query":
+		r.URL.RawQuery = "token=" + token
+	case "cookie":
+		r.AddCookie(&http.Cookie{Name: "lilac_token", Value: token})
+	case "":
+	default:
+		r.Header.Set("Authorization", auth+token)
+	}
+	return r
+}
+
+// matrix sends every combination and counts those that were wrongly let in and
+// wrongly refused.
+func matrix(h http.Handler, token string) (all, in, out int) {
+	for _, host := range hosts {
+		for _, origin := range origins {
+			for _, fetch := range fetches {
+				for _, auth := range auths {
+					for _, route := range routes {
+						for _, upgrade := range upgrades {
+							w := httptest.NewRecorder()
+							h.ServeHTTP(w, matrixRequest(host.value, origin.value, fetch.value, auth.value, route, upgrade, token))
+							refused := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized
+							may := host.good && origin.good && fetch.good && auth.good
+							all++
+							switch {
+							case may && refused:
+								out++
+							case !may && !refused:
+								in++
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return all, in, out
+}
+
+func TestOnlyCommandsOfOursAreLetIn(t *testing.T) {
+	s := newServer(t, Options{Callables: []Callable{echo("a.b")}})
+	if all, in, out := matrix(s.Handler(), mint(t, s, "*")); in != 0 || out != 0 {
+		t.Errorf("of %d combinations %d were wrongly let in and %d wrongly refused", all, in, out)
+	}
+	// Control: the matrix finds what the checks keep out.
+	open := newServer(t, Options{Callables: []Callable{echo("a.b")}, unchecked: true})
+	if _, in, _ := matrix(open.Handler(), mint(t, open, "*")); in == 0 {
+		t.Error("with the checks off nothing was wrongly let in: the matrix shows nothing")
+	}
+}
+
+// send makes a call and returns the status and the answer.
+func send(h http.Handler, token, callable, input string, headers ...string) (int, string) {
+	r := httptest.NewRequest("POST", "http://localhost/call", strings.NewReader(fmt.Sprintf(`{"callableId":%q,"input":%s}`, callable, input)))
+	r.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, strings.TrimSpace(w.Body.String())
+}
+
+func TestListAndHelpShowOnlyWhatTheTokenAllows(t *testing.T) {
+	s := newServer(t, Options{Callables: []Callable{echo("a.b"), echo("a.c"), echo("d")}})
+	token := mint(t, s, "a.*")
+	get := func(path string) (int, string) {
+		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	if code, body := get("/list"); code != http.StatusOK || !strings.Contains(body, "a.b") || !strings.Contains(body, "a.c") || strings.Contains(body, `"d"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := get("/help/a.b"); code != http.StatusOK || !strings.Contains(body, `"input"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, _ := get("/help/d"); code != http.StatusForbidden {
+		t.Errorf("help of what is not allowed: %d", code)
+	}
+	if code, body := get("/help/a.bb"); code != http.StatusNotFound || !strings.Contains(body, "Did you mean a.b or a.c") {
+		t.Errorf("an unknown callable: %d %s", code, body)
+	}
+}
+
+func TestTheSocketIsPrivateAndGoesWithTheServer(t *testing.T) {
+	e, err := Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(newServer(t, Options{}).Handler(), slog.New(slog.DiscardHandler)) }()
+	for path, mode := range map[string]os.FileMode{e.Dir: 0o700, e.Socket: 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(e.Dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is left: %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
