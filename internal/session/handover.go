@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -12,12 +13,20 @@ import (
 func (s *Service) HandOver(ctx context.Context, requestID string, f event.BinaryOutput) error {
 	r := s.running(requestID)
 	if r == nil {
-		return fault.New(fault.Gone, "The request has ended; nobody reads its output any more.")
+		return errOutputEnded
 	}
 	// A tool that is stopped here must not stop the run's record half-way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
-	return r.record(ctx, func(c *change) error {
+	err := r.record(ctx, func(c *change) error {
 		return c.publish(requestID+"/binary/"+f.BinaryID, r.headers(), f)
 	})
+	// The request may have ended just now, while its run is still known here.
+	var stale *fault.Error
+	if errors.As(err, &stale) && stale.Code == codeStaleOwner {
+		return errOutputEnded
+	}
+	return err
 }
+
+var errOutputEnded = fault.New(fault.Gone, "The request has ended; nobody reads its output any more.")
