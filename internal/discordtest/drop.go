@@ -70,6 +70,16 @@ func (s *Server) HoldAcks(on bool) {
 	s.gateway.holdAcks = on
 }
 
+// AskHeartbeat asks for a heartbeat at once (op 1).
+func (s *Server) AskHeartbeat() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.gateway.conns {
+		c.sendLocked(opHeartbeat, nil)
+	}
+	s.notifyLocked()
+}
+
 // RefuseGateway answers the next n attempts to connect with 503.
 func (s *Server) RefuseGateway(n int) {
 	s.mu.Lock()

@@ -37,9 +37,14 @@ var otherLimit = Limit{Requests: 50, Per: time.Second}
 // headers: two requests that cross are nobody's fault.
 const knowable = 100 * time.Millisecond
 
+// invalidLimit is how many answers of 401, 403 and 429 an address may get
+// before it is banned (Rate Limits, "Invalid Request Limit").
+var invalidLimit = Limit{Requests: 10_000, Per: 10 * time.Minute}
+
 type limiter struct {
 	buckets map[string]*bucket
 	global  window
+	invalid window
 }
 
 type window struct {
@@ -128,6 +133,16 @@ func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool
 		s.violateLocked("%s: avoidable 429: the headers had said %d in %v", c.route, limit.Requests, limit.Per)
 	}
 	return s.tooMany(header, reset, false, hash), true
+}
+
+// countInvalidLocked counts an answer that may lead to a ban.
+func (s *Server) countInvalidLocked(status int, now time.Time) {
+	if status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests {
+		return
+	}
+	if _, taken := s.limits.invalid.take(invalidLimit, now); !taken {
+		s.violateLocked("more than %d answers of 401, 403 or 429 in %v: Discord bans the address", invalidLimit.Requests, invalidLimit.Per)
+	}
 }
 
 // answeredLocked notes that the client has been told of the bucket's limit.

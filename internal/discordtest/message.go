@@ -56,6 +56,7 @@ type message struct {
 	components      json.RawMessage
 	repliedPing     bool
 	mentionEveryone bool
+	forgotten       bool // its nonce
 	oldEdits        []time.Time
 }
 

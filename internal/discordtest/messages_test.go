@@ -379,3 +379,36 @@ func TestOldMessagesTakeFewEdits(t *testing.T) {
 		}
 	})
 }
+
+func TestAGuildThatWasLeftIsUnknown(t *testing.T) {
+	s, channel, ann := place(t, discordtest.Options{})
+	c := restOnly(t, s)
+	ch, err := c.GetChannel(id(channel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guild := ch.(discord.GuildChannel).GuildID()
+	role := s.Role(guild.String(), 0, s.Self().ID)
+	s.Deny(channel, role, discordtest.SendMessages)
+	if ch, err = c.GetChannel(id(channel)); err != nil {
+		t.Fatal(err)
+	}
+	if _, fine := ch.(discord.GuildChannel).PermissionOverwrites().Role(id(role)); !fine {
+		t.Error("the role's overwrite is not shown as one")
+	}
+	if _, err := c.CreateMessage(id(channel), safe("x")); err == nil {
+		t.Error("a role that may not write wrote")
+	}
+	s.Leave(guild.String(), ann)
+	s.Leave(guild.String(), s.Self())
+	if _, err := c.GetGuild(guild, false); err == nil {
+		t.Error("the guild is still there")
+	} else if _, code := codeOf(t, err); code != 10004 {
+		t.Error(err)
+	}
+	if _, err := c.CreateMessage(id(channel), safe("x")); err == nil {
+		t.Error("it was let in")
+	} else if _, code := codeOf(t, err); code != 50001 {
+		t.Error(err)
+	}
+}

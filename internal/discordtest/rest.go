@@ -146,7 +146,24 @@ func (s *Server) routes() http.Handler {
 		w.Header().Set("Via", via)
 		writeJSON(w, refusal(http.StatusNotFound, 0, "404: Not Found"))
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.enter() {
+			panic(http.ErrAbortHandler)
+		}
+		defer s.running.Done()
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// enter lets Close wait for a request; false when it is too late for one.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Add(1)
+	return true
 }
 
 // via is what Discord's proxy writes. Clients take a 429 without it for a ban
@@ -233,6 +250,7 @@ func (s *Server) record(c *call, status int) {
 	defer s.mu.Unlock()
 	if status != 0 {
 		s.limits.answeredLocked(c, s.o.Now())
+		s.countInvalidLocked(status, s.o.Now())
 	}
 	if len(s.requests) < maxRecorded {
 		req := Request{At: s.o.Now(), Route: c.route, Path: c.r.URL.Path, Status: status}

@@ -150,3 +150,37 @@ func TestAResumeReplaysWhatCameAfterASequence(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestAHeartbeatCanBeAskedFor(t *testing.T) {
+	inFakeTime(t, discordtest.Options{}, func(t *testing.T, s *discordtest.Server) {
+		ws := dial(t, s, "?v=10&encoding=json")
+		hear(t, ws, "")
+		s.AskHeartbeat()
+		var p struct {
+			Op int `json:"op"`
+		}
+		if err := ws.ReadJSON(&p); err != nil || p.Op != 1 {
+			t.Errorf("op %d, %v", p.Op, err)
+		}
+	})
+}
+
+func TestTenThousandInvalidRequestsAreAViolation(t *testing.T) {
+	inFakeTime(t, discordtest.Options{GlobalPerSecond: -1, Limits: map[string]discordtest.Limit{"GET /users/@me": {}}}, func(t *testing.T, s *discordtest.Server) {
+		c := restOnly(t, s)
+		s.Fail("GET /users/@me", discordtest.MissingAccess, 10_001)
+		for i := range 10_001 {
+			if _, err := c.GetCurrentUser(""); err == nil {
+				t.Fatal("it was taken")
+			}
+			if v := s.Violations(); len(v) > 0 && i < 10_000 {
+				t.Fatalf("request %d: %q", i, v)
+			}
+		}
+		// The last answer is counted when it has been written.
+		synctest.Wait()
+		if v := s.TakeViolations(); len(v) != 1 || !strings.Contains(v[0], "bans") {
+			t.Errorf("violations %q", v)
+		}
+	})
+}

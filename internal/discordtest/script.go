@@ -109,7 +109,7 @@ func (s *Server) Thread(parentID, name string) (channelID string) {
 }
 
 func (s *Server) openLocked(c *channel, event string) string {
-	c.id, c.denied = s.mintLocked(), make(map[string]Permission)
+	c.id, c.denied, c.roles = s.mintLocked(), make(map[string]Permission), make(map[string]bool)
 	s.world.channels[c.id] = c
 	s.dispatchLocked(event, c, intentGuilds, intentGuilds, func(*session) object {
 		o := c.wire()
@@ -164,21 +164,23 @@ func (c *channel) event(what string) string {
 	return "CHANNEL_" + what
 }
 
-// Deny takes permissions in a channel away from a user; Permit gives them back.
-func (s *Server) Deny(channelID, userID string, p Permission) {
-	s.overwrite(channelID, userID, func(old Permission) Permission { return old | p })
+// Deny takes permissions in a channel away from a user or a role (everybody's
+// has the guild's id); Permit gives them back.
+func (s *Server) Deny(channelID, whoseID string, p Permission) {
+	s.overwrite(channelID, whoseID, func(old Permission) Permission { return old | p })
 }
 
 // Permit takes back a Deny.
-func (s *Server) Permit(channelID, userID string, p Permission) {
-	s.overwrite(channelID, userID, func(old Permission) Permission { return old &^ p })
+func (s *Server) Permit(channelID, whoseID string, p Permission) {
+	s.overwrite(channelID, whoseID, func(old Permission) Permission { return old &^ p })
 }
 
-func (s *Server) overwrite(channelID, userID string, change func(Permission) Permission) {
+func (s *Server) overwrite(channelID, whoseID string, change func(Permission) Permission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
-	c.denied[userID] = change(c.denied[userID])
+	c.denied[whoseID] = change(c.denied[whoseID])
+	_, c.roles[whoseID] = s.world.guilds[c.guild].roles[whoseID]
 	s.dispatchLocked("CHANNEL_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
@@ -262,13 +264,28 @@ func (s *Server) Type(channelID string, u User) {
 	s.tellTypingLocked(s.world.in(channelID), u)
 }
 
+// Leave takes a member out of a guild; the bot itself hears of it as the end of
+// the guild.
+func (s *Server) Leave(guildID string, u User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.world.guildNamed(guildID).members, u.ID)
+	if u == s.world.bot {
+		s.dispatchLocked("GUILD_DELETE", nil, intentGuilds, intentGuilds, func(*session) object { return object{"id": guildID} })
+		return
+	}
+	s.dispatchLocked("GUILD_MEMBER_REMOVE", nil, intentMembers, intentMembers, func(*session) object {
+		return object{"guild_id": guildID, "user": u.wire()}
+	})
+}
+
 // ForgetNonces is time passing for enforce_nonce: what was sent is sent anew.
 func (s *Server) ForgetNonces() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.world.channels {
 		for _, m := range c.messages {
-			m.Nonce = ""
+			m.forgotten = true
 		}
 	}
 }

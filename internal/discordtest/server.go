@@ -63,6 +63,7 @@ type Server struct {
 	stop     context.CancelFunc
 
 	mu         sync.Mutex // guards what follows
+	closed     bool
 	changed    chan struct{}
 	world      world
 	gateway    gateway
@@ -133,6 +134,7 @@ func New(t testing.TB, o Options) *Server {
 func (s *Server) Close() error {
 	s.stop()
 	s.mu.Lock()
+	s.closed = true
 	for conn := range s.gateway.conns {
 		conn.cut()
 	}

@@ -71,6 +71,7 @@ type channel struct {
 	deleted                 bool
 	recipient               User                  // of a private conversation
 	denied                  map[string]Permission // by user or role id
+	roles                   map[string]bool       // which of those are roles
 	messages                []*message            // oldest first
 	last                    string
 }
@@ -162,7 +163,7 @@ func (c *channel) wire() object {
 	overwrites := []object{}
 	for _, id := range slices.Sorted(maps.Keys(c.denied)) {
 		kind := 1
-		if id == c.guild {
+		if c.roles[id] {
 			kind = 0
 		}
 		overwrites = append(overwrites, object{"id": id, "type": kind, "allow": "0", "deny": c.denied[id].String()})
