@@ -71,7 +71,11 @@ func TestWhatIsSentIsThereOnceAsItWasMeant(t *testing.T) {
 }
 
 func TestWhatDiscordRefusesHasAKind(t *testing.T) {
-	w := newWorld(t, discordtest.Options{})
+	synctest.Test(t, refusals)
+}
+
+func refusals(t *testing.T) {
+	w := newWorld(t, discordtest.Options{Memory: true})
 	a, _ := w.connected(w.options())
 	sent, err := a.Send(t.Context(), say(w, "hi", ""))
 	if err != nil {
