@@ -43,7 +43,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	case err != nil:
 		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
 	case len(bad) > 0:
-		return Finding{check, Fail, fmt.Sprintf("%d damaged places, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
 	}
 	if p.Deep {
 		return Finding{check, OK, "every row is as it was written", ""}
