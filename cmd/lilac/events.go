@@ -41,8 +41,8 @@ func (c *cli) events() *cobra.Command {
 	tail.Flags().StringVar(&t.topic, "topic", "", "only this topic of the bus")
 	tail.Flags().StringVar(&t.session, "session", "", "only events of this session `id`")
 	tail.Flags().BoolVar(&t.fromBegin, "from-begin", false, "with --topic: begin with the oldest event that is kept")
-	cmd := &cobra.Command{Use: "events", Short: "Events: tail", Example: "  lilac events tail"}
-	cmd.AddCommand(tail)
+	cmd := &cobra.Command{Use: "events", Short: "Events: tail, publish", Example: "  lilac events tail\n  lilac events publish --type deploy.done"}
+	cmd.AddCommand(tail, c.publish())
 	return cmd
 }
 

@@ -182,9 +182,13 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 		Shown: p.isPlatform, Title: p.titleOf, Instructions: p.instructions,
 		Logger: p.Logger,
 	})
+	rules, err := p.rules(p.Config)
+	if err != nil {
+		return err
+	}
 	p.env = environment.New(environment.Options{
 		DB: p.db, Bus: p.bus, Inbox: p.store, Records: p.store, Session: p.sessions(), Logger: p.Logger,
-		Rules: p.rules(),
+		Rules: rules,
 	})
 	return nil
 }

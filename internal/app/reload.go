@@ -96,9 +96,14 @@ func (p *program) takeOver(next *config.Config, why string) error {
 	// What was opened at the start is compared with the start.
 	merged, change := p.now.Load().config.Adopt(next)
 	p.Secrets.Add(next.Secrets()...)
+	rules, err := p.rules(merged)
+	if err != nil {
+		return err
+	}
 	if err := p.choose(merged); err != nil {
 		return err
 	}
+	p.env.SetRules(rules)
 	p.hosts.Set(merged.AllowedHosts)
 	p.runner.Configure(runnerSettings(merged))
 	if p.Level != nil {

@@ -10,7 +10,7 @@ import (
 
 // live are the keys whose settings apply while the program runs, with all that
 // is below them. The others name what was opened at the start.
-var live = []string{"allowedHosts", "model", "providers", "models", "limits", "compactAt", "system", "log.level"}
+var live = []string{"allowedHosts", "model", "providers", "models", "limits", "compactAt", "system", "rules", "log.level"}
 
 // Live reports whether a changed setting applies without a restart.
 func Live(key string) bool {

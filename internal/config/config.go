@@ -24,6 +24,7 @@ type Config struct {
 	Surface      Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
 	Entity       Entity              `json:"entity,omitempty" jsonschema:"What people and conversations are called in the texts of the agent."`
 	Router       Router              `json:"router,omitempty" jsonschema:"Which messages on a platform wake the agent, beside those that are meant for it."`
+	Rules        map[string]Rule     `json:"rules,omitempty" jsonschema:"What events set off, by the name of the rule. lilac rules test says what an event would do."`
 	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the

@@ -18,6 +18,9 @@ func Schema() (*jsonschema.Schema, error) {
 		reflect.TypeFor[Secret]():   text(""),
 		reflect.TypeFor[Size]():     text(`^[0-9]+(KiB|MiB|GiB)?$`),
 		reflect.TypeFor[BusURL]():   text(""),
+		reflect.TypeFor[EventTypes](): {
+			OneOf: []*jsonschema.Schema{text(""), {Type: "array", Items: text("")}},
+		},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("infer schema: %w", err)

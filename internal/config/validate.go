@@ -24,7 +24,7 @@ const maxCompactAt = 0.95
 
 func (c *Config) validate() error {
 	for _, check := range []func() error{
-		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkSurface, c.checkRouter,
+		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkSurface, c.checkRules, c.checkRouter,
 	} {
 		if err := check(); err != nil {
 			return err

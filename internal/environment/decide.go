@@ -68,9 +68,9 @@ type Rate struct {
 // Budget is what a rule may use in one session on one day, UTC. Zero of
 // anything is no limit.
 type Budget struct {
-	Runs       int64
-	Tokens     int64
-	CostMicros int64 // millionths of a US dollar
+	Runs       int64 `json:"runs,omitempty"`
+	Tokens     int64 `json:"tokens,omitempty"`
+	CostMicros int64 `json:"costMicros,omitempty"` // millionths of a US dollar
 }
 
 // Used is what a rule did in one session: runs within the span of its rate,

@@ -29,7 +29,7 @@ var rooms = map[string]string{
 	"damagetest": "db event fault",
 
 	"egress":  "fault",
-	"config":  "egress fault",
+	"config":  "egress environment fault",
 	"logs":    "",
 	"metrics": "",
 	"health":  "",

@@ -73,6 +73,9 @@ type Options struct {
 	// Page serves what no route of the API does.
 	Page http.Handler
 
+	// Rules may be nil: then there are none.
+	Rules *Rules
+
 	// Health says how the parts of the program are; nil means that it is ready.
 	Health  func() health.Report
 	Version string
@@ -133,6 +136,9 @@ func (a *api) routes() []route {
 		{"POST /sessions/{id}/cancel", needsToken, a.cancel},
 		{"GET /search", needsToken, a.search},
 		{"GET /events", needsToken, a.events},
+		{"POST /events", needsToken, a.publishEvent},
+		{"GET /rules", needsToken, a.listRules},
+		{"POST /rules/test", needsToken, a.testRules},
 		{"GET /bus/groups", needsToken, a.listGroups},
 		{"DELETE /bus/groups/{topic}/{group}", needsToken, a.dropGroup},
 		{"GET /bus/{topic}", needsToken, a.fetchTopic},
