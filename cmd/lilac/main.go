@@ -15,6 +15,9 @@ var version = ""
 
 func main() {
 	sandbox.Enter()
+	if code, ran := runTools(context.Background(), os.Args); ran {
+		os.Exit(code)
+	}
 	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
 	c.secrets.AddEnvironment(os.Environ())
 	os.Exit(c.run(context.Background(), os.Args[1:]))

@@ -69,6 +69,8 @@ var rooms = map[string]string{
 	"origin":     "fault",
 	"toolwire":   "fault",
 	"toolserver": "origin toolwire fault",
+	"toolcli":    "toolwire fault",
+	"cmd/tools":  "toolcli",
 
 	"client": "health bus event fault session sse",
 	"doctor": "bus client health config db fault redisbus sandbox sqlitebus store",
