@@ -27,6 +27,8 @@ type told struct {
 	Answer    string        `json:"answer"`
 	State     string        `json:"state"`
 	Detail    string        `json:"detail"`
+	Callable  string        `json:"callable"`
+	Outcome   string        `json:"outcome"`
 }
 
 // tell puts an entry of a request's story into words. What it does not know it
@@ -57,6 +59,8 @@ func tell(e session.StoryEntry) string {
 			outcome = "failed: "
 		}
 		return t.Name + " " + outcome + text
+	case "call":
+		return strings.TrimSpace(t.Callable + " " + t.Outcome + " " + t.Detail)
 	case "recovered":
 		return fmt.Sprintf("taken up again after a restart (%d)", t.Recovery)
 	case "paused":

@@ -89,7 +89,9 @@ type program struct {
 	store  *store.Store
 	env    *environment.Service
 	egress *egress.Proxy // nil when commands have no network
-	runner *session.Service
+	// callables is what commands can call; close ends it.
+	callables *callables
+	runner    *session.Service
 	// platforms are the places where people talk beside the page.
 	platforms []*platform
 	logins    *httpapi.Logins
@@ -165,7 +167,10 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	if err != nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
 	}
-	tools, proxy, err := newTools(p.Config, box, p.handOver(blobs), p.Logger)
+	if p.callables, err = p.openCallables(ctx, box); err != nil {
+		return err
+	}
+	tools, proxy, err := newTools(p.Config, box, p.handOver(blobs), p.callables, p.Logger)
 	p.egress = proxy
 	if err != nil {
 		return err
@@ -214,6 +219,7 @@ func (p *program) run(ctx context.Context) error {
 	for _, s := range p.platforms {
 		s.start(failed, work)
 	}
+	work.Go(func() error { return p.callables.run(failed) })
 	p.startOperations(failed, work)
 
 	served := make(chan error, 1)
@@ -304,6 +310,9 @@ func (p *program) close() error {
 		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
 			errs = append(errs, err)
 		}
+	}
+	if p.callables != nil {
+		errs = append(errs, p.callables.endpoint.Close())
 	}
 	if p.egress != nil {
 		errs = append(errs, p.egress.Close())

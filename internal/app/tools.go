@@ -15,7 +15,7 @@ import (
 
 // newTools returns the tools, and the proxy that commands reach hosts through;
 // it is nil when they reach none, and else its owner closes it.
-func newTools(cfg *config.Config, box sandbox.Sandbox, handOver builtin.HandOver, logger *slog.Logger) ([]tool.Tool, *egress.Proxy, error) {
+func newTools(cfg *config.Config, box sandbox.Sandbox, handOver builtin.HandOver, access builtin.Access, logger *slog.Logger) ([]tool.Tool, *egress.Proxy, error) {
 	s := cfg.Sandbox
 	var proxy *egress.Proxy
 	if rules := s.Network.EgressRules(); len(rules) > 0 {
@@ -30,7 +30,7 @@ func newTools(cfg *config.Config, box sandbox.Sandbox, handOver builtin.HandOver
 	}
 	tools, err := builtin.New(builtin.Options{
 		Workspace: cfg.Workspace, Sandbox: box, Logger: logger,
-		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(s), Egress: proxy,
+		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(s), Egress: proxy, Access: access,
 		Limits: sandbox.Limits{
 			MemoryBytes: int64(s.Limits.Memory), Processes: s.Limits.Processes,
 			DiskBytes: int64(s.Limits.Disk), OutputBytes: int64(s.Limits.Output),

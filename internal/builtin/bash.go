@@ -33,7 +33,7 @@ const (
 
 func newBash(ws *workspace, box sandbox.Sandbox, opts Options, log *slog.Logger) tool.Tool {
 	b := &bash{
-		ws: ws, box: box, log: log, env: slices.Clone(opts.Env), egress: opts.Egress,
+		ws: ws, box: box, log: log, env: slices.Clone(opts.Env), egress: opts.Egress, access: opts.Access,
 		longest: int(cmp.Or(opts.CommandTime, bashMaxTimeout*time.Second).Seconds()),
 		policy: sandbox.Policy{
 			Workspace: ws.dir, Hidden: slices.Clone(opts.Hidden), Masked: slices.Clone(opts.Masked), Binds: slices.Clone(opts.Binds),
@@ -61,6 +61,7 @@ type bash struct {
 	env    []string
 	log    *slog.Logger
 	egress *egress.Proxy
+	access Access
 	// longest is how many seconds a command may run, whatever the call says.
 	longest int
 }
@@ -132,6 +133,15 @@ func (b *bash) execute(ctx context.Context, call tool.Call, cmd sandbox.Command)
 	policy := b.policy
 	cmd.Env = append(slices.Clone(b.env),
 		"LILAC_REQUEST_ID="+call.RequestID, "LILAC_SESSION_ID="+call.SessionID, "LILAC_REQUEST_CLIENT="+call.Client)
+	if b.access != nil {
+		pass, err := b.access.Open(call)
+		if err != nil {
+			return ended, nil, err
+		}
+		defer pass.Close()
+		cmd.Env = append(cmd.Env, pass.Env...)
+		policy.Binds = slices.Concat(policy.Binds, pass.Binds)
+	}
 	if b.egress == nil {
 		ended, err = b.box.Run(ctx, cmd, policy)
 		return ended, nil, err

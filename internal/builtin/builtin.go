@@ -41,8 +41,23 @@ type Options struct {
 	// HandOver gives files to people; without it there is no tool for that.
 	HandOver HandOver
 	// Env is further environment for commands, beside what names the request.
-	Env    []string
+	Env []string
+	// Access gives each command what is its own; nil gives nothing.
+	Access Access
 	Logger *slog.Logger
+}
+
+// Access gives each command what it may use and no other, such as a token.
+type Access interface {
+	// Open is called before a command runs; the pass is closed when it has ended.
+	Open(call tool.Call) (Pass, error)
+}
+
+// Pass is what one command gets.
+type Pass struct {
+	Env   []string
+	Binds []sandbox.Bind
+	Close func()
 }
 
 // New returns the tools of level 1 for a workspace.

@@ -96,7 +96,7 @@ type StoryEntry struct {
 	At   int64 `json:"at"`
 	Step int   `json:"step"`
 	// Kind is queued, started, input, model, model_failed, tool_start,
-	// tool_end, recovered, compacted, paused, resumed, end.
+	// tool_end, call, recovered, compacted, paused, resumed, end.
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
