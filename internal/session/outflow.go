@@ -17,9 +17,12 @@ const (
 	// streamRate is how many publications a second all streams make together:
 	// each is rows that are kept for a day.
 	streamRate = 5000
-	// roundTime is the least time between two rounds. What becomes due meanwhile
-	// shares a transaction; the first word after a pause does not wait at all.
-	roundTime = 10 * time.Millisecond
+	// roundTime is the least time between two rounds of roundStreams outputs or
+	// more, and less in proportion of fewer: what becomes due meanwhile shares a
+	// transaction, and where little does, nobody has to wait for it. The first
+	// word after a pause does not wait at all.
+	roundTime    = 10 * time.Millisecond
+	roundStreams = 500
 	// roundMax bounds the streams of a round, and with them its transaction and
 	// how long what is recorded meanwhile has to wait.
 	roundMax = 256
@@ -48,6 +51,11 @@ func newOutflow(s *Service) *outflow {
 // interval paces a stream by how many there are.
 func (f *outflow) interval() time.Duration {
 	return max(minInterval, time.Duration(f.svc.streams.Load())*time.Second/streamRate)
+}
+
+// round paces the rounds by how many outputs there are.
+func (f *outflow) round() time.Duration {
+	return min(roundTime, time.Duration(f.svc.streams.Load())*roundTime/roundStreams)
 }
 
 // join begins to publish what o has. Whoever calls it calls leave.
@@ -102,7 +110,7 @@ func (f *outflow) run(ctx context.Context) {
 		round, wait := f.pick(f.svc.opt.Now())
 		if len(round) > 0 {
 			f.publish(ctx, round)
-			if !pause(ctx, roundTime-time.Since(begun)) {
+			if !pause(ctx, f.round()-time.Since(begun)) {
 				return
 			}
 			continue
