@@ -64,20 +64,40 @@ func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
 		names = append(names, name)
 	}
 	b.mu.RUnlock()
-	if len(names) == 0 {
-		return nil
+	before := now.Add(-b.opt.SilentAfter / seenParts).UnixMilli()
+	stale, err := b.notedBefore(ctx, names, before)
+	if err != nil || !stale {
+		return err // mostly they were noted this hour: nothing is written
 	}
 	return b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		for _, name := range names {
 			_, err := tx.Exec(`UPDATE bus_groups SET seen_at = ? WHERE name = ? AND seen_at < ?
 				AND topic = (SELECT id FROM bus_topics WHERE name = ?)`,
-				now.UnixMilli(), name.name, now.Add(-b.opt.SilentAfter/seenParts).UnixMilli(), string(name.topic))
+				now.UnixMilli(), name.name, before, string(name.topic))
 			if err != nil {
 				return fmt.Errorf("note group: %w", err)
 			}
 		}
 		return nil
 	})
+}
+
+// notedBefore says whether one of the groups was marked as alive before a time.
+func (b *Engine) notedBefore(ctx context.Context, names []groupName, before int64) (stale bool, err error) {
+	err = b.db.Read(ctx, func(q db.Queryer) error {
+		for _, name := range names {
+			err := q.QueryRow(`SELECT EXISTS (SELECT 1 FROM bus_groups WHERE name = ? AND seen_at < ?
+				AND topic = (SELECT id FROM bus_topics WHERE name = ?))`, name.name, before, string(name.topic)).Scan(&stale)
+			if err != nil || stale {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("find when groups were noted: %w", err)
+	}
+	return stale, nil
 }
 
 // Floor is the place up to which every live group of a topic has committed;

@@ -54,25 +54,49 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	return removed, b.forgetTombstones(ctx, now)
 }
 
+// toTrim returns the topics of which something may be removed. Where nothing
+// may, nothing is written: an idle program lets the disk rest.
 func (b *Bus) toTrim(ctx context.Context, now time.Time) (topics []trimTopic, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
-		rows, err := q.Query(`SELECT name, id, output FROM bus_topics WHERE output = 0
-			UNION ALL SELECT name, id, output FROM bus_topics WHERE output = 1 AND expired = 0 AND last_append < ?`,
-			b.outputCutoff(now))
+		all, err := b.candidates(q, now)
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var t trimTopic
-			if err := rows.Scan(&t.name, &t.id, &t.output); err != nil {
-				return err
+		for _, t := range all {
+			cutoff := now.Add(-b.opt.AgeOf(t.name)).UnixMilli()
+			due := t.output
+			if !due {
+				err := q.QueryRow(`SELECT ifnull((SELECT at FROM bus_log WHERE pos > ? AND pos <= ? ORDER BY pos LIMIT 1) < ?, 0)`,
+					rowNumber(t.id, 0), rowNumber(t.id, seqMax), cutoff).Scan(&due)
+				if err != nil {
+					return err
+				}
 			}
-			topics = append(topics, t)
+			if due {
+				topics = append(topics, t)
+			}
 		}
-		return rows.Err()
+		return nil
 	})
 	return topics, err
+}
+
+func (b *Bus) candidates(q db.Queryer, now time.Time) (topics []trimTopic, err error) {
+	rows, err := q.Query(`SELECT name, id, output FROM bus_topics WHERE output = 0
+		UNION ALL SELECT name, id, output FROM bus_topics WHERE output = 1 AND expired = 0 AND last_append < ?`,
+		b.outputCutoff(now))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t trimTopic
+		if err := rows.Scan(&t.name, &t.id, &t.output); err != nil {
+			return nil, err
+		}
+		topics = append(topics, t)
+	}
+	return topics, rows.Err()
 }
 
 // outputCutoff allows for the noted time of the last append being behind.
