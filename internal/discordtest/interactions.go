@@ -89,7 +89,7 @@ func (s *Server) interactLocked(ch *channel, u User, kind int, data object, on *
 
 func (c *call) interactionCallback() answer {
 	i := c.s.world.interactions[c.path("token")]
-	if i == nil || i.ID != c.path("interaction") || c.s.o.Now().Sub(i.At) > answerWithin {
+	if i == nil || i.ID != c.path("interaction") || c.s.o.Now().Sub(i.At) > c.s.o.AnswerWithin {
 		return unknownInteraction
 	}
 	if i.Acked {

@@ -74,7 +74,7 @@ func TestAButtonIsPressedAndAnswered(t *testing.T) {
 }
 
 func TestCommandsAreGivenAndAnswered(t *testing.T) {
-	s, channel, ann := place(t, discordtest.Options{})
+	s, channel, ann := place(t, discordtest.Options{AnswerWithin: time.Minute})
 	c := connect(t, s)
 	app := id(s.Self().ID)
 	if _, err := c.SetGlobalCommands(app, []discord.ApplicationCommandCreate{

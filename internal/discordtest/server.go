@@ -38,6 +38,9 @@ type Options struct {
 	// NonceWindow is how long a nonce is enforced ("the past few minutes");
 	// zero means three minutes.
 	NonceWindow time.Duration
+	// AnswerWithin is how long an interaction waits for its first answer; zero
+	// means Discord's three seconds, which a stalled machine may miss.
+	AnswerWithin time.Duration
 	// Limits overrides the limits of routes, by their name ("POST
 	// /channels/{channel}/messages"); a Limit without requests has none.
 	Limits map[string]Limit
@@ -82,6 +85,7 @@ func Start(o Options) (*Server, error) {
 	o.Heartbeat = cmp.Or(o.Heartbeat, 41250*time.Millisecond)
 	o.IdentifiesPerDay = cmp.Or(o.IdentifiesPerDay, 1000)
 	o.NonceWindow = cmp.Or(o.NonceWindow, 3*time.Minute)
+	o.AnswerWithin = cmp.Or(o.AnswerWithin, answerWithin)
 	o.GlobalPerSecond = cmp.Or(o.GlobalPerSecond, 50)
 	if o.Now == nil {
 		o.Now = time.Now
