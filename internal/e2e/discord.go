@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/discordtest"
+	"lilac/internal/event"
+)
+
+// Discord is a fake Discord with people in it, and the configuration that
+// connects a server to it.
+type Discord struct {
+	*discordtest.Server
+	t testing.TB
+	// Ada and Bob are members of Guild, whose channel General is in mention
+	// mode and Lounge in active mode. Moderator may manage messages.
+	Ada, Bob, Moderator    discordtest.User
+	Guild, General, Lounge string
+
+	file string
+}
+
+// NewDiscord starts one. Extra lines are added to surface.discord.
+func NewDiscord(t testing.TB, o discordtest.Options, extra ...string) *Discord {
+	t.Helper()
+	d := &Discord{Server: discordtest.New(t, o), t: t, file: filepath.Join(t.TempDir(), "config.yaml")}
+	owner := d.User("owner")
+	d.Ada, d.Bob, d.Moderator = d.User("ada"), d.User("bob"), d.User("mod")
+	d.Guild = d.Server.Guild("Workshop", owner, d.Ada, d.Bob, d.Moderator)
+	d.Role(d.Guild, discordtest.ManageMessages, d.Moderator.ID)
+	d.General, d.Lounge = d.Channel(d.Guild, "general"), d.Channel(d.Guild, "lounge")
+	lines := append([]string{
+		"apiURL: " + d.APIURL,
+		"gatewayURL: " + d.GatewayURL,
+		fmt.Sprintf("allowedGuildIds: [%q]", d.Guild),
+		"allowDMs: true",
+		fmt.Sprintf("channels: {%q: {mode: active}}", d.Lounge),
+		fmt.Sprintf("attachments: {hosts: [%q]}", strings.TrimPrefix(d.URL, "http://")),
+	}, extra...)
+	text := "router: {debounce: {wait: 300ms, max: 2s}}\nsurface:\n  discord:\n    " + strings.Join(lines, "\n    ") + "\n"
+	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Env connects a server to it.
+func (d *Discord) Env() []string {
+	return []string{"LILAC_CONFIG=" + d.file, "DISCORD_TOKEN=" + discordtest.DefaultToken}
+}
+
+// MentionUs has somebody write a text that begins with a mention of the bot.
+func (d *Discord) MentionUs(channelID string, u discordtest.User, text string) (messageID string) {
+	return d.Say(channelID, u, d.Self().Mention()+" "+text, discordtest.SayOptions{})
+}
+
+// RequestID is the id of the request that a message sets off.
+func RequestID(channelID, messageID string) string {
+	return event.RequestID{Surface: "discord", Session: channelID, Specific: messageID}.String()
+}
+
+// discordWithin bounds what takes a few edits, on a machine that is busy.
+const discordWithin = 60 * time.Second
+
+// Shown waits until a message of the bot that is like this is in a channel.
+func (d *Discord) Shown(channelID, what string, like func(discordtest.Message) bool) (found discordtest.Message) {
+	d.t.Helper()
+	Eventually(d.t, discordWithin, what, func() bool {
+		ours := d.Ours(channelID)
+		i := slices.IndexFunc(ours, like)
+		if i >= 0 {
+			found = ours[i]
+		}
+		return i >= 0
+	})
+	return found
+}
+
+// Finished says of a message that it is whole: its Stop button is gone.
+func Finished(text string) func(discordtest.Message) bool {
+	return func(m discordtest.Message) bool { return m.Content == text && len(m.Buttons) == 0 }
+}
+
+// Holds says of a message that it shows a text.
+func Holds(text string) func(discordtest.Message) bool {
+	return func(m discordtest.Message) bool { return strings.Contains(m.Content, text) }
+}

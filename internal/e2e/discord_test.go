@@ -1,0 +1,283 @@
+package e2e_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/discordtest"
+	"lilac/internal/e2e"
+	"lilac/internal/event"
+	"lilac/internal/llmtest"
+)
+
+func TestAMentionIsAnsweredInOneMessageThatFillsUp(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		running := d.Shown(d.General, "the answer begins, with its tool and a way to stop it", func(m discordtest.Message) bool {
+			return strings.Contains(m.Content, strings.TrimSpace(lookingText)) && strings.Contains(m.Content, "glob") && len(m.Buttons) == 1
+		})
+		if running.ReplyTo != asked {
+			t.Errorf("the answer replies to %q, want the question %q", running.ReplyTo, asked)
+		}
+		model.letGo()
+		done := d.Shown(d.General, "the answer is whole", e2e.Finished(wholeText))
+		if done.ID != running.ID || len(d.Everything(d.General)) != 2 {
+			t.Errorf("it took more than the one message: %+v", d.Everything(d.General))
+		}
+		if said := model.heard()[0]; !strings.Contains(said, "[discord user_id="+d.Ada.ID+" user_name=ada message_id="+asked+"]") || !strings.HasSuffix(said, "\nwhat is there?") {
+			t.Errorf("the model was told %q", said)
+		}
+
+		id := e2e.RequestID(d.General, asked)
+		if story := s.WaitEnded(id, answerWithin); story.State != string(event.StateDone) {
+			t.Errorf("the request ended as %s: %s", story.State, story.Detail)
+		}
+		var session struct{ Client, Title string }
+		s.Request("GET", "/sessions/"+d.General, nil, &session)
+		if session.Client != "discord" || session.Title != "#general" {
+			t.Errorf("the page shows the conversation as %+v", session)
+		}
+		if out, err := command(t, s, "requests", "show", id); err != nil || !strings.Contains(out, "glob") || !strings.Contains(out, "done") {
+			t.Errorf("lilac requests show says (%v)\n%s", err, out)
+		}
+	})
+}
+
+func TestWhatWakesTheBotOnDiscord(t *testing.T) {
+	t.Parallel()
+	model := newChatModel(t)
+	model.letGo()
+	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
+
+	d.Say(d.General, d.Bob, "this is not meant for a bot", discordtest.SayOptions{})
+	d.MentionUs(d.General, d.Ada, "first")
+	first := d.Shown(d.General, "a mention is answered", e2e.Finished(wholeText))
+	reply := d.Say(d.General, d.Bob, "second", discordtest.SayOptions{ReplyTo: first.ID})
+	d.Shown(d.General, "a reply to the bot is answered", func(m discordtest.Message) bool {
+		return m.ReplyTo == reply && e2e.Finished(wholeText)(m)
+	})
+	private := d.DM(d.Ada)
+	d.Say(private, d.Ada, "third", discordtest.SayOptions{})
+	d.Shown(private, "a private message is answered", e2e.Finished(wholeText))
+	// In a channel where it takes part, what is said in one go is answered together.
+	for _, text := range []string{"fourth", "fifth", "sixth"} {
+		d.Say(d.Lounge, d.Bob, text, discordtest.SayOptions{})
+	}
+	d.Shown(d.Lounge, "a burst is answered", e2e.Finished(wholeText))
+
+	if model.wasTold("not meant for a bot") {
+		t.Error("the model read what was not meant for it")
+	}
+	for _, text := range []string{"fourth", "fifth", "sixth"} {
+		if !model.wasTold(text) {
+			t.Errorf("of the burst %q was not forwarded: %q", text, model.heard())
+		}
+	}
+	ends := 0
+	e2e.Poll(answerWithin, func() bool { ends = countEnds(s); return ends >= 4 })
+	if ends != 4 {
+		t.Errorf("%d requests ended, want 4", ends)
+	}
+}
+
+func TestAReplyToTheRunningAnswerAddsToIt(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		id := e2e.RequestID(d.General, asked)
+		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
+		added := d.Say(d.General, d.Ada, "and in the cellar?", discordtest.SayOptions{ReplyTo: running.ID})
+		waitTaken(t, s, id, added)
+		model.letGo()
+		e2e.Eventually(t, answerWithin, "the model reads what was added", func() bool { return model.wasTold("and in the cellar?") })
+		if story := s.WaitEnded(id, answerWithin); story.State != string(event.StateDone) {
+			t.Errorf("ended as %s: %s", story.State, story.Detail)
+		}
+		done := d.Shown(d.General, "the answer is whole", func(m discordtest.Message) bool { return m.ID == running.ID && len(m.Buttons) == 0 })
+		if !strings.HasPrefix(done.Content, wholeText) || len(d.Ours(d.General)) != 1 || countEnds(s) != 1 {
+			t.Errorf("the answer is %q in %d messages of %d requests", done.Content, len(d.Ours(d.General)), countEnds(s))
+		}
+	})
+}
+
+func TestAReplyWithAMentionSteersAndMovesTheAnswer(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
+		id := e2e.RequestID(d.General, asked)
+		steer := d.Say(d.General, d.Ada, d.Self().Mention()+" only the attic", discordtest.SayOptions{ReplyTo: running.ID})
+		waitTaken(t, s, id, steer)
+		model.letGo()
+		if story := s.WaitEnded(id, answerWithin); story.State != string(event.StateDone) {
+			t.Errorf("ended as %s: %s", story.State, story.Detail)
+		}
+		if !model.wasTold("only the attic") {
+			t.Errorf("the model was told %q", model.heard())
+		}
+		moved := d.Shown(d.General, "the answer goes on under the steer", func(m discordtest.Message) bool {
+			return m.ReplyTo == steer && len(m.Buttons) == 0
+		})
+		old := d.Shown(d.General, "the old message is frozen", func(m discordtest.Message) bool { return m.ID == running.ID && len(m.Buttons) == 0 })
+		joined := strings.Join(strings.Fields(old.Content+" "+moved.Content), " ")
+		text, faults := e2e.OutputText(t, s.WholeOutput(id, answerWithin))
+		if want := strings.Join(strings.Fields(text), " "); joined != want || len(faults) > 0 {
+			t.Errorf("the messages show %q, want %q (%q)", joined, want, faults)
+		}
+	})
+}
+
+func TestOnlyTheAskerAndModeratorsCanStop(t *testing.T) {
+	t.Parallel()
+	model := newChatModel(t)
+	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
+	for _, c := range []struct {
+		who  discordtest.User
+		stop bool
+	}{{d.Bob, false}, {d.Ada, true}, {d.Moderator, true}} {
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		running := d.Shown(d.General, "the answer begins", func(m discordtest.Message) bool { return m.ReplyTo == asked && len(m.Buttons) == 1 })
+		d.AwaitInteraction(t, d.Press(d.General, running.ID, c.who.ID, running.Buttons[0].ID))
+		id := e2e.RequestID(d.General, asked)
+		if !c.stop {
+			if story := s.Story(id); event.RequestState(story.State).Ended() {
+				t.Errorf("%s has stopped an answer for ada", c.who.Name)
+			}
+			s.Cancel(d.General)
+		}
+		if story := s.WaitEnded(id, answerWithin); story.State != string(event.StateCancelled) {
+			t.Errorf("%s: ended as %s", c.who.Name, story.State)
+		}
+		d.Shown(d.General, "the message says that it was stopped", func(m discordtest.Message) bool {
+			return m.ID == running.ID && len(m.Buttons) == 0 && strings.Contains(m.Content, "⏹️")
+		})
+	}
+}
+
+func TestFilesComeInAndGoOut(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var bodies []string
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		mu.Lock()
+		bodies = append(bodies, string(r.Body))
+		mu.Unlock()
+		switch {
+		case len(r.Messages[len(r.Messages)-1].Results) == 0:
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "w", Name: "write", Input: `{"path":"report.csv","content":"a,b\n1,2\n"}`}}}
+		case strings.Contains(r.Last(), "Given"):
+			return llmtest.Say("Here is the report.")
+		}
+		return llmtest.Script{Calls: []llmtest.Call{{ID: "a", Name: "attachment_add", Input: `{"paths":["report.csv"]}`}}}
+	})
+	_, d := onDiscord(t, e2e.SQLite, model.URL)
+	d.Say(d.General, d.Ada, d.Self().Mention()+" make a table of this", discordtest.SayOptions{Files: []discordtest.File{
+		{Name: "scan.png", ContentType: "image/png", Data: onePixel},
+	}})
+	done := d.Shown(d.General, "the answer is whole", func(m discordtest.Message) bool {
+		return strings.Contains(m.Content, "Here is the report.") && len(m.Buttons) == 0
+	})
+	// It is on the answer, or follows it.
+	file := d.Shown(d.General, "the file is there", func(m discordtest.Message) bool { return len(m.Attachments) == 1 })
+	if file.ID != done.ID && file.ReplyTo != done.ID {
+		t.Errorf("the file is on a message that replies to %q", file.ReplyTo)
+	}
+	if a := file.Attachments[0]; a.Name != "report.csv" || string(d.FileData(a)) != "a,b\n1,2\n" {
+		t.Errorf("the file is %+v: %q", a, d.FileData(a))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !strings.Contains(bodies[0], "[[lilac.attachments]]") || !strings.Contains(bodies[0], "scan.png") || !strings.Contains(bodies[0], "blob:sha256:") {
+		t.Errorf("the model does not read of the picture: %s", bodies[0])
+	}
+}
+
+// onePixel is the smallest PNG.
+var onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
+	"\x00\x00\x00\nIDATx\x9cc\x00\x01\x00\x00\x05\x00\x01\r\n-\xb4\x00\x00\x00\x00IEND\xaeB`\x82")
+
+func TestAnAnswerGoesOnInItsMessageAfterAKill(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
+		s.Kill()
+		// What is said while it is away is answered, too.
+		away := d.MentionUs(d.General, d.Bob, "and for me?")
+		model.letGo()
+		s.Restart()
+		done := d.Shown(d.General, "the answer is whole", func(m discordtest.Message) bool {
+			return m.ReplyTo == asked && e2e.Finished(wholeText)(m)
+		})
+		if done.ID != running.ID {
+			t.Error("it went on in another message")
+		}
+		d.Shown(d.General, "what was said meanwhile is answered", func(m discordtest.Message) bool {
+			return m.ReplyTo == away && e2e.Finished(wholeText)(m)
+		})
+		if all := d.Everything(d.General); len(all) != 4 {
+			t.Errorf("there are %d messages, want two questions and two answers", len(all))
+		}
+	})
+}
+
+func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
+	for name, spoil := range map[string]func(d *e2e.Discord){
+		"deleted": func(d *e2e.Discord) { d.DeleteChannel(d.General) },
+		"no permission": func(d *e2e.Discord) {
+			d.Deny(d.General, d.Self().ID, discordtest.SendMessages|discordtest.ViewChannel)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := newChatModel(t)
+			s, d := onDiscord(t, e2e.SQLite, model.server.URL)
+			asked := d.MentionUs(d.General, d.Ada, "what is there?")
+			e2e.Eventually(t, answerWithin, "it runs", func() bool { return s.Story(e2e.RequestID(d.General, asked)).Steps > 0 })
+			spoil(d)
+			story := s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
+			if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "an answer cannot be shown") {
+				t.Errorf("ended as %s: %s", story.State, story.Detail)
+			}
+			writes := func() (n int) {
+				for _, r := range d.Requests() {
+					if strings.Contains(r.Route, "/messages") {
+						n++
+					}
+				}
+				return n
+			}
+			before := writes()
+			// Later work in another channel shows that a loop would have gone on by now.
+			model.letGo()
+			d.Say(d.DM(d.Ada), d.Ada, "are you there?", discordtest.SayOptions{})
+			d.Shown(d.DM(d.Ada), "other channels work", e2e.Finished(wholeText))
+			time.Sleep(2 * time.Second) // a loop's pause: nothing can be waited for that must not come
+			if more := writes() - before; more > 10 {
+				t.Errorf("%d more requests were made", more)
+			}
+		})
+	}
+}
+
+func TestADeafBotIsNotReady(t *testing.T) {
+	t.Parallel()
+	d := e2e.NewDiscord(t, discordtest.Options{WithoutMessageContent: true})
+	s := e2e.New(t, slices.Concat(modelEnv("http://127.0.0.1:1"), d.Env())...)
+	s.Spawn()
+	e2e.Eventually(t, answerWithin, "it says what to click", func() bool { return strings.Contains(s.Log(), "Message Content Intent") })
+	e2e.Eventually(t, answerWithin, "a bot that hears nothing is not ready", func() bool { return !s.Ready() })
+	e2e.Eventually(t, answerWithin, "the page works", func() bool { return s.Request("GET", "/healthz", nil, nil) == 200 })
+}
