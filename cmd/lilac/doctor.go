@@ -16,7 +16,7 @@ func (c *cli) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what is wrong and say what to do",
 		Long: "Checks the configuration, the directories, the disk, the database, the bus, the clock, the sandbox,\n" +
-			"the keys, the model and the running server, and says for each what to do. It changes nothing. It\n" +
+			"the keys, the model, the bot on Discord and the running server, and says for each what to do. It changes nothing. It\n" +
 			"ends with 1 when something has failed.",
 		Example: "  lilac doctor\n  lilac doctor --online    # asks the provider about the key, the model and the time\n  lilac doctor --deep    # reads every row of the database; stop the server first",
 		Args:    cobra.NoArgs,

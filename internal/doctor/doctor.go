@@ -67,6 +67,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.keys(),
 	}
 	out = append(out, p.model(ctx)...)
+	out = append(out, p.discord(ctx)...)
 	out = append(out, server)
 	if running {
 		out = append(out, p.parts(ctx)...)

@@ -73,7 +73,7 @@ var rooms = map[string]string{
 	"cmd/tools":  "toolcli",
 
 	"client": "health bus event fault session sse",
-	"doctor": "bus client health config db fault redisbus sandbox sqlitebus store",
+	"doctor": "bus client health config db fault redisbus sandbox sqlitebus store discord",
 
 	"app":         everything,
 	"freeport":    "",
