@@ -54,6 +54,9 @@ type Table interface {
 	PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error
 	// NonceMessage returns the message's id; a fault.NotFound if there is none.
 	NonceMessage(q db.Queryer, channelID, nonce string) (messageID string, err error)
+	// PlannedSend returns what is about to be sent with a nonce; a
+	// fault.NotFound if nothing is.
+	PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error)
 	// Planned reports whether a message of ours in the channel has this id, or
 	// is about to be made with this nonce.
 	Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error)

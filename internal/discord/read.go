@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/disgoorg/disgo/discord"
@@ -124,18 +125,42 @@ func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBef
 	if fault.KindOf(err) != fault.NotFound {
 		return surface.Message{}, false, err
 	}
+	return a.searchHistory(ctx, channelID, nonce, notBefore)
+}
+
+// searchHistory looks for a message of ours by its nonce or, because
+// histories seldom have it, by what the outbox has planned under the nonce.
+func (a *Adapter) searchHistory(ctx context.Context, channelID, nonce string, notBefore time.Time) (surface.Message, bool, error) {
+	var planned *surface.Send
+	err := a.o.DB.Read(ctx, func(q db.Queryer) error {
+		s, err := a.o.Table.PlannedSend(q, channelID, nonce)
+		if err == nil {
+			planned = &s
+		}
+		return err
+	})
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return surface.Message{}, false, err
+	}
 	before := ""
 	for range maxSearchPages {
 		page, err := a.page(ctx, channelID, before, "", pageSize)
 		if err != nil {
 			return surface.Message{}, false, err
 		}
-		for _, m := range page {
-			if m.Author.ID == a.selfID() && m.nonce() == nonce {
-				return a.message(m), true, nil
-			}
-			if before = m.ID; madeAt(m.ID) < notBefore.UnixMilli() {
+		for _, w := range page {
+			if before = w.ID; madeAt(w.ID) < notBefore.UnixMilli() {
 				return surface.Message{}, false, nil
+			}
+			if w.Author.ID != a.selfID() {
+				continue
+			}
+			found, err := w.nonce() == nonce, error(nil)
+			if !found && planned != nil {
+				found, err = a.isPlanned(ctx, w, *planned)
+			}
+			if err != nil || found {
+				return a.message(w), found, err
 			}
 		}
 		if len(page) < pageSize {
@@ -143,6 +168,23 @@ func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBef
 		}
 	}
 	return surface.Message{}, false, nil
+}
+
+// isPlanned reports whether a message of ours shows what was planned and is
+// no other one that we made.
+func (a *Adapter) isPlanned(ctx context.Context, m wireMessage, s surface.Send) (bool, error) {
+	// Discord cuts the space around a text, and drops the reference to a
+	// message that was gone.
+	if strings.TrimSpace(m.Content) != strings.TrimSpace(a.o.Scrub(s.Text)) || len(m.Attachments) != len(s.Files) ||
+		m.Reference != nil && m.Reference.MessageID != s.ReplyTo {
+		return false, nil
+	}
+	var other bool
+	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		other, err = a.o.Table.Planned(q, m.ChannelID, m.ID, "")
+		return err
+	})
+	return !other, err
 }
 
 // React implements [surface.Adapter]. A custom emoji is name:id.

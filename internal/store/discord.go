@@ -8,7 +8,9 @@ import (
 
 	"lilac/internal/db"
 	"lilac/internal/discord"
+	"lilac/internal/fault"
 	"lilac/internal/outbox"
+	"lilac/internal/surface"
 )
 
 // discordMigration keeps where the gateway of Discord was left, what of its
@@ -146,6 +148,21 @@ func (Discord) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forge
 func (Discord) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
 	err = q.QueryRow(`SELECT message_id FROM discord_nonces WHERE channel_id = ? AND nonce = ?`, channelID, nonce).Scan(&id)
 	return id, wrap("read nonce", notFound(err, "No message with this nonce is known in %s.", channelID))
+}
+
+// PlannedSend implements [discord.Table].
+func (Discord) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
+	rows, err := collect(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
+		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND unfinished = 1`, channelID)
+	if err != nil {
+		return surface.Send{}, fmt.Errorf("look for a nonce in the outbox: %w", err)
+	}
+	for _, r := range rows {
+		if r.Send.Nonce == nonce {
+			return r.Send, nil
+		}
+	}
+	return surface.Send{}, fault.New(fault.NotFound, "Nothing with this nonce is about to be sent to %s.", channelID)
 }
 
 // Planned implements [discord.Table].
