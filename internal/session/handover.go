@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -18,12 +17,11 @@ func (s *Service) HandOver(ctx context.Context, requestID string, f event.Binary
 	// A tool that is stopped here must not stop the run's record half-way.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
-	err := r.record(ctx, func(c *change) error {
+	err := r.write(ctx, func(c *change) error {
 		return c.publish(requestID+"/binary/"+f.BinaryID, r.headers(), f)
 	})
 	// The request may have ended just now, while its run is still known here.
-	var stale *fault.Error
-	if errors.As(err, &stale) && stale.Code == codeStaleOwner {
+	if staleOwner(err) {
 		return errOutputEnded
 	}
 	return err

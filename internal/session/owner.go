@@ -255,8 +255,18 @@ func staleOwner(err error) bool {
 	return errors.As(err, &f) && f.Code == codeStaleOwner
 }
 
-// record makes one record of the run, with the text that waits in front of it.
+// record makes one record of the run; without it the run cannot go on.
 func (r *run) record(ctx context.Context, fn func(c *change) error) error {
+	if err := r.write(ctx, fn); err != nil {
+		r.lost = err
+		return err
+	}
+	return nil
+}
+
+// write is one transaction of the run, with the text that waits in front of it.
+// Any goroutine may call it once the agent runs.
+func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	r.out.pub.Lock()
 	defer r.out.pub.Unlock()
 	events, err := r.out.take()
@@ -280,7 +290,6 @@ func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 		})
 	}
 	if err != nil {
-		r.lost = err
 		return err
 	}
 	r.out.sent()
