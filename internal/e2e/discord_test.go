@@ -281,3 +281,40 @@ func TestADeafBotIsNotReady(t *testing.T) {
 	e2e.Eventually(t, answerWithin, "a bot that hears nothing is not ready", func() bool { return !s.Ready() })
 	e2e.Eventually(t, answerWithin, "the page works", func() bool { return s.Request("GET", "/healthz", nil, nil) == 200 })
 }
+
+// Discord has carried the message out and its 200 never arrives: the process
+// is gone. The next one finds the message instead of sending it again.
+func TestAKillRightAfterDiscordsAnswerSendsNothingTwice(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		reached, killed := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		d.OnCarriedOut(func(c discordtest.Carried) {
+			if c.Route == "POST /channels/{channel}/messages" {
+				once.Do(func() {
+					close(reached)
+					<-killed
+				})
+			}
+		})
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		select {
+		case <-reached:
+		case <-time.After(answerWithin):
+			t.Error("nothing was sent")
+		}
+		s.Kill()
+		close(killed)
+		model.letGo()
+		s.Restart()
+		d.Shown(d.General, "the answer is whole", func(m discordtest.Message) bool {
+			return m.ReplyTo == asked && e2e.Finished(wholeText)(m)
+		})
+		s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
+		if all := d.Everything(d.General); len(all) != 2 || countEnds(s) != 1 {
+			t.Errorf("there are %d messages of %d requests, want a question and an answer", len(all), countEnds(s))
+		}
+	})
+}
