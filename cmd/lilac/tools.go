@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
+	"lilac/internal/fault"
 	"lilac/internal/toolcli"
 )
 
@@ -22,4 +25,17 @@ func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	return toolcli.Command{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(ctx, args), true
+}
+
+// tools lists the command in the help. [runTools] has run it before, unless a
+// flag stood in front of it, which means nothing to it.
+func (c *cli) tools() *cobra.Command {
+	return &cobra.Command{
+		Use:                "tools",
+		Short:              "Call what a tool server offers, as the agent does: --list, help, ID",
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return fault.New(fault.Invalid, "The flags of lilac mean nothing to tools: write \"lilac tools …\".")
+		},
+	}
 }
