@@ -18,7 +18,6 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/config"
 	"lilac/internal/db"
-	"lilac/internal/egress"
 	"lilac/internal/environment"
 	"lilac/internal/fault"
 	"lilac/internal/httpapi"
@@ -27,6 +26,7 @@ import (
 	"lilac/internal/notify"
 	"lilac/internal/observe"
 	"lilac/internal/redisbus"
+	"lilac/internal/rundir"
 	"lilac/internal/sandbox"
 	"lilac/internal/session"
 	"lilac/internal/store"
@@ -84,11 +84,12 @@ func Run(ctx context.Context, o Options) (err error) {
 // program is everything that was built.
 type program struct {
 	Options
-	db     *db.DB
-	bus    bus.Bus
-	store  *store.Store
-	env    *environment.Service
-	egress *egress.Proxy // nil when commands have no network
+	db    *db.DB
+	bus   bus.Bus
+	store *store.Store
+	env   *environment.Service
+	// sockets is where commands find the tool server and the way out.
+	sockets *rundir.Dir
 	// callables is what commands can call; close ends it.
 	callables *callables
 	runner    *session.Service
@@ -167,11 +168,13 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 	if err != nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
 	}
+	if p.sockets, err = rundir.Open(p.Config.DataDir); err != nil {
+		return err
+	}
 	if p.callables, err = p.openCallables(ctx, box); err != nil {
 		return err
 	}
-	tools, proxy, err := newTools(p.Config, box, p.handOver(blobs), p.callables, p.Logger)
-	p.egress = proxy
+	tools, err := newTools(p.Config, box, p.sockets.Path, p.handOver(blobs), p.callables, p.Logger)
 	if err != nil {
 		return err
 	}
@@ -314,8 +317,8 @@ func (p *program) close() error {
 	if p.callables != nil {
 		errs = append(errs, p.callables.endpoint.Close())
 	}
-	if p.egress != nil {
-		errs = append(errs, p.egress.Close())
+	if p.sockets != nil {
+		errs = append(errs, p.sockets.Close())
 	}
 	if p.bus != nil {
 		errs = append(errs, p.bus.Close())

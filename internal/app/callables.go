@@ -52,7 +52,7 @@ func (p *program) openCallables(ctx context.Context, box sandbox.Sandbox) (*call
 	if err != nil {
 		return nil, fmt.Errorf("build the tool server: %w", err)
 	}
-	c.endpoint, err = toolserver.Listen(ctx)
+	c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path)
 	return c, err
 }
 

@@ -13,19 +13,18 @@ import (
 	"lilac/internal/tool"
 )
 
-// newTools returns the tools, and the proxy that commands reach hosts through;
-// it is nil when they reach none, and else its owner closes it.
-func newTools(cfg *config.Config, box sandbox.Sandbox, handOver builtin.HandOver, access builtin.Access, logger *slog.Logger) ([]tool.Tool, *egress.Proxy, error) {
+// newTools returns the tools. Sockets of theirs are made in dir.
+func newTools(cfg *config.Config, box sandbox.Sandbox, dir string, handOver builtin.HandOver, access builtin.Access, logger *slog.Logger) ([]tool.Tool, error) {
 	s := cfg.Sandbox
 	var proxy *egress.Proxy
 	if rules := s.Network.EgressRules(); len(rules) > 0 {
 		var err error
 		proxy, err = egress.Open(egress.Options{
-			Rules: rules, Logger: logger,
+			Rules: rules, Logger: logger, Dir: dir,
 			Limits: egress.Limits{Connections: s.Network.Connections, Bytes: int64(s.Network.Bytes)},
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("open the way out for commands: %w", err)
+			return nil, fmt.Errorf("open the way out for commands: %w", err)
 		}
 	}
 	tools, err := builtin.New(builtin.Options{
@@ -38,9 +37,9 @@ func newTools(cfg *config.Config, box sandbox.Sandbox, handOver builtin.HandOver
 		TmpBytes: int64(s.Limits.Tmp), CommandTime: time.Duration(s.Limits.Time), HandOver: handOver,
 	})
 	if err != nil {
-		return nil, proxy, fmt.Errorf("build the tools: %w", err)
+		return nil, fmt.Errorf("build the tools: %w", err)
 	}
-	return tools, proxy, nil
+	return tools, nil
 }
 
 func binds(s config.Sandbox) []sandbox.Bind {

@@ -185,6 +185,9 @@ func TestDamagedBackupIsRefusedAndNothingIsRestored(t *testing.T) {
 	for i := 20; i < len(whole); i += max(1, len(whole)/60) {
 		flipped := bytes.Clone(whole)
 		flipped[i] ^= 0x10
+		if bytes.Equal(unzipped(flipped), unzipped(whole)) {
+			continue // another way to write the same: nothing is damaged
+		}
 		bad[fmt.Sprintf("bit of byte %d", i)] = flipped
 	}
 	for name, data := range bad {
@@ -204,6 +207,19 @@ func TestDamagedBackupIsRefusedAndNothingIsRestored(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), file, filepath.Join(t.TempDir(), "data")); err != nil {
 		t.Errorf("control: %v", err)
 	}
+}
+
+// unzipped is what a compressed file holds, nil if it holds nothing whole.
+func unzipped(data []byte) []byte {
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil
+	}
+	content, err := io.ReadAll(zip)
+	if err != nil {
+		return nil
+	}
+	return content
 }
 
 // rewrite changes a stored file and keeps every checksum of gzip and tar right,

@@ -195,6 +195,7 @@ func TestBashReachesOnlyWhatIsListedAndSaysSo(t *testing.T) {
 			return // it has the whole network
 		}
 		proxy, err := egress.Open(egress.Options{
+			Dir:   t.TempDir(),
 			Rules: []egress.Rule{{Host: "a.test", Ports: []int{number}, Internal: true}},
 			Resolve: func(context.Context, string) ([]netip.Addr, error) {
 				return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
@@ -203,7 +204,6 @@ func TestBashReachesOnlyWhatIsListedAndSaysSo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer proxy.Close()
 		b := newBenchWith(t, builtin.Options{Sandbox: box, Egress: proxy, Limits: sandbox.Limits{OutputBytes: 1 << 20}})
 		get := func(host string) string {
 			return fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET http://%s:%s/x HTTP/1.0\r\n\r\n' >&3; cat <&3`, host, port)

@@ -51,7 +51,7 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	// use lists from outside with the token that the command left behind.
 	use = func() string {
 		token, _ := os.ReadFile(filepath.Join(s.Dir, "workspace", "token"))
-		sockets, _ := filepath.Glob(filepath.Join(runtime, "lilac-tools-*", "tools.sock"))
+		sockets, _ := filepath.Glob(filepath.Join(runtime, "lilac-run-*", "tools.sock"))
 		if len(sockets) == 0 {
 			return "no socket"
 		}

@@ -87,6 +87,7 @@ func open(t *testing.T, opts egress.Options) (*egress.Gate, *http.Client) {
 	if opts.Resolve == nil {
 		opts.Resolve = here
 	}
+	opts.Dir = t.TempDir()
 	proxy, err := egress.Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -102,9 +103,6 @@ func open(t *testing.T, opts egress.Options) (*egress.Gate, *http.Client) {
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		if err := gate.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := proxy.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -315,11 +313,10 @@ func TestClosingEndsTunnels(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	port := portOf(t, server)
-	proxy, err := egress.Open(egress.Options{Resolve: here, Rules: []egress.Rule{{Host: "a.test", Ports: []int{port}, Internal: true}}})
+	proxy, err := egress.Open(egress.Options{Dir: t.TempDir(), Resolve: here, Rules: []egress.Rule{{Host: "a.test", Ports: []int{port}, Internal: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer proxy.Close()
 	gate, err := proxy.Open(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)

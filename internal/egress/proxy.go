@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -22,6 +21,8 @@ type Options struct {
 	Rules  []Rule
 	Limits Limits
 	Logger *slog.Logger
+	// Dir is a private directory of the caller's for the sockets.
+	Dir string
 	// Resolve looks up a name; nil means the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Roots are the authorities that HTTPS hosts must be signed by; nil means the system's.
@@ -59,14 +60,12 @@ const (
 // Proxy makes gates.
 type Proxy struct {
 	opts Options
-	dir  string
 	mu   sync.Mutex
 	// number counts the gates, for the names of their sockets.
 	number int
 }
 
-// Open makes a proxy. Its sockets live in a private directory below
-// XDG_RUNTIME_DIR or the system's temporary one.
+// Open makes a proxy.
 func Open(opts Options) (*Proxy, error) {
 	for i, rule := range opts.Rules {
 		if err := rule.Validate(); err != nil {
@@ -87,17 +86,8 @@ func Open(opts Options) (*Proxy, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "lilac-egress-")
-	if err != nil {
-		if dir, err = os.MkdirTemp("", "lilac-egress-"); err != nil {
-			return nil, fmt.Errorf("make directory for sockets: %w", err)
-		}
-	}
-	return &Proxy{opts: opts, dir: dir}, nil
+	return &Proxy{opts: opts}, nil
 }
-
-// Close removes the directory of the sockets. The gates are closed by who opened them.
-func (p *Proxy) Close() error { return os.RemoveAll(p.dir) }
 
 // Rules are the rules of the proxy.
 func (p *Proxy) Rules() []Rule { return p.opts.Rules }
@@ -106,7 +96,7 @@ func (p *Proxy) socket() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.number++
-	return filepath.Join(p.dir, strconv.Itoa(p.number)+".sock")
+	return filepath.Join(p.opts.Dir, "egress-"+strconv.Itoa(p.number)+".sock")
 }
 
 // errRefused is an address that must not be connected to.

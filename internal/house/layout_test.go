@@ -44,6 +44,7 @@ var rooms = map[string]string{
 	"demo":      "llm chat fault",
 	"llmtest":   "llm chat fault sse",
 
+	"rundir":  "",
 	"sandbox": "fault",
 	"tool":    "chat fault",
 	"builtin": "tool sandbox egress chat fault",

@@ -171,16 +171,14 @@ func TestListAndHelpShowOnlyWhatTheTokenAllows(t *testing.T) {
 }
 
 func TestTheSocketIsPrivateAndGoesWithTheServer(t *testing.T) {
-	e, err := Listen(t.Context())
+	e, err := Listen(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
 	go func() { served <- e.Serve(newServer(t, Options{}).Handler(), slog.New(slog.DiscardHandler)) }()
-	for path, mode := range map[string]os.FileMode{e.Dir: 0o700, e.Socket: 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s: %v, %v", path, info, err)
-		}
+	if info, err := os.Stat(e.Socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v", e.Socket, info, err)
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
@@ -188,8 +186,8 @@ func TestTheSocketIsPrivateAndGoesWithTheServer(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(e.Dir); !os.IsNotExist(err) {
-		t.Errorf("the directory is left: %v", err)
+	if _, err := os.Stat(e.Socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is left: %v", err)
 	}
 	if err := e.Close(); err != nil {
 		t.Errorf("closed again: %v", err)

@@ -19,29 +19,21 @@ const readTime = 30 * time.Second
 
 // Endpoint is where a server listens.
 type Endpoint struct {
-	// Dir is a private directory below XDG_RUNTIME_DIR, or the system's
-	// temporary one: apart from the data, which commands must not see.
-	Dir string
-	// Socket is the Unix socket in it, which only our user may open.
+	// Socket is the Unix socket, which only our user may open.
 	Socket   string
 	listener net.Listener
 	server   *http.Server
 }
 
-// Listen opens the socket.
-func Listen(ctx context.Context) (_ *Endpoint, err error) {
-	e := &Endpoint{server: &http.Server{ReadTimeout: readTime}}
-	if e.Dir, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "lilac-tools-"); err != nil {
-		if e.Dir, err = os.MkdirTemp("", "lilac-tools-"); err != nil {
-			return nil, fmt.Errorf("make directory for the socket: %w", err)
-		}
-	}
+// Listen opens the socket in a private directory of the caller's, apart from
+// the data, which commands must not see.
+func Listen(ctx context.Context, dir string) (_ *Endpoint, err error) {
+	e := &Endpoint{server: &http.Server{ReadTimeout: readTime}, Socket: filepath.Join(dir, "tools.sock")}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	e.Socket = filepath.Join(e.Dir, "tools.sock")
 	if e.listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", e.Socket); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "The socket %s for tools cannot be listened on. Set XDG_RUNTIME_DIR to a directory of your own with a shorter path", e.Socket)
 	}
@@ -61,7 +53,7 @@ func (e *Endpoint) Serve(h http.Handler, logger *slog.Logger) error {
 	return nil
 }
 
-// Close ends every connection and removes the directory. It may be called twice.
+// Close ends every connection and removes the socket. It may be called twice.
 func (e *Endpoint) Close() error {
 	errs := []error{e.server.Close()}
 	if e.listener != nil {
@@ -69,5 +61,5 @@ func (e *Endpoint) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(e.Dir))...)
+	return errors.Join(errs...)
 }

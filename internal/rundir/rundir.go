@@ -1,0 +1,84 @@
+// Package rundir keeps the sockets of a running program in a private directory
+// apart from its data, which commands of the agent must not see.
+//
+// What a process that was killed left behind is removed by the next one on the
+// same data directory; whoever calls [Open] holds that directory's lock.
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const (
+	// prefix begins the names of our directories.
+	prefix = "lilac-run-"
+	// noteName is the file of the data directory that holds the path.
+	noteName = "runtime"
+)
+
+// Dir is a private directory (0700).
+type Dir struct {
+	Path string
+	note string
+}
+
+// Open makes a directory below XDG_RUNTIME_DIR or the system's temporary one,
+// and removes the one of the process before.
+func Open(dataDir string) (*Dir, error) {
+	d := &Dir{note: filepath.Join(dataDir, noteName)}
+	if err := d.removeEarlier(); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.Path, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), prefix); err != nil {
+		if d.Path, err = os.MkdirTemp("", prefix); err != nil {
+			return nil, fmt.Errorf("make a directory for sockets: %w", err)
+		}
+	}
+	if err := os.WriteFile(d.note, []byte(d.Path), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("note the directory of the sockets: %w", err), os.Remove(d.Path))
+	}
+	return d, nil
+}
+
+// removeEarlier removes what the note names, if it can only be ours: by its
+// name, its place and its owner.
+func (d *Dir) removeEarlier() error {
+	data, err := os.ReadFile(d.note)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read where the sockets were: %w", err)
+	}
+	path := string(data)
+	if filepath.Clean(path) != path || !filepath.IsAbs(path) || !strings.HasPrefix(filepath.Base(path), prefix) {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return nil // it is gone
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Getuid() {
+		return nil
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return fmt.Errorf("remove the sockets of an earlier process: %w", err)
+	}
+	return nil
+}
+
+// Close removes the directory. It may be called twice.
+func (d *Dir) Close() error {
+	err := os.Remove(d.note)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(os.RemoveAll(d.Path), err)
+}
