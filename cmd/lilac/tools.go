@@ -33,6 +33,7 @@ func (c *cli) tools() *cobra.Command {
 	return &cobra.Command{
 		Use:                "tools",
 		Short:              "Call what a tool server offers, as the agent does: --list, help, ID",
+		Example:            "  lilac tools --list\n  lilac tools help surface.sessions.list",
 		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
 			return fault.New(fault.Invalid, "The flags of lilac mean nothing to tools: write \"lilac tools …\".")
