@@ -11,6 +11,7 @@ import (
 	"github.com/disgoorg/disgo/rest"
 
 	"lilac/internal/fault"
+	"lilac/internal/surface"
 )
 
 const (
@@ -111,7 +112,7 @@ func refusal(e *rest.Error, reading bool) error {
 func code(e *rest.Error) string {
 	switch e.Code {
 	case 10003:
-		return "unknown_channel"
+		return surface.CodeUnknownChannel
 	case 10008:
 		return "unknown_message"
 	case 30046:

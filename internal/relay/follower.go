@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -296,12 +297,12 @@ func (f *follower) mend(ctx context.Context, a Act, final bool) error {
 	case err == nil && a.Kind == ActEdit:
 		f.trouble, f.shown[a.View.Key] = 0, a.View.looks()
 		return nil
-	case err == nil || kind == fault.NotFound:
+	case err == nil || kind == fault.NotFound && !channelGone(err):
 		// Somebody who deletes our message does not want it back.
 	case kind == fault.Conflict && a.Kind == ActEdit:
 		// The platform takes no more edits of it: it is made anew.
 		return f.again(ctx, a)
-	case kind == fault.Denied || kind == fault.Unauthenticated:
+	case kind == fault.Denied || kind == fault.Unauthenticated || channelGone(err):
 		_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
 			row.Reason = fault.ToWire(err).Message
 			return nil
@@ -318,6 +319,11 @@ func (f *follower) mend(ctx context.Context, a Act, final bool) error {
 		return nil
 	})
 	return err
+}
+
+func channelGone(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == surface.CodeUnknownChannel
 }
 
 // again plans a copy of a message.

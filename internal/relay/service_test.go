@@ -34,6 +34,8 @@ type platform struct {
 	rand   *rand.Rand
 	faulty float64
 	denied bool
+	// gone says that the whole channel was deleted.
+	gone bool
 	// maxText is the longest message; it must leave room for the status.
 	maxText  int
 	messages []*shownMessage
@@ -57,6 +59,11 @@ func (p *platform) Capabilities() surface.Capabilities {
 func (p *platform) fails() (err error, carriedOut bool) {
 	if p.denied {
 		return fault.New(fault.Denied, "We may not write there."), false
+	}
+	if p.gone {
+		f := fault.New(fault.NotFound, "There is no such channel.")
+		f.Code = surface.CodeUnknownChannel
+		return f, false
 	}
 	if p.rand == nil || p.rand.Float64() >= p.faulty {
 		return nil, true
@@ -100,7 +107,7 @@ func (p *platform) Edit(_ context.Context, ref event.MessageRef, c surface.Conte
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.find(ref)
-	if m == nil {
+	if m == nil && !p.gone {
 		return fault.New(fault.NotFound, "There is no such message.")
 	}
 	err, done := p.fails()
@@ -355,6 +362,26 @@ func TestAChannelThatTakesNothingEndsTheRequest(t *testing.T) {
 			t.Errorf("the runner was told %v", cancels)
 		}
 	})
+}
+
+func TestAChannelThatIsDeletedEndsTheRequestAndAMessageDoesNot(t *testing.T) {
+	for name, commands := range map[string]int{"the channel": 1, "the message": 0} {
+		t.Run(name, func(t *testing.T) {
+			p := &platform{}
+			play(t, p, func(s *stage) {
+				s.say("hello")
+				time.Sleep(2 * time.Second)
+				p.mu.Lock()
+				p.gone, p.messages[0].deleted = commands > 0, true
+				p.mu.Unlock()
+				s.say(" there")
+				time.Sleep(10 * time.Second)
+				if got := s.commands(); len(got) != commands {
+					t.Errorf("the runner was told %v", got)
+				}
+			})
+		})
+	}
 }
 
 func TestASilentRequestIsStoppedAndSaysSo(t *testing.T) {

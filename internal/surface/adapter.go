@@ -64,6 +64,10 @@ type ListOptions struct {
 	Limit int
 }
 
+// CodeUnknownChannel is the code of a fault.NotFound that concerns the whole
+// channel and not one message in it.
+const CodeUnknownChannel = "unknown_channel"
+
 // Adapter connects one platform. Its errors are faults: NotFound and Denied
 // are final for the channel or message, Unavailable, RateLimited and Timeout
 // may pass; after a Timeout the outcome of a send is unknown.
