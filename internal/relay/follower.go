@@ -307,6 +307,7 @@ func (f *follower) mend(ctx context.Context, a Act, final bool) error {
 			row.Reason = fault.ToWire(err).Message
 			return nil
 		})
+		f.notify() // the next step gives up
 		return err
 	default:
 		if f.trouble++; f.trouble < maxTrouble || !final {
