@@ -60,7 +60,6 @@ type gateway struct {
 	conns      map[*conn]struct{}
 	sessions   map[string]*session
 	identifies []Identify
-	resumes    []Resume
 	heartbeats int
 	silent     bool
 	holdAcks   bool
@@ -73,14 +72,6 @@ type Identify struct {
 	At      time.Time
 	Intents int
 	// Accepted is false when it was answered with a close code or op 9.
-	Accepted bool
-}
-
-// Resume is a session that a client asked to go on with.
-type Resume struct {
-	At       time.Time
-	Session  string
-	Sequence int
 	Accepted bool
 }
 

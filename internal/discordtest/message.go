@@ -56,7 +56,6 @@ type message struct {
 	components      json.RawMessage
 	repliedPing     bool
 	mentionEveryone bool
-	forgotten       bool // its nonce
 	oldEdits        []time.Time
 }
 

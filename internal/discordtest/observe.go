@@ -65,13 +65,6 @@ func (s *Server) Identifies() []Identify {
 	return slices.Clone(s.gateway.identifies)
 }
 
-// Resumes lists the sessions that were to go on.
-func (s *Server) Resumes() []Resume {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.gateway.resumes)
-}
-
 // Heartbeats is how many have come.
 func (s *Server) Heartbeats() int {
 	s.mu.Lock()

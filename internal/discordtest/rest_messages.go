@@ -98,7 +98,7 @@ func (s *Server) wireCreated(ch *channel, m *message) object {
 // withNonce is the bot's message that a nonce made within the window.
 func (s *Server) withNonce(ch *channel, nonce string, now time.Time) *message {
 	for _, m := range slices.Backward(ch.messages) {
-		if m.forgotten || now.Sub(m.Created) >= s.o.NonceWindow {
+		if now.Sub(m.Created) >= s.o.NonceWindow {
 			return nil // as are all before it
 		}
 		if m.Author == s.world.bot && m.Nonce == nonce {

@@ -25,13 +25,6 @@ func (s *Server) User(name string) User {
 	return s.user(name, false)
 }
 
-// Bot makes the account of another program.
-func (s *Server) Bot(name string) User {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.user(name, true)
-}
-
 // Guild makes a guild with the bot and these members; the first of them owns it.
 func (s *Server) Guild(name string, members ...User) (guildID string) {
 	s.mu.Lock()
@@ -277,17 +270,6 @@ func (s *Server) Leave(guildID string, u User) {
 	s.dispatchLocked("GUILD_MEMBER_REMOVE", nil, intentMembers, intentMembers, func(*session) object {
 		return object{"guild_id": guildID, "user": u.wire()}
 	})
-}
-
-// ForgetNonces is time passing for enforce_nonce: what was sent is sent anew.
-func (s *Server) ForgetNonces() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.world.channels {
-		for _, m := range c.messages {
-			m.forgotten = true
-		}
-	}
 }
 
 func (c *channel) mustFind(id string) *message {

@@ -132,9 +132,6 @@ func (c *conn) resumeLocked(d json.RawMessage) {
 	}
 	ss := s.gateway.sessions[in.Session]
 	known := in.Token == s.o.Token && ss != nil && in.Seq >= 0 && in.Seq <= len(ss.log)
-	if len(s.gateway.resumes) < maxRecorded {
-		s.gateway.resumes = append(s.gateway.resumes, Resume{At: s.o.Now(), Session: in.Session, Sequence: in.Seq, Accepted: known})
-	}
 	switch {
 	case in.Token != s.o.Token:
 		c.closeLocked(closeAuthentication, "Authentication failed.")

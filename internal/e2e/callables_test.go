@@ -22,7 +22,7 @@ tools surface.messages.list --session-id=another; echo "exit code $?"
 printf '%s\n' "$LILAC_TOOL_TOKEN" > token`
 
 // The agent calls tools in its sandbox; when its command has ended the token is
-// dead, and so it is after a restart.
+// dead.
 func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	needsCommands(t)
 	told := make(chan string, 1)

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"io"
-	"slices"
 	"time"
 
 	"lilac/internal/fault"
@@ -107,11 +106,6 @@ const (
 	// ModeOff runs commands unconfined; it accepts the risk.
 	ModeOff Mode = "off"
 )
-
-// Valid reports whether m is a mode; the zero value counts as ModeAuto.
-func (m Mode) Valid() bool {
-	return slices.Contains([]Mode{"", ModeAuto, ModeBubblewrap, ModeNamespaces, ModeOff}, m)
-}
 
 // Open returns the sandbox for a mode. When there is none the error says why,
 // and the Sandbox, which is never nil, refuses every command with that error.

@@ -137,9 +137,3 @@ func (p *Tab) Media(dark, still bool) {
 		return err
 	}))
 }
-
-// Resize changes the size of the window.
-func (p *Tab) Resize(width, height int) {
-	p.t.Helper()
-	p.Do(chromedp.EmulateViewport(int64(width), int64(height)))
-}
