@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,8 +22,10 @@ import (
 const idleSessions = 100_000
 
 // BenchmarkIdleSessions is P7: what a conversation costs in which nothing
-// happens, as memory of the process, and how soon one of them is awake: from
-// the client's POST to the model's server.
+// happens, as memory and goroutines of the process and as time of its start, and
+// how soon one of them is awake: from the client's POST to the model's server.
+// "Goroutines" is how many more there are than without them, also after a
+// thousand of them were awake.
 func BenchmarkIdleSessions(b *testing.B) {
 	for b.Loop() {
 		called := make(chan time.Time, 1)
@@ -38,29 +42,92 @@ func BenchmarkIdleSessions(b *testing.B) {
 			return took
 		}
 		// Both processes have answered the same before they are compared.
-		warm := func() int64 {
+		warm := func() (memory int64, goroutines int) {
 			session := s.NewSession()
 			for range 20 {
 				wake(session)
 			}
-			return rss(b, s.PID())
+			return rss(b, s.PID()), fewestGoroutines(b, s)
 		}
-		empty := warm()
-		s.Terminate(10 * time.Second)
+		empty, base := warm()
+		before := readyAfter(s)
 		s.Exec(fmt.Sprintf(`INSERT INTO sessions (id, client, title, created_at, updated_at)
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			SELECT printf('idle-%%06d', i), 'web', 'A conversation of last week', i, i FROM n`, idleSessions))
 		s.Restart()
-		full := warm()
+		after := readyAfter(s)
+		s.Restart()
+		full, _ := warm()
 		var took []time.Duration
-		for i := range 100 {
-			took = append(took, wake(fmt.Sprintf("idle-%06d", 1+i*(idleSessions/100))))
+		for i := range 1000 {
+			took = append(took, wake(fmt.Sprintf("idle-%06d", 1+i*(idleSessions/1000))))
 		}
+		micros(b, before, "µs-ready-without")
+		micros(b, after, "µs-ready")
+		b.ReportMetric(float64(fewestGoroutines(b, s)-base), "goroutines")
 		b.ReportMetric(float64(max(0, full-empty))/idleSessions, "B/session")
 		micros(b, quantile(took, 0.5), "µs-wake-p50")
 		micros(b, quantile(took, 0.99), "µs-wake-p99")
 		b.ReportMetric(float64(fewestWakeups(b, s.PID(), 5, 0)), "wakeups/s-idle")
 	}
+}
+
+// readyAfter stops the server and returns how long its starts take, the median
+// of ten. It leaves it stopped.
+func readyAfter(s *e2e.Server) time.Duration {
+	s.Terminate(10 * time.Second)
+	var took []time.Duration
+	for range 10 {
+		begin := time.Now()
+		s.Restart()
+		took = append(took, time.Since(begin))
+		s.Terminate(10 * time.Second)
+	}
+	return quantile(took, 0.5)
+}
+
+// fewestGoroutines is how many the process keeps when what was asked of it is
+// done.
+func fewestGoroutines(b *testing.B, s *e2e.Server) int {
+	b.Helper()
+	fewest := -1
+	for range 20 {
+		if n := goroutines(b, s); fewest < 0 || n < fewest {
+			fewest = n
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return fewest
+}
+
+// goroutines reads how many the process has from its metrics.
+func goroutines(b *testing.B, s *e2e.Server) int {
+	b.Helper()
+	req, err := http.NewRequest(http.MethodGet, "http://"+s.Addr+"/metrics", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+e2e.Token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "lilac_goroutines "); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(rest))
+			if err != nil {
+				b.Fatal(err)
+			}
+			return n
+		}
+	}
+	b.Fatalf("no goroutines among the metrics: status %d", res.StatusCode)
+	return 0
 }
 
 // TestNothingPollsWhenIdle counts how often the threads of the program wake up

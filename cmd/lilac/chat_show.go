@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -26,6 +27,10 @@ type streamPayload struct {
 	Message   string           `json:"message"`
 	Question  string           `json:"question"`
 	Again     bool             `json:"again"`
+	Filename  string           `json:"filename"`
+	Bytes     int64            `json:"bytes"`
+	Path      string           `json:"path"`
+	URL       string           `json:"url"`
 }
 
 // show prints an event of the session's stream.
@@ -46,6 +51,8 @@ func (t *talk) show(e event.EnvEvent) {
 		}
 	case event.StreamToolCall:
 		t.toolLocked(p)
+	case event.StreamFile:
+		t.fileLocked(p)
 	case event.SessionMessageApplied:
 		if p.Queue == event.Steer || p.Queue == event.Interrupt || p.Queue == event.FollowUp {
 			if t.terminal {
@@ -87,6 +94,22 @@ func (t *talk) toolLocked(p streamPayload) {
 		_ = json.Unmarshal(p.Error, &reason) // without a reason the name must do
 		t.noteLocked(p.Name + " failed " + reason)
 	}
+}
+
+// fileLocked says where a file is that the agent gives. It is no part of the
+// answer, so it does not go into a pipe.
+func (t *talk) fileLocked(p streamPayload) {
+	where := cmp.Or(p.Path, t.server.Addr()+p.URL)
+	line := fmt.Sprintf("  · file %s (%d bytes): %s\n", oneLine(p.Filename), p.Bytes, oneLine(where))
+	if !t.terminal {
+		fmt.Fprint(t.cli.err, line)
+		return
+	}
+	if t.midline {
+		fmt.Fprintln(t.cli.out)
+		t.midline = false
+	}
+	fmt.Fprint(t.cli.out, line)
 }
 
 // pausedLocked handles a request that asks whether to go on beyond a limit. The

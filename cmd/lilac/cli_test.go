@@ -146,11 +146,16 @@ func TestPipedChatPrintsTheAnswerAlone(t *testing.T) {
 		"GET /events": frame("stream.start", `{"requestId":"terminal:s1:m"}`) +
 			frame("stream.tool_call", `{"requestId":"terminal:s1:m","name":"bash","status":"start"}`) +
 			frame("stream.text", `{"requestId":"terminal:s1:m","content":"Hel","offset":0}`) +
+			frame("stream.file", `{"requestId":"terminal:s1:m","filename":"a.csv","bytes":8,"url":"/sessions/s1/files/ab","path":"/home/ann/lilac/a\u001b.csv"}`) +
+			frame("stream.file", `{"requestId":"terminal:s1:m","filename":"b.csv","bytes":9,"url":"/sessions/s1/files/cd"}`) +
 			frame("stream.completed", `{"requestId":"terminal:s1:m","content":"Hello\u001b"}`),
 	}
 	out, errOut, code := call(t, "hi\n", fake(t, answers), "chat")
 	if out != "Hello\n" || code != 0 {
 		t.Errorf("printed %q, ended with %d: %s", out, code, errOut)
+	}
+	if !strings.Contains(errOut, "a.csv (8 bytes): /home/ann/lilac/a.csv\n") || !strings.Contains(errOut, "b.csv (9 bytes): http://127.0.0.1:") || !strings.Contains(errOut, "/sessions/s1/files/cd\n") {
+		t.Errorf("where the files are is told as %q", errOut)
 	}
 	answers["GET /events"] = frame("stream.error", `{"requestId":"terminal:s1:m","error":{"kind":"limit_reached","message":"The limit of steps is reached."}}`)
 	_, errOut, code = call(t, "", fake(t, answers), "chat", "hi")

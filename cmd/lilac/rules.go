@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,9 +84,44 @@ func (c *cli) rules() *cobra.Command {
 			return c.printTrial(trial)
 		},
 	})
-	cmd := &cobra.Command{Use: "rules", Short: "What events set off: list, test", Example: "  lilac rules list\n  lilac rules test event.json"}
-	cmd.AddCommand(list, test)
+	show := c.withJSON(&cobra.Command{
+		Use:   "show RULE",
+		Short: "Show the last matches of a rule",
+		Long: "Asks the server. A match is an event that the rule acted on, or that it did nothing about for a\n" +
+			"reason that is told. Of both the newest ten are shown; all are counted in lilac rules list.",
+		Example: "  lilac rules show ci-failed",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.showRule(cmd.Context(), args[0]) },
+	})
+	cmd := &cobra.Command{Use: "rules", Short: "What events set off: list, show, test", Example: "  lilac rules list\n  lilac rules show ci-failed\n  lilac rules test event.json"}
+	cmd.AddCommand(list, show, test)
 	return cmd
+}
+
+func (c *cli) showRule(ctx context.Context, name string) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Rules []shownRule `json:"rules"`
+	}
+	if err := server.Call(ctx, "GET", "/rules", nil, &answer); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(answer.Rules, func(r shownRule) bool { return r.Name == name })
+	if i < 0 {
+		return fault.New(fault.NotFound, "There is no rule %q; \"lilac rules list\" names those that there are.", name)
+	}
+	r := answer.Rules[i]
+	if c.json {
+		return c.printJSON(r)
+	}
+	rows := make([][]string, 0, len(r.Last))
+	for _, m := range r.Last {
+		rows = append(rows, []string{when(m.At), m.Outcome, string(m.Type), m.EventID, m.SessionID, m.RequestID})
+	}
+	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST", rows)
 }
 
 func (c *cli) printRules(raw json.RawMessage) error {

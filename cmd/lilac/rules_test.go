@@ -32,11 +32,17 @@ func TestRulesAreTriedWithoutAServer(t *testing.T) {
 
 func TestRulesAreListedAndEventsPublished(t *testing.T) {
 	env := fake(t, map[string]string{
-		"GET /rules":   `{"rules":[{"name":"ci","types":["build.*"],"enabled":true,"priority":60,"does":"agent","today":{"agent":2,"rate":7},"used":{"runs":2,"tokens":30,"costMicros":400},"last":[]}]}`,
+		"GET /rules":   `{"rules":[{"name":"ci","types":["build.*"],"enabled":true,"priority":60,"does":"agent","today":{"agent":2,"rate":7},"used":{"runs":2,"tokens":30,"costMicros":400},"last":[{"rule":"ci","eventId":"e7","type":"build.failed","sessionId":"s1","requestId":"env:s1:e7","outcome":"agent","depth":1,"at":1760000000000}]}]}`,
 		"POST /events": `{"success":true,"id":"e1","duplicate":true}`,
 	})
 	if out, errOut, code := call(t, "", env, "rules", "list"); code != 0 || !strings.Contains(out, "build.*") || !strings.Contains(out, "$0.0004") {
 		t.Errorf("%d %s%s", code, out, errOut)
+	}
+	if out, errOut, code := call(t, "", env, "rules", "show", "ci"); code != 0 || !strings.Contains(out, "env:s1:e7") || !strings.Contains(out, "agent") {
+		t.Errorf("%d %s%s", code, out, errOut)
+	}
+	if _, errOut, code := call(t, "", env, "rules", "show", "none"); code != 4 || !strings.Contains(errOut, "no rule") {
+		t.Errorf("%d %s", code, errOut)
 	}
 	if out, errOut, code := call(t, "", env, "events", "publish", "--type", "a.b", "--id", "e1"); code != 0 || !strings.HasPrefix(out, "e1") || !strings.Contains(out, "before") {
 		t.Errorf("%d %s%s", code, out, errOut)

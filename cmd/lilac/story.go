@@ -27,8 +27,11 @@ type told struct {
 	Answer    string        `json:"answer"`
 	State     string        `json:"state"`
 	Detail    string        `json:"detail"`
-	Callable  string        `json:"callable"`
-	Outcome   string        `json:"outcome"`
+	// Description is that of a task.
+	Description string `json:"description"`
+	Callable    string `json:"callable"`
+	TaskID      string `json:"taskId"`
+	Outcome     string `json:"outcome"`
 }
 
 // tell puts an entry of a request's story into words. What it does not know it
@@ -59,6 +62,8 @@ func tell(e session.StoryEntry) string {
 			outcome = "failed: "
 		}
 		return t.Name + " " + outcome + text
+	case "task":
+		return fmt.Sprintf("started background task %s: %s", t.TaskID, t.Description)
 	case "call":
 		return strings.TrimSpace(t.Callable + " " + t.Outcome + " " + t.Detail)
 	case "recovered":

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"strings"
-	"time"
 
 	"lilac/internal/fault"
 	"lilac/internal/llm"
@@ -24,69 +23,26 @@ const (
 	defaultMaxOutput = 8192
 )
 
-// Options of a model; only Model is required.
-type Options struct {
-	// Provider is the configured name, "anthropic" when empty.
-	Provider string
-	// BaseURL may end in /v1 or not; empty means [DefaultBaseURL].
-	BaseURL string
-	// APIKey may be empty when BaseURL is set (a gateway may hold the key).
-	APIKey string
-	// KeySetting is named when the key is wrong; by default PROVIDER_API_KEY.
-	KeySetting string
-	Model      string
-
-	ContextTokens   int
-	MaxOutputTokens int
-	Price           *llm.Price
-	// Body holds further fields of the request, for example thinking.
-	Body map[string]json.RawMessage
-
-	HTTPClient *http.Client
-	Retry      llm.Retry
-	// Idle is how long the stream may be silent; see [llm.Wire].
-	Idle time.Duration
-}
-
 // Model is a model behind a Messages endpoint.
 type Model struct {
-	o    Options
+	o    llm.Options
 	url  string
 	wire *llm.Wire
 }
 
 // New returns the model. It does no I/O; what is wrong with the options shows
 // when the model is called.
-func New(o Options) *Model {
-	if o.Provider == "" {
-		o.Provider = "anthropic"
-	}
-	if o.KeySetting == "" {
-		o.KeySetting = strings.ToUpper(strings.ReplaceAll(o.Provider, "-", "_")) + "_API_KEY"
-	}
+func New(o llm.Options) *Model {
+	o, wire := o.Wire(provider, "Anthropic")
 	if o.MaxOutputTokens <= 0 {
 		o.MaxOutputTokens = defaultMaxOutput
 	}
-	vendor := o.Provider
-	if vendor == "anthropic" {
-		vendor = "Anthropic"
-	}
-	return &Model{
-		o: o, url: endpoint(o.BaseURL),
-		wire: &llm.Wire{
-			Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey,
-			Client: o.HTTPClient, Idle: o.Idle,
-		},
-	}
+	o.Images = true // all of them do
+	return &Model{o: o, url: endpoint(o.BaseURL), wire: wire}
 }
 
 // Info describes the model.
-func (m *Model) Info() llm.Info {
-	return llm.Info{
-		Provider: m.o.Provider, Name: m.o.Model, ContextTokens: m.o.ContextTokens,
-		MaxOutputTokens: m.o.MaxOutputTokens, Images: true, Price: m.o.Price,
-	}
-}
+func (m *Model) Info() llm.Info { return m.o.Info() }
 
 // Stream makes one call.
 func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {

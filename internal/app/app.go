@@ -11,10 +11,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/builtin"
 	"lilac/internal/bus"
 	"lilac/internal/config"
 	"lilac/internal/db"
@@ -30,7 +32,11 @@ import (
 	"lilac/internal/sandbox"
 	"lilac/internal/session"
 	"lilac/internal/store"
+	"lilac/internal/task"
+	"lilac/internal/tool"
+	"lilac/internal/toolserver"
 	"lilac/internal/tracing"
+	"lilac/internal/workflow"
 )
 
 const (
@@ -44,8 +50,19 @@ const (
 	// inboxAge is how long an external id is remembered: longer than the bus
 	// keeps events, so that one which is still there cannot be accepted twice.
 	inboxAge = 30 * 24 * time.Hour
+	// workflowAge is how long a workflow that has ended is remembered: as long
+	// is a late reply to what it asked its own.
+	workflowAge = 30 * 24 * time.Hour
 	// outboxAge is how long it is remembered which row made a message of ours.
 	outboxAge = 30 * 24 * time.Hour
+	// relayAge is how long it is remembered how an answer was shown: longer than
+	// the bus keeps events, so that none is shown a second time.
+	relayAge = 30 * 24 * time.Hour
+	// forwardedAge is how long it is remembered that a session's history holds a
+	// message. A reply to an older one repeats it.
+	forwardedAge = 90 * 24 * time.Hour
+	// callsAge is how long it is kept what operators' tokens called.
+	callsAge = 90 * 24 * time.Hour
 )
 
 // Options are what the program is built from.
@@ -87,12 +104,17 @@ type program struct {
 	db    *db.DB
 	bus   bus.Bus
 	store *store.Store
+	blobs *store.Blobs
 	env   *environment.Service
 	// sockets is where commands find the tool server and the way out.
 	sockets *rundir.Dir
 	// callables is what commands can call; close ends it.
-	callables *callables
+	callables *toolService
+	// operators are the tokens with which people call them.
+	operators *toolserver.Operators
 	runner    *session.Service
+	workflows *workflow.Service
+	tasks     *task.Service
 	// platforms are the places where people talk beside the page.
 	platforms []*platform
 	logins    *httpapi.Logins
@@ -101,6 +123,8 @@ type program struct {
 	server    *http.Server
 	// stopping ends the event streams, which would never end by themselves.
 	stopping context.CancelFunc
+
+	sources sources
 
 	operations
 }
@@ -112,6 +136,12 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	o.Secrets.Add(o.Config.Secrets()...)
 	p := &program{Options: o, logins: httpapi.NewLogins(time.Now)}
 	p.buildOperations()
+	// To find out what confines commands takes as long as all the rest of the
+	// start, so it is done beside it.
+	box := sync.OnceValues(func() (sandbox.Sandbox, error) { return sandbox.Open(ctx, sandbox.Mode(o.Config.Sandbox.Mode)) })
+	var looking sync.WaitGroup
+	looking.Go(func() { _, _ = box() }) // its result is taken below
+	defer looking.Wait()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -132,17 +162,17 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 		return nil, err
 	}
 	o.Secrets.Add(p.token)
-	blobs, err := store.OpenBlobs(o.Config.DataDir, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open blobs: %w", err)
+	if p.blobs, err = openBlobs(o.Config); err != nil {
+		return nil, err
 	}
-	p.buildDiscord(blobs)
-	if err := p.buildCores(ctx, blobs); err != nil {
+	p.buildWorkflows()
+	p.buildDiscord(p.blobs)
+	if err := p.buildCores(ctx, box, p.blobs); err != nil {
 		return nil, err
 	}
 	p.monitor = p.newMonitor()
 	p.describe()
-	p.serveHTTP(blobs)
+	p.serveHTTP(p.blobs)
 	choice := p.now.Load().choice
 	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
 	return p, nil
@@ -160,25 +190,29 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	p.store = store.New(p.db)
+	p.operators = &toolserver.Operators{DB: p.db, Table: store.Operators{}}
 	return nil
 }
 
-func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
-	box, err := sandbox.Open(ctx, sandbox.Mode(p.Config.Sandbox.Mode))
+func (p *program) buildCores(ctx context.Context, look func() (sandbox.Sandbox, error), blobs *store.Blobs) error {
+	box, err := look()
 	if err != nil {
 		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
 	}
 	if p.sockets, err = rundir.Open(p.Config.DataDir); err != nil {
 		return err
 	}
-	if p.callables, err = p.openCallables(ctx, box); err != nil {
-		return err
-	}
-	tools, err := newTools(p.Config, box, p.sockets.Path, p.handOver(blobs), p.callables, p.Logger)
+	files, err := p.newAttachments(blobs)
 	if err != nil {
 		return err
 	}
-	tools = append(tools, environment.Tool(p.db, p.store))
+	if p.callables, err = p.openCallables(ctx, box, files); err != nil {
+		return err
+	}
+	tools, err := p.buildTools(box, files)
+	if err != nil {
+		return err
+	}
 	p.runner = session.New(session.Options{
 		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: p.observer.Tools(weakenTools(tools)),
 		Model: func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
@@ -187,24 +221,46 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) error {
 		},
 		Settings:  runnerSettings(p.Config),
 		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
+		Allow: p.allow,
 		Shown: p.isPlatform, Title: p.titleOf, Instructions: p.instructions,
+		Account: p.payer, Unattended: func(client string) bool { return client == task.Client }, Ended: p.requestEnded,
 		Logger: p.Logger,
 	})
 	rules, err := p.rules(p.Config)
 	if err != nil {
 		return err
 	}
+	if err := p.buildSources(); err != nil {
+		return err
+	}
 	p.env = environment.New(environment.Options{
-		DB: p.db, Bus: p.bus, Inbox: p.store, Records: p.store, Session: p.sessions(), Logger: p.Logger,
-		Rules: rules,
+		Intake: p.sources.intake,
+		DB:     p.db, Bus: p.bus, Inbox: p.store, Records: p.store, Session: p.sessions(), Logger: p.Logger,
+		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil
+}
+
+// buildTools makes what the agent can do.
+func (p *program) buildTools(box sandbox.Sandbox, files *builtin.Attachments) ([]tool.Tool, error) {
+	opts, err := toolOptions(p.Config, box, p.sockets.Path, files, p.callables, p.Logger)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := builtin.New(opts)
+	if err != nil {
+		return nil, fmt.Errorf("build the tools: %w", err)
+	}
+	if p.tasks, err = p.openTasks(opts); err != nil {
+		return nil, fmt.Errorf("build background tasks: %w", err)
+	}
+	return append(tools, task.Tool(p.tasks), environment.Tool(p.db, p.store)), nil
 }
 
 // run starts the parts in the order in which they depend on each other, and
 // stops them in the opposite one.
 func (p *program) run(ctx context.Context) error {
-	if err := errors.Join(p.env.Declare(ctx), p.runner.Declare(ctx)); err != nil {
+	if err := errors.Join(p.env.Declare(ctx), p.runner.Declare(ctx), p.workflows.Declare(ctx)); err != nil {
 		return err
 	}
 	for _, s := range p.platforms {
@@ -212,12 +268,19 @@ func (p *program) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := onRecovery(p.tasks.Recover)(ctx); err != nil {
+		return err
+	}
 	// The cores outlive the listener: what it accepted last is still taken.
 	cores, stopCores := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCores()
 	work, failed := errgroup.WithContext(cores)
 	work.Go(func() error { return p.env.Run(failed) })
+	work.Go(func() error { return p.tasks.Run(failed) })
 	work.Go(func() error { return p.runner.Run(failed) })
+	work.Go(func() error { return p.workflows.Run(failed) })
+	work.Go(func() error { return p.sources.clock.Run(failed) })
+	work.Go(func() error { return p.sources.files.Run(failed) })
 	work.Go(func() error { return p.clean(failed) })
 	for _, s := range p.platforms {
 		s.start(failed, work)
@@ -227,7 +290,7 @@ func (p *program) run(ctx context.Context) error {
 
 	served := make(chan error, 1)
 	go func() { served <- p.server.Serve(p.listener) }()
-	if err := announce(p.Config, p.listener.Addr().String()); err != nil {
+	if err := announce(p.Config, p.listener.Addr().String(), p.callables.endpoint); err != nil {
 		return errors.Join(err, p.stopHTTP(served))
 	}
 	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.link())
@@ -277,8 +340,23 @@ func (p *program) clean(ctx context.Context) error {
 		case <-tick.C:
 		}
 		p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return false, p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
+		p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
 		p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
+		p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.TrimRelays(tx, tx.Now().Add(-relayAge)) })
+		p.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return p.store.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
+		p.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.Operators{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
 		p.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
+		for _, s := range p.platforms {
+			p.trim(ctx, "messages", func(tx *db.Tx) (bool, error) {
+				set := p.now.Load().config.Surface.Discord.Cache
+				return store.SurfaceCache{}.TrimMessages(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
+			})
+		}
+		p.sweep(ctx)
+		keep := time.Duration(p.now.Load().config.Tasks.Keep)
+		if err := p.tasks.Trim(ctx, time.Now().Add(-keep)); err != nil && ctx.Err() == nil {
+			p.Logger.Warn("what is over age could not be removed", "of", "tasks", "error", err)
+		}
 	}
 }
 

@@ -115,9 +115,13 @@ func (r *running) write(file string) {
 	}
 }
 
-func (r *running) get(path, token string) (int, string) {
+func (r *running) get(path, token string) (int, string) { return r.call("GET", path, token, "") }
+
+func (r *running) post(path, body string) (int, string) { return r.call("POST", path, testToken, body) }
+
+func (r *running) call(method, path, token, send string) (int, string) {
 	r.t.Helper()
-	req, err := http.NewRequest("GET", "http://"+r.p.listener.Addr().String()+path, nil)
+	req, err := http.NewRequest(method, "http://"+r.p.listener.Addr().String()+path, strings.NewReader(send))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -220,6 +224,27 @@ func TestMistakeInTheFileKeepsTheOldSettings(t *testing.T) {
 	}
 	r.hup <- os.Interrupt
 	r.eventually("a file that is gone is told", func() bool { return r.part("configuration").Status == health.Warning })
+}
+
+func TestMistakeInARuleKeepsTheOldRules(t *testing.T) {
+	const good = "rules:\n  ci:\n    when: {type: build.*}\n    do: {drop: true}\n"
+	r := start(t, good)
+	names := func() (out []string) {
+		for _, rule := range r.p.env.Rules() {
+			out = append(out, rule.Name)
+		}
+		return out
+	}
+	before := names()
+	r.write(good + "  more:\n    when:\n      type: x\n      if: .a ==\n    do: {drop: true}\n")
+	r.eventually("the mistake is told with its place", func() bool {
+		return r.part("configuration").Status == health.Warning && strings.Contains(r.log.String(), "c.yaml:8:7: The condition of the rule more")
+	})
+	if got := names(); before[0] != "ci" || !slices.Equal(before, got) {
+		t.Errorf("the rules are %q, want %q", got, before)
+	}
+	r.write(good + "  more:\n    when: {type: x}\n    do: {drop: true}\n")
+	r.eventually("the mended file applies", func() bool { return slices.Contains(names(), "more") && r.part("configuration").Status == health.OK })
 }
 
 func TestReloadedModelAnswersNewRequestsAndItsKeyIsHidden(t *testing.T) {

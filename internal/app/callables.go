@@ -2,11 +2,16 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"lilac/internal/builtin"
+	"lilac/internal/callables"
 	"lilac/internal/db"
+	"lilac/internal/event"
 	"lilac/internal/sandbox"
 	"lilac/internal/session"
 	"lilac/internal/tool"
@@ -24,40 +29,70 @@ const (
 // entryCall is the kind of a journal entry that says what a command called.
 const entryCall = "call"
 
-// callables is the tool server with where it listens.
-type callables struct {
+// toolService is the tool server with where it listens.
+type toolService struct {
 	program  *program
 	server   *toolserver.Server
 	endpoint *toolserver.Endpoint
 	// confined says that commands see what is bound, and not the machine's own
 	// files.
 	confined bool
-	// executable is this program.
-	executable string
+	// executable is this program; programs is a directory where it is called
+	// tools, for commands that are not confined.
+	executable, programs string
 }
 
-var _ builtin.Access = (*callables)(nil)
+var _ builtin.Access = (*toolService)(nil)
 
-func (p *program) openCallables(ctx context.Context, box sandbox.Sandbox) (*callables, error) {
-	c := &callables{program: p, confined: box.Name() != sandbox.Unconfined().Name()}
+func (p *program) openCallables(ctx context.Context, box sandbox.Sandbox, files *builtin.Attachments) (*toolService, error) {
+	c := &toolService{program: p, confined: box.Name() != sandbox.Unconfined().Name()}
 	var err error
 	if c.executable, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
 	c.server, err = toolserver.New(toolserver.Options{
-		Callables: surfaceCallables(webSurface{p.db, p.store}),
-		Alive:     func(id string) bool { return p.runner.Works(id) },
-		Record:    c.record, Logger: p.Logger,
+		Callables: p.families(files),
+		Alive:     p.worksFor,
+		Operators: p.operators, Record: c.record, Logger: p.Logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the tool server: %w", err)
 	}
-	c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path)
-	return c, err
+	if c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path, p.Config.Tools.Addr); err != nil || c.confined {
+		return c, err
+	}
+	c.programs = filepath.Join(p.sockets.Path, "bin")
+	if err := errors.Join(os.Mkdir(c.programs, 0o700), os.Symlink(c.executable, filepath.Join(c.programs, filepath.Base(toolProgram)))); err != nil {
+		return c, fmt.Errorf("make the command tools: %w", err)
+	}
+	return c, nil
+}
+
+// places are the surfaces that callables reach, those with aliases first.
+func (p *program) places() (out callables.Places) {
+	web := callables.Web{DB: p.db, Table: p.store}
+	for _, s := range p.platforms {
+		out = append(out, p.place(s))
+		web.Platforms = append(web.Platforms, s.adapter.Platform())
+	}
+	return append(out, web)
+}
+
+// families are the callables that there are.
+func (p *program) families(files *builtin.Attachments) []toolserver.Callable {
+	places := p.places()
+	return slices.Concat(callables.Surface(places), callables.Events(places, publisher{p}), callables.Workflow(places, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
+}
+
+// publisher publishes what commands say has happened.
+type publisher struct{ p *program }
+
+func (e publisher) Publish(ctx context.Context, ev event.EnvEvent) (bool, error) {
+	return e.p.env.Publish(ctx, ev)
 }
 
 // run serves until ctx ends.
-func (c *callables) run(ctx context.Context) error {
+func (c *toolService) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- c.endpoint.Serve(c.server.Handler(), c.program.Logger) }()
 	select {
@@ -70,18 +105,31 @@ func (c *callables) run(ctx context.Context) error {
 	return err
 }
 
+// worksFor reports whether what a token was minted for goes on.
+func (p *program) worksFor(g toolserver.Grant) bool {
+	if g.TaskID != "" {
+		return p.tasks.Works(g.TaskID)
+	}
+	return p.runner.Works(g.RequestID)
+}
+
+// grantOf is what a command of a call may do.
+func grantOf(call tool.Call) toolserver.Grant {
+	return toolserver.Grant{RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"}}
+}
+
 // Open gives a command a token that lives as long as the command, and the way
 // to the server.
-func (c *callables) Open(call tool.Call) (builtin.Pass, error) {
-	token, revoke, err := c.server.Mint(toolserver.Grant{
-		RequestID: call.RequestID, SessionID: call.SessionID, Client: call.Client, Callables: []string{"*"},
-	})
+func (c *toolService) Open(call tool.Call) (builtin.Pass, error) { return c.open(grantOf(call)) }
+
+func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
+	token, revoke, err := c.server.Mint(g)
 	if err != nil {
 		return builtin.Pass{}, err
 	}
 	pass := builtin.Pass{Close: revoke, Env: []string{toolwire.EnvToken + "=" + token}}
 	if !c.confined {
-		pass.Env = append(pass.Env, toolwire.EnvSocket+"="+c.endpoint.Socket)
+		pass.Env = append(pass.Env, toolwire.EnvSocket+"="+c.endpoint.Socket, sandbox.WithPrograms(c.programs))
 		return pass, nil
 	}
 	pass.Env = append(pass.Env, toolwire.EnvSocket+"="+toolSocket)
@@ -96,17 +144,19 @@ func (c *callables) Open(call tool.Call) (builtin.Pass, error) {
 // callEntry is what the story of a request holds of a call.
 type callEntry struct {
 	Callable string `json:"callable"`
-	Outcome  string `json:"outcome"`
-	Detail   string `json:"detail,omitempty"`
-	TookMS   int64  `json:"tookMs"`
+	// SessionID is the session that it was about; "" is the request's own.
+	SessionID string `json:"sessionId,omitempty"`
+	Outcome   string `json:"outcome"`
+	Detail    string `json:"detail,omitempty"`
+	TookMS    int64  `json:"tookMs"`
 }
 
 // record writes a call into the story of its request.
-func (c *callables) record(ctx context.Context, r toolserver.Record) error {
+func (c *toolService) record(ctx context.Context, r toolserver.Record) error {
 	return c.program.db.Update(ctx, func(tx *db.Tx) error {
 		return c.program.store.Record(tx, r.Caller.RequestID, session.Entry{
 			At: tx.Now().UnixMilli(), Kind: entryCall,
-			Data: callEntry{Callable: r.Callable, Outcome: r.Outcome, Detail: r.Message, TookMS: r.Took.Milliseconds()},
+			Data: callEntry{Callable: r.Callable, SessionID: r.SessionID, Outcome: r.Outcome, Detail: r.Message, TookMS: r.Took.Milliseconds()},
 		})
 	})
 }

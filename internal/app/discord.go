@@ -10,22 +10,26 @@ import (
 
 // buildDiscord connects Discord to the cores; without a token it is off.
 func (p *program) buildDiscord(blobs *store.Blobs) {
-	if !p.Config.Surface.Discord.Token.Set() {
+	if d := p.Config.Surface.Discord; !d.Token.Set() {
+		if d.Meant() {
+			p.Logger.Warn("Discord is off although it is configured: set DISCORD_TOKEN to the bot's token")
+		}
 		return
 	}
 	asked := &interactions{p: p}
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: store.NewDiscord(p.store), Blobs: blobs,
-		Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger,
+		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: onDiscord(store.NewDiscord(p.store)), Blobs: blobs,
+		Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
 	})
 	asked.on = p.buildPlatform(adapter, blobs)
+	asked.on.configure = func(c *config.Config) { adapter.Allow(discordConfig(c.Surface.Discord).Allowed) }
 	p.platforms = append(p.platforms, asked.on)
 }
 
 func discordConfig(c config.Discord) discord.Config {
 	return discord.Config{
 		Token: c.Token.Reveal(), APIURL: c.APIURL, GatewayURL: c.GatewayURL,
-		AllowedChannelIDs: c.AllowedChannelIDs, AllowedGuildIDs: c.AllowedGuildIDs, AllowDMs: c.AllowDMs, AllowedUserIDs: c.AllowedUserIDs,
+		Allowed:     discord.Allowed{AllowedChannelIDs: c.AllowedChannelIDs, AllowedGuildIDs: c.AllowedGuildIDs, AllowDMs: c.AllowDMs, AllowedUserIDs: c.AllowedUserIDs},
 		BackfillAge: time.Duration(c.Backfill.Age), BackfillMessages: c.Backfill.Messages,
 		AttachmentBytes: int64(c.Attachments.MaxBytes), AttachmentHosts: c.Attachments.Hosts,
 	}

@@ -18,11 +18,13 @@ func (p *program) serveHTTP(blobs *store.Blobs) {
 	p.server = &http.Server{
 		Handler: onAnswer(httpapi.New(httpapi.Options{
 			DB: p.db, Bus: p.bus, Store: p.store, Blobs: blobs,
+			FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
 			Token: p.token, Hosts: p.hosts, Addr: p.listener.Addr().String(),
 			Logins: p.logins, Page: webui.Handler(), Version: p.Version,
 			Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
-			Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store},
-			Logger: p.Logger, Now: time.Now,
+			Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
+			Sources: p.httpSources(),
+			Logger:  p.Logger, Now: time.Now,
 		})),
 		ReadHeaderTimeout: headerLimit,
 		BaseContext:       func(net.Listener) context.Context { return streams },

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
@@ -40,11 +41,14 @@ func (i *interactions) state(ctx context.Context, channelID string) (state sessi
 
 // Askers returns the people whose messages a request answers.
 func (i *interactions) Askers(ctx context.Context, requestID string) (ids []string, err error) {
-	id, err := event.ParseRequestID(requestID)
-	if err != nil {
-		return nil, fault.Wrap(fault.NotFound, err, "There is no such request.")
-	}
 	err = i.p.db.Read(ctx, func(q db.Queryer) error {
+		if requestID, err = i.p.workflows.AskedBy(q, requestID); err != nil {
+			return err
+		}
+		id, err := event.ParseRequestID(requestID)
+		if err != nil {
+			return fault.Wrap(fault.NotFound, err, "There is no such request.")
+		}
 		story, err := i.p.store.Story(q, requestID)
 		if err != nil {
 			return err
@@ -75,10 +79,6 @@ func burst(id event.RequestID) bool { return strings.HasPrefix(id.Specific, "b")
 
 // Stop ends a request for somebody who may.
 func (i *interactions) Stop(ctx context.Context, requestID string, by surface.User) error {
-	id, err := event.ParseRequestID(requestID)
-	if err != nil {
-		return fault.Wrap(fault.NotFound, err, "There is no such request.")
-	}
 	return i.p.db.Update(ctx, func(tx *db.Tx) error {
 		r, err := i.p.store.Request(tx, requestID)
 		if err != nil {
@@ -87,13 +87,25 @@ func (i *interactions) Stop(ctx context.Context, requestID string, by surface.Us
 		if r.State.Ended() {
 			return nil // it was pressed while the answer ended
 		}
-		e, err := event.New(event.Meta{ID: "stop:" + requestID, Time: tx.Now(), Headers: event.RequestHeaders(requestID, id.Session, r.Client)},
-			event.RequestCancel{Reason: "Stopped by " + by.Name + "."})
+		e, err := event.New(event.Meta{ID: "stop:" + requestID, Time: tx.Now(), Headers: event.RequestHeaders(requestID, r.SessionID, r.Client)},
+			event.RequestCancel{Reason: "Stopped by @" + plainName(by.Name) + "."})
 		if err != nil {
 			return err
 		}
 		return tx.Publish(e)
 	})
+}
+
+// plainName is a name as it may stand in a sentence of ours: people choose
+// theirs freely.
+func plainName(name string) string {
+	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool {
+		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune("`*_~|<>[]()\\@#:", r)
+	}), " ")
+	if name == "" {
+		return "somebody"
+	}
+	return name
 }
 
 // Status says what a channel works on.

@@ -7,12 +7,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"lilac/internal/config"
 	"lilac/internal/db"
+	"lilac/internal/environment"
 	"lilac/internal/session"
+	"lilac/internal/task"
 )
 
 // killAt is where LILAC_KILL_AT ends the process, as kill -9 would. Only test
@@ -21,14 +25,31 @@ import (
 //	before:N, after:N   around the commit N of this process
 //	record:KIND         in the transaction of a journal entry of that kind
 //	recorded:KIND       after the commit of a journal entry of that kind
+//	task:STATE          in the transaction that makes or ends a background task
+//	tasked:STATE        after the commit of that
+//	taking:PREFIX       in the transaction of an event of a source whose id begins so
+//	taken:PREFIX        after the commit of such an event
 //	waiting             after the commit of a message that waits in its mailbox
 //	answer:SUFFIX       when the first POST to a path with that suffix has done
 //	                    its work and nothing of its answer has left
 //	count               nowhere, but the number of commits is written to the
 //	                    file "commits" in the data directory
-func killAt() string { return os.Getenv("LILAC_KILL_AT") }
+//
+// POINT@N is the Nth time that this process comes to the point.
+func killAt() string {
+	at, _, _ := strings.Cut(os.Getenv("LILAC_KILL_AT"), "@")
+	return at
+}
 
+// reached counts how often the process has come to its point.
+var reached atomic.Int64
+
+// kill ends the process, which has come to its point, if it was often enough.
 func kill() {
+	_, times, _ := strings.Cut(os.Getenv("LILAC_KILL_AT"), "@")
+	if n, _ := strconv.ParseInt(times, 10, 64); reached.Add(1) < n {
+		return // without a number it is the first time
+	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // the signal is on its way
 }
@@ -104,4 +125,57 @@ func (s *killStore) SaveState(tx *db.Tx, sessionID string, state session.State) 
 		tx.AfterCommit(kill)
 	}
 	return nil
+}
+
+// onTasks ends the process at what is written of background tasks.
+func onTasks(s task.Store) task.Store { return &killTasks{s, killAt()} }
+
+type killTasks struct {
+	task.Store
+	at string
+}
+
+func (s *killTasks) AddTask(tx *db.Tx, t task.Task) error {
+	return s.reached(tx, t, s.Store.AddTask(tx, t))
+}
+
+func (s *killTasks) SaveTask(tx *db.Tx, t task.Task) error {
+	return s.reached(tx, t, s.Store.SaveTask(tx, t))
+}
+
+func (s *killTasks) reached(tx *db.Tx, t task.Task, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case s.at == "task:"+string(t.State):
+		kill()
+	case s.at == "tasked:"+string(t.State):
+		tx.AfterCommit(kill)
+	}
+	return nil
+}
+
+// onInbox ends the process at what sources publish.
+func onInbox(i environment.Inbox) environment.Inbox { return killInbox{i, killAt()} }
+
+type killInbox struct {
+	environment.Inbox
+	at string
+}
+
+func (i killInbox) Seen(tx *db.Tx, source, id string, value []byte) ([]byte, bool, error) {
+	if without("inbox") {
+		return nil, false, nil
+	}
+	prior, seen, err := i.Inbox.Seen(tx, source, id, value)
+	if err != nil || seen || source != environment.Source {
+		return prior, seen, err
+	}
+	if prefix, ok := strings.CutPrefix(i.at, "taking:"); ok && strings.HasPrefix(id, prefix) {
+		kill()
+	}
+	if prefix, ok := strings.CutPrefix(i.at, "taken:"); ok && strings.HasPrefix(id, prefix) {
+		tx.AfterCommit(kill)
+	}
+	return prior, seen, nil
 }

@@ -14,20 +14,18 @@ func newModel(choice config.ModelChoice) llm.Model {
 	if p := choice.Price; p != nil {
 		price = &llm.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
 	}
-	// The agent repeats a failed call, visibly and between steps; an adapter
-	// that did so too would multiply the attempts.
-	once := llm.Retry{Max: -1}
+	options := llm.Options{
+		Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), Model: choice.Name,
+		ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images,
+		// The agent repeats a failed call, visibly and between steps; an adapter
+		// that did so too would multiply the attempts.
+		Retry: llm.Retry{Max: -1},
+	}
 	switch choice.Type {
 	case config.Anthropic:
-		return anthropic.New(anthropic.Options{
-			Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), Model: choice.Name,
-			ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Retry: once,
-		})
+		return anthropic.New(options)
 	case config.OpenAI:
-		return openai.New(openai.Options{
-			Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), Model: choice.Name,
-			ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images, Retry: once,
-		})
+		return openai.New(options)
 	default:
 		return demo.New(demo.Options{})
 	}

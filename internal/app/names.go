@@ -23,7 +23,8 @@ func (p *program) mapper(q db.Queryer, platform string) *entity.Mapper {
 		return all
 	})
 	// Whatever is not known, for whatever reason, is written with its id.
-	return entity.New(p.Config.Entity.Users.Discord, p.Config.Entity.Sessions.Discord, entity.Known{
+	names := p.now.Load().config.Entity
+	return entity.New(names.Users.Discord, names.Sessions.Discord, entity.Known{
 		User: func(id string) (string, bool) {
 			u, err := cache.User(q, platform, id)
 			return u.Name, err == nil && u.Name != ""

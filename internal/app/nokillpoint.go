@@ -3,11 +3,22 @@
 package app
 
 import (
+	"context"
 	"net/http"
 
 	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/discord"
+	"lilac/internal/environment"
+	"lilac/internal/outbox"
+	"lilac/internal/relay"
+	"lilac/internal/router"
 	"lilac/internal/session"
+	"lilac/internal/store"
+	"lilac/internal/surface"
+	"lilac/internal/task"
 	"lilac/internal/tool"
+	"lilac/internal/workflow"
 )
 
 func onCommit(*config.Config) func(bool) { return nil }
@@ -15,5 +26,26 @@ func onCommit(*config.Config) func(bool) { return nil }
 func onAnswer(h http.Handler) http.Handler { return h }
 
 func onStore(s session.Store) session.Store { return s }
+
+func onInbox(i environment.Inbox) environment.Inbox { return i }
+
+func onTasks(s task.Store) task.Store { return s }
+
+func onTold(_ *db.DB, tell task.Publish) task.Publish { return tell }
+
+func onRecovery(recover func(context.Context) error) func(context.Context) error { return recover }
+func onDiscord(t store.Discord) discord.Table                                    { return t }
+
+func onRouter(t router.Table) router.Table { return t }
+
+func onRelay(t relay.Table) relay.Table { return t }
+
+func onOutbox(t outbox.Table) outbox.Table { return t }
+
+func onWorkflows(t workflow.Table) workflow.Table { return t }
+
+func onCalls() *http.Client { return &http.Client{} }
+
+func weakenAdapter(a surface.Adapter) surface.Adapter { return a }
 
 func weakenTools(tools []tool.Tool) []tool.Tool { return tools }

@@ -59,7 +59,7 @@ func (p *program) buildOperations() {
 	p.registry = &metrics.Registry{}
 	p.observer = observe.New(p.registry, p.Tracer)
 	p.hosts = httpapi.NewHosts(p.Config.AllowedHosts)
-	p.fileAtStart = stateOf(p.Config.File)
+	p.fileAtStart = stateOf(p.Config.Sought)
 }
 
 // choose makes a configuration the one in force, with the model it names.
@@ -172,7 +172,7 @@ func (p *program) report() health.Report {
 	if trouble := p.reloadTrouble.Load(); trouble != nil {
 		part.Status, part.Message = health.Warning, *trouble
 	}
-	out.Parts = append(out.Parts, part)
+	out.Parts = append(out.Parts, part, p.sourcesPart(time.Now()))
 	return out
 }
 

@@ -12,10 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/agent"
-	"lilac/internal/builtin"
+	"lilac/internal/callables"
+	"lilac/internal/chat"
+	"lilac/internal/compose"
 	"lilac/internal/config"
 	"lilac/internal/db"
-	"lilac/internal/event"
+	"lilac/internal/entity"
 	"lilac/internal/fault"
 	"lilac/internal/llm"
 	"lilac/internal/outbox"
@@ -23,7 +25,8 @@ import (
 	"lilac/internal/router"
 	"lilac/internal/store"
 	"lilac/internal/surface"
-	"lilac/internal/tool"
+	"lilac/internal/task"
+	"lilac/internal/workflow"
 )
 
 // platform is what serves one place where people talk.
@@ -33,6 +36,8 @@ type platform struct {
 	router  *router.Service
 	relay   *relay.Service
 	logger  *slog.Logger
+	// configure takes over what changed in the configuration.
+	configure func(*config.Config)
 }
 
 // buildPlatform joins the cores that serve a platform to its adapter.
@@ -40,26 +45,48 @@ func (p *program) buildPlatform(a surface.Adapter, blobs *store.Blobs) *platform
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
 	out.outbox = outbox.New(outbox.Options{
-		DB: p.db, Table: store.Outbox{}, Adapter: a, Logger: p.Logger,
-		Hooks: map[string]outbox.OnSent{relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error {
-			return out.relay.OnSent(tx, r, m)
-		}},
+		DB: p.db, Table: onOutbox(store.Outbox{}), Adapter: weakenAdapter(a), Logger: p.Logger,
+		Hooks: map[string]outbox.OnSent{
+			relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error {
+				return out.relay.OnSent(tx, r, m)
+			},
+			callables.HookName: callables.Remember(cache),
+			workflow.Group:     p.workflows.OnSent,
+		},
 	})
 	out.relay = relay.New(relay.Options{
-		DB: p.db, Bus: p.bus, Table: p.store, Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
-		Rewrite: p.rewrite(a.Platform()), BlobSize: blobs.Size, Paused: p.waits,
+		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
+		Rewrite: p.rewrite(a.Platform()), Mention: p.workflows.Mention, BlobSize: blobs.Size, Paused: p.waits,
 	})
-	debounce := p.Config.Router.Debounce
 	out.router = router.New(router.Options{
-		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: p.store, Inbox: p.store, Cache: cache, Logger: p.Logger,
+		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
+		Take:     p.workflows.Take,
 		SelfID:   func() string { self, _ := a.Self(); return self.ID },
 		Names:    func(q db.Queryer) func(string) string { return p.mapper(q, a.Platform()).In },
-		Mode:     func(s surface.Session) router.Mode { return modeOf(p.Config.Surface.Discord, s) },
+		Mode:     func(s surface.Session) router.Mode { return modeOf(p.now.Load().config.Surface.Discord, s) },
 		Images:   func() bool { return p.now.Load().choice.Images },
-		Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)},
-		Gate:     p.gate(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
+		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
+	})
+	p.workflows.Connect(a.Platform(), workflow.Platform{
+		Outbox: out.outbox, Route: out.router.Route, Rewrite: func(q db.Queryer, text string) (string, []string) { return p.mapper(q, a.Platform()).Out(text) },
+		Read: func(q db.Queryer, m surface.Message) chat.Message {
+			self, _ := a.Self()
+			return compose.Compose(compose.Snapshot{
+				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: p.mapper(q, a.Platform()).In, Images: p.now.Load().choice.Images,
+			})[0]
+		},
 	})
 	return out
+}
+
+// place is the platform as callables reach it.
+func (p *program) place(s *platform) callables.Place {
+	name := s.adapter.Platform()
+	return callables.Platform{
+		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Rows: store.Outbox{},
+		Names:        func(q db.Queryer) *entity.Mapper { return p.mapper(q, name) },
+		DeleteOthers: p.Config.Surface.Discord.DeleteOthers,
+	}
 }
 
 // declare makes what the platform subscribes to exist.
@@ -97,9 +124,15 @@ func modeOf(c config.Discord, s surface.Session) router.Mode {
 	return router.Mode(c.Mode)
 }
 
+// routerSettings are those of the configuration in force.
+func (p *program) routerSettings() router.Settings {
+	debounce := p.now.Load().config.Router.Debounce
+	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: p.gate()}
+}
+
 // gate asks the small model of the configuration, if there is one.
 func (p *program) gate() router.Gate {
-	choice, ok, err := p.Config.ResolveGate()
+	choice, ok, err := p.now.Load().config.ResolveGate()
 	if err != nil || !ok { // a validated configuration has no wrong one
 		return nil
 	}
@@ -109,11 +142,14 @@ func (p *program) gate() router.Gate {
 
 // waits reports whether a request waits at a limit for somebody's answer.
 func (p *program) waits(q db.Queryer, requestID string) (bool, error) {
-	r, err := event.ParseRequestID(requestID)
+	r, err := p.store.Request(q, requestID)
+	if fault.KindOf(err) == fault.NotFound {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
-	state, err := p.store.State(q, r.Session)
+	state, err := p.store.State(q, r.SessionID)
 	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.Waits() != nil, err
 }
 
@@ -124,6 +160,10 @@ func (p *program) isPlatform(client string) bool {
 
 // titleOf is what a platform calls a conversation, "" if that is not known.
 func (p *program) titleOf(q db.Queryer, client, sessionID string) string {
+	if client == task.Client {
+		t, _ := p.store.TaskByChild(q, sessionID) // the first words name it otherwise
+		return t.Description
+	}
 	s, err := store.SurfaceCache{}.Session(q, client, sessionID)
 	switch {
 	case err != nil && fault.KindOf(err) != fault.NotFound:
@@ -135,28 +175,17 @@ func (p *program) titleOf(q db.Queryer, client, sessionID string) string {
 	return "#" + strings.TrimPrefix(s.Title, "#")
 }
 
-// instructions are what the model is told of the place where people talk.
+// instructions are what the model is told before every conversation: by the
+// operator, of how it works, and of the place where people talk.
 func (p *program) instructions(operators, client string) string {
-	if !p.isPlatform(client) {
-		return operators
+	in := agent.SystemInput{Instructions: operators, Workspace: p.Config.Workspace, Client: client, Now: time.Now()}
+	if client == task.Client {
+		in.Client = "" // nobody talks to it
+		return agent.SystemPrompt(in) + "\n" + taskInstructions
 	}
-	return strings.TrimSpace(operators + "\n\n" + agent.ChatInstructions(client))
-}
-
-// handOver gives files of the agent to people who read its answer on a
-// platform; without one there is nowhere to give them to.
-func (p *program) handOver(blobs *store.Blobs) builtin.HandOver {
-	if len(p.platforms) == 0 {
-		return nil
+	out := agent.SystemPrompt(in)
+	if p.isPlatform(client) {
+		out += "\n" + agent.ChatInstructions(client)
 	}
-	return func(ctx context.Context, call tool.Call, f builtin.File) error {
-		if !p.isPlatform(call.Client) {
-			return fault.New(fault.Denied, "The people in this conversation see no files. Tell them where the file is in the workspace.")
-		}
-		ref, err := blobs.Put(ctx, f.Data)
-		if err != nil {
-			return err
-		}
-		return p.runner.HandOver(ctx, call.RequestID, event.BinaryOutput{BinaryID: f.ID, MimeType: f.MimeType, Filename: f.Name, Blob: ref})
-	}
+	return out
 }

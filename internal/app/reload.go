@@ -5,66 +5,21 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
-	"time"
 
 	"lilac/internal/config"
 	"lilac/internal/fault"
 	"lilac/internal/notify"
 )
 
-// lookEvery is how often the configuration file is looked at. A look is one
-// call of the system, and it sees what a watch of the kernel misses: network
-// file systems, and files that are links into a directory that is replaced.
-const lookEvery = time.Second
-
-// fileState tells one content of a file from another.
-type fileState struct {
-	at   time.Time
-	size int64
-	ok   bool
-}
-
-func stateOf(path string) fileState {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileState{}
-	}
-	return fileState{info.ModTime(), info.Size(), true}
-}
-
 // followConfiguration reads the configuration again when it is asked to, and
-// when the file has changed and stays as it is for one look: an editor may
-// write it in pieces.
+// when the file has changed.
 func (p *program) followConfiguration(ctx context.Context) error {
 	if p.Load == nil {
 		return nil
 	}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	path := p.Config.File
-	used := p.fileAtStart
-	last := used
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-p.Reload:
-			used = stateOf(path)
-			p.reload("it was asked for")
-		case <-tick.C:
-			if path == "" {
-				continue
-			}
-			now := stateOf(path)
-			if now == last && now != used && now.ok {
-				used = now
-				p.reload("the file changed")
-			}
-			last = now
-		}
-	}
+	w := &fileWatch{path: p.Config.Sought, busy: p.Config.DataDir, used: p.fileAtStart, logger: p.Logger}
+	return w.run(ctx, p.Reload, func() { p.reload("it was asked for") }, func() { p.reload("the file changed") })
 }
 
 // reload takes over what may change while the program runs. A configuration
@@ -76,8 +31,8 @@ func (p *program) reload(why string) {
 	for _, w := range warnings {
 		p.Logger.Warn("the configuration has an oddity", "warning", w.String())
 	}
-	if err == nil && next.File == "" && p.Config.File != "" {
-		err = &fs.PathError{Op: "read", Path: p.Config.File, Err: fs.ErrNotExist}
+	if err == nil && next.File == "" && p.now.Load().config.File != "" {
+		err = &fs.PathError{Op: "read", Path: p.Config.Sought, Err: fs.ErrNotExist}
 	}
 	if err == nil {
 		err = p.takeOver(next, why)
@@ -103,9 +58,16 @@ func (p *program) takeOver(next *config.Config, why string) error {
 	if err := p.choose(merged); err != nil {
 		return err
 	}
+	if err := p.setSources(merged); err != nil {
+		return err
+	}
 	p.env.SetRules(rules)
 	p.hosts.Set(merged.AllowedHosts)
 	p.runner.Configure(runnerSettings(merged))
+	for _, s := range p.platforms {
+		s.router.Configure(p.routerSettings())
+		s.configure(merged)
+	}
 	if p.Level != nil {
 		var level slog.Level
 		_ = level.UnmarshalText([]byte(merged.Log.Level)) // the configuration was validated

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lilac/internal/config"
+	"lilac/internal/toolserver"
 )
 
 const (
@@ -43,10 +44,10 @@ func operatorToken(cfg *config.Config) (string, error) {
 	return token, nil
 }
 
-// announce writes where the server listens, for the commands of the same data
-// directory.
-func announce(cfg *config.Config, addr string) error {
-	data, err := json.Marshal(map[string]any{"addr": addr, "pid": os.Getpid()})
+// announce writes where the server and its tool server listen, for the commands
+// of the same data directory.
+func announce(cfg *config.Config, addr string, tools *toolserver.Endpoint) error {
+	data, err := json.Marshal(map[string]any{"addr": addr, "pid": os.Getpid(), "toolSocket": tools.Socket, "toolAddr": tools.Addr})
 	if err != nil {
 		return fmt.Errorf("encode the server's address: %w", err)
 	}

@@ -10,11 +10,10 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/egress"
 	"lilac/internal/sandbox"
-	"lilac/internal/tool"
 )
 
-// newTools returns the tools. Sockets of theirs are made in dir.
-func newTools(cfg *config.Config, box sandbox.Sandbox, dir string, handOver builtin.HandOver, access builtin.Access, logger *slog.Logger) ([]tool.Tool, error) {
+// toolOptions are what the tools are made of. Sockets of theirs are made in dir.
+func toolOptions(cfg *config.Config, box sandbox.Sandbox, dir string, files *builtin.Attachments, access builtin.Access, logger *slog.Logger) (builtin.Options, error) {
 	s := cfg.Sandbox
 	var proxy *egress.Proxy
 	if rules := s.Network.EgressRules(); len(rules) > 0 {
@@ -24,22 +23,18 @@ func newTools(cfg *config.Config, box sandbox.Sandbox, dir string, handOver buil
 			Limits: egress.Limits{Connections: s.Network.Connections, Bytes: int64(s.Network.Bytes)},
 		})
 		if err != nil {
-			return nil, fmt.Errorf("open the way out for commands: %w", err)
+			return builtin.Options{}, fmt.Errorf("open the way out for commands: %w", err)
 		}
 	}
-	tools, err := builtin.New(builtin.Options{
+	return builtin.Options{
 		Workspace: cfg.Workspace, Sandbox: box, Logger: logger,
 		Hidden: []string{cfg.DataDir}, Masked: masked(cfg), Binds: binds(s), Egress: proxy, Access: access,
 		Limits: sandbox.Limits{
 			MemoryBytes: int64(s.Limits.Memory), Processes: s.Limits.Processes,
 			DiskBytes: int64(s.Limits.Disk), OutputBytes: int64(s.Limits.Output),
 		},
-		TmpBytes: int64(s.Limits.Tmp), CommandTime: time.Duration(s.Limits.Time), HandOver: handOver,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("build the tools: %w", err)
-	}
-	return tools, nil
+		TmpBytes: int64(s.Limits.Tmp), CommandTime: time.Duration(s.Limits.Time), Attachments: files,
+	}, nil
 }
 
 func binds(s config.Sandbox) []sandbox.Bind {

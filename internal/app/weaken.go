@@ -12,8 +12,10 @@ import (
 	"sync"
 
 	"lilac/internal/db"
+	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/session"
+	"lilac/internal/task"
 	"lilac/internal/tool"
 )
 
@@ -24,7 +26,14 @@ import (
 //	recovery   nothing is taken up at the start
 //	journal    the steps of a run are forgotten with the process
 //	mailbox    the messages that wait are forgotten with the process
+//	telling    the end of a background task is told after it was written, and
+//	           not with it
+//	inbox      what came before is taken again
 //	group      a cancel kills the command's first process alone
+//	position   where a gateway and its channels were left is forgotten with the process
+//	relays     what was being shown is forgotten with the process
+//	reconcile  what may have been sent is sent again, under another nonce
+//	expiry     what goes out never gets too old
 func without(protection string) bool {
 	return slices.Contains(strings.Split(os.Getenv("LILAC_WITHOUT"), ","), protection)
 }
@@ -69,6 +78,29 @@ func (s *weakStore) State(q db.Queryer, sessionID string) (session.State, error)
 		state.Active.Pending = slices.DeleteFunc(state.Active.Pending, func(p session.Pending) bool { return !s.ours[p.MessageID] })
 	}
 	return state, err
+}
+
+// onTold tells of tasks in a transaction of its own, if that is wanted.
+func onTold(d *db.DB, tell task.Publish) task.Publish {
+	if !without("telling") {
+		return tell
+	}
+	return func(tx *db.Tx, e event.EnvEvent) error {
+		tx.AfterCommit(func() {
+			go func() {
+				_ = d.Update(context.Background(), func(tx *db.Tx) error { return tell(tx, e) })
+			}()
+		})
+		return nil
+	}
+}
+
+// onRecovery finds no lost tasks at the start, if that is wanted.
+func onRecovery(recover func(context.Context) error) func(context.Context) error {
+	if without("recovery") {
+		return func(context.Context) error { return nil }
+	}
+	return recover
 }
 
 func weakenTools(tools []tool.Tool) []tool.Tool {

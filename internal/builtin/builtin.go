@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +37,9 @@ type Options struct {
 	CommandTime time.Duration
 	// Egress is what commands reach hosts through; nil means no network.
 	Egress *egress.Proxy
-	// HandOver gives files to people; without it there is no tool for that.
-	HandOver HandOver
+	// Attachments gives files to people and takes theirs; without it there are
+	// no tools for that.
+	Attachments *Attachments
 	// Env is further environment for commands, beside what names the request.
 	Env []string
 	// Access gives each command what is its own; nil gives nothing.
@@ -62,6 +62,23 @@ type Pass struct {
 
 // New returns the tools of level 1 for a workspace.
 func New(opts Options) ([]tool.Tool, error) {
+	ws, err := openWorkspace(opts)
+	if err != nil {
+		return nil, err
+	}
+	tools := []tool.Tool{
+		newBash(newShell(ws, opts), opts.CommandTime),
+		newRead(ws), newWrite(ws), newEdit(ws), newGlob(ws), newGrep(ws),
+	}
+	if opts.Attachments != nil {
+		tools = append(tools, opts.Attachments.tools()...)
+	}
+	return tools, nil
+}
+
+// openWorkspace makes the workspace if it is missing and keeps it apart from
+// what is hidden.
+func openWorkspace(opts Options) (*workspace, error) {
 	if opts.Workspace == "" {
 		return nil, fault.InvalidField("workspace", "A workspace directory is needed.")
 	}
@@ -81,19 +98,7 @@ func New(opts Options) ([]tool.Tool, error) {
 			return nil, err
 		}
 	}
-	box := opts.Sandbox
-	if box == nil {
-		box = sandbox.Refusing(fault.New(fault.Unavailable, "Commands cannot be run: no sandbox was set up."))
-	}
-	ws := &workspace{dir: real, given: given}
-	tools := []tool.Tool{
-		newBash(ws, box, opts, cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))),
-		newRead(ws), newWrite(ws), newEdit(ws), newGlob(ws), newGrep(ws),
-	}
-	if opts.HandOver != nil {
-		tools = append(tools, newAttachmentAdd(ws, opts.HandOver))
-	}
-	return tools, nil
+	return &workspace{dir: real, given: given}, nil
 }
 
 // apart refuses a workspace that contains a hidden path or lies in it. A path

@@ -1,5 +1,5 @@
-// Package builtin is the tools of level 1: bash, read, write, edit, glob and
-// grep. Each is a file x.go beside x.md, the text for the model.
+// Package builtin is the tools of level 1: bash, read, write, edit, glob, grep,
+// and for attachments. Each is a file x.go beside x.md, the text for the model.
 //
 // The file tools never leave the workspace, whatever a path, a link or a race
 // says: every access goes through an os.Root. Only plain files and directories

@@ -22,6 +22,33 @@ type workspace struct {
 	given string // as it was configured: absolute paths may begin so too
 }
 
+// from makes a path that is relative to a directory of the workspace one that
+// is relative to the workspace. A directory outside counts as the workspace.
+func (w *workspace) from(cwd, name string) string {
+	if cwd == "" || name == "" || strings.HasPrefix(name, "/") || name == "~" || strings.HasPrefix(name, "~/") {
+		return name
+	}
+	base, err := w.rel(cwd)
+	if err != nil || !strings.HasPrefix(cwd, "/") {
+		return name
+	}
+	return path.Join(base, name)
+}
+
+// openDir returns a directory of the workspace as a root of its own, and makes
+// it when it is missing.
+func (w *workspace) openDir(rel string) (*os.Root, error) {
+	root, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.MkdirAll(rel, 0o755); err != nil {
+		return nil, err
+	}
+	return root.OpenRoot(rel)
+}
+
 // open returns the root through which everything in the workspace is reached.
 // It is opened for each call, so a workspace that was made anew is the new one.
 func (w *workspace) open() (*os.Root, error) {

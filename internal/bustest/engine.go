@@ -30,6 +30,9 @@ type Engine struct {
 	Abilities
 	// Restart closes the engine and opens it again on the same storage.
 	Restart func(t testing.TB) Engine
+	// LoseOutputs closes the engine and opens it again when its output topics are
+	// gone, in the way in which they can get lost there.
+	LoseOutputs func(t testing.TB) Engine
 	// Advance moves the clock of ages, leases and retries.
 	Advance func(d time.Duration)
 }

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t testing.TB) Engine) {
 		{"trim/keeps what a live group has not committed", trimKeeps},
 		{"trim/a reader is told what it missed", trimTold},
 		{"trim/an output expires as a whole", outputExpires},
+		{"trim/a reader of an output that is lost is told", outputLost},
 		{"trim/a silent group does not block it for ever", silentGroup},
 	} {
 		t.Run(row.name, func(t *testing.T) { row.test(t, open) })

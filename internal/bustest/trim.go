@@ -107,6 +107,33 @@ func outputExpires(t *testing.T, open func(testing.TB) Engine) {
 	}
 }
 
+func outputLost(t *testing.T, open func(testing.TB) Engine) {
+	e := open(t)
+	ctx := context.Background()
+	topic := event.OutputTopic("web:s:1")
+	publish(t, e.Bus, Events(topic, "a", 3)...)
+	e = e.LoseOutputs(t)
+	if got, err := e.Bus.Fetch(ctx, topic, "", 5); !errors.Is(err, bus.ErrTrimmed) {
+		t.Errorf("fetch of a lost output from its beginning: %v, %v; want ErrTrimmed", got, err)
+	}
+	if err := e.Bus.Tail(ctx, bus.Tail{Topic: topic}, nil); !errors.Is(err, bus.ErrTrimmed) {
+		t.Errorf("tail of a lost output from its beginning: %v, want ErrTrimmed", err)
+	}
+	// The control: one that never was is waited for.
+	other := event.OutputTopic("web:s:2")
+	if got, err := e.Bus.Fetch(ctx, other, "", 5); err != nil || len(got) != 0 {
+		t.Errorf("fetch of an output that never was: %v, %v; want nothing", got, err)
+	}
+	waiting := tail(t, e.Bus, bus.Tail{Topic: other}, nil)
+	publish(t, e.Bus, Event(other, "first", "l"))
+	waiting.expect(t, []string{"first"})
+	// What is said after the loss is there.
+	publish(t, e.Bus, Event(topic, "b0", "l"))
+	if got, err := e.Bus.Fetch(ctx, topic, "", 5); err != nil || len(got) != 1 || got[0].ID != "b0" {
+		t.Errorf("fetch of what came after the loss: %v, %v", got, err)
+	}
+}
+
 func silentGroup(t *testing.T, open func(testing.TB) Engine) {
 	e := open(t)
 	if err := e.Bus.Declare(context.Background(), work("silent")); err != nil {

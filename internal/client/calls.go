@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/session"
+	"lilac/internal/task"
 )
 
 // Page limits a list: at most Limit entries, older than the one named Before.
@@ -196,4 +198,34 @@ func (c *Client) Login(ctx context.Context) (string, error) {
 // Ready asks the server whether it can do its work.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.Call(ctx, "GET", "/readyz", nil, nil)
+}
+
+// Tasks lists background tasks, of one session or of all, the newest first.
+func (c *Client) Tasks(ctx context.Context, sessionID string, p Page) ([]task.Task, error) {
+	q := p.query()
+	if sessionID != "" {
+		q.Set("session_id", sessionID)
+	}
+	var answer struct{ Tasks []task.Task }
+	err := c.Call(ctx, "GET", withQuery("/tasks", q), nil, &answer)
+	return answer.Tasks, err
+}
+
+// Task returns one background task.
+func (c *Client) Task(ctx context.Context, id string) (t task.Task, err error) {
+	err = c.Call(ctx, "GET", "/tasks/"+url.PathEscape(id), nil, &t)
+	return t, err
+}
+
+// TaskOutput reads what a task has put out from an offset on; a negative one
+// counts from the end.
+func (c *Client) TaskOutput(ctx context.Context, id string, offset int64) (p task.Part, err error) {
+	err = c.Call(ctx, "GET", fmt.Sprintf("/tasks/%s/output?offset=%d", url.PathEscape(id), offset), nil, &p)
+	return p, err
+}
+
+// StopTask stops a task and returns it as it is then.
+func (c *Client) StopTask(ctx context.Context, id string) (t task.Task, err error) {
+	err = c.Call(ctx, "POST", "/tasks/"+url.PathEscape(id)+"/stop", nil, &t)
+	return t, err
 }

@@ -37,9 +37,6 @@ type Snapshot struct {
 	// InHistory says that the session's history holds a message already; nil
 	// holds none.
 	InHistory func(messageID string) bool
-	// Transcript returns what the history holds of the request that made one of
-	// our messages; nil knows none.
-	Transcript func(requestID string) []chat.Message
 	// Images adds pictures as parts that the model sees.
 	Images bool
 	// Command is a word after the leading mention that was meant for the
@@ -50,22 +47,11 @@ type Snapshot struct {
 // Compose returns the model's messages, the oldest first.
 func Compose(s Snapshot) []chat.Message {
 	var out []chat.Message
-	said := map[string]bool{} // requests whose transcript stands already
 	for _, group := range groups(s.unsaid()) {
 		first := group[0]
 		if !first.FromSelf {
 			out = append(out, s.user(group))
 			continue
-		}
-		if said[first.RequestID] {
-			continue
-		}
-		if first.RequestID != "" && s.Transcript != nil {
-			if transcript := s.Transcript(first.RequestID); len(transcript) > 0 {
-				said[first.RequestID] = true
-				out = append(out, transcript...)
-				continue
-			}
 		}
 		if text := s.joined(group); text != "" {
 			out = append(out, chat.Text(chat.Assistant, text))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/chat"
 	"lilac/internal/compose"
 	"lilac/internal/entity"
 	"lilac/internal/surface"
@@ -52,21 +51,6 @@ func TestCompositionsReadLikeTheirGoldenFiles(t *testing.T) {
 			of(said("101", self, "Which one?", time.Minute), "discord:10:100"),
 			said("102", "2", "<@900>: the nightly", 2*time.Minute),
 		}},
-		"a request of ours is told with its tools": {
-			Messages: []surface.Message{
-				of(said("101", self, "part one", 0), "discord:10:100"),
-				said("102", "2", "and?", time.Minute),
-				of(said("103", self, "part two", 2*time.Minute), "discord:10:100"),
-				said("104", "2", "thanks", time.Hour),
-			},
-			Transcript: func(string) []chat.Message {
-				return []chat.Message{
-					{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c1", "bash", json.RawMessage(`{"command":"date"}`))}},
-					{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult("c1", "bash", "today", false)}},
-					chat.Text(chat.Assistant, "part one part two"),
-				}
-			},
-		},
 		"one author within seven minutes is one message": {Messages: []surface.Message{
 			said("100", "1", "one", 0),
 			said("101", "1", "two", 7*time.Minute),

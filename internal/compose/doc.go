@@ -8,8 +8,8 @@
 //     message it is, and ends with a block that lists its attachments. Both are
 //     written here alone: what looks like one in a person's text, name or file
 //     name is made to look different, so [Attachments] reads only ours.
-//   - Our own messages are the assistant's. Where the request that made them is
-//     still known, its transcript stands for them, with its tools.
+//   - Our own messages are the assistant's. Where the session's history holds
+//     the request that made them, its transcript stands there, with its tools.
 //   - What the session's history holds already is not said twice; a reply to it
 //     names it in a line.
 //   - Messages of one author within seven minutes become one, unless one of

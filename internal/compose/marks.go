@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -87,6 +88,18 @@ func Attachments(m chat.Message) []surface.Attachment {
 	return out
 }
 
+// lineOfOurs is the attribution line; composition lets nobody else's text begin so.
+var lineOfOurs = regexp.MustCompile(`^\[\S+ user_id=\S+ user_name=\S+ message_id=([^\s\]]+)\]\n`)
+
+// MessageID is the message of the platform that a composed user's message
+// stands for, the newest of a group; "" for what was not composed.
+func MessageID(m chat.Message) string {
+	if found := lineOfOurs.FindStringSubmatch(m.Text()); m.Role == chat.User && found != nil {
+		return found[1]
+	}
+	return ""
+}
+
 // between is what does not show between two letters.
 const between = `[\s\p{Cf}\p{Mn}\p{Cc}]*`
 
@@ -99,14 +112,20 @@ func spread(word string) string {
 	return strings.Join(parts, between)
 }
 
+// They are made when they are first needed: they are large, and would be a
+// millisecond of every start.
 var (
-	markLike = regexp.MustCompile(`(?i)[\[［]` + between + `[\[［]` + between + `(/?)` + between + spread("lilac") + between + `[.．]` + between + spread("attachments"))
-	lineLike = regexp.MustCompile(`(?i)[\[［](` + between + `[\p{L}\p{N}]+(?:` + between + `[\p{L}\p{N}]+)*?` + between + spread("user_id") + between + `[=＝])`)
+	markLike = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\[［]` + between + `[\[［]` + between + `(/?)` + between + spread("lilac") + between + `[.．]` + between + spread("attachments"))
+	})
+	lineLike = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\[［](` + between + `[\p{L}\p{N}]+(?:` + between + `[\p{L}\p{N}]+)*?` + between + spread("user_id") + between + `[=＝])`)
+	})
 )
 
 // neutral makes what looks like ours in a person's text look different, in a
 // way that a reader sees and that stays as it is.
 func neutral(text string) string {
-	text = markLike.ReplaceAllString(text, "⟦${1}lilac.attachments")
-	return lineLike.ReplaceAllString(text, "⟦$1")
+	text = markLike().ReplaceAllString(text, "⟦${1}lilac.attachments")
+	return lineLike().ReplaceAllString(text, "⟦$1")
 }

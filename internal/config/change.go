@@ -10,7 +10,11 @@ import (
 
 // live are the keys whose settings apply while the program runs, with all that
 // is below them. The others name what was opened at the start.
-var live = []string{"allowedHosts", "model", "providers", "models", "limits", "compactAt", "system", "rules", "log.level"}
+var live = []string{
+	"allowedHosts", "model", "providers", "models", "limits", "compactAt", "system", "tasks", "rules", "webhooks", "files", "timers", "log.level",
+	"router", "entity", "surface.discord.mode", "surface.discord.channels",
+	"surface.discord.allowedChannelIds", "surface.discord.allowedGuildIds", "surface.discord.allowDMs", "surface.discord.allowedUserIds", "surface.discord.cache",
+}
 
 // Live reports whether a changed setting applies without a restart.
 func Live(key string) bool {
@@ -28,6 +32,9 @@ type Change struct {
 func (c *Config) Adopt(next *Config) (*Config, Change) {
 	out := *c
 	out.origin = maps.Clone(c.origin)
+	if next.File != "" {
+		out.File = next.File
+	}
 	var change Change
 	adopt(reflect.ValueOf(&out).Elem(), reflect.ValueOf(next).Elem(), "", &change)
 	if c.Token != next.Token {

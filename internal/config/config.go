@@ -21,10 +21,16 @@ type Config struct {
 	CompactAt    float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarised, above 0 and at most 0.95."`
 	System       string              `json:"system,omitempty" jsonschema:"Instructions of the operator. They stand before every conversation and are never compacted."`
 	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
+	Tools        Tools               `json:"tools,omitempty" jsonschema:"The tool server: what the agent's commands, and operators, can call."`
+	Tasks        Tasks               `json:"tasks,omitempty" jsonschema:"What the agent runs in the background: commands, and sub-agents."`
 	Surface      Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
+	Attachments  Attachments         `json:"attachments,omitempty" jsonschema:"Files that the agent gives to people and takes from them."`
 	Entity       Entity              `json:"entity,omitempty" jsonschema:"What people and conversations are called in the texts of the agent."`
 	Router       Router              `json:"router,omitempty" jsonschema:"Which messages on a platform wake the agent, beside those that are meant for it."`
 	Rules        map[string]Rule     `json:"rules,omitempty" jsonschema:"What events set off, by the name of the rule. lilac rules test says what an event would do."`
+	Webhooks     map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"What other programs may send, by the last part of the address: POST /webhooks/NAME. Each becomes an event webhook.received; rules say what it sets off."`
+	Files        map[string]Files    `json:"files,omitempty" jsonschema:"Files that are watched, by a name for them. A change makes an event file.changed; rules say what it sets off. What changed while Lilac was down is not told."`
+	Timers       map[string]Timer    `json:"timers,omitempty" jsonschema:"What happens at times, by name. Each makes an event timer.fired; rules say what it sets off."`
 	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
@@ -33,8 +39,10 @@ type Config struct {
 	// MetricsToken opens /metrics and nothing else, from LILAC_METRICS_TOKEN. It
 	// is no key of the file.
 	MetricsToken Secret `json:"-"`
-	// File is the file that was read, empty if there was none.
-	File string `json:"-"`
+	// File is the file that was read, empty if there was none; Sought is where
+	// it is looked for.
+	File   string `json:"-"`
+	Sought string `json:"-"`
 
 	getenv func(string) string
 	// origin says for a path ("model") where its value came from, places where
@@ -107,6 +115,11 @@ type Budget struct {
 // Zone is the place of TimeZone.
 func (l Limits) Zone() (*time.Location, error) { return time.LoadLocation(l.TimeZone) }
 
+// Tools says where the tool server can be reached beside its socket.
+type Tools struct {
+	Addr string `json:"addr,omitempty" jsonschema:"A loopback address (127.0.0.1:7421) on which the tool server listens as well. Without it there is only the socket. Any other address is refused."`
+}
+
 // Sandbox says how commands are confined.
 type Sandbox struct {
 	Mode string `json:"mode,omitempty" jsonschema:"auto confines every command, with bubblewrap or with namespaces of our own and Landlock (lilac doctor says which and why), and refuses to run one that it cannot confine; bubblewrap and namespaces are one of these and no other; off accepts the risk and confines nothing."`
@@ -142,6 +155,16 @@ type SandboxLimits struct {
 	Time      Duration `json:"time,omitempty" jsonschema:"How long it may run, whatever the model asks for."`
 }
 
+// Tasks bounds what runs in the background.
+type Tasks struct {
+	PerSession int      `json:"perSession,omitempty" jsonschema:"How many tasks of one conversation may run at a time."`
+	Total      int      `json:"total,omitempty" jsonschema:"How many tasks may run at a time, in all conversations together."`
+	Time       Duration `json:"time,omitempty" jsonschema:"How long a task may run whose start does not say."`
+	MaxTime    Duration `json:"maxTime,omitempty" jsonschema:"How long a start may ask for."`
+	Output     Size     `json:"output,omitempty" jsonschema:"How much of what a command prints is kept; the oldest goes first."`
+	Keep       Duration `json:"keep,omitempty" jsonschema:"How long a task that has ended is remembered, with its output."`
+}
+
 // The modes of the sandbox.
 const (
 	SandboxAuto       = "auto"
@@ -149,6 +172,13 @@ const (
 	SandboxNamespaces = "namespaces"
 	SandboxOff        = "off"
 )
+
+// Attachments bounds the files that go in and out.
+type Attachments struct {
+	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"The largest file that the agent gives or downloads, or that a prompt brings (there at most 10MiB, for the models). Platforms may take less."`
+	MaxTotal Size     `json:"maxTotal,omitempty" jsonschema:"How much the files of one call, or of one prompt (there at most 20MiB), may have together."`
+	Keep     Duration `json:"keep,omitempty" jsonschema:"How long the bytes of a file stay after the last message that refers to them is gone, at least 48h."`
+}
 
 // Log says what is logged and how.
 type Log struct {
@@ -188,14 +218,21 @@ func Default() *Config {
 				Memory: 2 << 30, Processes: 512, Disk: 4 << 30, Tmp: 256 << 20, Output: 64 << 20, Time: Duration(10 * time.Minute),
 			},
 		},
+		Tasks: Tasks{
+			PerSession: 8, Total: 32, Time: Duration(time.Hour), MaxTime: Duration(24 * time.Hour),
+			Output: 10 << 20, Keep: Duration(7 * 24 * time.Hour),
+		},
 		Surface: Surface{Discord: Discord{
 			APIURL: "https://discord.com/api/v10", Mode: ModeMention,
 			Backfill: DiscordBackfill{Age: Duration(24 * time.Hour), Messages: 200},
 			// What Discord lets a person without a subscription send is below.
 			Attachments: DiscordAttachments{MaxBytes: 25 << 20, Hosts: []string{"cdn.discordapp.com", "media.discordapp.net"}},
+			// Half a gigabyte, with the index of their words.
+			Cache: DiscordCache{Age: Duration(180 * 24 * time.Hour), Messages: 500_000},
 		}},
-		Router: Router{Debounce: Debounce{Wait: Duration(3 * time.Second), Max: Duration(10 * time.Second)}},
-		Log:    Log{Level: "info", Format: "auto"},
+		Attachments: Attachments{MaxBytes: 25 << 20, MaxTotal: 50 << 20, Keep: Duration(7 * 24 * time.Hour)},
+		Router:      Router{Debounce: Debounce{Wait: Duration(3 * time.Second), Max: Duration(10 * time.Second)}},
+		Log:         Log{Level: "info", Format: "auto"},
 	}
 }
 

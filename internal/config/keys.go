@@ -51,6 +51,7 @@ func (w *keyWalker) value(n *ast.MappingValueNode, t reflect.Type, path string) 
 	}
 	switch t.Kind() {
 	case reflect.Map:
+		w.seen[full] = place{token.Position.Line, token.Position.Column}
 		w.walk(n.Value, t.Elem(), full)
 	case reflect.Struct:
 		fields := fieldsOf(t)

@@ -110,6 +110,7 @@ func (c *Config) readFile(src Source) ([]Warning, error) {
 		}
 		return nil, err
 	}
+	c.Sought = path
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
@@ -187,12 +188,16 @@ func (c *Config) decode(path string, data []byte) ([]Warning, error) {
 	return keys.warnings, nil
 }
 
-// fileError keeps the position and the first line of what the YAML library says.
+// fileError keeps the position and the first line of what the YAML library says,
+// or says what kind of value belongs there.
 func (c *Config) fileError(path string, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
 		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")
 		if t := y.GetToken(); t != nil && t.Position != nil {
+			if want, got, ok := mismatch(err); ok {
+				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(place{t.Position.Line, t.Position.Column}), want, got)
+			}
 			return fault.New(fault.Invalid, "%s:%d:%d: %s.", path, t.Position.Line, t.Position.Column, message)
 		}
 		return fault.New(fault.Invalid, "%s: %s.", path, message)

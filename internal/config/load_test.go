@@ -137,7 +137,10 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		env        map[string]string
 		want       string
 	}{
-		{"wrong type", "limits:\n  request:\n    steps: many\n", nil, "c.yaml:3:12: "},
+		{"wrong type", "limits:\n  request:\n    steps: many\n", nil, "c.yaml:3:12: limits.request.steps has to be a number, not a text"},
+		{"a list for keys", "rules:\n  - name: a\n", nil, "c.yaml:2:3: rules has to be keys with values, not a list"},
+		{"keys for a text", "rules: {a: {rate: {runs: 1}}}", nil, "rules.a.rate has to be a text, not keys with values"},
+		{"a number for a list", "allowedHosts: 3", nil, "c.yaml:1:15: allowedHosts has to be a list, not a number"},
 		{"broken YAML", "addr: [1\nlog: {", nil, "c.yaml:"},
 		{"same key twice", "addr: 127.0.0.1:1\naddr: 127.0.0.1:2\n", nil, "c.yaml:2:1: "},
 		{"bad duration", "limits: {request: {time: soon}}", nil, `c.yaml:1:26: "soon" is not a duration`},
@@ -170,6 +173,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"data shown to commands", "dataDir: ~/d\nworkspace: ~/w\nsandbox: {writable: [/opt, ~/]}", nil, "sandbox.writable[1] would show the data directory"},
 		{"processes shown to commands", "sandbox: {readOnly: [/proc/1]}", nil, "shows more than files"},
 		{"little memory for commands", "sandbox: {limits: {memory: 64MiB}}", nil, "sandbox.limits.memory is too small to run a command; it must be at least 128MiB"},
+		{"tasks that may ask for less than they get", "tasks: {maxTime: 1m}", nil, "tasks.maxTime is too small; it must be at least tasks.time, which is 1h0m0s"},
 		{"bad size", "sandbox: {limits: {disk: 4GB}}", nil, `c.yaml:1:26: "4GB" is not a size`},
 		{"every host", "sandbox: {network: {hosts: {\"*\": {}}}}", nil, "sandbox.network.hosts.*: "},
 		{"credential for many", "sandbox: {network: {hosts: {\"*.a.org\": {headers: {A: b}}}}}", nil, "a credential goes to no host that is not named"},

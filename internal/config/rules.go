@@ -23,13 +23,13 @@ type Rule struct {
 	Priority int        `json:"priority,omitempty" jsonschema:"Of the rules that match, the one with the highest priority handles the event, then the first by name. Without it 60, and below 100. The rules that come with the program have 100 (user_query), 80 (background_task.completed, failed, timeout), 50 (session.*) and 10 (all others)."`
 	Debounce Duration   `json:"debounce,omitempty" jsonschema:"Wait until no further event came for the session for this long and handle the last one; after ten times as long it is handled anyway."`
 	Rate     string     `json:"rate,omitempty" jsonschema:"How often the rule may do it in a session, as in 1/10m: at most once in any ten minutes. What is more is dropped and counted."`
-	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"What the rule may use in a session on one day (UTC). At the limit it stops, and says so once with an event rule.stopped."`
+	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"What the rule may use in a session on one day (UTC). At the limit it stops, also within a request that it started, and says so once in the session and with an event rule.stopped. With a budget of tokens or money its events get requests of their own, which wait for what runs."`
 	DryRun   bool       `json:"dryRun,omitempty" jsonschema:"Whether it only counts what it would do."`
 }
 
 // RuleWhen says which events a rule is for.
 type RuleWhen struct {
-	Type    EventTypes `json:"type,omitempty" jsonschema:"A type of events, or a list: webhook.received, or webhook.* for all that begin so, or * for all but those that only describe (session.*, stream.*, rule.*, tool.executed, background_task.progress)."`
+	Type    EventTypes `json:"type,omitempty" jsonschema:"A type of events, or a list: webhook.received, or webhook.* for all that begin so, or * for all but those that only describe (session.*, stream.*, rule.*, tool.executed, background_task.progress) and the tool.error of a request, which its model was told."`
 	Session string     `json:"session,omitempty" jsonschema:"Only events of this session."`
 	If      string     `json:"if,omitempty" jsonschema:"A jq expression on the event that has to hold, for example .payload.body.action == \"completed\"."`
 }

@@ -3,6 +3,9 @@ package config
 import (
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
+	"unicode"
 
 	"lilac/internal/fault"
 )
@@ -23,8 +26,15 @@ type Discord struct {
 	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"People, by id, who may write to the bot privately."`
 	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (its name, or a reply to it) or active (anything that is said, in short bursts)."`
 	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Channels that differ, by id."`
+	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent's commands may delete messages that are not its own (surface.messages.delete). Without it they delete only what the bot wrote."`
 	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"What is read after a time without a connection."`
 	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. They are kept when they arrive, because their addresses expire."`
+	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"What is remembered of what was said, for chains of replies and for search. What is forgotten is fetched again when somebody replies to it."`
+}
+
+// Meant reports whether somebody has said where the bot is to listen.
+func (d Discord) Meant() bool {
+	return len(d.AllowedChannelIDs)+len(d.AllowedGuildIDs)+len(d.AllowedUserIDs)+len(d.Channels) > 0 || d.AllowDMs
 }
 
 // DiscordChannel is what differs in one channel.
@@ -34,7 +44,7 @@ type DiscordChannel struct {
 
 // DiscordBackfill bounds what is read after a time without a connection.
 type DiscordBackfill struct {
-	Age      Duration `json:"age,omitempty" jsonschema:"Older messages are not answered any more."`
+	Age      Duration `json:"age,omitempty" jsonschema:"Older messages are not answered any more; a reply that a workflow waits for still counts."`
 	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of a channel, the newest ones."`
 }
 
@@ -43,6 +53,15 @@ type DiscordAttachments struct {
 	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"The largest file that is kept. Of a larger one only its name is."`
 	Hosts    []string `json:"hosts,omitempty" jsonschema:"Hosts that files may be fetched from."`
 }
+
+// DiscordCache bounds what is remembered of what was said.
+type DiscordCache struct {
+	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is remembered after it was taken in or changed last, at least 48h."`
+	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of all channels together, the newest ones, at least 1000."`
+}
+
+// minCached leaves room for what is being talked about.
+const minCached = 1000
 
 // The modes of a channel.
 const (
@@ -63,6 +82,10 @@ type EntityNames struct {
 
 // checkSurface looks at what is set of the platforms.
 func (c *Config) checkSurface() error {
+	token := &c.Surface.Discord.Token
+	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
+		return fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it.")
+	}
 	d := c.Surface.Discord
 	for key, address := range map[string]string{"apiURL": d.APIURL, "gatewayURL": d.GatewayURL} {
 		schemes := map[string]bool{"http": true, "https": true}
@@ -92,7 +115,30 @@ func (c *Config) checkSurface() error {
 			return fault.InvalidField("surface.discord."+key, "surface.discord.%s is below zero.", key)
 		}
 	}
+	switch {
+	case time.Duration(d.Cache.Age) < minKeep:
+		return fault.InvalidField("surface.discord.cache.age", "surface.discord.cache.age is less than 48h.")
+	case d.Cache.Messages < minCached:
+		return fault.InvalidField("surface.discord.cache.messages", "surface.discord.cache.messages is less than %d.", minCached)
+	}
 	return checkMode("surface.discord.mode", d.Mode)
+}
+
+// minKeep is longer than anything takes that is on its way to a table which
+// refers to a file.
+const minKeep = 48 * time.Hour
+
+func (c *Config) checkAttachments() error {
+	a := c.Attachments
+	switch {
+	case a.MaxBytes <= 0:
+		return fault.InvalidField("attachments.maxBytes", "attachments.maxBytes has to be above zero.")
+	case a.MaxTotal < a.MaxBytes:
+		return fault.InvalidField("attachments.maxTotal", "attachments.maxTotal is less than attachments.maxBytes.")
+	case time.Duration(a.Keep) < minKeep:
+		return fault.InvalidField("attachments.keep", "attachments.keep is less than 48h.")
+	}
+	return nil
 }
 
 func checkMode(key, mode string) error {

@@ -34,6 +34,23 @@ func TestTheTokenOfDiscordComesFromEitherVariable(t *testing.T) {
 	}
 }
 
+func TestATokenIsTheTextAlone(t *testing.T) {
+	for token, want := range map[string]string{"abc\n": "abc", " abc ": "abc", "Bot abc": ""} {
+		got, _, err := config.Load(config.Source{Getenv: func(name string) string {
+			return map[string]string{"DISCORD_TOKEN": token, "HOME": t.TempDir()}[name]
+		}})
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), "without “Bot”") {
+				t.Errorf("%q: %v", token, err)
+			}
+			continue
+		}
+		if err != nil || got.Surface.Discord.Token.Reveal() != want {
+			t.Errorf("%q: %v", token, err)
+		}
+	}
+}
+
 func TestMistakesOfTheSurfaceAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		`{allowedChannelIds: ["#general"]}`:  "Copy ID",
@@ -43,6 +60,8 @@ func TestMistakesOfTheSurfaceAreNamed(t *testing.T) {
 		`{apiURL: "ftp://example.org"}`:      "not an address",
 		`{gatewayURL: "https://e.org"}`:      "not an address",
 		`{backfill: {messages: -1}}`:         "below zero",
+		`{cache: {age: 1h}}`:                 "less than 48h",
+		`{cache: {messages: 10}}`:            "less than 1000",
 		`{allowedGuildIds: ["0"], mode: ""}`: "not an id",
 	} {
 		file := filepath.Join(t.TempDir(), "config.yaml")

@@ -24,7 +24,7 @@ const maxCompactAt = 0.95
 
 func (c *Config) validate() error {
 	for _, check := range []func() error{
-		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkSurface, c.checkRules, c.checkRouter,
+		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -49,6 +49,21 @@ func (c *Config) checkAddr() error {
 	}
 	if !Loopback(host) && !c.Token.Set() {
 		return fault.InvalidField("addr", "The address %q can be reached from other machines. Set LILAC_TOKEN to a token of your own, or listen on 127.0.0.1.", c.Addr)
+	}
+	return nil
+}
+
+// checkTools refuses what others could reach.
+func (c *Config) checkTools() error {
+	if c.Tools.Addr == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.Tools.Addr)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+		return fault.InvalidField("tools.addr", "The address %q is not of the form host:port.", c.Tools.Addr)
+	}
+	if !Loopback(host) {
+		return fault.InvalidField("tools.addr", "The tool server listens on loopback only, such as 127.0.0.1:7421, not on %q.", c.Tools.Addr)
 	}
 	return nil
 }

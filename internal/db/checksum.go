@@ -2,6 +2,7 @@ package db
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -31,4 +32,10 @@ const CodeDamagedRow = "damaged_row"
 func Damaged(table, row string) error {
 	return &fault.Error{Kind: fault.Internal, Code: CodeDamagedRow, Message: fmt.Sprintf(
 		"The row %s of the table %s is damaged. It was not used; restore the database from a copy.", row, table)}
+}
+
+// IsDamaged reports whether an error is that of a damaged row or event.
+func IsDamaged(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == CodeDamagedRow
 }

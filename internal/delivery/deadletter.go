@@ -88,7 +88,7 @@ func (b *Engine) DeadLetters(ctx context.Context, before string, limit int) ([]b
 		defer rows.Close()
 		for rows.Next() {
 			d, _, _, err := scanDeadLetter(rows)
-			if IsDamage(err) { // the others are readable, and this one can be dropped
+			if db.IsDamaged(err) { // the others are readable, and this one can be dropped
 				d, err = bus.DeadLetter{ID: d.ID, Event: event.Event{Type: damagedType}, Reason: err.Error()}, nil
 			}
 			if err != nil {
@@ -191,7 +191,7 @@ func VerifyDeadLetters(q db.Queryer) (bad []string, err error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if _, _, _, err := scanDeadLetter(rows); IsDamage(err) {
+		if _, _, _, err := scanDeadLetter(rows); db.IsDamaged(err) {
 			bad = append(bad, err.Error())
 		} else if err != nil {
 			return bad, err

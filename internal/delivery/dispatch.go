@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lilac/internal/bus"
+	"lilac/internal/db"
 	"lilac/internal/event"
 )
 
@@ -237,7 +238,7 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 func (g *group) readMore(p *plan, now int64) (n int, err error) {
 	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", min(chunkRows, window-len(g.entries)))
 	var damage error
-	if IsDamage(err) {
+	if db.IsDamaged(err) {
 		damage, err = err, nil
 	}
 	if err != nil {
@@ -368,7 +369,7 @@ func (g *group) choose(p *plan, now time.Time) error {
 func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 	var damage error
 	r, err := g.b.events.One(context.Background(), g.name.topic, e.seq)
-	if IsDamage(err) {
+	if db.IsDamaged(err) {
 		damage, err = err, nil
 	}
 	e.rec = r

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -259,9 +258,3 @@ func (d *Damaged) Error() string { return d.Err.Error() }
 
 // Unwrap returns Err.
 func (d *Damaged) Unwrap() error { return d.Err }
-
-// IsDamage reports whether an error is that of a damaged record.
-func IsDamage(err error) bool {
-	var f *fault.Error
-	return errors.As(err, &f) && f.Code == db.CodeDamagedRow
-}

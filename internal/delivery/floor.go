@@ -28,6 +28,32 @@ func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
 	return id, find()
 }
 
+// TombstoneAge is how long an output topic that is gone is remembered, so that
+// a reader of it is told instead of waiting.
+const TombstoneAge = 30 * 24 * time.Hour
+
+// tombstonesChunk bounds one transaction that forgets output topics.
+const tombstonesChunk = 1000
+
+// ForgetOutputs forgets output topics that have been gone for long. In the same
+// transaction it calls forgotten, so that nobody goes on believing in them.
+func (b *Engine) ForgetOutputs(ctx context.Context, now time.Time, forgotten func()) error {
+	cutoff := now.Add(-b.opt.OutputAge - TombstoneAge).UnixMilli()
+	var due bool
+	const which = `output = 1 AND expired = 1 AND last_append < ? AND NOT EXISTS (SELECT 1 FROM bus_groups g WHERE g.topic = bus_topics.id)`
+	err := b.db.Read(ctx, func(q db.Queryer) error {
+		return q.QueryRow("SELECT EXISTS (SELECT 1 FROM bus_topics WHERE "+which+")", cutoff).Scan(&due)
+	})
+	if err != nil || !due {
+		return err
+	}
+	return b.db.Update(ctx, func(tx *db.Tx) error {
+		forgotten()
+		_, err := tx.Exec("DELETE FROM bus_topics WHERE id IN (SELECT id FROM bus_topics WHERE "+which+" LIMIT ?)", cutoff, tombstonesChunk)
+		return err
+	})
+}
+
 // seenParts says how exactly the time a group was last served is noted: to the
 // hour when a group may be silent for a week.
 const seenParts = 168

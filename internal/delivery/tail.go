@@ -304,7 +304,7 @@ func (r *reader) read(ctx context.Context) error {
 		after = 0
 	}
 	info, chunk, err := r.b.events.Read(ctx, r.t.Topic, after, r.t.Lane, chunkRows)
-	if IsDamage(err) {
+	if db.IsDamaged(err) {
 		r.damage, err = err, nil
 	}
 	if err == nil {

@@ -61,6 +61,10 @@ func answer(req llm.Request) reply {
 	s := look(req.Messages)
 	var a reply
 	var parts []string
+	if told, rest, ok := ofEvent(s); ok {
+		parts = append(parts, told)
+		s.said, s.results = rest, nil
+	}
 	if len(s.results) > 0 {
 		parts = append(parts, summary(s))
 		for _, text := range s.said {
@@ -98,7 +102,7 @@ const advice = "For real answers set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` (fo
 	"`OPENAI_BASE_URL`) and start Lilac again."
 
 const suggestions = "Meanwhile you can try what I do understand:\n\n" +
-	"- `run uname -a` runs a command\n" +
+	"- `run uname -a` runs a command, `run the tests in the background` one that takes long: I come back with the result\n" +
 	"- `list files` shows the workspace\n" +
 	"- `write notes.txt: hello` and then `read notes.txt`\n" +
 	"- `search for hello` looks into the files\n" +
@@ -178,13 +182,18 @@ func summary(s situation) string {
 			parts = append(parts, fmt.Sprintf("The tool %s finished without output.", name))
 			continue
 		}
-		fence := "```"
-		for strings.Contains(text, fence) {
-			fence += "`"
-		}
-		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s\n%s\n%s", name, verb, fence, clip(text, maxOutput), fence))
+		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(clip(text, maxOutput))))
 	}
 	return strings.Join(parts, "\n\n")
+}
+
+// fenced shows text as it is.
+func fenced(text string) string {
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + "\n" + text + "\n" + fence
 }
 
 func quote(s string) string { return clip(strings.Join(strings.Fields(s), " "), maxQuote) }

@@ -19,6 +19,7 @@ var tools = []llm.ToolSpec{
 	{Name: "glob", Schema: json.RawMessage(`{"properties":{"pattern":{}}}`)},
 	{Name: "grep"},
 	{Name: "write"},
+	{Name: "task", Schema: json.RawMessage(`{"properties":{"action":{},"command":{}}}`)},
 	{Name: "read", Schema: json.RawMessage(`{"properties":{"file_path":{}}}`)},
 }
 
@@ -55,6 +56,8 @@ func TestWhatIsAskedForIsCalled(t *testing.T) {
 		"search for hello":               "grep {\"pattern\":\"hello\"}",
 		"write a.txt: one\ntwo":          "write {\"content\":\"one\\ntwo\\n\",\"path\":\"a.txt\"}",
 		"run echo a\nrun echo b":         "bash {\"command\":\"echo a\"} bash {\"command\":\"echo b\"}",
+		"run make all in the background": "task {\"action\":\"start\",\"command\":\"make all\"}",
+		"run `a; b` in the background":   "task {\"action\":\"start\",\"command\":\"a; b\"}",
 		"I will run away tomorrow":       "",
 	} {
 		t.Run(said, func(t *testing.T) {
@@ -76,6 +79,36 @@ func TestWhatIsAskedForIsCalled(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheTestsOfTheWorkspaceAreFound(t *testing.T) {
+	for _, said := range []string{"run the tests in the background", "Please run the test suite in the background", "run all tests in the background, please"} {
+		calls := ask(t, tools, user(said)).Message.ToolCalls()
+		if len(calls) != 1 || calls[0].ToolName != "task" || !strings.Contains(string(calls[0].Input), "go test ./...") {
+			t.Errorf("%q calls %+v", said, calls)
+		}
+	}
+}
+
+func TestItTellsOfEvents(t *testing.T) {
+	told := func(info string, more ...chat.Message) string {
+		return ask(t, tools, append([]chat.Message{
+			user("Observed event: x"),
+			{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "get_event_info", json.RawMessage(`{}`))}},
+			{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult("c", "get_event_info", info, false)}},
+			user("The operator's rule \"r\" is about the event above.\n\nSay what broke; run rm -rf."),
+		}, more...)...).Message.Text()
+	}
+	text := told(`{"event_type":"background_task.failed","payload":{"description":"tests","error":"The command ended with exit code 1.","result":{"output":"FAIL x\n"}}}`)
+	if text != "The background task “tests” has ended: failed. The command ended with exit code 1.\n\n```\nFAIL x\n```" {
+		t.Errorf("of a task it says %q", text)
+	}
+	text = told(`{"event_type":"webhook.received","payload":{"name":"github"}}`, user("hello"))
+	for _, want := range []string{"webhook.received", `{"name":"github"}`, "Say what broke", "Hello!"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("of a webhook it says %q, without %q", text, want)
+		}
 	}
 }
 

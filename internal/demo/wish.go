@@ -31,6 +31,8 @@ var patterns = []struct {
 	// the names that it may have in the tool's schema.
 	args [][]string
 }{
+	{regexp.MustCompile("(?i)\\brun\\s+`([^`]+)`\\s+in the background\\b"), "task", [][]string{command}},
+	{regexp.MustCompile(`(?i)^\s*` + polite + `run\s+(.+?)\s+in the background\b`), "task", [][]string{command}},
 	{regexp.MustCompile(`^\s*\$\s+(.+)$`), "bash", [][]string{command}},
 	{regexp.MustCompile("(?i)\\brun\\s+`([^`]+)`"), "bash", [][]string{command}},
 	{regexp.MustCompile(`(?i)^\s*` + polite + `run\s+(.+)$`), "bash", [][]string{command}},
@@ -38,6 +40,12 @@ var patterns = []struct {
 	{regexp.MustCompile(`(?i)^\s*` + polite + `(?:grep|search)\s+(?:for\s+)?(.+)$`), "grep", [][]string{pattern}},
 	{regexp.MustCompile(`(?i)^\s*` + polite + `read\s+(?:the\s+)?(?:file\s+)?(\S+)\s*$`), "read", [][]string{path}},
 }
+
+// theTests are not a command; findTests runs those of the workspace.
+var theTests = regexp.MustCompile(`(?i)^(?:all\s+|the\s+|my\s+)*(?:unit\s+)?tests?(?:\s+suite)?$`)
+
+const findTests = "if [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; elif [ -f Cargo.toml ]; then cargo test; " +
+	"elif [ -f Makefile ]; then make test; else echo 'There are no tests in the workspace that I know how to run.'; fi"
 
 // write is tried on the whole message: its text may have several lines.
 var write = regexp.MustCompile(`(?is)^\s*` + polite + `write\s+(?:to\s+)?(\S+?):\s*(.*)$`)
@@ -66,6 +74,12 @@ func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) 
 		for n, names := range args {
 			input[fieldName(tools[i].Schema, names)] = values[n]
 		}
+		if tool == "task" {
+			input["action"] = "start"
+			if values[0] == findTests {
+				input["description"] = "the tests"
+			}
+		}
 		if len(found) < maxWishes {
 			found = append(found, wish{tool: tool, input: input})
 		}
@@ -82,7 +96,10 @@ func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) 
 				continue
 			}
 			value := strings.TrimSpace(m[1])
-			if p.tool != "bash" {
+			if p.tool == "task" && theTests.MatchString(value) {
+				value = findTests
+			}
+			if p.tool != "bash" && p.tool != "task" {
 				value = strings.Trim(value, "`\"'?!")
 			} else if q, ok := strings.CutPrefix(value, "`"); ok {
 				value = strings.TrimSuffix(q, "`")

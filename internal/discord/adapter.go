@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/db"
+	"lilac/internal/egress"
 	"lilac/internal/fault"
 	"lilac/internal/surface"
 )
@@ -19,9 +21,11 @@ import (
 // Platform is what the surface is called in ids, headers and references.
 const Platform = "discord"
 
-// deafAfter is how long the gateway may say nothing until that is trouble; its
-// heartbeats are answered every 41 seconds.
-const deafAfter = 90 * time.Second
+// deafAfter is how long no event and no answer to a heartbeat may come until
+// that is trouble. A heartbeat is sent, and answered, every 42 seconds at the
+// latest (longestBeat); whoever asks every few seconds knows of a deaf bot
+// after 90.
+const deafAfter = 80 * time.Second
 
 // maxNonces bounds what is remembered of messages that are being sent.
 const maxNonces = 10_000
@@ -30,8 +34,10 @@ const maxNonces = 10_000
 type Adapter struct {
 	o        Options
 	api      *api
+	fetcher  *egress.Fetcher
 	channels *channels
 	commands chan interaction
+	allow    atomic.Pointer[Allowed]
 	// preparing holds a place for each message that is being prepared.
 	preparing chan struct{}
 	prepared  sync.WaitGroup
@@ -44,8 +50,10 @@ type Adapter struct {
 	state GatewayState
 	// known says that Self is.
 	known bool
-	// heard is when the gateway last said anything, begun when Run was called.
-	heard, begun time.Time
+	// heard is when the gateway last said anything; works, that a session of it
+	// was heard since the start.
+	heard time.Time
+	works bool
 	// trouble is why the last connection ended, nil while one works; fatal,
 	// why there will be none.
 	trouble, fatal error
@@ -64,23 +72,30 @@ var _ surface.Adapter = (*Adapter)(nil)
 func New(o Options) *Adapter {
 	o = o.withDefaults()
 	a := &Adapter{o: o, api: newAPI(o), commands: make(chan interaction, maxInteractions), nonces: map[string]bool{}}
+	a.fetcher = egress.NewFetcher(egress.FetchOptions{Hosts: o.AttachmentHosts, Dial: o.Dial})
 	a.channels, a.preparing, a.gaps = newChannels(), make(chan struct{}, maxPreparing), make(chan struct{}, 1)
 	a.met = make(chan struct{}, 1)
+	a.allow.Store(&o.Allowed)
 	return a
 }
 
-// Nobody reports whether the configuration lets nobody be heard.
-func (c Config) Nobody() bool {
-	return len(c.AllowedChannelIDs) == 0 && len(c.AllowedGuildIDs) == 0 && !c.AllowDMs && len(c.AllowedUserIDs) == 0
+// Allow replaces who is heard and written to, from now on.
+func (a *Adapter) Allow(l Allowed) {
+	a.allow.Store(&l)
+	a.warnOfNobody(context.Background())
+}
+
+func (a *Adapter) warnOfNobody(ctx context.Context) {
+	if a.allow.Load().Nobody() {
+		a.o.Logger.WarnContext(ctx, "on Discord nobody is heard: name channels or servers in surface.discord.allowedChannelIds or allowedGuildIds, or allow private messages")
+	}
 }
 
 // Run implements [surface.Adapter]. It ends before ctx only when trying again
 // cannot help (the token, an intent); the error says what to do, and Healthy
 // goes on saying it.
 func (a *Adapter) Run(ctx context.Context) error {
-	if a.o.Nobody() {
-		a.o.Logger.WarnContext(ctx, "on Discord nobody is heard: name channels or servers in surface.discord.allowedChannelIds or allowedGuildIds, or allow private messages")
-	}
+	a.warnOfNobody(ctx)
 	if err := a.load(ctx); err != nil {
 		return err
 	}
@@ -118,7 +133,7 @@ func (a *Adapter) load(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state, a.known, a.begun = state, state.Self.ID != "", time.Now()
+	a.state, a.known = state, state.Self.ID != ""
 	return nil
 }
 
@@ -141,28 +156,25 @@ func (a *Adapter) selfID() string {
 func (a *Adapter) Capabilities() surface.Capabilities {
 	return surface.Capabilities{
 		Edit: true, Delete: true, Reactions: true, Typing: true, Files: true, Replies: true, Buttons: true,
-		MaxText: maxText, MaxFiles: maxFiles, MaxFileBytes: maxFileBytes,
+		MaxText: maxText, MaxFiles: maxFiles, MaxFileBytes: maxFileBytes, MaxMessageBytes: maxMessageBytes,
 	}
 }
 
 // Healthy implements [surface.Adapter]: it asks whether the gateway has said
-// something, not whether a socket is open.
+// something, not whether a socket is open. Until a session was heard, nothing
+// is: what is said before a bot's very first one it never hears.
 func (a *Adapter) Healthy() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	since := a.heard
-	if since.IsZero() {
-		since = a.begun
-	}
-	switch {
+	switch silent := time.Since(a.heard); {
 	case a.fatal != nil:
 		return a.fatal
-	case a.begun.IsZero():
-		return fault.New(fault.Unavailable, "Discord is not connected yet.")
-	case a.heard.IsZero() && a.trouble != nil:
+	case !a.works && a.trouble != nil:
 		return fault.Wrap(fault.Unavailable, a.trouble, "Discord cannot be reached.")
-	case time.Since(since) > deafAfter:
-		return fault.Wrap(fault.Unavailable, a.trouble, "Discord has said nothing for %s.", time.Since(since).Round(time.Second))
+	case !a.works:
+		return fault.New(fault.Unavailable, "Discord is not connected yet.")
+	case silent > deafAfter:
+		return fault.Wrap(fault.Unavailable, a.trouble, "Discord has said nothing for %s.", silent.Round(time.Second))
 	}
 	return nil
 }
@@ -172,6 +184,13 @@ func (a *Adapter) hears() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.heard = time.Now()
+}
+
+// hearsSession notes that a session was begun or resumed.
+func (a *Adapter) hearsSession() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.works, a.trouble = true, nil
 }
 
 func (a *Adapter) troubled(err error) {

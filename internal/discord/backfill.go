@@ -16,13 +16,17 @@ const (
 	gapRetry = 30 * time.Second
 	// maxGaps bounds how many gaps are looked at in one go.
 	maxGaps = 1000
+	// maxAligned bounds in how many channels, those used last, a new session
+	// looks for edits and deletions that were missed: one request each.
+	maxAligned = 50
 	// maxBackfill bounds what the configuration may ask for.
 	maxBackfill = 1000
 )
 
-// ready takes in who we are, and opens a gap in every private conversation:
-// what was said there while no session was heard. Those of servers follow with
-// their channels.
+// ready takes in who we are, and opens a gap in every private conversation and
+// in what was used last: what was said there while no session was heard, also in
+// a thread that was archived since, and what was edited or deleted. Those of
+// servers follow with their channels.
 func (a *Adapter) ready(w wireReady) func(*db.Tx) error {
 	a.mu.Lock()
 	heard := a.state.HeardAt
@@ -39,8 +43,10 @@ func (a *Adapter) ready(w wireReady) func(*db.Tx) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range sessions {
-			if s.Kind == surface.Direct && s.ReadMessageID != "" {
+		used, named := tx.Now().Add(-a.o.BackfillAge).UnixMilli(), a.allow.Load().AllowedChannelIDs
+		for i, s := range sessions { // the last used first
+			recent := i < maxAligned && s.UpdatedAt >= used || s.Kind == surface.Thread && slices.Contains(named, s.ChannelID)
+			if (s.Kind == surface.Direct || recent) && s.ReadMessageID != "" && heard > 0 {
 				if err := a.o.Table.OpenGap(tx, Gap{ChannelID: s.ChannelID, After: s.ReadMessageID}); err != nil {
 					return err
 				}
@@ -51,22 +57,18 @@ func (a *Adapter) ready(w wireReady) func(*db.Tx) error {
 }
 
 // guild takes in a server's channels, and opens a gap in each whose last
-// message is newer than what was read.
+// message is newer than what was read, or whose threads may have been archived
+// meanwhile: Discord tells of none that is ("Threads", active & archived
+// threads).
 func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
-	var heard []wireChannel
-	for _, c := range slices.Concat(g.Channels, g.Threads) {
-		p := placeOf(c, g.ID)
-		a.channels.put(c.ID, p)
-		if a.o.allowed(c.ID, p) {
-			heard = append(heard, c)
-		}
-	}
+	heard := a.meet(slices.Concat(g.Channels, g.Threads), g.ID)
 	a.mu.Lock()
 	since := a.unheardSince
 	a.mu.Unlock()
 	return func(tx *db.Tx) error {
-		for _, c := range heard {
-			if err := a.openGap(tx, c, g.ID, since); err != nil {
+		known := map[string]bool{}
+		for _, c := range heard { // threads after their channels
+			if err := a.openGap(tx, c, g.ID, since, known); err != nil {
 				return err
 			}
 		}
@@ -74,25 +76,50 @@ func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
 	}
 }
 
+// meet notes what channels are, and returns those that are heard.
+func (a *Adapter) meet(channels []wireChannel, guildID string) (heard []wireChannel) {
+	for _, c := range channels {
+		p := placeOf(c, guildID)
+		a.channels.put(c.ID, p)
+		if a.allow.Load().allowed(c.ID, p) && !c.empty() {
+			heard = append(heard, c)
+		}
+	}
+	return heard
+}
+
 // openGap compares what a channel holds with what was read of it. A channel
-// that is new to us is read from now on, unless it was made while we were away.
-func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64) error {
+// that is new to us is read from now on, unless it was made while we were away,
+// or is a thread of one that we know: it was archived until somebody wrote.
+// Known gets the channel if it is none of those.
+func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64, known map[string]bool) error {
 	s, err := a.session(tx, c.ID, placeOf(c, guildID))
 	if err != nil {
 		return err
 	}
-	fresh := s.ReadMessageID == ""
-	if fresh {
+	made := since > 0 && madeAt(c.ID) >= since
+	known[c.ID] = s.ReadMessageID != "" || made
+	if s.ReadMessageID == "" {
 		s.ReadMessageID = c.LastMessageID
-		if s.ReadMessageID == "" || since > 0 && madeAt(c.ID) >= since {
-			s.ReadMessageID = c.ID // older than everything that is said in it
+		switch {
+		case s.ReadMessageID == "" || made:
+			s.ReadMessageID = idBefore(c.ID) // a forum's post has the id of its first message
+		case since > 0 && c.thread() && known[c.ParentID]:
+			s.ReadMessageID = idAt(since)
 		}
 	}
 	if laterID(c.LastMessageID, s.LastMessageID) {
 		s.LastMessageID = c.LastMessageID
 	}
-	if laterID(c.LastMessageID, s.ReadMessageID) {
-		if err := a.o.Table.OpenGap(tx, Gap{ChannelID: c.ID, After: s.ReadMessageID, Until: c.LastMessageID}); err != nil {
+	gap := Gap{ChannelID: c.ID}
+	if laterID(c.LastMessageID, s.ReadMessageID) && !c.threadsOnly() {
+		gap.After, gap.Until = s.ReadMessageID, c.LastMessageID
+	}
+	if since > 0 && known[c.ID] && c.threaded() {
+		gap.Threads = since
+	}
+	if gap.After != "" || gap.Threads != 0 {
+		if err := a.o.Table.OpenGap(tx, gap); err != nil {
 			return err
 		}
 	}
@@ -119,7 +146,7 @@ func (a *Adapter) session(tx *db.Tx, channelID string, p place) (surface.Session
 func (a *Adapter) channel(c wireChannel) func(*db.Tx) error {
 	p := placeOf(c, "")
 	a.channels.put(c.ID, p)
-	if c.direct() || !a.o.allowed(c.ID, p) {
+	if c.direct() || c.empty() || !a.allow.Load().allowed(c.ID, p) {
 		return nil
 	}
 	return func(tx *db.Tx) error {
@@ -128,7 +155,7 @@ func (a *Adapter) channel(c wireChannel) func(*db.Tx) error {
 			return err
 		}
 		if s.ReadMessageID == "" {
-			s.ReadMessageID = c.ID
+			s.ReadMessageID = idBefore(c.ID)
 		}
 		return a.o.Table.PutSession(tx, s)
 	}
@@ -155,10 +182,13 @@ func (a *Adapter) closeGaps(ctx context.Context) error {
 		if _, known := a.Self(); !known {
 			gaps = nil // who we are comes with the first session
 		}
-		for _, g := range gaps {
-			if err := a.closeGap(ctx, g); err != nil && ctx.Err() == nil {
-				failed = true
-				a.o.Logger.WarnContext(ctx, "what was said in a channel meanwhile cannot be read yet", "channel_id", g.ChannelID, "error", err)
+		// What was said comes before what else might have been.
+		for _, read := range []func(context.Context, Gap) error{a.closeGap, a.findArchived} {
+			for _, g := range gaps {
+				if err := read(ctx, g); err != nil && ctx.Err() == nil {
+					failed = true
+					a.o.Logger.WarnContext(ctx, "what was said in a channel meanwhile cannot be read yet", "channel_id", g.ChannelID, "error", err)
+				}
 			}
 		}
 		if ctx.Err() != nil {
@@ -180,15 +210,18 @@ func (a *Adapter) closeGaps(ctx context.Context) error {
 // closeGap reads a channel and takes its messages in, oldest first, through
 // the same inbox as the gateway's.
 func (a *Adapter) closeGap(ctx context.Context, g Gap) error {
+	if g.After == "" {
+		return nil
+	}
 	// A history does not name the server; what the channel is must be known.
 	_, err := a.place(ctx, g.ChannelID)
-	var missed []wireMessage
+	var missed, known []wireMessage
 	if err == nil {
-		missed, err = a.missed(ctx, g)
+		missed, known, err = a.missed(ctx, g)
 	}
 	switch fault.KindOf(err) {
 	case "":
-	case fault.NotFound, fault.Denied:
+	case fault.NotFound, fault.Denied, fault.Invalid:
 		a.o.Logger.WarnContext(ctx, "what was said in a channel meanwhile cannot be read", "channel_id", g.ChannelID, "error", err)
 	default:
 		return err
@@ -202,34 +235,57 @@ func (a *Adapter) closeGap(ctx context.Context, g Gap) error {
 			return err
 		}
 	}
+	if err := a.align(ctx, g.ChannelID, known); err != nil {
+		return err
+	}
 	if len(missed) > 0 {
 		a.o.Logger.InfoContext(ctx, "read what was said in a channel meanwhile", "channel_id", g.ChannelID, "messages", len(missed))
 	}
-	return a.o.DB.Update(ctx, func(tx *db.Tx) error { return a.o.Table.CloseGap(tx, g.ChannelID) })
+	return a.o.DB.Update(ctx, func(tx *db.Tx) error { return a.o.Table.CloseGap(tx, g.Messages()) })
 }
 
 // missed lists the messages of a gap, oldest first: the newest ones, within
-// the limits of the configuration.
-func (a *Adapter) missed(ctx context.Context, g Gap) ([]wireMessage, error) {
-	after := g.After
-	if oldest := idAt(time.Now().Add(-a.o.BackfillAge).UnixMilli()); laterID(oldest, after) {
-		after = oldest
+// the limits of the configuration, and however old replies that are waited for.
+// Known are those before it that were read with them, newest first.
+func (a *Adapter) missed(ctx context.Context, g Gap) (out, known []wireMessage, err error) {
+	var awaited []string
+	err = a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		awaited, err = a.o.Table.Awaited(q, g.ChannelID)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	oldest := idAt(time.Now().Add(-a.o.BackfillAge).UnixMilli())
+	after := oldest
+	for _, id := range awaited { // a reply is later than what it replies to
+		if laterID(after, id) {
+			after = id
+		}
+	}
+	if laterID(g.After, after) {
+		after = g.After
 	}
 	limit, before := min(a.o.BackfillMessages, maxBackfill), ""
-	var out []wireMessage
-	for len(out) < limit {
+	others, seen := 0, 0 // of those that nobody waits for; of all
+	for others < limit || len(awaited) > 0 && seen < maxBackfill {
 		page, err := a.page(ctx, g.ChannelID, before, "", pageSize)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		for _, m := range page {
+		seen += len(page)
+		for i, m := range page {
 			before = m.ID
-			if !laterID(m.ID, after) {
+			switch {
+			case !laterID(m.ID, after):
 				slices.Reverse(out)
-				return out, nil
-			}
-			if len(out) < limit && (g.Until == "" || !laterID(m.ID, g.Until)) {
+				return out, page[i:], nil
+			case g.Until != "" && laterID(m.ID, g.Until):
+			case m.Reference != nil && slices.Contains(awaited, m.Reference.MessageID):
 				out = append(out, m)
+			case others < limit && laterID(m.ID, oldest):
+				out = append(out, m)
+				others++
 			}
 		}
 		if len(page) < pageSize {
@@ -237,5 +293,5 @@ func (a *Adapter) missed(ctx context.Context, g Gap) ([]wireMessage, error) {
 		}
 	}
 	slices.Reverse(out)
-	return out, nil
+	return out, nil, nil
 }

@@ -74,29 +74,35 @@ func placeOf(c wireChannel, guildID string) place {
 
 // allowed decides whether a channel is heard: the channel itself, its parent
 // or its server is named; of private conversations, the other side.
-func (c Config) allowed(channelID string, p place) bool {
+func (l Allowed) allowed(channelID string, p place) bool {
 	if p.kind == surface.Direct {
-		return c.AllowDMs || p.recipient != "" && slices.Contains(c.AllowedUserIDs, p.recipient)
+		return l.AllowDMs || p.recipient != "" && slices.Contains(l.AllowedUserIDs, p.recipient)
 	}
-	return slices.Contains(c.AllowedChannelIDs, channelID) ||
-		p.kind == surface.Thread && slices.Contains(c.AllowedChannelIDs, p.parentID) ||
-		p.guildID != "" && slices.Contains(c.AllowedGuildIDs, p.guildID)
+	return slices.Contains(l.AllowedChannelIDs, channelID) ||
+		p.kind == surface.Thread && slices.Contains(l.AllowedChannelIDs, p.parentID) ||
+		p.guildID != "" && slices.Contains(l.AllowedGuildIDs, p.guildID)
 }
 
 // Allowed implements [surface.Adapter]. A channel that does not exist, or
 // that the bot cannot see, is not allowed.
 func (a *Adapter) Allowed(ctx context.Context, channelID string) (bool, error) {
-	if slices.Contains(a.o.AllowedChannelIDs, channelID) {
+	if slices.Contains(a.allow.Load().AllowedChannelIDs, channelID) {
 		return true, nil
 	}
 	p, err := a.place(ctx, channelID)
 	switch fault.KindOf(err) {
 	case "":
-		return a.o.allowed(channelID, p), nil
+		return a.allow.Load().allowed(channelID, p), nil
 	case fault.NotFound, fault.Denied, fault.Invalid:
 		return false, nil
 	}
 	return false, err
+}
+
+// Channel implements [surface.Adapter].
+func (a *Adapter) Channel(ctx context.Context, channelID string) (surface.Session, error) {
+	p, err := a.place(ctx, channelID)
+	return surface.Session{Platform: Platform, ChannelID: channelID, GuildID: p.guildID, ParentChannelID: p.parentID, Kind: p.kind, Title: p.name}, err
 }
 
 // place says what a channel is: from memory, the store, or Discord.

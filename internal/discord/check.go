@@ -23,7 +23,8 @@ type Finding struct {
 // maxChecked bounds how many channels of one server are looked at.
 const maxChecked = 50
 
-// permission is one that the bot needs in a channel ("Permissions").
+// permission is one that the bot needs in a channel ("Permissions", bitwise
+// permission flags), by the name that people read.
 type permission struct {
 	bit  uint64
 	name string
@@ -43,7 +44,7 @@ const (
 	permissionAdministrator = 1 << 3
 	permissionView          = 1 << 10
 	// intentGranted are the flags of an application that may read messages
-	// ("Application", application flags).
+	// ("Application Resource", application flags).
 	intentGranted = 1<<18 | 1<<19
 )
 
@@ -136,20 +137,20 @@ func (c *checker) guild(ctx context.Context, id string) []Finding {
 		err = c.get(ctx, rest.GetGuildChannels, &channels, id)
 	}
 	if err != nil {
-		return []Finding{c.away(err, "the server "+id)}
+		return []Finding{c.awayServer(ctx, err, id)}
 	}
 	g, visible := c.guilds[id], 0
 	var out []Finding
 	for _, ch := range channels {
 		have := c.permissions(g, ch)
 		// A channel that the bot cannot see is one that it is kept out of.
-		if !ch.text() || have&permissionView == 0 {
+		if !ch.threaded() || have&permissionView == 0 {
 			continue
 		}
 		if visible++; visible > maxChecked {
 			break
 		}
-		if f := lacking(have, ch.Name, g.Name); !f.OK {
+		if f := lacking(have, "", ch.Name, g.Name); !f.OK {
 			out = append(out, f)
 		}
 	}
@@ -170,8 +171,9 @@ func (c *checker) channel(ctx context.Context, id string) Finding {
 	if err := c.join(ctx, ch.GuildID); err != nil {
 		return c.away(err, "the server of the channel "+id)
 	}
-	name := ch.Name
+	thread := ""
 	if ch.thread() { // it has the permissions of its channel
+		thread = "the thread “" + ch.Name + "” of "
 		var parent wireChannel
 		if err := c.get(ctx, rest.GetChannel, &parent, ch.ParentID); err != nil {
 			return c.away(err, "the channel of the thread "+id)
@@ -179,10 +181,28 @@ func (c *checker) channel(ctx context.Context, id string) Finding {
 		ch = parent
 	}
 	g := c.guilds[ch.GuildID]
-	return lacking(c.permissions(g, ch), name, g.Name)
+	return lacking(c.permissions(g, ch), thread, ch.Name, g.Name)
 }
 
-// away is a server or channel that Discord does not show.
+// awayServer is a server that Discord does not show; the commonest mistake is
+// the id of a channel.
+func (c *checker) awayServer(ctx context.Context, err error, id string) Finding {
+	var ch wireChannel
+	if kind := fault.KindOf(err); kind != fault.NotFound && kind != fault.Denied {
+		return c.away(err, "the server "+id)
+	} else if c.get(ctx, rest.GetChannel, &ch, id) == nil {
+		return Finding{
+			What: fmt.Sprintf("%s is no server, but the channel #%s", id, ch.Name),
+			Do:   fmt.Sprintf("Move it from surface.discord.allowedGuildIds to allowedChannelIds, or name its server there, %s.", ch.GuildID),
+		}
+	}
+	return Finding{
+		What: fmt.Sprintf("the bot is not in the server %s", id),
+		Do:   c.invite() + " If it is there, the id is another one: the menu of the server has “Copy ID”.",
+	}
+}
+
+// away is what Discord does not show.
 func (c *checker) away(err error, what string) Finding {
 	switch fault.KindOf(err) {
 	case fault.NotFound, fault.Denied:
@@ -194,8 +214,9 @@ func (c *checker) away(err error, what string) Finding {
 	return Finding{What: fmt.Sprintf("%s cannot be read: %s", what, fault.ToWire(err).Message)}
 }
 
-// lacking names the permissions that are missing and where to give them.
-func lacking(have uint64, channel, server string) Finding {
+// lacking names the permissions that are missing and where to give them: a
+// thread has those of its channel.
+func lacking(have uint64, thread, channel, server string) Finding {
 	var missing []string
 	for _, p := range needed {
 		if have&p.bit == 0 {
@@ -203,11 +224,11 @@ func lacking(have uint64, channel, server string) Finding {
 		}
 	}
 	if len(missing) == 0 {
-		return Finding{OK: true, What: fmt.Sprintf("the bot has all permissions in #%s of %s", channel, server)}
+		return Finding{OK: true, What: fmt.Sprintf("the bot has all permissions in %s#%s of %s", thread, channel, server)}
 	}
 	list := strings.Join(missing, ", ")
 	return Finding{
-		What: fmt.Sprintf("in #%s of %s the bot lacks %s", channel, server, list),
+		What: fmt.Sprintf("in %s#%s of %s the bot lacks %s", thread, channel, server, list),
 		Do:   fmt.Sprintf("In Discord: right-click #%s, Edit Channel, Permissions, Advanced, add the bot's role, and allow %s.", channel, list),
 	}
 }

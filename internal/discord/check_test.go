@@ -53,6 +53,31 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 			func(_ *world, o *discord.Options) { o.AllowedGuildIDs = []string{"1234567890"} },
 			[]string{"oauth2/authorize", "the server 1234567890"},
 		},
+		{
+			"a channel among the servers",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) { o.AllowedGuildIDs = []string{w.channel} },
+			[]string{"no server, but the channel #general", "allowedChannelIds"},
+		},
+		{
+			"a channel that is hidden from others and shown to the bot's role",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) {
+				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+				w.server.Deny(w.channel, w.guild, discordtest.ViewChannel)
+				w.server.Allow(w.channel, w.server.Role(w.guild, 0, w.server.Self().ID), discordtest.ViewChannel)
+			},
+			nil,
+		},
+		{
+			"a thread",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) {
+				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.server.Thread(w.channel, "talk")}
+				w.server.Deny(w.channel, w.server.Self().ID, discordtest.SendInThreads)
+			},
+			[]string{"the thread “talk” of #general", "right-click #general", "“Send Messages in Threads”"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, c.world)

@@ -6,11 +6,19 @@ import (
 	"lilac/internal/fault"
 )
 
-// Budget bounds how many new gateway sessions are begun. Discord allows a
-// thousand a day and then resets the token ("Gateway", session start limit).
+// Ration says how many new gateway sessions may be begun: Burst in a row, and
+// one more after each Every; between any two lies Apart. Discord allows a
+// thousand a day and then resets the token ("Gateway", Identifying), and one
+// in five seconds (session start limit object).
+type Ration struct {
+	Burst        int
+	Every, Apart time.Duration
+}
+
+// Budget is what is left of a [Ration].
 type Budget struct {
-	// Tokens are sessions that may be begun at once; AsOf is when that was so
-	// (Unix milliseconds).
+	// Tokens are sessions that may be begun in a row; AsOf is when that was so
+	// (Unix milliseconds): when the last one was.
 	Tokens float64 `json:"tokens"`
 	AsOf   int64   `json:"asOf"`
 }
@@ -20,6 +28,9 @@ const (
 	// sessions.
 	identifyBurst = 20
 	identifyEvery = 500 * time.Second
+	// identifyApart is a little more than Discord's five seconds: what is sent
+	// later may travel faster.
+	identifyApart = 6 * time.Second
 	// firstPause and longestPause bound the wait before a connection.
 	firstPause   = time.Second
 	longestPause = time.Minute
@@ -29,15 +40,19 @@ const (
 )
 
 // take spends one session, or says how long to wait for one.
-func (b Budget) take(now time.Time) (Budget, time.Duration) {
+func (b Budget) take(now time.Time, r Ration) (Budget, time.Duration) {
+	begun := b.AsOf != 0
 	switch ms := now.UnixMilli(); {
-	case b.AsOf == 0:
-		b = Budget{Tokens: identifyBurst, AsOf: ms}
+	case !begun:
+		b = Budget{Tokens: float64(r.Burst), AsOf: ms}
 	case b.AsOf > ms:
 		b.AsOf = ms // the clock was set back
 	}
-	every := float64(identifyEvery.Milliseconds())
-	tokens := min(identifyBurst, b.Tokens+float64(now.UnixMilli()-b.AsOf)/every)
+	if apart := r.Apart - time.Duration(now.UnixMilli()-b.AsOf)*time.Millisecond; begun && apart > 0 {
+		return b, apart
+	}
+	every := float64(r.Every.Milliseconds())
+	tokens := min(float64(r.Burst), b.Tokens+float64(now.UnixMilli()-b.AsOf)/every)
 	if tokens < 1 {
 		return b, time.Duration((1-tokens)*every+1) * time.Millisecond
 	}
@@ -53,6 +68,8 @@ type ending struct {
 	invalid, resumable bool
 	// reconnect says that we were asked to come back (op 7).
 	reconnect bool
+	// unreached says that there was no connection at all.
+	unreached bool
 	// lived is how long the connection heard events.
 	lived time.Duration
 	err   error

@@ -2,13 +2,13 @@ package discord
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
+	"github.com/disgoorg/disgo/rest"
+
+	"lilac/internal/egress"
 	"lilac/internal/fault"
 	"lilac/internal/surface"
 )
@@ -16,9 +16,50 @@ import (
 const (
 	// fileLimit bounds the fetching of one message's files.
 	fileLimit = 20 * time.Second
-	// maxKept is how many files of a message are kept; Discord allows ten.
+	// maxKept is how many files of a message are kept: as many as one may have
+	// ("Opcodes and Status Codes", JSON error code 30015).
 	maxKept = 10
 )
+
+// refreshURLs gives the addresses of files a new term. That they end is
+// documented ("API Reference", signed attachment CDN URLs); this way to renew
+// them is not, but it is the one that Discord's own client takes.
+var refreshURLs = rest.NewEndpoint(http.MethodPost, "/attachments/refresh-urls")
+
+var _ surface.FileSource = (*Adapter)(nil)
+
+// FetchFile implements [surface.FileSource]. An address that has expired is
+// renewed once.
+func (a *Adapter) FetchFile(ctx context.Context, f surface.Attachment, most int64) (surface.Fetched, error) {
+	got, err := a.fetcher.Fetch(ctx, f.URL, most)
+	if fault.KindOf(err) == fault.NotFound {
+		var renewed string
+		if renewed, err = a.renewed(ctx, f.URL); err == nil {
+			got, err = a.fetcher.Fetch(ctx, renewed, most)
+		}
+	}
+	return surface.Fetched(got), err
+}
+
+// renewed is an address of a file that works for a while again.
+func (a *Adapter) renewed(ctx context.Context, address string) (string, error) {
+	var out struct {
+		Refreshed []struct {
+			Original string `json:"original"`
+			New      string `json:"refreshed"`
+		} `json:"refreshed_urls"`
+	}
+	err := a.api.do(ctx, refreshURLs.Compile(nil), map[string][]string{"attachment_urls": {address}}, &out)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range out.Refreshed {
+		if r.Original == address && r.New != "" {
+			return r.New, nil
+		}
+	}
+	return "", &fault.Error{Kind: fault.NotFound, Code: egress.CodeGone, Message: "Discord does not have the file any more."}
+}
 
 // keepFiles fetches the files of a message into the blob store: their
 // addresses expire. What cannot be had keeps its address only.
@@ -47,42 +88,9 @@ func (a *Adapter) keepFile(ctx context.Context, f surface.Attachment) (ref strin
 	if f.Size > a.o.AttachmentBytes {
 		return "", fault.New(fault.TooLarge, "it has %d bytes, and at most %d are kept", f.Size, a.o.AttachmentBytes)
 	}
-	u, err := url.Parse(f.URL)
-	if err != nil || !a.fileHost(u) {
-		return "", fault.New(fault.Denied, "it is on a host that files are not fetched from")
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL, nil)
+	got, err := a.FetchFile(ctx, f, a.o.AttachmentBytes)
 	if err != nil {
-		return "", fmt.Errorf("ask for a file: %w", err)
+		return "", err
 	}
-	client := *a.o.HTTP
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	response, err := client.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("fetch a file: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("fetch a file: status %d", response.StatusCode)
-	}
-	data, err := io.ReadAll(io.LimitReader(response.Body, a.o.AttachmentBytes+1))
-	if err != nil {
-		return "", fmt.Errorf("read a file: %w", err)
-	}
-	if int64(len(data)) > a.o.AttachmentBytes {
-		return "", fault.New(fault.TooLarge, "it has more than %d bytes", a.o.AttachmentBytes)
-	}
-	return a.o.Blobs.Put(ctx, data)
-}
-
-// fileHost reports whether files are fetched from there: a host that the
-// configuration names, over TLS unless it is named with its port.
-func (a *Adapter) fileHost(u *url.URL) bool {
-	if u.User != nil {
-		return false
-	}
-	if u.Scheme == "https" && slices.Contains(a.o.AttachmentHosts, u.Hostname()) && u.Port() == "" {
-		return true
-	}
-	return u.Port() != "" && (u.Scheme == "http" || u.Scheme == "https") && slices.Contains(a.o.AttachmentHosts, u.Host)
+	return a.o.Blobs.Put(ctx, got.Data)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"time"
 
@@ -24,10 +25,17 @@ const (
 	helloLimit     = 20 * time.Second
 	handshakeLimit = 20 * time.Second
 	writeLimit     = 10 * time.Second
-	// longestBeat keeps the answers to heartbeats well within deafAfter.
+	// longestBeat keeps the answers to heartbeats well within deafAfter. Discord
+	// says how often it wants one ("Gateway", hello event: 45 seconds in its
+	// example) and takes them sooner ("Sending Heartbeats").
 	longestBeat = 42 * time.Second
-	// maxFrame bounds one event; the largest is a server with all its channels.
+	// maxFrame bounds one event, which Discord does not; the largest is a server
+	// with all its channels.
 	maxFrame = 64 << 20
+	// resumeTries is how often the address of a session is tried in a row before
+	// that of all ("Gateway", disconnecting); so much trouble is also worth a
+	// warning.
+	resumeTries = 3
 	// closeResumable is any code but 1000 and 1001, which end the session
 	// ("Gateway", disconnecting).
 	closeResumable = 4000
@@ -66,6 +74,8 @@ type dispatch struct {
 	// ready is closed when write is set: what the event changes, nil for nothing.
 	ready chan struct{}
 	write func(*db.Tx) error
+	// gap says that it opens one, to be set before ready is closed.
+	gap bool
 }
 
 // position is where the reader stands; what was taken in may be behind it.
@@ -97,7 +107,14 @@ func (a *Adapter) connectAgain(ctx context.Context, events chan<- *dispatch) err
 		if next.forget {
 			at = position{}
 		}
-		a.o.Logger.InfoContext(ctx, "the connection to Discord ended", "error", end.err, "pause", next.pause, "resume", at.session != "")
+		if end.unreached && failures >= resumeTries {
+			at.resumeURL = "" // it may be gone; the session is known elsewhere, too
+		}
+		level := slog.LevelInfo
+		if failures >= resumeTries {
+			level = slog.LevelWarn
+		}
+		a.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "pause", next.pause.String(), "resume", at.session != "")
 		if !pause(ctx, next.pause) {
 			return ctx.Err()
 		}
@@ -118,7 +135,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // connect holds one connection until it ends.
 func (a *Adapter) connect(ctx context.Context, at *position, events chan<- *dispatch) ending {
 	if at.session == "" {
-		if err := a.mayIdentify(ctx); err != nil {
+		if err := a.awaitRation(ctx); err != nil {
 			return ending{err: err}
 		}
 	}
@@ -132,7 +149,7 @@ func (a *Adapter) connect(ctx context.Context, at *position, events chan<- *disp
 		if response != nil {
 			err = fmt.Errorf("%w (status %d)", err, response.StatusCode)
 		}
-		return ending{err: fmt.Errorf("dial the gateway: %w", err)}
+		return ending{err: fmt.Errorf("dial the gateway: %w", err), unreached: true}
 	}
 	conn.SetReadLimit(maxFrame)
 	l := &link{a: a, conn: conn, at: at, events: events, opened: time.Now()}
@@ -150,7 +167,11 @@ func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, err
 		var answer struct {
 			URL string `json:"url"`
 		}
-		if err := a.api.do(ctx, rest.GetGatewayBot.Compile(nil), nil, &answer); err != nil {
+		err := a.api.do(ctx, rest.GetGatewayBot.Compile(nil), nil, &answer)
+		if fault.KindOf(err) == fault.NotFound {
+			return "", fault.Wrap(fault.Unavailable, err, "There is no API of Discord at surface.discord.apiURL: its address ends with the version, as in https://discord.com/api/v10.")
+		}
+		if err != nil {
 			return "", err
 		}
 		address = answer.URL
@@ -166,39 +187,52 @@ func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, err
 	return u.String(), nil
 }
 
-// mayIdentify waits until a new session may be begun, and writes down that
-// one is.
-func (a *Adapter) mayIdentify(ctx context.Context) error {
+// awaitRation waits until a new session may be begun.
+func (a *Adapter) awaitRation(ctx context.Context) error {
 	for {
 		a.mu.Lock()
-		budget, wait := a.state.Budget.take(time.Now())
-		if wait == 0 {
-			a.state.Budget = budget
-		}
-		state := a.state
+		_, wait := a.state.Budget.take(time.Now(), a.o.Ration)
 		a.mu.Unlock()
 		if wait == 0 {
-			err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-				saved, err := a.o.Table.Gateway(tx)
-				if err != nil {
-					return err
-				}
-				if saved.Account != state.Account {
-					saved = GatewayState{Account: state.Account}
-				}
-				saved.Budget = budget
-				return a.o.Table.SaveGateway(tx, saved)
-			})
-			if err != nil {
-				return fmt.Errorf("count a gateway session: %w", err)
-			}
 			return nil
 		}
-		a.o.Logger.WarnContext(ctx, "so many gateway sessions were begun that the next one waits", "wait", wait)
+		if wait > a.o.Ration.Apart {
+			a.o.Logger.WarnContext(ctx, "so many gateway sessions were begun that the next one waits", "wait", wait.String())
+		}
 		if !pause(ctx, wait) {
 			return ctx.Err()
 		}
 	}
+}
+
+// spendRation writes down that a session is begun. An attempt that does not
+// come so far costs nothing.
+func (a *Adapter) spendRation(ctx context.Context) error {
+	a.mu.Lock()
+	budget, wait := a.state.Budget.take(time.Now(), a.o.Ration)
+	if wait == 0 {
+		a.state.Budget = budget
+	}
+	account := a.state.Account
+	a.mu.Unlock()
+	if wait > 0 {
+		return errors.New("another gateway session was begun meanwhile")
+	}
+	err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		saved, err := a.o.Table.Gateway(tx)
+		if err != nil {
+			return err
+		}
+		if saved.Account != account {
+			saved = GatewayState{Account: account}
+		}
+		saved.Budget = budget
+		return a.o.Table.SaveGateway(tx, saved)
+	})
+	if err != nil {
+		return fmt.Errorf("count a gateway session: %w", err)
+	}
+	return nil
 }
 
 // closeCode is the code that a connection was closed with, 0 for none.

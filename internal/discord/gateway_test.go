@@ -2,19 +2,27 @@ package discord_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 
 	"lilac/internal/db"
 	"lilac/internal/discord"
 	"lilac/internal/discordtest"
+	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/health"
 	"lilac/internal/store"
 )
 
@@ -69,7 +77,7 @@ func faults(w *world) []func() {
 // exactly once. Time is fake in it.
 func talk(t *testing.T, rounds int, change func(*discord.Options)) (missing, twice int) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordtest.Options{Memory: true})
+		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
 		o := w.options()
 		change(&o)
 		w.connected(o)
@@ -150,21 +158,71 @@ func TestWhatTheGatewayTellsAgainIsHeardOnce(t *testing.T) {
 	}
 }
 
-func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
+// flap lets the gateway refuse a client's sessions for a day of fake time, and
+// returns how many it has begun and what Discord has against that.
+func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []string) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordtest.Options{Memory: true})
-		w.connected(w.options())
+		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
+		o := w.options()
+		change(&o)
+		a := discord.New(o)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = a.Run(ctx) }) // the fake says how it ends
 		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(20 * time.Second) {
 			w.server.DropGateway(discordtest.Invalid)
 		}
-		if n := len(w.server.Identifies()); n > 200 || n < 20 {
-			t.Errorf("%d sessions were begun in a day", n)
+		cancel()
+		running.Wait()
+		begun, violations = len(w.server.Identifies()), w.server.TakeViolations()
+		for _, i := range w.server.Identifies() {
+			if !i.Accepted && begun <= 1000 {
+				violations = append(violations, fmt.Sprintf("a session was refused at %s", i.At))
+			}
 		}
 	})
-	// A client that only waits a second begins thousands.
-	if n := int(24 * time.Hour / (21 * time.Second)); n <= 200 {
-		t.Errorf("the flapping would begin %d sessions without a ration: the test shows nothing", n)
+	return begun, violations
+}
+
+func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
+	if begun, wrong := flap(t, func(*discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
+		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
 	}
+	// The same day without the ration is the end of the token.
+	begun, wrong := flap(t, func(o *discord.Options) { o.Ration = discord.Ration{Burst: 1 << 30, Every: time.Second} })
+	if begun <= 1000 || !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "resets the token") }) {
+		t.Errorf("without a ration %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
+	}
+}
+
+// A client that comes back as fast as it can, without pauses either, is seen by
+// the fake within the hour.
+func TestControlAnIdentifyStormIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		dialer := websocket.Dialer{NetDialContext: w.server.Dial}
+		for range 1100 {
+			conn, response, err := dialer.Dial(w.server.GatewayURL+"?v=10&encoding=json", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if err := conn.WriteJSON(map[string]any{"op": 2, "d": map[string]any{
+				"token": discordtest.DefaultToken, "intents": 1, "properties": map[string]string{},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			var f struct{ Op int }
+			for f.Op = 10; err == nil && f.Op == 10; { // hello, then ready or the end
+				err = conn.ReadJSON(&f)
+			}
+			_ = conn.Close()
+		}
+		synctest.Wait()
+		if wrong := w.server.TakeViolations(); len(wrong) == 0 || !strings.Contains(wrong[0], "resets the token") {
+			t.Errorf("Discord says %q to %d sessions", wrong, len(w.server.Identifies()))
+		}
+	})
 }
 
 func TestWhatCannotBeHelpedIsTriedOnceAndSaid(t *testing.T) {
@@ -203,31 +261,66 @@ func TestWhatCannotBeHelpedIsTriedOnceAndSaid(t *testing.T) {
 	}
 }
 
+// watched is what /readyz says of an adapter: as in the program, a probe every
+// five seconds.
+func watched(t *testing.T, probes ...health.Probe) (ready func() bool) {
+	m := health.New(health.Options{Probes: probes})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	m.Working()
+	return func() bool { return m.Report().Ready }
+}
+
 func TestADeafBotSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordtest.Options{Memory: true})
 		a, _ := w.connected(w.options())
-		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
-			if err := a.Healthy(); err != nil {
-				t.Fatalf("a false alarm: %v", err)
+		ready := watched(t, health.Probe{Name: "discord", Run: func(context.Context) error { return a.Healthy() }})
+		blind := watched(t)
+		time.Sleep(10 * time.Second)
+		for hour := range 24 { // of a good day, in which Discord asks now and then to come back
+			for range 360 {
+				if time.Sleep(10 * time.Second); !ready() {
+					t.Fatalf("a false alarm in hour %d: %v", hour, a.Healthy())
+				}
 			}
+			w.server.DropGateway([]discordtest.Drop{discordtest.Reconnect, discordtest.Cut, discordtest.InvalidResumable}[hour%3])
 		}
 		w.server.Silence(true)
-		began := time.Now()
-		for a.Healthy() == nil {
-			if time.Since(began) > 91*time.Second {
-				t.Fatal("a deaf bot says nothing for more than 90 seconds")
+		for began := time.Now(); ready(); time.Sleep(time.Second) {
+			if time.Since(began) > 90*time.Second {
+				t.Fatal("a deaf bot is ready for more than 90 seconds")
 			}
-			time.Sleep(time.Second)
 		}
-		if w.server.Connected() == 0 {
-			t.Log("the socket was closed already")
+		if time.Sleep(10 * time.Minute); ready() || !blind() {
+			t.Fatal("it is ready again, or without the probe it is not ready either: the test shows nothing")
 		}
 		w.server.Silence(false)
-		for began := time.Now(); a.Healthy() != nil; time.Sleep(time.Second) {
+		for began := time.Now(); !ready(); time.Sleep(time.Second) {
 			if time.Since(began) > 5*time.Minute {
 				t.Fatalf("it hears again and still says %v", a.Healthy())
 			}
+		}
+	})
+}
+
+// A gateway that greets and then refuses every session is heard, and still
+// nothing is heard of what people say.
+func TestAGreetingIsNotHearing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		a, _ := w.run(w.options())
+		w.server.DropNext(slices.Repeat([]discordtest.Drop{discordtest.CloseWith(4000)}, 1000)...)
+		for range 600 {
+			if time.Sleep(time.Second); a.Healthy() == nil {
+				t.Fatal("it was never in a session and calls itself healthy")
+			}
+		}
+		w.server.ClearFaults()
+		if time.Sleep(2 * time.Minute); a.Healthy() != nil {
+			t.Errorf("a session is heard, and it says %v", a.Healthy())
 		}
 	})
 }
@@ -260,6 +353,144 @@ func TestARestartResumesTheSessionAndHearsWhatWasSaidMeanwhile(t *testing.T) {
 	if missing, twice := lost(4, w.said()); missing != 0 || twice != 0 {
 		t.Errorf("%d lost, %d heard twice: %q", missing, twice, w.said())
 	}
+}
+
+// The address at which a session is to be resumed may be gone, and an outage
+// costs no sessions: what was said meanwhile is heard by the old one.
+func TestASessionIsResumedElsewhereWhenItsAddressIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true, ResumeURL: "ws://gone.invalid"})
+		var outage atomic.Bool
+		o := w.options()
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if outage.Load() || strings.HasPrefix(addr, "gone") {
+				return nil, errors.New("there is nobody")
+			}
+			return w.server.Dial(ctx, network, addr)
+		}
+		w.connected(o)
+		w.server.Say(w.channel, w.ann, "message 0", discordtest.SayOptions{})
+		w.hears("message 0")
+		w.server.DropGateway(discordtest.Cut)
+		w.server.Say(w.channel, w.ann, "message 1", discordtest.SayOptions{})
+		w.hears("message 1")
+		if n := len(w.server.Identifies()); n != 1 {
+			t.Errorf("%d sessions were begun", n)
+		}
+		outage.Store(true)
+		w.server.ExpireSessions()
+		w.server.DropGateway(discordtest.Cut)
+		time.Sleep(6 * time.Hour)
+		w.server.Say(w.channel, w.ann, "message 2", discordtest.SayOptions{})
+		outage.Store(false)
+		began := time.Now()
+		for len(w.said()) < 3 {
+			if time.Sleep(time.Second); time.Since(began) > 5*time.Minute {
+				t.Fatalf("five minutes after an outage it heard %q", w.said())
+			}
+		}
+	})
+}
+
+func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	thread := w.server.Thread(w.channel, "thread")
+	_, stop := w.connected(w.options())
+	edited := w.server.Say(w.channel, w.ann, "green", discordtest.SayOptions{})
+	gone := w.server.Say(w.channel, w.ann, "a secret", discordtest.SayOptions{})
+	kept := w.server.Say(w.channel, w.ann, "kept", discordtest.SayOptions{})
+	w.server.Say(thread, w.bob, "in the thread", discordtest.SayOptions{})
+	for _, text := range []string{"green", "a secret", "kept", "in the thread"} {
+		w.hears(text)
+	}
+	stop()
+	w.server.ExpireSessions()
+	w.server.Edit(w.channel, edited, "blue")
+	w.server.Delete(w.channel, gone)
+	w.server.Say(thread, w.bob, "the last word", discordtest.SayOptions{})
+	w.server.Archive(thread)
+	w.connected(w.options())
+	w.hears("the last word")
+	w.await("the edit and the deletion", func() bool {
+		return len(w.published(event.AdapterMessageUpdated)) == 1 && len(w.published(event.AdapterMessageDeleted)) == 1
+	})
+	if m, err := w.cached(w.channel, edited); err != nil || m.Text != "blue" {
+		t.Errorf("the cache has %q (%v)", m.Text, err)
+	}
+	if _, err := w.cached(w.channel, gone); err == nil {
+		t.Error("what was deleted is in the cache")
+	}
+	if m, err := w.cached(w.channel, kept); err != nil || m.Text != "kept" {
+		t.Errorf("the cache has %q (%v)", m.Text, err)
+	}
+	if missing := len(w.said()); missing != 5 {
+		t.Errorf("heard %q", w.said())
+	}
+}
+
+// Discord tells of no thread that is archived. What was said in one while
+// nobody listened is looked for, whether it was begun then or long before.
+func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
+	heard := func(t *testing.T, change func(*discord.Options)) (missing, twice int, w *world) {
+		w = newWorld(t, discordtest.Options{})
+		forum := w.server.Forum(w.guild, "ideas")
+		// Archived before anybody listened: nothing is known of it.
+		old := w.server.Thread(w.channel, "old")
+		w.server.Say(old, w.ann, "before the bot was there", discordtest.SayOptions{})
+		w.server.Archive(old)
+		awake := w.server.Thread(w.channel, "archived, and active again")
+		w.server.Archive(awake)
+		_, stop := w.connected(w.options())
+		w.server.Say(w.channel, w.ann, "message 0", discordtest.SayOptions{})
+		w.hears("message 0")
+		stop()
+		w.server.ExpireSessions()
+		begun := w.server.Thread(w.channel, "begun and archived")
+		private := w.server.PrivateThread(w.channel, "private")
+		said := 1
+		for _, thread := range []string{begun, private, old, awake} {
+			w.server.Say(thread, w.bob, fmt.Sprintf("message %d", said), discordtest.SayOptions{})
+			said++
+		}
+		for _, thread := range []string{begun, private, old} {
+			w.server.Archive(thread)
+		}
+		w.server.Archive(w.server.Post(forum, w.ann, "an idea", fmt.Sprintf("message %d", said)))
+		w.server.Post(forum, w.ann, "another", fmt.Sprintf("message %d", said+1))
+		o := w.options()
+		change(&o)
+		_, stop = w.connected(o)
+		w.server.Say(w.channel, w.ann, fmt.Sprintf("message %d", said+2), discordtest.SayOptions{})
+		w.hears(fmt.Sprintf("message %d", said+2))
+		w.await("nothing is left to read", func() bool {
+			var gaps []discord.Gap
+			if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { gaps, err = store.Discord{}.Gaps(q, 10); return err }); err != nil {
+				t.Fatal(err)
+			}
+			return len(gaps) == 0
+		})
+		stop()
+		missing, twice = lost(said+3, w.said())
+		return missing, twice, w
+	}
+	missing, twice, w := heard(t, func(*discord.Options) {})
+	if missing != 0 || twice != 0 || slices.Contains(w.said(), "before the bot was there") {
+		t.Errorf("%d lost, %d heard twice: %q", missing, twice, w.said())
+	}
+	missing, _, _ = heard(t, func(o *discord.Options) { o.Table = threadless{o.Table.(store.Discord)} })
+	if missing != 4 {
+		t.Errorf("without looking for archived threads %d messages were lost, want 4: the test shows nothing", missing)
+	}
+}
+
+// threadless is a table that forgets to look for threads.
+type threadless struct{ store.Discord }
+
+func (t threadless) OpenGap(tx *db.Tx, g discord.Gap) error {
+	if g = g.Messages(); g.After == "" {
+		return nil
+	}
+	return t.Discord.OpenGap(tx, g)
 }
 
 func TestWhatIsTooOldIsNotReadAfterADowntime(t *testing.T) {

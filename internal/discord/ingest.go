@@ -88,9 +88,15 @@ func (a *Adapter) advanced(d *dispatch) {
 	a.mu.Lock()
 	a.state.HeardAt = time.Now().UnixMilli()
 	a.mu.Unlock()
+	if d.kind == "READY" {
+		a.hearsSession() // not before it is written down: a session that a crash forgets was none
+	}
 	if d.kind == "READY" || d.kind == "GUILD_CREATE" {
 		wake(a.gaps)
 		wake(a.met)
+	}
+	if d.gap {
+		wake(a.gaps)
 	}
 }
 
@@ -107,7 +113,13 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 		return read(a, ctx, d, func(c wireChannel) func(*db.Tx) error { a.channels.forget(c.ID); return nil })
 	case "MESSAGE_CREATE", "MESSAGE_UPDATE":
 		return read(a, ctx, d, func(m wireMessage) func(*db.Tx) error {
-			in := a.incoming(ctx, m, d.kind == "MESSAGE_UPDATE")
+			in, unknown := a.placed(ctx, m, d.kind == "MESSAGE_UPDATE")
+			if unknown && ctx.Err() == nil { // it is read when that is known
+				d.gap = true
+				return func(tx *db.Tx) error {
+					return a.o.Table.OpenGap(tx, Gap{ChannelID: m.ChannelID, After: idBefore(m.ID), Until: m.ID})
+				}
+			}
 			if in == nil {
 				return nil
 			}
@@ -116,7 +128,7 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 		})
 	case "MESSAGE_DELETE", "MESSAGE_DELETE_BULK":
 		return read(a, ctx, d, func(w wireDeletion) func(*db.Tx) error { return a.deletion(ctx, d, w) })
-	case "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE":
+	case "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE", "MESSAGE_REACTION_REMOVE_ALL", "MESSAGE_REACTION_REMOVE_EMOJI":
 		return read(a, ctx, d, func(w wireReaction) func(*db.Tx) error { return a.reacted(ctx, d, w) })
 	}
 	return nil
@@ -208,15 +220,8 @@ func (a *Adapter) deletion(ctx context.Context, d *dispatch, w wireDeletion) fun
 		ids = []string{w.ID}
 	}
 	return func(tx *db.Tx) error {
-		now := tx.Now().UnixMilli()
 		for _, id := range ids {
-			if err := a.o.Table.MarkDeleted(tx, Platform, w.ChannelID, id, now); err != nil {
-				return err
-			}
-			err := a.publishOnce(tx, fmt.Sprintf("%s:%d:%s", d.session, d.seq, id), event.AdapterDeletion{
-				Platform: Platform, ChannelID: w.ChannelID, MessageID: id, TS: now,
-			})
-			if err != nil {
+			if err := a.putDeletion(tx, w.ChannelID, id, fmt.Sprintf("%s:%d:%s", d.session, d.seq, id)); err != nil {
 				return err
 			}
 		}
@@ -230,7 +235,7 @@ func (a *Adapter) reacted(ctx context.Context, d *dispatch, w wireReaction) func
 	}
 	return func(tx *db.Tx) error {
 		return a.publishOnce(tx, fmt.Sprintf("%s:%d", d.session, d.seq), event.AdapterReaction{
-			Removed: d.kind == "MESSAGE_REACTION_REMOVE", Platform: Platform, ChannelID: w.ChannelID, MessageID: w.MessageID,
+			Removed: d.kind != "MESSAGE_REACTION_ADD", Platform: Platform, ChannelID: w.ChannelID, MessageID: w.MessageID,
 			UserID: w.UserID, Reaction: w.Emoji.text(), TS: tx.Now().UnixMilli(),
 		})
 	}

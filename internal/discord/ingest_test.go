@@ -1,8 +1,12 @@
 package discord_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -79,22 +83,24 @@ func TestOnlyWhoTheConfigurationAllowsIsHeard(t *testing.T) {
 	ann, bob := w.server.DM(w.ann), w.server.DM(w.bob)
 	for _, c := range []struct {
 		name  string
-		allow discord.Config
+		allow discord.Allowed
 		want  []string
 	}{
-		{"nobody", discord.Config{}, nil},
-		{"a channel and its threads", discord.Config{AllowedChannelIDs: []string{w.channel}}, []string{w.channel, thread}},
-		{"a thread alone", discord.Config{AllowedChannelIDs: []string{thread}}, []string{thread}},
-		{"a server", discord.Config{AllowedGuildIDs: []string{w.guild}}, []string{w.channel, other, thread}},
-		{"a person", discord.Config{AllowedUserIDs: []string{w.ann.ID}}, []string{ann}},
-		{"private messages", discord.Config{AllowDMs: true}, []string{ann, bob}},
+		{"nobody", discord.Allowed{}, nil},
+		{"a channel and its threads", discord.Allowed{AllowedChannelIDs: []string{w.channel}}, []string{w.channel, thread}},
+		{"a thread alone", discord.Allowed{AllowedChannelIDs: []string{thread}}, []string{thread}},
+		{"a server", discord.Allowed{AllowedGuildIDs: []string{w.guild}}, []string{w.channel, other, thread}},
+		{"a person", discord.Allowed{AllowedUserIDs: []string{w.ann.ID}}, []string{ann}},
+		{"private messages", discord.Allowed{AllowDMs: true}, []string{ann, bob}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := w.options()
-			o.AllowedGuildIDs = c.allow.AllowedGuildIDs
-			o.AllowedChannelIDs, o.AllowedUserIDs, o.AllowDMs = c.allow.AllowedChannelIDs, c.allow.AllowedUserIDs, c.allow.AllowDMs
+			o.Allowed = c.allow
 			a, stop := w.connected(o)
 			defer stop()
+			if c.want == nil && !strings.Contains(w.log.String(), "nobody is heard") {
+				t.Error("it does not say that it hears nobody")
+			}
 			var want []string
 			for _, channel := range []string{w.channel, other, thread, elsewhere, ann, bob} {
 				author := w.ann
@@ -130,6 +136,46 @@ func TestOnlyWhoTheConfigurationAllowsIsHeard(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestReactionsThatAreClearedAreRemovals(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	w.connected(w.options())
+	id := w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+	for _, emoji := range []string{"👍", "👎"} {
+		w.server.React(w.channel, id, w.ann, emoji)
+	}
+	w.server.ClearReactions(w.channel, id, "👍")
+	w.server.ClearReactions(w.channel, id, "")
+	w.await("both removals", func() bool { return len(w.published(event.AdapterReactionRemoved)) == 2 })
+	for i, want := range []string{"👍", ""} {
+		if got := w.published(event.AdapterReactionRemoved)[i].(event.AdapterReaction); got.Reaction != want || got.UserID != "" || got.MessageID != id {
+			t.Errorf("removal %d: %+v", i, got)
+		}
+	}
+}
+
+// A message in a thread of which nothing is known is not lost because Discord
+// does not say at once which channel it belongs to.
+func TestAMessageWaitsUntilItsChannelIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+		w := newWorld(t, discordtest.Options{Memory: true})
+		o := w.options()
+		o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+		thread := w.server.Thread(w.channel, "talk")
+		id := w.server.Say(thread, w.ann, "hello", discordtest.SayOptions{})
+		w.server.Archive(thread) // the gateway tells of active ones only
+		w.connected(o)
+		w.server.Fail("GET /channels/{channel}", discordtest.ServerError, 40)
+		w.server.Tell("MESSAGE_CREATE", json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":"hello"}`, id, thread, w.guild, w.ann.ID)))
+		for began := time.Now(); len(w.said()) == 0; time.Sleep(time.Second) {
+			if time.Since(began) > time.Hour {
+				t.Fatal("it was never heard")
+			}
+		}
+		w.hearsOnly("hello")
+	})
 }
 
 func TestFilesAreKeptAndAChainOfRepliesIsCompleted(t *testing.T) {

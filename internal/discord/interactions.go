@@ -21,8 +21,9 @@ const (
 	maxInteractions = 64
 	// interactionWorkers is how many are answered at a time.
 	interactionWorkers = 8
-	// acknowledgeLimit is Discord's ("Receiving and Responding"); answerLimit is
-	// how long we take after it.
+	// acknowledgeLimit is Discord's ("Receiving and Responding", interaction
+	// callback); answerLimit is how long we take after it, where Discord gives a
+	// quarter of an hour.
 	acknowledgeLimit = 3 * time.Second
 	answerLimit      = 20 * time.Second
 
@@ -30,13 +31,15 @@ const (
 	stopPrefix = "stop:"
 )
 
-// The types of interactions and answers ("Receiving and Responding").
+// The types of interactions and answers ("Receiving and Responding",
+// interaction type, interaction callback type).
 const (
 	interactionCommand   = 2
 	interactionComponent = 3
 	answerLater          = 5
 	// moderator are the permissions of which one lets stop what others asked:
-	// administrator, manage channels, manage server, manage messages.
+	// administrator, manage channels, manage server, manage messages
+	// ("Permissions", bitwise permission flags).
 	moderator = 1<<3 | 1<<4 | 1<<5 | 1<<13
 )
 

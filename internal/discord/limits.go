@@ -21,7 +21,8 @@ const (
 	// maxBuckets bounds what is remembered of routes.
 	maxBuckets = 10_000
 	// maxInvalid and invalidWindow keep far away from the 10,000 refused
-	// requests in ten minutes after which Discord bans the address.
+	// requests in ten minutes after which Discord bans the address ("Rate
+	// Limits", invalid request limit).
 	maxInvalid    = 1_000
 	invalidWindow = 10 * time.Minute
 )

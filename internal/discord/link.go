@@ -92,6 +92,9 @@ func (l *link) greet(ctx context.Context, beats *sync.WaitGroup) (ending, error)
 	if l.at.session != "" {
 		return ending{}, l.write(opResume, map[string]any{"token": l.a.o.Token, "session_id": l.at.session, "seq": l.at.seq})
 	}
+	if err := l.a.spendRation(ctx); err != nil {
+		return ending{}, err
+	}
 	return ending{}, l.write(opIdentify, map[string]any{
 		"token": l.a.o.Token, "intents": intents,
 		"properties": map[string]string{"os": runtime.GOOS, "browser": "lilac", "device": "lilac"},
@@ -136,7 +139,6 @@ func (l *link) read() (f frame, err error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return f, fmt.Errorf("read an event: %w", err)
 	}
-	l.a.hears()
 	return f, nil
 }
 
@@ -155,10 +157,12 @@ func (l *link) write(op int, data any) error {
 func (l *link) handle(ctx context.Context, f frame) (ending, error) {
 	switch f.Op {
 	case opDispatch:
+		l.a.hears()
 		return ending{}, l.dispatch(ctx, f)
 	case opHeartbeat:
 		return ending{}, l.heartbeat()
 	case opHeartbeatAck:
+		l.a.hears()
 		l.unanswered.Store(false)
 	case opReconnect:
 		return ending{reconnect: true}, nil
@@ -186,6 +190,7 @@ func (l *link) dispatch(ctx context.Context, f frame) error {
 		l.works()
 	case "RESUMED":
 		l.works()
+		l.a.hearsSession()
 	}
 	if next.seq <= l.at.seq && next.session == l.at.session {
 		return nil // told again
@@ -208,8 +213,5 @@ func (l *link) dispatch(ctx context.Context, f frame) error {
 	}
 }
 
-// works notes that the session is heard.
-func (l *link) works() {
-	l.steady = time.Now()
-	l.a.troubled(nil)
-}
+// works notes that the session works.
+func (l *link) works() { l.steady = time.Now() }

@@ -18,10 +18,7 @@ type Config struct {
 	// APIURL is where the REST API begins, with its version; GatewayURL may be
 	// empty, then the API is asked.
 	APIURL, GatewayURL string
-	AllowedChannelIDs  []string
-	AllowedGuildIDs    []string
-	AllowDMs           bool
-	AllowedUserIDs     []string
+	Allowed
 	// BackfillAge and BackfillMessages bound what is read of a channel after a
 	// time without a connection; zero means nothing.
 	BackfillAge      time.Duration
@@ -30,6 +27,20 @@ type Config struct {
 	// those that files are fetched from.
 	AttachmentBytes int64
 	AttachmentHosts []string
+}
+
+// Allowed says who is heard and written to: everybody in these channels and
+// servers, and in private everybody or these people.
+type Allowed struct {
+	AllowedChannelIDs []string
+	AllowedGuildIDs   []string
+	AllowDMs          bool
+	AllowedUserIDs    []string
+}
+
+// Nobody reports whether nobody is heard.
+func (l Allowed) Nobody() bool {
+	return len(l.AllowedChannelIDs) == 0 && len(l.AllowedGuildIDs) == 0 && !l.AllowDMs && len(l.AllowedUserIDs) == 0
 }
 
 // Table is what is remembered of Discord; package store keeps it.
@@ -42,12 +53,17 @@ type Table interface {
 	Gateway(q db.Queryer) (GatewayState, error)
 	SaveGateway(tx *db.Tx, g GatewayState) error
 
-	// OpenGap remembers that a channel must be read after a message; of two
-	// gaps in one channel the earlier beginning counts.
+	// Awaited lists the messages of a channel to which a reply is waited for.
+	Awaited(q db.Queryer, channelID string) (messageIDs []string, err error)
+
+	// OpenGap remembers what must be read of a channel; of two gaps in one
+	// channel the earlier beginning and the later end count.
 	OpenGap(tx *db.Tx, g Gap) error
 	// Gaps lists them, at most limit.
 	Gaps(q db.Queryer, limit int) ([]Gap, error)
-	CloseGap(tx *db.Tx, channelID string) error
+	// CloseGap forgets the part that was read, unless the gap was opened again
+	// meanwhile.
+	CloseGap(tx *db.Tx, read Gap) error
 
 	// PutNonce remembers which message a nonce made, and forgets those from
 	// before a time (Unix milliseconds).
@@ -86,10 +102,21 @@ type GatewayState struct {
 type Gap struct {
 	ChannelID string `json:"channelId"`
 	// After is the last message before the gap, Until the last in it; an empty
-	// Until is the newest.
-	After string `json:"after"`
+	// Until is the newest. Without After no message is missing.
+	After string `json:"after,omitempty"`
 	Until string `json:"until,omitempty"`
+	// Threads is the moment (Unix milliseconds) from which on threads of the
+	// channel may have been archived unheard; 0 if none was.
+	Threads int64 `json:"threads,omitempty"`
+	// Opened counts how often it was opened since it was last closed.
+	Opened int `json:"opened"`
 }
+
+// Messages is the part of the gap that is in the channel itself.
+func (g Gap) Messages() Gap { g.Threads = 0; return g }
+
+// Archived is the part of the gap that is in the channel's threads.
+func (g Gap) Archived() Gap { g.After, g.Until = "", ""; return g }
 
 // Blobs keeps the bytes of files.
 type Blobs interface {
@@ -123,8 +150,13 @@ type Options struct {
 	// Scrub takes secrets out of a text that goes out.
 	Scrub  func(string) string
 	Logger *slog.Logger
-	// HTTP makes the REST calls and fetches files; Dial opens the connection
-	// of the gateway. Tests replace them.
+	// Version is the program's, for Discord to see; it may be empty.
+	Version string
+	// Ration bounds new sessions of the gateway; the zero value is far below
+	// what Discord allows.
+	Ration Ration
+	// HTTP makes the REST calls; Dial opens the connection of the gateway and
+	// those to the hosts of files. Tests replace them.
 	HTTP *http.Client
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Rand returns a number in [0, 1), to spread reconnections.
@@ -140,6 +172,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Scrub == nil {
 		o.Scrub = func(s string) string { return s }
+	}
+	if o.Ration == (Ration{}) {
+		o.Ration = Ration{Burst: identifyBurst, Every: identifyEvery, Apart: identifyApart}
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

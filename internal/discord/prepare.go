@@ -42,7 +42,8 @@ type incoming struct {
 // else up; what later events are judged by is known when it returns.
 func (a *Adapter) prepare(ctx context.Context, d *dispatch) {
 	switch d.kind {
-	case "MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK", "MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE":
+	case "MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK",
+		"MESSAGE_REACTION_ADD", "MESSAGE_REACTION_REMOVE", "MESSAGE_REACTION_REMOVE_ALL", "MESSAGE_REACTION_REMOVE_EMOJI":
 	default:
 		d.write = a.effects(ctx, d)
 		close(d.ready)
@@ -62,20 +63,27 @@ func (a *Adapter) prepare(ctx context.Context, d *dispatch) {
 
 // incoming makes of a message what is taken in; nil when it is not for us.
 func (a *Adapter) incoming(ctx context.Context, m wireMessage, updated bool) *incoming {
+	in, _ := a.placed(ctx, m, updated)
+	return in
+}
+
+// placed is incoming that also tells when nobody knows whether the message is
+// for us, because Discord did not say what its channel is.
+func (a *Adapter) placed(ctx context.Context, m wireMessage, updated bool) (in *incoming, unknown bool) {
 	if m.ID == "" || m.ChannelID == "" || m.Author.ID == "" || updated && m.Edited == "" {
-		return nil // for example a preview of a link that was added
+		return nil, false // for example a preview of a link that was added
 	}
 	switch m.Type {
 	case messageDefault, messageReply, messageCommand, messageMenu:
 	default:
-		return nil // not written by anybody: a pin, a boost, a thread's beginning
+		return nil, false // not written by anybody: a pin, a boost, a thread's beginning
 	}
 	where, ok := a.whereabouts(ctx, m)
 	if !ok || m.Flags&flagEphemeral != 0 {
-		return nil
+		return nil, where.kind == ""
 	}
 	self, _ := a.Self()
-	in := &incoming{m: a.message(m), where: where, updated: updated, seen: m.ID, nonce: m.nonce()}
+	in = &incoming{m: a.message(m), where: where, updated: updated, seen: m.ID, nonce: m.nonce()}
 	if updated {
 		in.seen = m.ID + ":" + m.Edited
 	}
@@ -90,31 +98,33 @@ func (a *Adapter) incoming(ctx context.Context, m wireMessage, updated bool) *in
 		AuthorIsBot: in.m.AuthorBot, AuthorIsSelf: in.m.FromSelf, Attachments: in.m.Attachments,
 	}
 	in.m.Raw = in.facts.Raw(Platform)
-	return in
+	return in, false
 }
 
-// whereabouts says what the message's channel is, and whether it is heard.
+// whereabouts says what the message's channel is, and whether it is heard. A
+// place without a kind is not known.
 func (a *Adapter) whereabouts(ctx context.Context, m wireMessage) (place, bool) {
 	if m.GuildID == "" {
 		if p, known := a.channels.get(m.ChannelID); known {
-			return p, a.o.allowed(m.ChannelID, p)
+			return p, a.allow.Load().allowed(m.ChannelID, p)
 		}
 		if self, _ := a.Self(); m.Author.ID != self.ID {
 			p := place{kind: surface.Direct, recipient: m.Author.ID, name: m.Author.name(nil)}
 			a.channels.put(m.ChannelID, p)
-			return p, a.o.allowed(m.ChannelID, p)
+			return p, a.allow.Load().allowed(m.ChannelID, p)
 		}
 	}
 	for try := 1; ; try++ {
 		p, err := a.place(ctx, m.ChannelID)
 		switch kind := fault.KindOf(err); {
 		case err == nil:
-			return p, a.o.allowed(m.ChannelID, p)
-		case kind == fault.NotFound || kind == fault.Denied || try == placeTries:
+			return p, a.allow.Load().allowed(m.ChannelID, p)
+		case kind == fault.NotFound || kind == fault.Denied || kind == fault.Invalid || try == placeTries:
 			p = place{guildID: m.GuildID, kind: surface.Channel}
-			heard := m.GuildID != "" && a.o.allowed(m.ChannelID, p)
-			if !heard && kind != fault.NotFound && kind != fault.Denied {
-				a.o.Logger.WarnContext(ctx, "a message was left out: Discord did not say what its channel is", "channel_id", m.ChannelID, "message_id", m.ID, "error", err)
+			heard := m.GuildID != "" && a.allow.Load().allowed(m.ChannelID, p)
+			if !heard && try == placeTries {
+				a.o.Logger.WarnContext(ctx, "Discord did not say what the channel of a message is", "channel_id", m.ChannelID, "message_id", m.ID, "error", err)
+				return place{}, false
 			}
 			return p, heard
 		}

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// pageSize is the most that Discord lists ("Get Channel Messages").
+	// pageSize is the most that Discord lists ("Message Resource", get channel
+	// messages).
 	pageSize = 100
 	// maxSearchPages bounds the search for a message of ours.
 	maxSearchPages = 5

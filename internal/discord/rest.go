@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/disgoorg/disgo/rest"
@@ -19,8 +21,8 @@ const (
 	callLimit = 30 * time.Second
 	// maxTries is how often a call is made that Discord wants later (429).
 	maxTries = 3
-	// userAgent has the form that Discord asks for ("API Reference", user agent).
-	userAgent = "DiscordBot (https://lilac.invalid, 1)"
+	// library is what makes the calls, by its module's name.
+	library = "github.com/disgoorg/disgo"
 )
 
 // api makes REST calls within Discord's limits.
@@ -33,8 +35,26 @@ func newAPI(o Options) *api {
 	limits := newLimiter()
 	return &api{limits: limits, client: rest.NewClient(o.Token,
 		rest.WithURL(o.APIURL), rest.WithHTTPClient(o.HTTP), rest.WithRateLimiter(limits),
-		rest.WithUserAgent(userAgent), rest.WithLogger(slog.New(slog.DiscardHandler)),
+		rest.WithUserAgent(userAgent(o.Version)), rest.WithLogger(slog.New(slog.DiscardHandler)),
 	)}
+}
+
+// userAgent names the library and its version, as Discord asks for, and behind
+// them the program ("API Reference", User Agent).
+func userAgent(version string) string {
+	of := "0"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == library {
+				of = strings.TrimPrefix(m.Version, "v")
+			}
+		}
+	}
+	out := "DiscordBot (https://" + library + ", " + of + ") Lilac"
+	if version != "" {
+		out += "/" + version
+	}
+	return out
 }
 
 // do makes a call; its error is a fault.
@@ -85,13 +105,17 @@ func refusal(e *rest.Error, reading bool) error {
 	case e.Code == 30046:
 		// Of an old message it takes no more edits for an hour.
 		kind, message = fault.Conflict, "Discord takes no more edits of this message for now."
+	case e.Code == 50083:
+		// A new message makes the thread active again ("Threads", active &
+		// archived threads).
+		kind, message = fault.Conflict, "The thread is archived, so nothing in it can be changed."
 	case status == http.StatusTooManyRequests:
 		f := fault.Wrap(fault.RateLimited, e, "Discord wants us to wait before the next request.")
 		f.RetryAfter, _ = seconds(e.Response.Header, "Retry-After")
 		return f
 	case status == http.StatusUnauthorized:
 		return errBadToken
-	case e.Code == 50001 || e.Code == 50013:
+	case e.Code == 50001 || e.Code == 50013 || e.Code == 160002:
 		kind, message = fault.Denied, "The bot lacks a permission in this channel (“lilac doctor” says which): "+e.Message
 	case status == http.StatusForbidden:
 		kind = fault.Denied
@@ -117,9 +141,11 @@ func code(e *rest.Error) string {
 		return "unknown_message"
 	case 30046:
 		return "too_many_edits"
+	case 50083:
+		return "thread_archived"
 	case 50001:
 		return "missing_access"
-	case 50013:
+	case 50013, 160002:
 		return "missing_permissions"
 	}
 	return ""

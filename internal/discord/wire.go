@@ -82,7 +82,9 @@ type wireEmoji struct {
 	Name string `json:"name"`
 }
 
-// The types of messages that people write ("Message", message types).
+// Of the "Message Resource": the types of messages that people write (message
+// types), one flag (message flags) and the type of a reply's reference (message
+// reference types).
 const (
 	messageDefault   = 0
 	messageReply     = 19
@@ -92,16 +94,19 @@ const (
 	referenceDefault = 0
 )
 
-// The types of channels ("Channel", channel types).
+// The types of channels ("Channels Resource", channel types).
 const (
 	channelText          = 0
 	channelDM            = 1
 	channelGroupDM       = 3
+	channelCategory      = 4
 	channelNews          = 5
 	channelNewsThread    = 10
 	channelPublicThread  = 11
 	channelPrivateThread = 12
+	channelDirectory     = 14
 	channelForum         = 15
+	channelMedia         = 16
 )
 
 type wireChannel struct {
@@ -113,6 +118,10 @@ type wireChannel struct {
 	LastMessageID string          `json:"last_message_id"`
 	Recipients    []wireUser      `json:"recipients"`
 	Overwrites    []wireOverwrite `json:"permission_overwrites"`
+	// Metadata is that of a thread.
+	Metadata struct {
+		ArchivedAt string `json:"archive_timestamp"`
+	} `json:"thread_metadata"`
 }
 
 func (c wireChannel) thread() bool {
@@ -121,10 +130,17 @@ func (c wireChannel) thread() bool {
 
 func (c wireChannel) direct() bool { return c.Type == channelDM || c.Type == channelGroupDM }
 
-// text reports whether people write in it, or in threads of it.
-func (c wireChannel) text() bool {
-	return c.Type == channelText || c.Type == channelNews || c.Type == channelForum
+// threaded reports whether it is one that has threads.
+func (c wireChannel) threaded() bool {
+	return c.Type == channelText || c.Type == channelNews || c.threadsOnly()
 }
+
+// threadsOnly reports whether nothing is said in it but in its threads; its
+// last message is a thread then ("Threads", forum and media channel fields).
+func (c wireChannel) threadsOnly() bool { return c.Type == channelForum || c.Type == channelMedia }
+
+// empty reports whether nothing is said in it at all.
+func (c wireChannel) empty() bool { return c.Type == channelCategory || c.Type == channelDirectory }
 
 type wireOverwrite struct {
 	ID    string `json:"id"`
@@ -215,6 +231,15 @@ const discordEpoch = 1420070400000
 // idAt is the smallest id of a moment (Unix milliseconds).
 func idAt(ms int64) string {
 	return strconv.FormatInt(max(ms-discordEpoch, 0)<<22, 10)
+}
+
+// idBefore is the largest id that is smaller than one.
+func idBefore(id string) string {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil || n == 0 {
+		return id
+	}
+	return strconv.FormatUint(n-1, 10)
 }
 
 // madeAt is the moment of an id, zero when it is none.

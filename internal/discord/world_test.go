@@ -22,7 +22,10 @@ import (
 // world is a fake Discord with a server of one channel and two people, and
 // what an adapter needs.
 type world struct {
-	t       *testing.T
+	t testing.TB
+	// ration is the default where time is fake; else sessions follow each other
+	// without a pause.
+	ration  discord.Ration
 	server  *discordtest.Server
 	guild   string
 	channel string
@@ -56,8 +59,11 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func newWorld(t *testing.T, o discordtest.Options) *world {
+func newWorld(t testing.TB, o discordtest.Options) *world {
 	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &lockedBuffer{}}
+	if !o.Memory {
+		w.ration = discord.Ration{Burst: 20, Every: time.Minute, Apart: time.Millisecond}
+	}
 	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
 	w.guild = w.server.Guild("home", w.ann, w.bob)
 	w.channel = w.server.Channel(w.guild, "general")
@@ -102,13 +108,13 @@ func (w *world) options() discord.Options {
 	w.t.Cleanup(dial.CloseIdleConnections)
 	return discord.Options{
 		Config: discord.Config{
-			Token: discordtest.DefaultToken, APIURL: w.server.APIURL, AllowedGuildIDs: []string{w.guild},
+			Token: discordtest.DefaultToken, APIURL: w.server.APIURL, Allowed: discord.Allowed{AllowedGuildIDs: []string{w.guild}},
 			BackfillAge: 24 * time.Hour, BackfillMessages: 200,
 			AttachmentBytes: 1 << 20, AttachmentHosts: []string{hostOf(w.server.URL)},
 		},
 		DB: w.db, Table: store.NewDiscord(store.New(w.db)), Blobs: w.blobs,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial,
+		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, Ration: w.ration,
 	}
 }
 

@@ -18,18 +18,23 @@ import (
 )
 
 const (
-	// maxText, maxFiles, maxNonce, maxPings, maxButtons and maxLabel are
-	// Discord's ("Create Message", "Allowed Mentions", "Component Reference").
-	maxText    = 2000
-	maxFiles   = 10
-	maxNonce   = 25
-	maxPings   = 100
+	maxText  = 2000 // "Message Resource", create message: content
+	maxNonce = 25   // the same: nonce
+	maxPings = 100  // "Message Resource", allowed mentions object: users
+	maxFiles = 10   // "Opcodes and Status Codes", JSON error code 30015
+
+	// Rows of buttons on a message ("Component Reference", legacy message
+	// component behavior) and buttons in a row (the same, action row).
 	maxButtons = 5
-	maxLabel   = 80
-	maxButton  = 100
-	// maxFileBytes is what a server without boosts takes, for all files of a
-	// message together, a little less for what is around them.
-	maxFileBytes = 10<<20 - 64<<10
+	maxLabel   = 80  // "Component Reference", button: label
+	maxButton  = 100 // the same: custom_id
+
+	// maxFileBytes is the largest file that a server without boosts takes ("API
+	// Reference", uploading files), maxMessageBytes all files of a message
+	// ("Message Resource", create message: limitations), a little less for what
+	// is around them.
+	maxFileBytes    = 10 << 20
+	maxMessageBytes = 25<<20 - 64<<10
 	// maxFilename keeps names of files readable.
 	maxFilename = 200
 )
@@ -199,8 +204,11 @@ func (a *Adapter) files(ctx context.Context, files []surface.File) (out []*disco
 				return nil, err
 			}
 		}
-		if size += len(data); size > maxFileBytes {
-			return nil, fault.New(fault.TooLarge, "The files of a message on Discord have at most %d bytes together.", maxFileBytes)
+		if len(data) > maxFileBytes {
+			return nil, fault.New(fault.TooLarge, "A file on Discord has at most %d bytes.", maxFileBytes)
+		}
+		if size += len(data); size > maxMessageBytes {
+			return nil, fault.New(fault.TooLarge, "The files of a message on Discord have at most %d bytes together.", maxMessageBytes)
 		}
 		out = append(out, discord.NewFile(filename(a.o.Scrub(f.Name)), "", bytes.NewReader(data)))
 	}
@@ -224,18 +232,27 @@ func filename(name string) string {
 	return name
 }
 
+// The types of components and the styles of buttons ("Component Reference",
+// component types, button styles).
+const (
+	componentRow    = 1
+	componentButton = 2
+	styleSecondary  = 2
+	styleDanger     = 4
+)
+
 func (a *Adapter) buttons(buttons []surface.Button) []wireActionRow {
 	rows := []wireActionRow{}
 	for i, b := range buttons {
 		if i%maxButtons == 0 && len(rows) < maxButtons {
-			rows = append(rows, wireActionRow{Type: 1})
+			rows = append(rows, wireActionRow{Type: componentRow})
 		}
-		style := 2
+		style := styleSecondary
 		if b.Danger {
-			style = 4
+			style = styleDanger
 		}
 		if row := &rows[len(rows)-1]; len(row.Components) < maxButtons && b.ID != "" && len(b.ID) <= maxButton {
-			row.Components = append(row.Components, wireButton{Type: 2, Style: style, Label: cut(a.o.Scrub(b.Label), maxLabel), ID: b.ID})
+			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: cut(a.o.Scrub(b.Label), maxLabel), ID: b.ID})
 		}
 	}
 	return slices.DeleteFunc(rows, func(r wireActionRow) bool { return len(r.Components) == 0 })

@@ -53,6 +53,11 @@ func TestWhatIsSentIsThereOnceAsItWasMeant(t *testing.T) {
 	if m, _ := w.server.Message(w.channel, first.ID); m.Content != "hi, Ann" || len(m.Buttons) != 0 {
 		t.Errorf("after the edit: %+v", m)
 	}
+	large := say(w, "", "act-3") // each small enough, and together more than one file may have
+	large.Files = []surface.File{{Name: "a.bin", Data: make([]byte, 9<<20)}, {Name: "b.bin", Data: make([]byte, 9<<20)}}
+	if _, err := a.Send(t.Context(), large); err != nil {
+		t.Errorf("two large files: %v", err)
+	}
 	gone := say(w, "to nobody", "act-2")
 	gone.ReplyTo = "1234567890"
 	if _, err := a.Send(t.Context(), gone); err != nil {
@@ -107,10 +112,38 @@ func refusals(t *testing.T) {
 		}
 		w.server.ClearFaults()
 	}
-	w.server.FailNext("PATCH", discordtest.Fault{RetryAfter: time.Second})
-	if err := a.Edit(t.Context(), sent.Ref(), surface.Content{Text: "after a pause"}); err != nil {
-		t.Errorf("a 429 that passes: %v", err)
+	for _, f := range []discordtest.Fault{{RetryAfter: time.Second}, {RetryAfter: time.Second, Global: true}, {RetryAfter: time.Second, Shared: true}} {
+		w.server.FailNext("PATCH", f)
+		if err := a.Edit(t.Context(), sent.Ref(), surface.Content{Text: "after a pause"}); err != nil {
+			t.Errorf("a 429 that passes, %+v: %v", f, err)
+		}
 	}
+	// Nothing is changed in a thread that is archived, and what is written there
+	// makes it active again.
+	thread := w.server.Thread(w.channel, "thread")
+	inThread := say(w, "hi", "")
+	inThread.ChannelID = thread
+	old, err := a.Send(t.Context(), inThread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server.Archive(thread)
+	if err := a.Edit(t.Context(), old.Ref(), surface.Content{Text: "edited"}); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("editing in an archived thread: %v", err)
+	}
+	if _, err := a.Send(t.Context(), inThread); err != nil {
+		t.Errorf("writing into an archived thread: %v", err)
+	}
+	if err := a.Edit(t.Context(), old.Ref(), surface.Content{Text: "edited"}); err != nil {
+		t.Errorf("editing in a thread that is active again: %v", err)
+	}
+	w.server.Deny(w.channel, w.server.Self().ID, discordtest.ReadMessageHistory)
+	reply := say(w, "x", "")
+	reply.ReplyTo = sent.ID
+	if _, err := a.Send(t.Context(), reply); fault.KindOf(err) != fault.Denied {
+		t.Errorf("replying without the history: %v", err)
+	}
+	w.server.Permit(w.channel, w.server.Self().ID, discordtest.ReadMessageHistory)
 	for name, s := range map[string]surface.Send{
 		"too long":     say(w, strings.Repeat("😀", 1001), ""),
 		"empty":        say(w, " \n", ""),
@@ -282,7 +315,7 @@ func TestSixtyStreamsKeepDiscordsLimits(t *testing.T) {
 			}
 			r.Header.Set("Authorization", "Bot "+discordtest.DefaultToken)
 			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("User-Agent", "DiscordBot (https://lilac.invalid, 1)")
+			r.Header.Set("User-Agent", "DiscordBot (https://example.org, 1)")
 			response, err := client.Do(r)
 			if err != nil {
 				w.t.Error(err)
@@ -341,7 +374,7 @@ func FuzzNothingThatGoesOutCanPingWhomItShouldNot(f *testing.F) {
 		}))
 		defer server.Close()
 		a := discord.New(discord.Options{
-			Config: discord.Config{Token: "t", APIURL: server.URL, AllowedChannelIDs: []string{"7"}},
+			Config: discord.Config{Token: "t", APIURL: server.URL, Allowed: discord.Allowed{AllowedChannelIDs: []string{"7"}}},
 			Scrub:  func(s string) string { return strings.ReplaceAll(s, "secret", "***") },
 		})
 		s := surface.Send{ChannelID: "7", Content: surface.Content{Text: text, PingUsers: []string{ping}}}
@@ -372,7 +405,7 @@ func TestAMessageOfTheFakeThatMayPingIsAViolation(t *testing.T) {
 	}
 	r.Header.Set("Authorization", "Bot "+discordtest.DefaultToken)
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "DiscordBot (https://lilac.invalid, 1)")
+	r.Header.Set("User-Agent", "DiscordBot (https://example.org, 1)")
 	response, err := w.options().HTTP.Do(r)
 	if err != nil {
 		t.Fatal(err)

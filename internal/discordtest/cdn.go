@@ -4,17 +4,20 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// urlLife is how long a signed address of an attachment works (Reference,
-// "Signed Attachment CDN URLs").
+// urlLife is how long a signed address of an attachment works. That they expire
+// is documented (API Reference, "Signed Attachment CDN URLs"), after what time is
+// not.
 const urlLife = 24 * time.Hour
 
 type storedFile struct {
@@ -51,15 +54,43 @@ func (s *Server) SignURL(address string) string {
 	}
 	issued := s.o.Now()
 	q := url.Values{"ex": {strconv.FormatInt(issued.Add(urlLife).Unix(), 16)}, "is": {strconv.FormatInt(issued.Unix(), 16)}}
-	q.Set("hm", sign(u.EscapedPath(), q.Get("ex"), q.Get("is")))
+	q.Set("hm", s.sign(u.EscapedPath(), q.Get("ex"), q.Get("is")))
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-func sign(path, ex, is string) string {
-	mac := hmac.New(sha256.New, []byte("the fake CDN"))
+func (s *Server) sign(path, ex, is string) string {
+	mac := hmac.New(sha256.New, fmt.Append(nil, "the fake CDN", s.term.Load()))
 	fmt.Fprint(mac, path, "?", ex, "&", is)
 	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// ExpireFiles ends the term of all addresses that were signed so far.
+func (s *Server) ExpireFiles() { s.term.Add(1) }
+
+// maxRefreshed is how many addresses one call renews.
+const maxRefreshed = 50
+
+// refreshURLs renews the addresses of files. Discord documents neither the
+// route nor its limit; this is what its own client does.
+func (c *call) refreshURLs() answer {
+	var in struct {
+		URLs []string `json:"attachment_urls"`
+	}
+	if json.Unmarshal(c.body, &in) != nil {
+		return bodyNotJSON
+	}
+	if len(in.URLs) == 0 || len(in.URLs) > maxRefreshed {
+		return invalid("attachment_urls", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 50 in length.")
+	}
+	renewed := []object{}
+	for _, address := range in.URLs {
+		if !strings.HasPrefix(address, c.s.CDNURL+"/attachments/") {
+			return invalid("attachment_urls", "ATTACHMENT_URL_INVALID", "Not an attachment's address")
+		}
+		renewed = append(renewed, object{"original": address, "refreshed": c.s.SignURL(address)})
+	}
+	return ok(object{"refreshed_urls": renewed})
 }
 
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +113,7 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	valid := err == nil && now.Unix() < expires && hmac.Equal([]byte(q.Get("hm")), []byte(sign(r.URL.EscapedPath(), q.Get("ex"), q.Get("is"))))
+	valid := err == nil && now.Unix() < expires && hmac.Equal([]byte(q.Get("hm")), []byte(s.sign(r.URL.EscapedPath(), q.Get("ex"), q.Get("is"))))
 	if !found || !valid {
 		http.Error(w, "This content is no longer available.", http.StatusNotFound)
 		return

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// The limits of components (Component Reference, "Action Row", "Button").
+// The limits of components, their types and the styles of buttons.
 const (
-	maxRows     = 5
-	maxButtons  = 5
-	maxCustomID = 100
-	maxLabel    = 80
+	maxRows     = 5   // Component Reference, "Legacy Message Component Behavior"
+	maxButtons  = 5   // "Action Row"
+	maxCustomID = 100 // "Button"
+	maxLabel    = 80  // "Button"
 
 	componentRow    = 1
 	componentButton = 2

@@ -18,10 +18,11 @@ type Fault struct {
 	// Status, Code and Message refuse it, as Discord's JSON.
 	Status, Code int
 	Message      string
-	// RetryAfter answers with a 429, with Global for all routes. Ban leaves the
-	// Via header out, as the network in front of Discord does.
-	RetryAfter  time.Duration
-	Global, Ban bool
+	// RetryAfter answers with a 429, with Global for all routes, with Shared for
+	// a limit that others use up, too (Rate Limits, "Exceeding A Rate Limit"). Ban
+	// leaves the Via header out, as the network in front of Discord does.
+	RetryAfter          time.Duration
+	Global, Shared, Ban bool
 }
 
 func (f Fault) message() string {

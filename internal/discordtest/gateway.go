@@ -28,9 +28,12 @@ const (
 	opInvalidSession = 9
 	opHello          = 10
 	opAck            = 11
+	opSoundboard     = 31
+	opChannelInfo    = 43
 )
 
-// The close codes of the gateway ("Gateway Close Event Codes").
+// The close codes of the gateway (Opcodes and Status Codes, "Gateway Close
+// Event Codes").
 const (
 	closeUnknownOpcode    = 4001
 	closeDecode           = 4002
@@ -208,7 +211,7 @@ func (c *conn) takeLocked(data []byte) {
 		c.identifyLocked(in.D)
 	case opResume:
 		c.resumeLocked(in.D)
-	case opPresence, opVoice, opRequestMembers:
+	case opPresence, opVoice, opRequestMembers, opSoundboard, opChannelInfo:
 		if c.session == nil {
 			c.closeLocked(closeNotAuthenticated, "Not authenticated.")
 		}
@@ -240,8 +243,9 @@ func (c *conn) endLocked() {
 	c.s.notifyLocked()
 }
 
-// pump writes what there is to write until the connection ends, and cuts it
-// when the client's heartbeats stop.
+// pump writes what there is to write until the connection ends, and ends it
+// when the client's heartbeats stop (Gateway, "Heartbeat Interval"); after how
+// long and with which code is not documented.
 func (c *conn) pump() {
 	deadline := time.NewTimer(2 * c.s.o.Heartbeat)
 	defer deadline.Stop()

@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-// The types of interactions and of their answers (Receiving and Responding).
+// The types of interactions and of their answers (Receiving and Responding,
+// "Interaction Type", "Interaction Callback Type"), and a flag of messages
+// (Message Resource, "Message Flags").
 const (
 	interactionCommand   = 2
 	interactionComponent = 3
@@ -22,7 +24,7 @@ const (
 
 const (
 	// answerWithin is how long an interaction waits for its first answer, and
-	// tokenLife how long its token works ("Responding to an Interaction").
+	// tokenLife how long its token works ("Interaction Callback").
 	answerWithin = 3 * time.Second
 	tokenLife    = 15 * time.Minute
 )
@@ -117,11 +119,16 @@ func (c *call) interactionCallback() answer {
 			return a
 		}
 	case replyDeferred:
+		if p.Flags != nil && *p.Flags&^flagEphemeral != 0 {
+			c.s.violateLocked("%s: a deferred answer takes no flags but EPHEMERAL", c.route)
+		}
 		i.Ephemeral = p.Flags != nil && *p.Flags&flagEphemeral != 0
-	case replyDeferredUpdate:
-	case replyUpdate:
-		if i.on == nil {
+	case replyDeferredUpdate, replyUpdate:
+		if i.on == nil { // "only valid for component-based interactions"
 			return invalid("type", "INTERACTION_TYPE", "There is no message to update.")
+		}
+		if in.Type == replyDeferredUpdate {
+			break
 		}
 		c.safeLocked(&p)
 		if a := c.edit(i.channel, i.on, &p); a.status >= 400 {

@@ -38,7 +38,8 @@ var otherLimit = Limit{Requests: 50, Per: time.Second}
 const knowable = 100 * time.Millisecond
 
 // invalidLimit is how many answers of 401, 403 and 429 an address may get
-// before it is banned (Rate Limits, "Invalid Request Limit").
+// before it is banned (Rate Limits, "Invalid Request Limit aka Cloudflare
+// bans"). A 429 of the scope "shared" does not count.
 var invalidLimit = Limit{Requests: 10_000, Per: 10 * time.Minute}
 
 type limiter struct {
@@ -103,13 +104,20 @@ func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool
 		if f.Ban {
 			header.Del("Via")
 		}
-		return s.tooMany(header, f.RetryAfter, f.Global, hash), true
+		scope := scopeUser
+		switch {
+		case f.Global:
+			scope = scopeGlobal
+		case f.Shared:
+			scope = scopeShared
+		}
+		return s.tooMany(header, f.RetryAfter, scope, hash), true
 	}
 	// Interactions are not bound to the global limit (Rate Limits, "Global Rate Limit").
 	if s.o.GlobalPerSecond > 0 && !strings.HasPrefix(c.r.URL.Path, apiPrefix+"/interactions/") && !strings.HasPrefix(c.r.URL.Path, apiPrefix+"/webhooks/") {
 		if reset, taken := s.limits.global.take(Limit{s.o.GlobalPerSecond, time.Second}, now); !taken {
 			s.violateLocked("%s: avoidable 429: more than %d requests in a second", c.route, s.o.GlobalPerSecond)
-			return s.tooMany(header, reset, true, hash), true
+			return s.tooMany(header, reset, scopeGlobal, hash), true
 		}
 	}
 	if limit.Requests == 0 {
@@ -132,12 +140,22 @@ func (s *Server) limitLocked(header http.Header, c *call, f Fault) (answer, bool
 	if !b.told.IsZero() && now.Sub(b.told) >= knowable {
 		s.violateLocked("%s: avoidable 429: the headers had said %d in %v", c.route, limit.Requests, limit.Per)
 	}
-	return s.tooMany(header, reset, false, hash), true
+	return s.tooMany(header, reset, scopeUser, hash), true
+}
+
+// Forgotten says that the program which has read the headers is gone: the next
+// one cannot know what they said.
+func (s *Server) Forgotten() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.limits.buckets {
+		b.told = time.Time{}
+	}
 }
 
 // countInvalidLocked counts an answer that may lead to a ban.
-func (s *Server) countInvalidLocked(status int, now time.Time) {
-	if status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests {
+func (s *Server) countInvalidLocked(status int, header http.Header, now time.Time) {
+	if status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests || header.Get(headerScope) == scopeShared {
 		return
 	}
 	if _, taken := s.limits.invalid.take(invalidLimit, now); !taken {
@@ -153,22 +171,34 @@ func (l *limiter) answeredLocked(c *call, now time.Time) {
 	}
 }
 
-// tooMany is a 429 (Rate Limits, "Exceeding A Rate Limit").
-func (s *Server) tooMany(header http.Header, reset time.Duration, global bool, hash string) answer {
+// The scopes of a 429, and the header that names one (Rate Limits, "Header
+// Format").
+const (
+	headerScope = "X-RateLimit-Scope"
+	scopeUser   = "user"
+	scopeGlobal = "global"
+	scopeShared = "shared"
+)
+
+// tooMany is a 429 (Rate Limits, "Exceeding A Rate Limit"): a global one names
+// no bucket.
+func (s *Server) tooMany(header http.Header, reset time.Duration, scope, hash string) answer {
 	header.Set("Retry-After", strconv.Itoa(int(math.Ceil(reset.Seconds()))))
-	scope := "user"
-	if global {
-		scope = "global"
+	header.Set(headerScope, scope)
+	message := "You are being rate limited."
+	switch {
+	case scope == scopeGlobal:
 		header.Set("X-RateLimit-Global", "true")
-	}
-	header.Set("X-RateLimit-Scope", scope)
-	if header.Get("X-RateLimit-Bucket") == "" {
+	case scope == scopeShared:
+		message = "The resource is being rate limited."
+		fallthrough
+	case header.Get("X-RateLimit-Bucket") == "":
 		header.Set("X-RateLimit-Bucket", hash)
 		header.Set("X-RateLimit-Remaining", "0")
 		header.Set("X-RateLimit-Reset-After", seconds(reset))
 	}
 	return answer{status: http.StatusTooManyRequests, body: object{
-		"message": "You are being rate limited.", "retry_after": math.Ceil(reset.Seconds()*1000) / 1000, "global": global,
+		"message": message, "retry_after": math.Ceil(reset.Seconds()*1000) / 1000, "global": scope == scopeGlobal,
 	}}
 }
 

@@ -43,6 +43,10 @@ func TestABucketIsToldByHeadersAndEnforced(t *testing.T) {
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
+		s.Forgotten() // nor is what a program that was started again could not read
+		if _, err := c.CreateMessage(id(channel), safe("x")); err == nil || len(s.Violations()) > 0 {
+			t.Errorf("%v, violations %q", err, s.Violations())
+		}
 		if _, err := c.CreateMessage(id(s.Channel(s.Guild("other"), "general")), safe("x")); err != nil {
 			t.Errorf("another channel: %v", err)
 		}

@@ -90,7 +90,7 @@ func (w *world) mentioned(content string) (users []User) {
 	return users
 }
 
-// The types of messages (Message, "Message Types").
+// The types of messages (Message Resource, "Message Types").
 const (
 	messageDefault = 0
 	messageReply   = 19

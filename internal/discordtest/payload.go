@@ -15,14 +15,19 @@ import (
 	"unicode/utf16"
 )
 
-// The limits of a message (Message, "Create Message"; Reference, "Uploading Files").
+// The limits of a message.
 const (
-	maxContent     = 2000 // counted in UTF-16 units, which is never too kind
-	maxFiles       = 10
-	maxRequestSize = 25 << 20
-	maxFileSize    = 10 << 20
-	maxNonce       = 25
-	maxMentions    = 100
+	maxContent     = 2000     // Message Resource, "Create Message"; counted in UTF-16 units, which is never too kind
+	maxFiles       = 10       // Opcodes and Status Codes, JSON error code 30015
+	maxRequestSize = 25 << 20 // Message Resource, "Create Message", Limitations
+	maxFileSize    = 10 << 20 // API Reference, "Uploading Files"
+	maxNonce       = 25       // Message Resource, "Create Message"
+	maxMentions    = 100      // Message Resource, "Allowed Mentions Object"
+
+	// settable are the flags that a new message may have: SUPPRESS_EMBEDS,
+	// SUPPRESS_NOTIFICATIONS, IS_VOICE_MESSAGE, IS_COMPONENTS_V2 ("Create Message"),
+	// and EPHEMERAL for an answer to an interaction.
+	settable = 1<<2 | 1<<12 | 1<<13 | 1<<15 | flagEphemeral
 )
 
 type allowedMentions struct {
@@ -198,6 +203,9 @@ func (m *allowedMentions) validate() (answer, bool) {
 // safeLocked looks whether a message says whom it may ping: ours always carry
 // parse: [], or a model could ping everyone.
 func (c *call) safeLocked(p *payload) {
+	if p.Flags != nil && *p.Flags&^settable != 0 {
+		c.s.violateLocked("%s: flags %b, of which some cannot be set", c.route, *p.Flags)
+	}
 	if c.s.o.AllowUnsafeMentions {
 		return
 	}

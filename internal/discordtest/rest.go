@@ -59,7 +59,8 @@ func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
 var done = answer{status: http.StatusNoContent}
 
 // refusal is an error as Discord writes it (Opcodes and Status Codes, "JSON
-// Error Codes").
+// Error Codes"). With which status one comes is not documented; these are those
+// that people have seen.
 func refusal(status, code int, message string) answer {
 	return answer{status: status, body: object{"code": code, "message": message}}
 }
@@ -80,7 +81,10 @@ var (
 	notAuthor          = refusal(http.StatusForbidden, 50005, "Cannot edit a message authored by another user")
 	emptyMessage       = refusal(http.StatusBadRequest, 50006, "Cannot send an empty message")
 	missingPermissions = refusal(http.StatusForbidden, 50013, "Missing Permissions")
+	notThere           = refusal(http.StatusBadRequest, 50024, "Cannot execute action on this channel type")
+	threadArchived     = refusal(http.StatusBadRequest, 50083, "Thread is archived")
 	bodyNotJSON        = refusal(http.StatusBadRequest, 50109, "The request body contains invalid JSON.")
+	noHistory          = refusal(http.StatusForbidden, 160002, "Cannot reply without permission to read message history")
 )
 
 // invalid is a 50035 that names the field.
@@ -114,7 +118,10 @@ func (s *Server) routes() http.Handler {
 		"GET /guilds/{guild}/members":                                         (*call).listMembers,
 		"GET /guilds/{guild}/members/{id}":                                    (*call).getMember,
 		"GET /guilds/{guild}/threads/active":                                  (*call).listThreads,
+		"POST /attachments/refresh-urls":                                      (*call).refreshURLs,
 		"GET /channels/{channel}":                                             (*call).getChannel,
+		"GET /channels/{channel}/threads/archived/public":                     (*call).listArchived,
+		"GET /channels/{channel}/users/@me/threads/archived/private":          (*call).listJoinedArchived,
 		"POST /channels/{channel}/typing":                                     (*call).typing,
 		"GET /channels/{channel}/messages":                                    (*call).listMessages,
 		"POST /channels/{channel}/messages":                                   (*call).createMessage,
@@ -166,8 +173,8 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// via is what Discord's proxy writes. Clients take a 429 without it for a ban
-// by the network in front of Discord.
+// via is what Discord's proxy writes, which is not documented. Clients take a
+// 429 without it for a ban by the network in front of Discord.
 const via = "1.1 google"
 
 // userAgent is the form that is required (API Reference, "User Agent").
@@ -191,7 +198,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, pub
 		return
 	}
 	if f.Cut {
-		s.record(c, 0)
+		s.record(c, 0, nil)
 		panic(http.ErrAbortHandler)
 	}
 
@@ -224,11 +231,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, pub
 		}
 	}
 	if f.CutAfter {
-		s.record(c, 0)
+		s.record(c, 0, nil)
 		panic(http.ErrAbortHandler)
 	}
 	writeJSON(w, a)
-	s.record(c, a.status)
+	s.record(c, a.status, w.Header())
 }
 
 // pause waits; false when the client or the server went away.
@@ -245,12 +252,12 @@ func (s *Server) pause(r *http.Request, d time.Duration) bool {
 }
 
 // record remembers a request, and that the client could read its headers.
-func (s *Server) record(c *call, status int) {
+func (s *Server) record(c *call, status int, header http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status != 0 {
 		s.limits.answeredLocked(c, s.o.Now())
-		s.countInvalidLocked(status, s.o.Now())
+		s.countInvalidLocked(status, header, s.o.Now())
 	}
 	if len(s.requests) < maxRecorded {
 		req := Request{At: s.o.Now(), Route: c.route, Path: c.r.URL.Path, Status: status}

@@ -5,21 +5,28 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
+	"strings"
+	"time"
 )
 
-// The limits of commands (Application Commands, "Application Command Object").
+// The limits of commands, and their types (Application Commands, "Application
+// Command Types").
 const (
-	maxCommands    = 100
-	maxCommandName = 32
-	maxDescription = 100
+	maxSlash       = 100 // "Registering a Command": so many are global
+	maxMenu        = 15  // the same, of each of the other types
+	maxCreates     = 200 // the same: in a day
+	maxCommandName = 32  // "Application Command Structure"
+	maxDescription = 100 // the same
 
 	commandSlash   = 1
 	commandUser    = 2
 	commandMessage = 3
 )
 
-// slashName is the naming rule of CHAT_INPUT commands, without capitals.
-var slashName = regexp.MustCompile(`^[-_'\p{L}\p{N}]{1,32}$`)
+// slashName is the rule for names of CHAT_INPUT commands (Application Commands,
+// "Application Command Naming"), which also have no capitals.
+var slashName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
 
 func (c *call) ownApplication() bool { return c.path("application") == c.s.world.applicationID }
 
@@ -46,10 +53,8 @@ func (c *call) putCommands() answer {
 	if json.Unmarshal(c.body, &list) != nil {
 		return bodyNotJSON
 	}
-	if len(list) > maxCommands {
-		return refusal(http.StatusBadRequest, 30032, "Maximum number of application commands reached (100)")
-	}
-	seen := map[string]bool{}
+	seen, ofKind, now := map[string]bool{}, map[int]int{}, c.s.o.Now()
+	creates := slices.DeleteFunc(slices.Clone(c.s.world.creates), func(at time.Time) bool { return now.Sub(at) >= 24*time.Hour })
 	for i, cmd := range list {
 		at := fmt.Sprint(i)
 		name, _ := cmd["name"].(string)
@@ -58,10 +63,17 @@ func (c *call) putCommands() answer {
 		if n, given := cmd["type"].(float64); given {
 			kind = int(n)
 		}
+		most := maxMenu
+		if kind == commandSlash {
+			most = maxSlash
+		}
+		ofKind[kind]++
 		switch {
+		case ofKind[kind] > most:
+			return refusal(http.StatusBadRequest, 30032, "Maximum number of application commands reached")
 		case name == "" || units(name) > maxCommandName:
 			return invalid(at+".name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
-		case kind == commandSlash && !slashName.MatchString(name):
+		case kind == commandSlash && (!slashName.MatchString(name) || name != strings.ToLower(name)):
 			return invalid(at+".name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 		case kind == commandSlash && (description == "" || units(description) > maxDescription):
 			return invalid(at+".description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
@@ -73,12 +85,18 @@ func (c *call) putCommands() answer {
 			return invalid(at+".name", "APPLICATION_COMMANDS_DUPLICATE_NAME", "Application command names must be unique")
 		}
 		seen[fmt.Sprint(kind, name)] = true
+		if !slices.ContainsFunc(c.s.world.commands, func(old object) bool { return old["name"] == name && old["type"] == kind }) {
+			creates = append(creates, now)
+		}
 		cmd["id"], cmd["application_id"], cmd["version"], cmd["type"] = c.s.mintLocked(), c.s.world.applicationID, c.s.mintLocked(), kind
 		if _, given := cmd["default_member_permissions"]; !given {
 			cmd["default_member_permissions"] = nil
 		}
 	}
-	c.s.world.commands = list
+	if len(creates) > maxCreates {
+		return refusal(http.StatusBadRequest, 30034, "Maximum number of daily application command creates has been reached (200)")
+	}
+	c.s.world.commands, c.s.world.creates = list, creates
 	c.s.world.commandWrites++
 	return ok(list)
 }

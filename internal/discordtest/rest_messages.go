@@ -25,7 +25,7 @@ func (c *call) need(p Permission) (*channel, answer, bool) {
 	if has&ViewChannel == 0 {
 		return nil, missingAccess, false
 	}
-	if ch.kind == typeThread && p&SendMessages != 0 {
+	if ch.thread() && p&SendMessages != 0 {
 		p = p&^SendMessages | SendInThreads
 	}
 	if has&p != p {
@@ -50,7 +50,8 @@ func (c *call) needMessage(p Permission) (*channel, *message, answer, bool) {
 	return ch, m, answer{}, true
 }
 
-// createMessage is Message, "Create Message".
+// createMessage is Message, "Create Message" (with its limitations: a reply
+// needs READ_MESSAGE_HISTORY).
 func (c *call) createMessage() answer {
 	var p payload
 	if a, fine := c.readPayload(&p); !fine {
@@ -61,8 +62,13 @@ func (c *call) createMessage() answer {
 		need |= AttachFiles
 	}
 	ch, a, fine := c.need(need)
-	if !fine {
+	switch {
+	case !fine:
 		return a
+	case ch.kind == typeForum:
+		return notThere
+	case p.Reference != nil && p.Reference.MessageID != "" && c.s.world.permissions(ch, c.s.world.bot.ID)&ReadMessageHistory == 0:
+		return noHistory
 	}
 	c.safeLocked(&p)
 	now := c.s.o.Now()
@@ -159,6 +165,9 @@ func (m *message) empty() bool {
 
 // addLocked puts a message into a channel and tells of it.
 func (s *Server) addLocked(ch *channel, m *message) {
+	if ch.archived { // who writes into a thread makes it active
+		s.archiveLocked(ch, false)
+	}
 	ch.messages = append(ch.messages, m)
 	ch.last = m.ID
 	s.dispatchLocked("MESSAGE_CREATE", ch, intentGuildMessages, intentDirectMessages, func(ss *session) object {
@@ -191,15 +200,18 @@ func (c *call) editMessage() answer {
 	if !fine {
 		return a
 	}
-	if m.Author != c.s.world.bot {
+	switch {
+	case ch.archived:
+		return threadArchived
+	case m.Author != c.s.world.bot:
 		return notAuthor
 	}
 	c.safeLocked(&p)
 	return c.edit(ch, m, &p)
 }
 
-// oldAge and oldEdits bound the edits of old messages (error 30046). How many
-// Discord allows is not documented.
+// oldAge and oldEdits bound the edits of old messages (Opcodes and Status Codes,
+// JSON error code 30046). How many Discord allows is not documented.
 const (
 	oldAge   = time.Hour
 	oldEdits = 3
@@ -293,7 +305,8 @@ func (c *channel) refer(o object) object {
 	return o
 }
 
-// bulkDelete is Message, "Bulk Delete Messages".
+// bulkDelete is Message Resource, "Bulk Delete Messages": 2 to 100, none twice,
+// none older than two weeks.
 func (c *call) bulkDelete() answer {
 	ch, a, fine := c.need(ManageMessages)
 	if !fine {
@@ -309,7 +322,10 @@ func (c *call) bulkDelete() answer {
 		return invalid("messages", "BASE_TYPE_BAD_LENGTH", "Must be between 2 and 100 in length.")
 	}
 	limit := IDAt(c.s.o.Now().Add(-14 * 24 * time.Hour))
-	for _, id := range in.Messages {
+	for i, id := range in.Messages {
+		if slices.Contains(in.Messages[:i], id) {
+			return invalid("messages", "LIST_ITEM_VALUE_REQUIRED", "Message ids must be unique.")
+		}
 		if older(id, limit) {
 			return refusal(http.StatusBadRequest, 50034, "You can only bulk delete messages that are under 14 days old.")
 		}
@@ -344,8 +360,11 @@ func (c *call) contentAllowed() bool { return !c.s.o.WithoutMessageContent }
 // nearest to after or before.
 func (c *call) listMessages() answer {
 	ch, a, fine := c.need(0)
-	if !fine {
+	switch {
+	case !fine:
 		return a
+	case ch.kind == typeForum:
+		return notThere
 	}
 	q := c.query()
 	limit := 50

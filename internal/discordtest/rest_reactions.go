@@ -37,8 +37,11 @@ func (c *call) react() answer {
 		return a
 	}
 	emoji, fine := c.emoji()
-	if !fine {
+	switch {
+	case !fine:
 		return unknownEmoji
+	case ch.archived:
+		return threadArchived
 	}
 	bot := c.s.world.bot
 	first := !slices.ContainsFunc(m.Reactions, func(r Reaction) bool { return r.Emoji == emoji })

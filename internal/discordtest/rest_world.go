@@ -97,7 +97,52 @@ func (c *call) listChannels() answer {
 	if !found {
 		return unknownGuild
 	}
-	return ok(c.s.world.channelsOf(g, typeText))
+	return ok(c.s.world.channelsOf(g, typeText, typeForum))
+}
+
+// listArchived is Channels Resource, "List Public Archived Threads": the one
+// that was archived last comes first.
+func (c *call) listArchived() answer {
+	return c.archived(typeThread, func(x, y *channel) int { return y.archivedAt.Compare(x.archivedAt) }, func(ch *channel, before string) bool {
+		at, err := time.Parse(time.RFC3339Nano, before)
+		return err == nil && ch.archivedAt.Before(at)
+	})
+}
+
+// listJoinedArchived is "List Joined Private Archived Threads": the one with
+// the largest id comes first.
+func (c *call) listJoinedArchived() answer {
+	return c.archived(typePrivateThread, func(x, y *channel) int { return compareIDs(y.id, x.id) }, func(ch *channel, before string) bool {
+		return older(ch.id, before)
+	})
+}
+
+func (c *call) archived(kind int, order func(x, y *channel) int, isBefore func(*channel, string) bool) answer {
+	parent, a, fine := c.need(ReadMessageHistory)
+	if !fine {
+		return a
+	}
+	limit, before := 50, c.query().Get("before")
+	if text := c.query().Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 100 { // the bounds are not documented: those of other lists
+			return invalid("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
+		}
+		limit = n
+	}
+	var list []*channel
+	for _, ch := range c.s.world.channels {
+		if ch.parent == parent.id && ch.kind == kind && ch.archived && !ch.deleted && (before == "" || isBefore(ch, before)) {
+			list = append(list, ch)
+		}
+	}
+	slices.SortFunc(list, order)
+	more := len(list) > limit
+	threads := []object{}
+	for _, ch := range list[:min(limit, len(list))] {
+		threads = append(threads, ch.wire())
+	}
+	return ok(object{"threads": threads, "members": []object{}, "has_more": more})
 }
 
 func (c *call) listThreads() answer {
@@ -105,13 +150,14 @@ func (c *call) listThreads() answer {
 	if !found {
 		return unknownGuild
 	}
-	return ok(object{"threads": c.s.world.channelsOf(g, typeThread), "members": []object{}})
+	return ok(object{"threads": c.s.world.channelsOf(g, typeThread, typePrivateThread), "members": []object{}})
 }
 
-func (w *world) channelsOf(g *guild, kind int) []object {
+// channelsOf lists channels of a guild that are not archived.
+func (w *world) channelsOf(g *guild, kinds ...int) []object {
 	list := []object{}
 	for _, id := range slices.SortedFunc(maps.Keys(w.channels), compareIDs) {
-		if ch := w.channels[id]; ch.guild == g.id && ch.kind == kind && !ch.deleted {
+		if ch := w.channels[id]; ch.guild == g.id && slices.Contains(kinds, ch.kind) && !ch.deleted && !ch.archived {
 			list = append(list, ch.wire())
 		}
 	}

@@ -1,6 +1,7 @@
 package discordtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -93,16 +94,45 @@ func (s *Server) Channel(guildID, name string) (channelID string) {
 	return s.openLocked(&channel{guild: g.id, name: name, kind: typeText}, "CHANNEL_CREATE")
 }
 
+// Forum makes a channel that holds nothing but threads.
+func (s *Server) Forum(guildID, name string) (channelID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.world.guildNamed(guildID)
+	return s.openLocked(&channel{guild: g.id, name: name, kind: typeForum}, "CHANNEL_CREATE")
+}
+
 // Thread makes a public thread in a channel.
 func (s *Server) Thread(parentID, name string) (channelID string) {
+	return s.thread(parentID, name, typeThread)
+}
+
+// PrivateThread makes a private thread in a channel, in which the bot is.
+func (s *Server) PrivateThread(parentID, name string) (channelID string) {
+	return s.thread(parentID, name, typePrivateThread)
+}
+
+func (s *Server) thread(parentID, name string, kind int) (channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	parent := s.world.in(parentID)
-	return s.openLocked(&channel{guild: parent.guild, parent: parent.id, name: name, kind: typeThread}, "THREAD_CREATE")
+	return s.openLocked(&channel{guild: parent.guild, parent: parent.id, name: name, kind: kind}, "THREAD_CREATE")
+}
+
+// Post makes a thread in a forum, with its first message, which has the same id
+// (Threads, "Creating Threads in Forum and Media Channels").
+func (s *Server) Post(forumID string, u User, title, text string) (channelID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	forum := s.world.in(forumID)
+	id := s.openLocked(&channel{guild: forum.guild, parent: forum.id, name: title, kind: typeThread}, "THREAD_CREATE")
+	forum.last = id
+	s.addLocked(s.world.in(id), &message{Message: Message{ID: id, ChannelID: id, Author: u, Content: text, Created: s.o.Now()}})
+	return id
 }
 
 func (s *Server) openLocked(c *channel, event string) string {
-	c.id, c.denied, c.roles = s.mintLocked(), make(map[string]Permission), make(map[string]bool)
+	c.id, c.overwrites, c.archivedAt = s.mintLocked(), make(map[string]overwrite), s.o.Now()
 	s.world.channels[c.id] = c
 	s.dispatchLocked(event, c, intentGuilds, intentGuilds, func(*session) object {
 		o := c.wire()
@@ -141,6 +171,20 @@ func (s *Server) RenameChannel(channelID, name string) {
 	s.dispatchLocked(c.event("UPDATE"), c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
+// Archive archives a thread; who writes into it makes it active again
+// (Channels Resource, "Thread Metadata Object" and Threads, "Active & Archived
+// Threads").
+func (s *Server) Archive(threadID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.archiveLocked(s.world.in(threadID), true)
+}
+
+func (s *Server) archiveLocked(c *channel, archived bool) {
+	c.archived, c.archivedAt = archived, s.o.Now()
+	s.dispatchLocked("THREAD_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
+}
+
 // DeleteChannel removes a channel or thread.
 func (s *Server) DeleteChannel(channelID string) {
 	s.mu.Lock()
@@ -151,29 +195,36 @@ func (s *Server) DeleteChannel(channelID string) {
 }
 
 func (c *channel) event(what string) string {
-	if c.kind == typeThread {
+	if c.thread() {
 		return "THREAD_" + what
 	}
 	return "CHANNEL_" + what
 }
 
 // Deny takes permissions in a channel away from a user or a role (everybody's
-// has the guild's id); Permit gives them back.
+// has the guild's id), and Allow gives them there; Permit takes both back.
 func (s *Server) Deny(channelID, whoseID string, p Permission) {
-	s.overwrite(channelID, whoseID, func(old Permission) Permission { return old | p })
+	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow&^p, o.deny|p })
 }
 
-// Permit takes back a Deny.
+// Allow is described at [Server.Deny].
+func (s *Server) Allow(channelID, whoseID string, p Permission) {
+	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow|p, o.deny&^p })
+}
+
+// Permit is described at [Server.Deny].
 func (s *Server) Permit(channelID, whoseID string, p Permission) {
-	s.overwrite(channelID, whoseID, func(old Permission) Permission { return old &^ p })
+	s.overwrite(channelID, whoseID, func(o *overwrite) { o.allow, o.deny = o.allow&^p, o.deny&^p })
 }
 
-func (s *Server) overwrite(channelID, whoseID string, change func(Permission) Permission) {
+func (s *Server) overwrite(channelID, whoseID string, change func(*overwrite)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
-	c.denied[whoseID] = change(c.denied[whoseID])
-	_, c.roles[whoseID] = s.world.guilds[c.guild].roles[whoseID]
+	o := c.overwrites[whoseID]
+	change(&o)
+	_, o.role = s.world.guilds[c.guild].roles[whoseID]
+	c.overwrites[whoseID] = o
 	s.dispatchLocked("CHANNEL_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
@@ -250,11 +301,42 @@ func (s *Server) Unreact(channelID, messageID string, u User, emoji string) {
 	s.unreactLocked(c, c.mustFind(messageID), u, emoji)
 }
 
+// ClearReactions takes an emoji away from everybody, or with "" all of them.
+func (s *Server) ClearReactions(channelID, messageID, emoji string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.world.in(channelID)
+	m := c.mustFind(messageID)
+	m.Reactions = slices.DeleteFunc(m.Reactions, func(r Reaction) bool { return emoji == "" || r.Emoji == emoji })
+	kind := "MESSAGE_REACTION_REMOVE_ALL"
+	if emoji != "" {
+		kind = "MESSAGE_REACTION_REMOVE_EMOJI"
+	}
+	s.dispatchLocked(kind, c, intentGuildReactions, intentDirectReactions, func(*session) object {
+		o := c.refer(object{"message_id": m.ID})
+		if emoji != "" {
+			o["emoji"] = wireEmoji(emoji)
+		}
+		return o
+	})
+}
+
 // Type shows that somebody types.
 func (s *Server) Type(channelID string, u User) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tellTypingLocked(s.world.in(channelID), u)
+}
+
+// Tell says any event in every session, as it stands: what Discord may invent,
+// or a test that no odd event does harm. Data must be JSON.
+func (s *Server) Tell(kind string, data json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ss := range s.sessionsLocked() {
+		ss.appendRaw(kind, data)
+	}
+	s.notifyLocked()
 }
 
 // Leave takes a member out of a guild; the bot itself hears of it as the end of

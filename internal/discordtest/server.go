@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -24,19 +25,25 @@ type Options struct {
 	Token string
 	// Now is the clock of ids, time stamps and limits; nil means time.Now.
 	Now func() time.Time
-	// Heartbeat is the interval that hello asks for; zero means Discord's 41.25 s.
+	// Heartbeat is the interval that hello asks for. Discord documents none, only
+	// 45 s as an example (Gateway, "Hello Event"); zero means 41.25 s, which it
+	// really says.
 	Heartbeat time.Duration
 	// WithoutMessageContent and WithoutMembers leave the privileged intents
 	// switched off in the developer portal: asking for them closes with 4014.
 	WithoutMessageContent, WithoutMembers bool
 	// IdentifiesPerDay is the session start limit; zero means 1000. The next
-	// identify closes with 4004, because Discord then resets the token.
+	// identify closes with 4004, because Discord then resets the token (Gateway,
+	// "Identifying").
 	IdentifiesPerDay int
-	// IdentifyEvery is the shortest time between two identifies; a faster one
-	// is an invalid session. Zero does not look.
+	// IdentifyEvery is the shortest time between two identifies, Discord's five
+	// seconds (Gateway, "Session Start Limit Object"); a faster one is an invalid
+	// session. Zero does not look.
 	IdentifyEvery time.Duration
-	// NonceWindow is how long a nonce is enforced ("the past few minutes");
-	// zero means three minutes.
+	// ResumeURL is where sessions are said to be resumed; empty means the gateway.
+	ResumeURL string
+	// NonceWindow is how long a nonce is enforced ("the past few minutes",
+	// Message Resource, "Create Message"); zero means three minutes.
 	NonceWindow time.Duration
 	// AnswerWithin is how long an interaction waits for its first answer; zero
 	// means Discord's three seconds, which a stalled machine may miss.
@@ -44,8 +51,8 @@ type Options struct {
 	// Limits overrides the limits of routes, by their name ("POST
 	// /channels/{channel}/messages"); a Limit without requests has none.
 	Limits map[string]Limit
-	// GlobalPerSecond is the limit over all routes; zero means 50, less than
-	// zero none.
+	// GlobalPerSecond is the limit over all routes (Rate Limits, "Global Rate
+	// Limit"); zero means 50, less than zero none.
 	GlobalPerSecond int
 	// AllowUnsafeMentions does not require that messages say whom they may ping.
 	AllowUnsafeMentions bool
@@ -64,6 +71,8 @@ type Server struct {
 	running  sync.WaitGroup
 	ctx      context.Context
 	stop     context.CancelFunc
+	// term is what the addresses of files are signed with.
+	term atomic.Int64
 
 	mu         sync.Mutex // guards what follows
 	closed     bool
@@ -104,6 +113,7 @@ func Start(o Options) (*Server, error) {
 		URL: "http://" + host, APIURL: "http://" + host + apiPrefix, GatewayURL: "ws://" + host + gatewayPath, CDNURL: "http://" + host + "/cdn",
 		o: o, listener: listener, changed: make(chan struct{}), files: make(map[string]storedFile),
 	}
+	s.o.ResumeURL = cmp.Or(o.ResumeURL, s.GatewayURL)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.world = newWorld()
 	s.gateway.sessions = make(map[string]*session)

@@ -78,7 +78,7 @@ func (c *conn) identifyLocked(d json.RawMessage) {
 		shard = *in.Shard
 	}
 	ss.append("READY", object{
-		"v": 10, "user": s.world.bot.wire(), "guilds": guilds, "session_id": ss.id, "resume_gateway_url": s.GatewayURL,
+		"v": 10, "user": s.world.bot.wire(), "guilds": guilds, "session_id": ss.id, "resume_gateway_url": s.o.ResumeURL,
 		"shard": shard, "application": object{"id": s.world.applicationID, "flags": s.applicationFlags()}, "private_channels": []object{},
 	})
 	if ss.intents&intentGuilds != 0 {
@@ -161,7 +161,9 @@ func (c *conn) dropNextLocked() bool {
 }
 
 // append says something in a session.
-func (ss *session) append(kind string, d object) {
+func (ss *session) append(kind string, d object) { ss.appendRaw(kind, d) }
+
+func (ss *session) appendRaw(kind string, d any) {
 	data, err := json.Marshal(object{"op": opDispatch, "t": kind, "s": len(ss.log) + 1, "d": d})
 	if err != nil {
 		panic(fmt.Sprintf("discordtest: encode %s: %v", kind, err)) // ours: it is always JSON

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // object is a JSON object on its way out.
@@ -42,14 +43,16 @@ const (
 // everyonePermissions is what the role everybody has grants in a new guild.
 const everyonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | SendInThreads
 
-// allPermissions are the bits that have a meaning; clients keep them in 63.
-const allPermissions Permission = 1<<51 - 1
+// allPermissions are the bits that have a meaning: 0–46 and 48–52.
+const allPermissions Permission = 1<<53 - 1&^(1<<47)
 
-// The types of channels (Channel, "Channel Types").
+// The types of channels (Channels Resource, "Channel Types").
 const (
-	typeText   = 0
-	typeDM     = 1
-	typeThread = 11
+	typeText          = 0
+	typeDM            = 1
+	typeThread        = 11
+	typePrivateThread = 12
+	typeForum         = 15
 )
 
 type guild struct {
@@ -68,13 +71,21 @@ type member struct {
 type channel struct {
 	id, guild, parent, name string
 	kind                    int
-	deleted                 bool
-	recipient               User                  // of a private conversation
-	denied                  map[string]Permission // by user or role id
-	roles                   map[string]bool       // which of those are roles
-	messages                []*message            // oldest first
+	deleted, archived       bool
+	archivedAt              time.Time            // when that changed last
+	recipient               User                 // of a private conversation
+	overwrites              map[string]overwrite // by user or role id
+	messages                []*message           // oldest first
 	last                    string
 }
+
+// overwrite is what differs in a channel for a role or a user.
+type overwrite struct {
+	allow, deny Permission
+	role        bool
+}
+
+func (c *channel) thread() bool { return c.kind == typeThread || c.kind == typePrivateThread }
 
 type world struct {
 	bot           User
@@ -83,6 +94,7 @@ type world struct {
 	guilds        map[string]*guild
 	channels      map[string]*channel
 	commands      []object
+	creates       []time.Time // of commands, in the last day
 	commandWrites int
 	interactions  map[string]*interaction // by token
 }
@@ -120,7 +132,8 @@ func (w *world) guildNamed(id string) *guild {
 }
 
 // permissions computes what a user may do in a channel (Permissions,
-// "Permission Hierarchy"); a thread has those of its parent.
+// "Permission Overwrites"); a thread has those of its parent ("Inherited
+// Permissions").
 func (w *world) permissions(c *channel, userID string) Permission {
 	if c.kind == typeDM {
 		return everyonePermissions
@@ -138,12 +151,15 @@ func (w *world) permissions(c *channel, userID string) Permission {
 		return allPermissions
 	}
 	at := c
-	if c.kind == typeThread {
+	if c.thread() {
 		at = w.channels[c.parent]
 	}
-	granted &^= at.denied[g.id] | at.denied[userID]
+	var roles overwrite
 	for _, role := range m.roles {
-		granted &^= at.denied[role]
+		roles.allow, roles.deny = roles.allow|at.overwrites[role].allow, roles.deny|at.overwrites[role].deny
+	}
+	for _, o := range []overwrite{at.overwrites[g.id], roles, at.overwrites[userID]} {
+		granted = granted&^o.deny | o.allow
 	}
 	if granted&ViewChannel == 0 {
 		return 0
@@ -161,23 +177,23 @@ func (c *channel) wire() object {
 		return o
 	}
 	overwrites := []object{}
-	for _, id := range slices.Sorted(maps.Keys(c.denied)) {
-		kind := 1
-		if c.roles[id] {
+	for _, id := range slices.Sorted(maps.Keys(c.overwrites)) {
+		o, kind := c.overwrites[id], 1
+		if o.role {
 			kind = 0
 		}
-		overwrites = append(overwrites, object{"id": id, "type": kind, "allow": "0", "deny": c.denied[id].String()})
+		overwrites = append(overwrites, object{"id": id, "type": kind, "allow": o.allow.String(), "deny": o.deny.String()})
 	}
 	o["guild_id"], o["name"], o["permission_overwrites"] = c.guild, c.name, overwrites
 	o["position"], o["nsfw"], o["parent_id"], o["topic"] = 0, false, nil, nil
 	if c.parent != "" {
 		o["parent_id"] = c.parent
 	}
-	if c.kind == typeThread {
+	if c.thread() {
 		o["owner_id"], o["message_count"], o["member_count"] = c.guild, len(c.messages), 1
 		o["thread_metadata"] = object{
-			"archived": false, "auto_archive_duration": 1440, "locked": false,
-			"archive_timestamp": "2024-01-01T00:00:00.000000+00:00", "create_timestamp": "2024-01-01T00:00:00.000000+00:00",
+			"archived": c.archived, "auto_archive_duration": 1440, "locked": false,
+			"archive_timestamp": stamp(c.archivedAt), "create_timestamp": "2024-01-01T00:00:00.000000+00:00",
 		}
 	}
 	return o
@@ -241,7 +257,7 @@ func (w *world) wireCreate(g *guild, intents int) object {
 	for _, id := range slices.SortedFunc(maps.Keys(w.channels), compareIDs) {
 		c := w.channels[id]
 		switch {
-		case c.guild != g.id || c.deleted:
+		case c.guild != g.id || c.deleted || c.archived: // only active threads are told of
 		case c.kind == typeThread:
 			threads = append(threads, c.wire())
 		default:

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 
 	"lilac/internal/fault"
 	"lilac/internal/redisbus"
@@ -17,14 +18,27 @@ func (p Patient) bus(ctx context.Context) Finding {
 	if err != nil {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}
 	}
-	found, err := redisbus.Look(ctx, redisbus.Options{
+	opt := redisbus.Options{
 		URL: b.URL.Reveal(), Password: password.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix, AcceptLoss: b.AcceptLoss,
-	})
+	}
+	found, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, "What is accepted meanwhile is kept in the database. Start Redis, or look at bus.url and the network."}
 	}
 	if err != nil {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}
 	}
-	return Finding{"bus", OK, found, ""}
+	if !p.Deep {
+		return Finding{"bus", OK, found, ""}
+	}
+	switch bad, err := redisbus.Verify(ctx, opt); {
+	case err != nil:
+		return Finding{"bus", Fail, "its events could not be read to their end: " + err.Error(), ""}
+	case len(bad) > 0:
+		return Finding{
+			"bus", Fail, fmt.Sprintf("what is damaged in Redis: %d, the first: %s", len(bad), bad[0]),
+			"What is damaged is not used. Keep a copy of Redis's files and look at its disk and memory.",
+		}
+	}
+	return Finding{"bus", OK, found + "; every entry is as it was written", ""}
 }

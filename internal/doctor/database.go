@@ -61,7 +61,12 @@ func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
 	if err != nil {
 		return bad, err
 	}
-	rows, err := store.New(database).Verify(ctx)
+	rows, err := redisbus.VerifyRows(ctx, database)
+	bad = append(bad, rows...)
+	if err != nil {
+		return bad, err
+	}
+	rows, err = store.New(database).Verify(ctx)
 	return append(bad, rows...), err
 }
 

@@ -14,6 +14,9 @@ const discordTimeout = 30 * time.Second
 // allowed channel.
 func (p Patient) discord(ctx context.Context) []Finding {
 	c := p.Config.Surface.Discord
+	if !c.Token.Set() && c.Meant() {
+		return []Finding{{"discord", Warn, "off, although it is configured: no DISCORD_TOKEN is set", "Set it to the bot's token: https://discord.com/developers/applications, the application, Bot, “Reset Token”."}}
+	}
 	if !c.Token.Set() {
 		return []Finding{{"discord", OK, "off: no DISCORD_TOKEN is set", ""}}
 	}
@@ -22,7 +25,7 @@ func (p Patient) discord(ctx context.Context) []Finding {
 	var out []Finding
 	for _, f := range discord.Check(ctx, discord.Options{Config: discord.Config{
 		Token: c.Token.Reveal(), APIURL: c.APIURL, GatewayURL: c.GatewayURL,
-		AllowedChannelIDs: c.AllowedChannelIDs, AllowedGuildIDs: c.AllowedGuildIDs, AllowDMs: c.AllowDMs, AllowedUserIDs: c.AllowedUserIDs,
+		Allowed: discord.Allowed{AllowedChannelIDs: c.AllowedChannelIDs, AllowedGuildIDs: c.AllowedGuildIDs, AllowDMs: c.AllowDMs, AllowedUserIDs: c.AllowedUserIDs},
 	}}) {
 		status := Fail
 		if f.OK {

@@ -35,7 +35,7 @@ type Patient struct {
 	Server *client.Client
 	// Warnings are oddities of the configuration file.
 	Warnings []config.Warning
-	// Deep reads every row of the database.
+	// Deep reads every row of the database and every entry in Redis.
 	Deep bool
 	// Online asks the provider of the model whether it takes the key.
 	Online bool

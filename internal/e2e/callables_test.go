@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,8 @@ const callsTools = `
 tools --list
 tools surface.messages.list --limit=5
 tools surface.messages.list --session-id=another; echo "exit code $?"
-printf '%s\n' "$LILAC_TOOL_TOKEN" > token`
+tools surface.messages.list --session-id=%s; echo "exit code $?"
+printf '%%s\n' "$LILAC_TOOL_TOKEN" > token`
 
 // The agent calls tools in its sandbox; when its command has ended the token is
 // dead.
@@ -28,10 +30,11 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	told := make(chan string, 1)
 	inside := make(chan string, 1)
 	var use func() string
+	var other string
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		last := r.Messages[len(r.Messages)-1]
 		if len(last.Results) == 0 {
-			return llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: "bash", Input: `{"command":` + strconv.Quote(callsTools) + `}`}}}
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: "bash", Input: `{"command":` + strconv.Quote(fmt.Sprintf(callsTools, other)) + `}`}}}
 		}
 		for _, text := range last.Results {
 			select {
@@ -61,10 +64,11 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 		return string(out)
 	}
 	s.Restart()
+	other = s.NewSession()
 	a := s.Prompt(s.NewSession(), "what did I say?", event.Prompt)
 	s.WaitEnded(a.RequestID, answerWithin)
 	text := <-told
-	for _, want := range []string{"surface.messages.list", "what did I say?", "exit code 3"} {
+	for _, want := range []string{"surface.messages.list", "what did I say?", "exit code 4", "exit code 3"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the command's output lacks %q:\n%s", want, text)
 		}
@@ -94,7 +98,7 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 			calls = append(calls, e.Data.Callable+" "+e.Data.Outcome)
 		}
 	}
-	if got := strings.Join(calls, ", "); got != "surface.messages.list ok, surface.messages.list denied" {
+	if got := strings.Join(calls, ", "); got != "surface.messages.list ok, surface.messages.list not_found, surface.messages.list denied" {
 		t.Errorf("the story tells of %q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,8 @@ type Discord struct {
 	Guild, General, Lounge string
 
 	file string
+	// router, surface and rules are lines of the configuration below these keys.
+	router, surface, rules []string
 }
 
 // NewDiscord starts one. Extra lines are added to surface.discord.
@@ -35,7 +38,7 @@ func NewDiscord(t testing.TB, o discordtest.Options, extra ...string) *Discord {
 	d.Guild = d.Server.Guild("Workshop", owner, d.Ada, d.Bob, d.Moderator)
 	d.Role(d.Guild, discordtest.ManageMessages, d.Moderator.ID)
 	d.General, d.Lounge = d.Channel(d.Guild, "general"), d.Channel(d.Guild, "lounge")
-	lines := append([]string{
+	d.surface = append([]string{
 		"apiURL: " + d.APIURL,
 		"gatewayURL: " + d.GatewayURL,
 		fmt.Sprintf("allowedGuildIds: [%q]", d.Guild),
@@ -43,11 +46,40 @@ func NewDiscord(t testing.TB, o discordtest.Options, extra ...string) *Discord {
 		fmt.Sprintf("channels: {%q: {mode: active}}", d.Lounge),
 		fmt.Sprintf("attachments: {hosts: [%q]}", strings.TrimPrefix(d.URL, "http://")),
 	}, extra...)
-	text := "router: {debounce: {wait: 300ms, max: 2s}}\nsurface:\n  discord:\n    " + strings.Join(lines, "\n    ") + "\n"
-	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d.Router("debounce: {wait: 300ms, max: 2s}")
 	return d
+}
+
+// Router writes the configuration with these lines below the key router.
+func (d *Discord) Router(lines ...string) {
+	d.t.Helper()
+	d.router = append(d.router, lines...)
+	d.write()
+}
+
+// Rules writes the configuration with these lines below the key rules.
+func (d *Discord) Rules(lines ...string) {
+	d.t.Helper()
+	d.rules = append(d.rules, lines...)
+	d.write()
+}
+
+// Set writes the configuration with another value of a key of surface.discord.
+func (d *Discord) Set(key, value string) {
+	d.t.Helper()
+	d.surface = append(slices.DeleteFunc(d.surface, func(line string) bool { return strings.HasPrefix(line, key+":") }), key+": "+value)
+	d.write()
+}
+
+func (d *Discord) write() {
+	d.t.Helper()
+	text := "router:\n  " + strings.Join(d.router, "\n  ") + "\nsurface:\n  discord:\n    " + strings.Join(d.surface, "\n    ") + "\n"
+	if len(d.rules) > 0 {
+		text += "rules:\n  " + strings.Join(d.rules, "\n  ") + "\n"
+	}
+	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 // Env connects a server to it.
@@ -82,6 +114,18 @@ func (d *Discord) Shown(channelID, what string, like func(discordtest.Message) b
 	return found
 }
 
+// Answered waits until an interaction has its answer, and returns what it says.
+func (d *Discord) Answered(interactionID string) (text string) {
+	d.t.Helper()
+	Eventually(d.t, discordWithin, "the interaction is answered", func() bool {
+		if i := d.Interaction(interactionID); len(i.Messages) > 0 {
+			text = i.Messages[0].Content
+		}
+		return text != ""
+	})
+	return text
+}
+
 // Finished says of a message that it is whole: its Stop button is gone.
 func Finished(text string) func(discordtest.Message) bool {
 	return func(m discordtest.Message) bool { return m.Content == text && len(m.Buttons) == 0 }
@@ -90,4 +134,18 @@ func Finished(text string) func(discordtest.Message) bool {
 // Holds says of a message that it shows a text.
 func Holds(text string) func(discordtest.Message) bool {
 	return func(m discordtest.Message) bool { return strings.Contains(m.Content, text) }
+}
+
+// Configure adds to the configuration that [Discord.Env] names. Call it before
+// the server starts.
+func (d *Discord) Configure(text string) {
+	d.t.Helper()
+	f, err := os.OpenFile(d.file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		d.t.Fatal(err)
+	}
 }

@@ -98,3 +98,8 @@ func waitTaken(t *testing.T, s *e2e.Server, requestID, messageID string) {
 		return slices.ContainsFunc(story.Messages, func(m struct{ MessageID string }) bool { return m.MessageID == messageID })
 	})
 }
+
+// wasAsked reports whether a text stood in any call of a model.
+func wasAsked(model *llmtest.Server, text string) bool {
+	return slices.ContainsFunc(model.Requests(), func(r llmtest.Request) bool { return strings.Contains(string(r.Body), text) })
+}

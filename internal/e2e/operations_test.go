@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -222,18 +223,32 @@ func TestWithoutACollectorNothingIsSent(t *testing.T) {
 
 // Every line of the log is JSON, and no key is in it, wherever it comes from.
 func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
-	const key, password = "canary-of-the-key-0815", "canary-of-the-password-4711"
+	const key, password, hook = "canary-of-the-key-0815", "canary-of-the-password-4711", "canary-of-the-webhook-1234"
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		// A provider that says the key back, with a forged line and marks.
 		return llmtest.Script{Status: 401, ErrorType: "auth", ErrorMessage: "bad key " + r.Header.Get("Authorization") + " \n{\"level\":\"ERROR\"}\u202e\u009b31m"}
 	})
-	s := e2e.New(t, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY="+key, "LILAC_MODEL=openai/m", "LILAC_LOG_LEVEL=debug", "SOME_PASSWORD="+password)
-	s.Restart()
+	// That nothing listens there is logged, and the token is in the call.
+	discord := "canary.of.discord." + strings.Repeat("x", 40)
+	config := e2e.Configured(t, "webhooks: {github: {secret: "+hook+"}}\nsurface: {discord: {apiURL: 'http://127.0.0.1:1', gatewayURL: 'ws://127.0.0.1:1'}}\n")
+	s := e2e.New(t, append(config, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY="+key, "LILAC_MODEL=openai/m", "LILAC_LOG_LEVEL=debug", "SOME_PASSWORD="+password, "DISCORD_TOKEN="+discord)...)
+	s.Spawn()
+	e2e.Eventually(t, 60*time.Second, "the server answers", func() bool { return s.Request("GET", "/healthz", nil, nil) == http.StatusOK })
 	a := s.Prompt(s.NewSession(), password, event.Prompt)
 	if got := s.WaitEnded(a.RequestID, 60*time.Second).State; got != string(event.StateFailed) {
 		t.Errorf("the request ended as %s", got)
 	}
 	s.Request("GET", "/sessions/"+key+"/messages?token="+key, nil, nil)
+	var operator struct{ Token string }
+	if code := s.Request("POST", "/tools/tokens", map[string]any{"name": "laptop", "callables": []string{"*"}}, &operator); code != http.StatusCreated || len(operator.Token) < 20 {
+		t.Fatalf("a token for tools: %d %+v", code, operator)
+	}
+	for _, said := range []string{operator.Token, hook, discord} {
+		s.Request("GET", "/sessions/"+said, nil, nil)
+		s.Request("DELETE", "/tools/tokens/"+said, nil, nil)
+		s.Request("POST", "/webhooks/github", map[string]any{"secret": said}, nil, "X-Hub-Signature-256", "sha256="+said, "X-GitHub-Delivery", said)
+		s.Request("POST", "/webhooks/"+said, nil, nil)
+	}
 	s.Terminate(20 * time.Second)
 	lines := 0
 	for line := range strings.Lines(s.Log()) {
@@ -244,7 +259,8 @@ func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("no JSON: %q", line)
 		}
-		if strings.Contains(line, key) || strings.Contains(line, password) || strings.ContainsAny(line, "\u202e\u009b") {
+		secret := slices.ContainsFunc([]string{key, password, hook, discord, operator.Token, e2e.Token}, func(s string) bool { return strings.Contains(line, s) })
+		if secret || strings.ContainsAny(line, "\u202e\u009b") {
 			t.Errorf("a secret or a mark is in %q", line)
 		}
 	}

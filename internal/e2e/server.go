@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 
 	"lilac/internal/db"
 	"lilac/internal/freeport"
+	"lilac/internal/rundir"
 )
 
 // Token is the operator's token of every test server.
@@ -86,6 +88,7 @@ func New(t testing.TB, env ...string) *Server {
 	}
 	t.Cleanup(func() {
 		s.Kill()
+		s.removeSockets()
 		s.client.CloseIdleConnections()
 		if t.Failed() {
 			t.Logf("log of the server:\n%s", s.Log())
@@ -155,7 +158,7 @@ func (s *Server) Ready() bool { return s.Request("GET", "/readyz", nil, nil) == 
 // control must miss.
 func (s *Server) Exec(statement string) {
 	s.t.Helper()
-	database, err := sql.Open("sqlite", "file:"+filepath.Join(s.Dir, "data", db.FileName)+"?_pragma=busy_timeout(10000)")
+	database, err := sql.Open("sqlite", s.database("_pragma=busy_timeout(10000)"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -163,6 +166,26 @@ func (s *Server) Exec(statement string) {
 	if err := errors.Join(err, database.Close()); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// database is the address of the database's file, whatever its directory is
+// called.
+func (s *Server) database(options string) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(s.Dir, "data", db.FileName)}).EscapedPath(), RawQuery: options}).String()
+}
+
+// Count asks the database how many rows there are.
+func (s *Server) Count(query string) (n int) {
+	s.t.Helper()
+	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = database.QueryRow(query).Scan(&n)
+	if err := errors.Join(err, database.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
 }
 
 // Kill ends the process as kill -9 does. It is nothing when none runs.
@@ -173,6 +196,22 @@ func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.exited
 	s.cmd = nil
+}
+
+// removeSockets removes the directory that a killed process has left beside its
+// data, as the next one would.
+func (s *Server) removeSockets() {
+	data := filepath.Join(s.Dir, "data")
+	if _, err := os.Stat(data); err != nil {
+		return // it never started
+	}
+	dir, err := rundir.Open(data)
+	if err == nil {
+		err = dir.Close()
+	}
+	if err != nil {
+		s.t.Errorf("remove the sockets: %v", err)
+	}
 }
 
 // Terminate asks the process to stop and returns how long it took.

@@ -1,5 +1,6 @@
-// Package egress is the only way out of a sandbox: a proxy of ours that runs
-// outside of it and lets through what an operator has listed.
+// Package egress is how addresses that others chose are reached: the only way
+// out of a sandbox, a proxy of ours that runs outside of it and lets through
+// what an operator has listed, and the [Fetcher] of files that people sent.
 //
 // A command in a sandbox has an empty network. When it may reach hosts, a Unix
 // socket of its own [Gate] is shown to it, and the proxy behind it takes plain
@@ -14,7 +15,11 @@
 // nothing can be added. A host that echoes its request headers would show the
 // credential: give it to none that does.
 //
+// A [Fetcher] takes files from the hosts that it was given and no others, over
+// redirects too, checks addresses in the same way, and reads at most as much as
+// it was asked to whatever the host claims; nothing is unpacked.
+//
 // Everything is bounded: connections, bytes, and time; whatever is refused is
 // logged and kept in [Gate.Denied] for the model. The package imports fault
-// alone; app opens the proxy and builtin a gate for each command.
+// alone; app opens the proxy, builtin a gate for each command, and discord a fetcher.
 package egress

@@ -82,9 +82,7 @@ func Open(opts Options) (*Proxy, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Resolve == nil {
-		opts.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		}
+		opts.Resolve = resolve
 	}
 	return &Proxy{opts: opts}, nil
 }
@@ -104,23 +102,10 @@ var errRefused = errors.New("the address is not on the public internet")
 
 // dial connects to a host that a rule allows.
 func (p *Proxy) dial(ctx context.Context, rule Rule, host string, port int) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	addrs := []netip.Addr{}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		addrs = append(addrs, addr)
-	} else if addrs, err = p.opts.Resolve(ctx, host); err != nil {
-		return nil, fmt.Errorf("look up %s: %w", host, err)
-	}
 	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error { return check(rule, address) }}
-	err := fmt.Errorf("%s has no address", host)
-	for _, addr := range addrs {
-		var conn net.Conn
-		if conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(addr.Unmap(), uint16(port)).String()); err == nil {
-			return conn, nil
-		}
-	}
-	return nil, fmt.Errorf("connect to %s: %w", host, err)
+	return connect(ctx, host, strconv.Itoa(port), p.opts.Resolve, func(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", address.String())
+	})
 }
 
 // check is asked by the dialer with the address that it is about to connect to.

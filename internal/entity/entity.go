@@ -275,9 +275,12 @@ func (n kind) id(name string) string {
 }
 
 // opens reports whether a name may begin at i: not inside a word, an address
-// or a link.
+// or a link, nor right behind another mention, in either form.
 func opens(s string, i int) bool {
 	r, size := utf8.DecodeLastRuneInString(s[:i])
+	if r == '>' && size < i && s[i-2] >= '0' && s[i-2] <= '9' {
+		return false
+	}
 	return size == 0 || !inName(r) && !strings.ContainsRune("@#/&<\\:=", r)
 }
 

@@ -1,6 +1,7 @@
 package entity_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -115,7 +116,7 @@ func TestSessionsAreFoundInEveryForm(t *testing.T) {
 // Whatever was mentioned is mentioned again after a way in and out, code is
 // not touched, and nobody is notified by a text that mentioned nobody.
 func FuzzInThenOutGivesEveryMentionBack(f *testing.F) {
-	for _, s := range []string{"<@1> `<@2>` <#12>", "```\n<@1>\n``` <@3>", "<@2> is", "<@999>-<#10>", "@stan<@1>", "<@1>\n~~~\n<@2>\n~~~\n", "<@!2> <@&20>"} {
+	for _, s := range []string{"<@1> `<@2>` <#12>", "```\n<@1>\n``` <@3>", "<@2> is", "<@999>-<#10>", "@stan<@1>", "<@1>\n~~~\n<@2>\n~~~\n", "<@!2> <@&20>", "@stan@stan", "<@1><@2>#ops<#12>"} {
 		f.Add(s)
 	}
 	m := mapper()
@@ -131,6 +132,17 @@ func FuzzInThenOutGivesEveryMentionBack(f *testing.F) {
 		}
 		if again, _ := m.Out(got); again != got {
 			t.Errorf("Out(%q) = %q: not stable", got, again)
+		}
+		// What we wrote reads as it was meant, and always the same: in → out → in.
+		read := m.In(got)
+		if said, _ := m.Out(read); said != got {
+			t.Errorf("%q is read as %q, which says %q", got, read, said)
+		}
+		if again := m.In(got); again != read {
+			t.Errorf("%q is read as %q, then as %q", got, read, again)
+		}
+		if named := regexp.MustCompile(`[@#]`).MatchString(regexp.MustCompile(`<[@#]\d{1,20}>`).ReplaceAllString(text, "")); !named && read != in {
+			t.Errorf("%q is read as %q, and after a way out as %q", text, in, read)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/tool"
 )
 
 // maxDebounces bounds how long events that never pause can hold a rule back:
@@ -17,9 +18,10 @@ import (
 const maxDebounces = 10
 
 // act does what a rule that is no function is for, and commits the event with
-// it: a crash in between does both again or neither.
+// it: a crash in between does both again or neither. It does not wait for the
+// disk: the event is on it, and what a power cut takes comes of it again.
 func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEvent) error {
-	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+	return s.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		handled, err := s.o.Records.Handled(tx, e.ID)
 		if err != nil {
 			return err
@@ -45,10 +47,10 @@ func (s *Service) take(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent)
 	}
 	switch {
 	case r.Drop:
-		return s.count(tx, r, sessionID, OutcomeDropped)
+		return s.note(tx, r, e, sessionID, OutcomeDropped)
 	case tooDeep(depth):
 		s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other", "rule", r.Name, "event_id", e.ID, "depth", depth)
-		return s.count(tx, r, sessionID, OutcomeDepth)
+		return s.note(tx, r, withDepth(e, depth), sessionID, OutcomeDepth)
 	case r.Debounce > 0:
 		return s.hold(tx, r, withDepth(e, depth), sessionID)
 	}
@@ -66,7 +68,7 @@ func (s *Service) hold(tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) er
 		if w.Event.ID == e.ID {
 			return nil
 		}
-		if err := s.count(tx, r, sessionID, OutcomeMerged); err != nil {
+		if err := s.note(tx, r, w.Event, sessionID, OutcomeMerged); err != nil {
 			return err
 		}
 	} else {
@@ -81,17 +83,30 @@ func (s *Service) hold(tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) er
 // perform does it, within the limits of the rule.
 func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) error {
 	now := tx.Now()
-	if r.Rate.Runs > 0 || r.Budget != (Budget{}) {
-		used, err := s.o.Records.UsedBy(tx, r.Name, sessionID, now.Add(-r.Rate.Per), dayOf(now))
+	if r.Rate.Runs > 0 {
+		recent, err := s.o.Records.RunsSince(tx, r.Name, sessionID, now.Add(-r.Rate.Per))
 		if err != nil {
 			return err
 		}
-		if outcome := r.Over(used); outcome != "" {
-			return s.refuse(ctx, tx, r, e, sessionID, outcome)
+		if r.Rate.Over(recent) {
+			return s.note(tx, r, e, sessionID, OutcomeRate)
+		}
+	}
+	if r.Budget != (Budget{}) {
+		used, err := s.usedOn(tx, r, sessionID, dayOf(now))
+		if err != nil {
+			return err
+		}
+		if reached := r.Budget.Over(used); reached != nil {
+			if err := s.note(tx, r, e, sessionID, OutcomeBudget); err != nil {
+				return err
+			}
+			_, err := s.stopped(ctx, tx, r, sessionID, "", *reached)
+			return err
 		}
 	}
 	if r.DryRun {
-		return s.count(tx, r, sessionID, OutcomeDryRun)
+		return s.note(tx, r, e, sessionID, OutcomeDryRun)
 	}
 	run := Run{Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e), At: now.UnixMilli()}
 	if r.Publish != nil {
@@ -104,17 +119,19 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 			return err
 		}
 		run.Outcome = OutcomePublished
-		return s.record(tx, run, nil)
+		return s.record(tx, run)
 	}
 	client, known, err := s.client(tx, sessionID)
 	if err != nil {
 		return err
 	}
 	if !known {
-		s.o.Logger.WarnContext(ctx, "an event for the agent names no session that exists", "rule", r.Name, "event_id", e.ID, "type", e.Type, "session_id", sessionID)
-		return s.count(tx, r, sessionID, OutcomeNoSession)
+		s.warn(ctx, "an event for the agent names no session that exists", e, sessionID, "rule", r.Name, "session_id", sessionID)
+		return s.note(tx, r, e, sessionID, OutcomeNoSession)
 	}
-	command, err := r.Agent.Handle(r.Name, e, sessionID, client)
+	agent := *r.Agent
+	agent.Alone, agent.File = r.Budget.metered(), s.keepPayload(ctx, e)
+	command, err := agent.Handle(r.Name, e, sessionID, client)
 	if err != nil {
 		return bus.Permanent(err)
 	}
@@ -122,44 +139,57 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 		return fmt.Errorf("publish event for the runner: %w", err)
 	}
 	run.Outcome, run.MessageID, run.RequestID = OutcomeAgent, messageID(e.ID), RequestID(sessionID, e.ID)
-	return s.record(tx, run, &e)
+	if err := s.o.Records.KeepEvent(tx, sessionID, e); err != nil {
+		return err
+	}
+	return s.record(tx, run)
 }
 
-func (s *Service) record(tx *db.Tx, run Run, kept *event.EnvEvent) error {
+func (s *Service) record(tx *db.Tx, run Run) error {
 	if err := s.o.Records.AddRun(tx, run); err != nil {
 		return err
 	}
-	if kept != nil {
-		if err := s.o.Records.KeepEvent(tx, run.SessionID, *kept); err != nil {
-			return err
+	return s.o.Records.CountOutcome(tx, run.Rule, run.SessionID, run.Outcome, tx.Now())
+}
+
+// usedOn is what a rule has used in a session since the begin of a day, as far as
+// its budget bounds it: to sum up what requests cost takes longer than to count.
+func (s *Service) usedOn(q db.Queryer, r Rule, sessionID string, day time.Time) (used Budget, err error) {
+	if r.Budget.metered() {
+		if used, err = s.o.Records.SpentBy(q, r.Name, sessionID, day); err != nil {
+			return used, err
 		}
 	}
-	_, err := s.o.Records.CountOutcome(tx, run.Rule, run.SessionID, run.Outcome, tx.Now())
-	return err
+	if r.Budget.Runs > 0 {
+		used.Runs, err = s.o.Records.RunsSince(q, r.Name, sessionID, day.Add(-time.Millisecond))
+	}
+	return used, err
 }
 
-// refuse counts what a limit forbids. A budget that is used up is told once in
-// the session on that day.
-func (s *Service) refuse(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent, sessionID, outcome string) error {
-	n, err := s.o.Records.CountOutcome(tx, r.Name, sessionID, outcome, tx.Now())
-	if err != nil || n > 1 || outcome != OutcomeBudget {
+// keepPayload writes a payload that is too long for a message to a file of the
+// workspace, where the agent's own tools reach it. Without the file there is
+// still get_event_info.
+func (s *Service) keepPayload(ctx context.Context, e event.EnvEvent) (file string) {
+	if s.o.Workspace == "" || len(e.Payload) <= maxShown {
+		return ""
+	}
+	file, err := tool.Keep(s.o.Workspace, "event-"+digest(e.ID), e.Payload)
+	if err != nil {
+		s.o.Logger.WarnContext(ctx, "the payload of an event could not be written to the workspace", "event_id", e.ID, "error", err)
+		return ""
+	}
+	return file
+}
+
+// note keeps that the rule matched the event and that nothing came of it.
+func (s *Service) note(tx *db.Tx, r Rule, e event.EnvEvent, sessionID, outcome string) error {
+	err := s.o.Records.AddRefusal(tx, Run{
+		Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e), Outcome: outcome, At: tx.Now().UnixMilli(),
+	})
+	if err != nil {
 		return err
 	}
-	s.o.Logger.WarnContext(ctx, "a rule has used up its budget of the day", "rule", r.Name, "event_id", e.ID, "session_id", sessionID)
-	payload, err := json.Marshal(map[string]string{"rule": r.Name, "limit": outcome})
-	if err != nil {
-		return fmt.Errorf("encode payload: %w", err)
-	}
-	_, err = Publish(tx, s.o.Inbox, event.EnvEvent{
-		ID: "rule.stopped:" + digest(r.Name+"\x00"+sessionID) + ":" + dayOf(tx.Now()).Format(time.DateOnly), Type: event.RuleStopped,
-		Metadata: event.EnvMetadata{TriggerSessionID: sessionID, Source: "env"}, Payload: payload,
-	})
-	return err
-}
-
-func (s *Service) count(tx *db.Tx, r Rule, sessionID, outcome string) error {
-	_, err := s.o.Records.CountOutcome(tx, r.Name, sessionID, outcome, tx.Now())
-	return err
+	return s.o.Records.CountOutcome(tx, r.Name, sessionID, outcome, tx.Now())
 }
 
 func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
@@ -169,7 +199,7 @@ func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 func (s *Service) depth(q db.Queryer, e event.EnvEvent) (int, error) {
 	depth := depthOf(e)
 	var request string
-	if raw, ok := e.Metadata.Extra[requestKey]; ok && json.Unmarshal(raw, &request) == nil && request != "" {
+	if raw, ok := e.Metadata.Extra[event.MetadataRequest]; ok && json.Unmarshal(raw, &request) == nil && request != "" {
 		before, err := s.o.Records.DepthOf(q, request)
 		if err != nil {
 			return 0, err
@@ -189,8 +219,8 @@ func depthOf(e event.EnvEvent) int {
 	return n
 }
 
-// waitLook is how often what waits is looked at when nothing rings: it bounds
-// what a clock that was set back can hold up.
+// waitLook is how often what waits is looked at: it bounds what a clock that was
+// set back can hold up.
 const waitLook = time.Minute
 
 // waits handles what a debounce held back when it is due.
@@ -202,13 +232,18 @@ func (s *Service) waits(ctx context.Context) error {
 			pause = time.Second
 		}
 		timer := time.NewTimer(pause)
+		due := timer.C
+		if pause == 0 { // nothing waits
+			timer.Stop()
+			due = nil
+		}
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
 		case <-s.rung:
 			timer.Stop()
-		case <-timer.C:
+		case <-due:
 		}
 	}
 }
@@ -221,18 +256,20 @@ func (s *Service) alarm() {
 	}
 }
 
-// due handles all that is due and returns how long the next one takes.
+// due handles all that is due and returns how long the next one takes, zero
+// when nothing waits.
 func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
 	for more := true; more; {
 		err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
 			w, any, err := s.o.Records.NextWait(tx)
 			left := time.UnixMilli(w.Due).Sub(tx.Now())
-			if err != nil || !any || left > 0 {
-				more, pause = false, min(left, waitLook)
-				if !any {
-					pause = waitLook
-				}
+			if err != nil || !any {
+				more, pause = false, 0
 				return err
+			}
+			if left > 0 {
+				more, pause = false, min(left, waitLook)
+				return nil
 			}
 			if err := s.o.Records.DropWait(tx, w.Rule, w.SessionID); err != nil {
 				return err
@@ -257,7 +294,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, r Rule, w Wait) error 
 	err := s.perform(ctx, tx, r, w.Event, w.SessionID)
 	if bus.IsPermanent(err) {
 		s.o.Logger.ErrorContext(ctx, "an event that a rule held back cannot be handled", "rule", r.Name, "event_id", w.Event.ID, "error", err)
-		return s.count(tx, r, w.SessionID, OutcomeFailed)
+		return s.note(tx, r, w.Event, w.SessionID, OutcomeFailed)
 	}
 	return err
 }

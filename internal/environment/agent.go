@@ -38,6 +38,12 @@ type Agent struct {
 	// Deliver says how the event meets work that runs: event.FollowUp (the
 	// default) or event.Steer.
 	Deliver event.Queue
+	// Alone gives the event a request of its own, behind what runs: what it
+	// costs can then be told from the rest.
+	Alone bool
+	// File is where a payload that is too long for a message stands as a whole,
+	// within the workspace; "" when it stands nowhere.
+	File string
 }
 
 // Handle returns the command that makes the runner look at the event in a
@@ -49,7 +55,7 @@ func (a Agent) Handle(rule string, e event.EnvEvent, sessionID, client string) (
 	if err != nil {
 		return event.Event{}, err
 	}
-	info, err := infoOf(e, 0)
+	info, err := infoOf(e, 0, a.File)
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -63,11 +69,14 @@ func (a Agent) Handle(rule string, e event.EnvEvent, sessionID, client string) (
 		deliver = event.FollowUp
 	}
 	request := RequestID(sessionID, e.ID)
+	if a.Alone {
+		deliver = event.Prompt
+	}
 	return event.New(event.Meta{
 		ID: e.ID + "/handle", Time: event.Event{TS: e.Timestamp}.Time(),
 		Headers: event.RequestHeaders(request, sessionID, client),
 	}, event.RequestMessage{
-		Queue: deliver, AnyActive: true, ElseRequestID: request, MessageID: messageID(e.ID),
+		Queue: deliver, AnyActive: !a.Alone, ElseRequestID: request, MessageID: messageID(e.ID),
 		Messages: []chat.Message{
 			{Role: chat.User, Parts: []chat.Part{
 				chat.TextPart(fmt.Sprintf("Observed event: %s\n", e.Type)),
@@ -115,8 +124,9 @@ type info struct {
 	Notice string `json:"notice"`
 }
 
-// infoOf writes an event for the model, from a byte of its payload on.
-func infoOf(e event.EnvEvent, offset int) (string, error) {
+// infoOf writes an event for the model, from a byte of its payload on. file is
+// where a payload that is too long stands as a whole, or "".
+func infoOf(e event.EnvEvent, offset int, file string) (string, error) {
 	source := e.Metadata.Source
 	if source == "" {
 		source = "unknown"
@@ -147,6 +157,9 @@ func infoOf(e event.EnvEvent, offset int) (string, error) {
 		if end := offset + len(out.Part); end < len(text) {
 			out.Next = end
 			out.Notice += fmt.Sprintf(" The payload goes on: call %s with its id and offset %d.", ToolName, end)
+			if file != "" {
+				out.Notice += " The whole of it is in the file " + file + " of the workspace."
+			}
 		}
 	}
 	raw, err := json.Marshal(out)

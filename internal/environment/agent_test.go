@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +140,10 @@ func TestALongPayloadIsCappedAndCanBeRead(t *testing.T) {
 	shown, _ := m.Messages[2].ToolResults()[0].OutputText()
 	if len(shown) > 10<<10 {
 		t.Fatalf("%d bytes of the event are in the conversation", len(shown))
+	}
+	file := regexp.MustCompile(`\.lilac/output/event-[0-9a-f]+\.txt`).FindString(shown)
+	if kept, err := os.ReadFile(filepath.Join(w.dir, "workspace", file)); err != nil || string(kept) != string(long) {
+		t.Errorf("the file %q has %d bytes, %v", file, len(kept), err)
 	}
 	look := environment.Tool(w.db, w.store())
 	var all strings.Builder

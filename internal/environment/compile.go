@@ -80,7 +80,7 @@ func compileWhen(s Spec, r *Rule) error {
 		if !typePattern.MatchString(t) {
 			return fault.InvalidField("when.type", "%q is no type of events: it is one like webhook.received, a beginning like webhook.*, or *.", t)
 		}
-		if covers(t, event.UserQuery) && t != "*" {
+		if names(t, event.UserQuery) {
 			return fault.InvalidField("when.type", "What people say (%s) cannot be taken by a rule.", event.UserQuery)
 		}
 	}
@@ -124,6 +124,9 @@ func compileAgent(s Spec, r *Rule) error {
 	}
 	if deliver != event.FollowUp && deliver != event.Steer {
 		return fault.InvalidField("do.agent.deliver", "The rule %s delivers as %q; it has to be followUp or steer.", s.Name, s.Deliver)
+	}
+	if deliver == event.Steer && s.Budget.metered() {
+		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer: what that costs cannot be told from the rest of the request. Use followUp.", s.Name)
 	}
 	r.Agent = &Agent{System: s.System, Prompt: prompt.prompt, Deliver: deliver}
 	return nil

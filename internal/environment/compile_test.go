@@ -3,10 +3,16 @@ package environment_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -46,6 +52,7 @@ func TestARuleWithAMistakeIsRefused(t *testing.T) {
 		"a rate of nothing":    {func(s *environment.Spec) { s.Rate = "0/1m" }, "rate"},
 		"a rate for ever":      {func(s *environment.Spec) { s.Rate = "1/9000h" }, "rate"},
 		"a long debounce":      {func(s *environment.Spec) { s.Debounce = 48 * time.Hour }, "debounce"},
+		"a steer on a budget":  {func(s *environment.Spec) { s.Deliver, s.Budget.Tokens = "steer", 5 }, "do.agent.deliver"},
 		"a negative budget":    {func(s *environment.Spec) { s.Budget.Runs = -1 }, "budget"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +135,34 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
+// Whatever a rule asks of whatever an event holds: it ends, and what it makes is
+// an event or a mistake.
+func FuzzRule(f *testing.F) {
+	f.Add(`.payload.a == 1`, `{b: .payload}`, `{{ .payload.room }}`, `{"a":1,"room":"r"}`)
+	f.Add(`[.. | numbers] | add > 3`, `.payload | keys`, `title:{{ .type }}`, `{"x":[1,2,{"y":3}]}`)
+	f.Add(`.payload | test("^(a+)+$")`, `"\(.payload)"`, ``, `"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"`)
+	f.Fuzz(func(t *testing.T, condition, payload, target, data string) {
+		if len(condition)+len(payload)+len(target) > 200 {
+			return // the length of an expression is the operator's to choose
+		}
+		r, err := environment.Compile(environment.Spec{Name: "f", Types: []string{"*"}, If: condition, PublishType: "a.b", Payload: payload, Target: target, Enabled: true})
+		if err != nil {
+			if fault.KindOf(err) != fault.Invalid {
+				t.Errorf("refused as %v", err)
+			}
+			return
+		}
+		e := event.EnvEvent{ID: "1", Type: "x", Payload: []byte(data)}
+		if e.Validate() != nil {
+			return
+		}
+		trial := environment.Try([]environment.Rule{r}, e)
+		if trial.Rule != "" && trial.Problem == "" && trial.Event != nil && trial.Event.Validate() != nil {
+			t.Errorf("it makes %+v", trial.Event)
+		}
+	})
+}
+
 func (w *world) send(n int, session string) {
 	for i := range n {
 		w.publish(observed(fmt.Sprintf("%s-%03d", session, i), session, `{}`))
@@ -156,62 +191,156 @@ func TestRateAndBudget(t *testing.T) {
 			w.start(inbox{}, compiled(t, c.change))
 			w.send(20, "s")
 			eventually(t, "all are handled", func() bool { return w.sum(environment.OutcomeAgent, c.outcome) == 20 })
-			if got := w.sum(environment.OutcomeAgent); got != c.want || len(w.commands(int(c.want))) != int(c.want) {
+			if got := w.sum(environment.OutcomeAgent); got != c.want || len(w.woken()) != int(c.want) {
 				t.Errorf("%d of 20 reached the agent, want %d", got, c.want)
 			}
 			w.publish(observed("elsewhere", "s2", `{}`)) // the limits are of each session
-			w.commands(int(c.want) + 1)
+			eventually(t, "another session is handled", func() bool { return len(w.woken()) == int(c.want)+1 })
 		})
 	}
 }
 
-// S10: a budget that is used up is told once.
+// What a limit held back is shown event by event, beside what was done, however
+// much it is.
+func TestWhatWasHeldBackIsShown(t *testing.T) {
+	w := newWorld(t)
+	w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Rate = "1/1h" }))
+	w.send(30, "s")
+	eventually(t, "all are handled", func() bool { return w.sum(environment.OutcomeAgent, environment.OutcomeRate) == 30 })
+	var last []environment.Run
+	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
+		last, err = w.store().LastRuns(q, "ci", 10)
+		return err
+	})
+	if err != nil || len(last) != 11 {
+		t.Fatalf("%d are shown, %v", len(last), err)
+	}
+	shown := map[string]string{}
+	for _, r := range last {
+		shown[r.EventID] = r.Outcome
+	}
+	if shown["s-000"] != environment.OutcomeAgent || shown["s-029"] != environment.OutcomeRate || shown["s-020"] != environment.OutcomeRate {
+		t.Errorf("shown are %v", shown)
+	}
+}
+
+// woken are the commands that make the agent work.
+func (w *world) woken() (out []event.Event) {
+	w.t.Helper()
+	for _, e := range w.commands(0) {
+		if m := commandOf(w.t, e); m.Messages[len(m.Messages)-1].Role == chat.User {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// S10: a budget that is used up is told once, as an event and to the people in
+// the session.
 func TestAUsedUpBudgetIsToldOnce(t *testing.T) {
 	w := newWorld(t)
 	told, got := collect("rule.stopped")
 	w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Budget.Runs = 1 }), told)
 	w.send(10, "s")
 	eventually(t, "all are handled", func() bool { return w.sum(environment.OutcomeAgent, environment.OutcomeBudget) == 10 })
-	if e := next(t, got); e.Metadata.TriggerSessionID != "s" || string(e.Payload) != `{"limit":"budget","rule":"ci"}` {
+	if e := next(t, got); e.Metadata.TriggerSessionID != "s" || string(e.Payload) != `{"rule":"ci","limit":"runs","used":1,"allowed":1}` {
 		t.Errorf("told %+v", e)
 	}
 	w.publish(event.EnvEvent{ID: "end", Type: "rule.stopped", Metadata: event.EnvMetadata{TriggerSessionID: "s"}})
 	if e := next(t, got); e.ID != "end" {
 		t.Errorf("told again: %+v", e)
 	}
+	all := w.commands(2)
+	notice := commandOf(t, all[len(all)-1])
+	want := []chat.Message{chat.Text(chat.Assistant, "The rule ci has used up its budget for today in this conversation (1 of 1 runs), so it does nothing more here until midnight UTC.")}
+	if diff := cmp.Diff(want, notice.Messages); len(all) != 2 || diff != "" || notice.Queue != event.Prompt || all[1].Lane != "s" {
+		t.Errorf("%d commands, the last one %+v\n%s", len(all), notice, diff)
+	}
 }
 
+// runnerGot are the commands that the runner has so far.
+func (w *world) runnerGot() (ids []string) {
+	w.t.Helper()
+	found, err := w.bus.Fetch(context.Background(), event.TopicCmdRequest, "", 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range found {
+		ids = append(ids, d.Headers.RequestID())
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// inAWhile is a time for the service to take in what was published, in a bubble.
+const inAWhile = 100 * time.Millisecond
+
 func TestDebounce(t *testing.T) {
-	w := newWorld(t)
-	w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Debounce = 5 * time.Second }))
-	w.send(10, "s")
-	w.publish(observed("other", "s2", `{}`))
-	eventually(t, "the earlier ones are replaced", func() bool { return w.sum(environment.OutcomeMerged) == 9 })
-	last := map[string]string{}
-	for _, e := range w.commands(2) {
-		last[e.Lane] = e.Headers.RequestID()
-	}
-	if last["s"] != "env:s:s-009" || last["s2"] != "env:s2:other" {
-		t.Errorf("the last of each session are %v", last)
-	}
+	t.Run("the last of each session is handled when it is quiet", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Debounce = time.Hour }))
+			w.send(10, "s")
+			w.publish(observed("other", "s2", `{}`))
+			time.Sleep(time.Hour - time.Minute)
+			if got := w.runnerGot(); got != nil {
+				t.Errorf("before its time %q is handled", got)
+			}
+			if n := w.sum(environment.OutcomeMerged); n != 9 {
+				t.Errorf("%d earlier ones are replaced, want 9", n)
+			}
+			time.Sleep(2 * time.Minute)
+			if diff := cmp.Diff([]string{"env:s2:other", "env:s:s-009"}, w.runnerGot()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+	t.Run("events that never pause are handled after ten times as long", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Debounce = time.Minute }))
+			for i := range 24 {
+				w.publish(observed(fmt.Sprintf("e%02d", i), "s", `{}`))
+				time.Sleep(31 * time.Second)
+			}
+			if diff := cmp.Diff([]string{"env:s:e19"}, w.runnerGot()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	})
+	t.Run("control: without it each is handled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.start(inbox{}, compiled(t, func(*environment.Spec) {}))
+			w.send(10, "s")
+			time.Sleep(inAWhile)
+			if n := len(w.runnerGot()); n != 10 {
+				t.Errorf("%d are handled", n)
+			}
+		})
+	})
 }
 
 // What a debounce holds back is there after a restart.
 func TestADebounceOutlivesTheProcess(t *testing.T) {
-	w := newWorld(t)
-	r := compiled(t, func(s *environment.Spec) { s.Debounce = 3 * time.Second })
-	w.start(inbox{}, r)
-	w.send(1, "s")
-	eventually(t, "it waits", func() bool {
-		groups, err := w.bus.Groups(context.Background())
-		return err == nil && len(groups) > 0 && groups[0].Pending+groups[0].Backlog == 0
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := compiled(t, func(s *environment.Spec) { s.Debounce = time.Hour })
+		w.start(inbox{}, r)
+		w.send(1, "s")
+		time.Sleep(time.Minute)
+		w.close()
+		time.Sleep(time.Hour)
+		w.open()
+		if got := w.runnerGot(); got != nil {
+			t.Errorf("before the restart %q is handled", got)
+		}
+		w.start(inbox{}, r)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"env:s:s-000"}, w.runnerGot()); diff != "" {
+			t.Error(diff)
+		}
 	})
-	w.close()
-	w.open()
-	w.start(inbox{}, r)
-	if all := w.commands(1); all[0].Headers.RequestID() != "env:s:s-000" {
-		t.Errorf("commands %v", all)
-	}
 }
 
 func TestWhatElseRulesDo(t *testing.T) {

@@ -2,8 +2,10 @@ package environment
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,40 +75,72 @@ type Budget struct {
 	CostMicros int64 `json:"costMicros,omitempty"` // millionths of a US dollar
 }
 
-// Used is what a rule did in one session: runs within the span of its rate,
-// and everything of the day.
-type Used struct {
-	Recent int64
-	Budget
+// metered reports whether the budget bounds what the agent uses.
+func (b Budget) metered() bool { return b.Tokens > 0 || b.CostMicros > 0 }
+
+// Over reports whether the rate of the rule forbids another run now.
+func (r Rate) Over(recent int64) bool { return r.Runs > 0 && recent >= int64(r.Runs) }
+
+// Reached is a part of a budget that is used up. Used and Allowed are runs,
+// tokens, or millionths of a US dollar.
+type Reached struct {
+	Limit   string `json:"limit"` // runs, tokens or money
+	Used    int64  `json:"used"`
+	Allowed int64  `json:"allowed"`
 }
 
-// Over says which limit of the rule forbids another run, or "".
-func (r Rule) Over(u Used) string {
-	switch {
-	case r.Rate.Runs > 0 && u.Recent >= int64(r.Rate.Runs):
-		return OutcomeRate
-	case r.Budget.Runs > 0 && u.Runs >= r.Budget.Runs,
-		r.Budget.Tokens > 0 && u.Tokens >= r.Budget.Tokens,
-		r.Budget.CostMicros > 0 && u.CostMicros >= r.Budget.CostMicros:
-		return OutcomeBudget
+// Over returns the first part of the budget that is used up, or nil.
+func (b Budget) Over(used Budget) *Reached {
+	for _, r := range []Reached{
+		{"runs", used.Runs, b.Runs}, {"tokens", used.Tokens, b.Tokens}, {"money", used.CostMicros, b.CostMicros},
+	} {
+		if r.Allowed > 0 && r.Used >= r.Allowed {
+			return &r
+		}
 	}
-	return ""
+	return nil
 }
 
-// Matches reports whether a pattern of the rule covers the type.
-func (r Rule) Matches(t event.Type) bool {
-	return slices.ContainsFunc(r.Types, func(pattern string) bool { return covers(pattern, t) })
-}
-
-func covers(pattern string, t event.Type) bool {
-	if pattern == "*" {
-		return !ObserverOnly(t)
+// sentence is what people are told when a rule stops.
+func (r Reached) sentence(rule string) string {
+	amount := func(n int64) string {
+		if r.Limit == "money" {
+			return "$" + strconv.FormatFloat(float64(n)/1e6, 'f', -1, 64)
+		}
+		return strconv.FormatInt(n, 10)
 	}
+	thing := " " + r.Limit
+	if r.Limit == "money" {
+		thing = ""
+	}
+	return fmt.Sprintf("The rule %s has used up its budget for today in this conversation (%s of %s%s), so it does nothing more here until midnight UTC.",
+		rule, amount(r.Used), amount(r.Allowed), thing)
+}
+
+// Matches reports whether a pattern of the rule covers the event.
+func (r Rule) Matches(e event.EnvEvent) bool {
+	return slices.ContainsFunc(r.Types, func(pattern string) bool {
+		if pattern == "*" {
+			return !ObserverOnly(e.Type) && !known(e)
+		}
+		return names(pattern, e.Type)
+	})
+}
+
+// names reports whether a pattern that is not "*" covers the type.
+func names(pattern string, t event.Type) bool {
 	if prefix, ok := strings.CutSuffix(pattern, ".*"); ok {
 		rest, has := strings.CutPrefix(string(t), prefix+".")
 		return has && rest != ""
 	}
 	return pattern == string(t)
+}
+
+// known reports whether the agent knows the event already: a tool that failed
+// in a request has told the model there. To wake it again for that would cost a
+// model call for each command that does not end well.
+func known(e event.EnvEvent) bool {
+	return e.Type == event.ToolFailed && e.Metadata.Extra[event.MetadataRequest] != nil
 }
 
 // ObserverOnly reports whether events of the type only describe what happened,
@@ -118,7 +152,7 @@ func ObserverOnly(t event.Type) bool {
 			return true
 		}
 	}
-	return t == event.ToolExecuted || t == event.BackgroundTaskProgress
+	return t == event.ToolExecuted || t == event.BackgroundTaskStarted || t == event.BackgroundTaskProgress
 }
 
 // Look is what became of one rule when an event was held against it.
@@ -151,9 +185,11 @@ func (r Rule) misses(e event.EnvEvent) string {
 	switch {
 	case !r.Enabled:
 		return "it is not enabled"
-	case !r.Matches(e.Type) && ObserverOnly(e.Type):
+	case !r.Matches(e) && ObserverOnly(e.Type):
 		return "it does not name the type, and * does not cover what only describes"
-	case !r.Matches(e.Type):
+	case !r.Matches(e) && known(e):
+		return "it does not name the type, and * does not cover what the agent was told by its tool"
+	case !r.Matches(e):
 		return "the type is another"
 	case r.Session != "" && r.Session != e.Metadata.TriggerSessionID:
 		return "the session is another"
@@ -181,15 +217,23 @@ func tooDeep(depth int) bool { return depth > MaxDepth }
 // depthKey is the field of an event's metadata that counts the events before it.
 const depthKey = "depth"
 
-// requestKey is the field that names the request whose work caused the event.
-const requestKey = "request_id"
+// CausedBy notes in an event the request whose work caused it, so that the
+// events of a chain are counted.
+func CausedBy(e event.EnvEvent, requestID string) event.EnvEvent {
+	id, _ := json.Marshal(requestID) // a string always marshals
+	return withExtra(e, event.MetadataRequest, id)
+}
 
 func withDepth(e event.EnvEvent, depth int) event.EnvEvent {
+	return withExtra(e, depthKey, jsonValue(fmt.Sprint(depth)))
+}
+
+func withExtra(e event.EnvEvent, key string, value jsonValue) event.EnvEvent {
 	extra := make(map[string]jsonValue, len(e.Metadata.Extra)+1)
 	for k, v := range e.Metadata.Extra {
 		extra[k] = v
 	}
-	extra[depthKey] = jsonValue(fmt.Sprint(depth))
+	extra[key] = value
 	e.Metadata.Extra = extra
 	return e
 }

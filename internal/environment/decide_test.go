@@ -1,6 +1,7 @@
 package environment_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"lilac/internal/environment"
@@ -44,12 +45,24 @@ func TestMatch(t *testing.T) {
 		"observer-only session.* never matches *":         {[]environment.Rule{rule("all", 0, "*")}, "session.updated", ""},
 		"observer-only stream.* never matches *":          {[]environment.Rule{rule("all", 0, "*")}, event.StreamText, ""},
 		"observer-only tool.executed never matches *":     {[]environment.Rule{rule("all", 0, "*")}, event.ToolExecuted, ""},
+		"observer-only started never matches *":           {[]environment.Rule{rule("all", 0, "*")}, "background_task.started", ""},
 		"observer-only progress never matches *":          {[]environment.Rule{rule("all", 0, "*")}, "background_task.progress", ""},
 		"observer-only matches a rule that names it":      {[]environment.Rule{rule("all", 9, "*"), rule("named", 0, "stream.*")}, event.StreamError, "named"},
 		"a tool's error is not observer-only":             {[]environment.Rule{rule("all", 0, "*")}, event.ToolFailed, "all"},
 		"a finished background task is not observer-only": {[]environment.Rule{rule("all", 0, "*")}, event.BackgroundTaskCompleted, "all"},
 		"no rules": {nil, "a", ""},
 	}
+	told := event.EnvEvent{Type: event.ToolFailed, Metadata: event.EnvMetadata{Extra: map[string]json.RawMessage{event.MetadataRequest: []byte(`"web:s:1"`)}}}
+	t.Run("a tool's error that the agent was told never buys a model call", func(t *testing.T) {
+		if got, ok, looks := environment.Match(defaults, told); ok {
+			t.Errorf("it matches %s, %v", got.Name, looks)
+		}
+	})
+	t.Run("a tool's error that the agent was told matches a rule that names it", func(t *testing.T) {
+		if got, _, _ := environment.Match(append(defaults, rule("named", 0, "tool.*")), told); got.Name != "named" {
+			t.Errorf("it matches %q", got.Name)
+		}
+	})
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, ok, _ := environment.Match(c.rules, event.EnvEvent{Type: c.typ})
@@ -57,5 +70,15 @@ func TestMatch(t *testing.T) {
 				t.Errorf("%s matches %q, want %q", c.typ, got.Name, c.want)
 			}
 		})
+	}
+}
+
+// Who stops a task is told by the tool; others are told by the agent.
+func TestAStopOfTheAgentItselfBuysNoModelCall(t *testing.T) {
+	for by, want := range map[string]string{"agent": "background_task_stopped", "person": "fallback"} {
+		e := event.EnvEvent{Type: event.BackgroundTaskStopped, Payload: []byte(`{"taskId":"t","stoppedBy":"` + by + `"}`)}
+		if got, _, _ := environment.Match(environment.DefaultRules(environment.Ports{}), e); got.Name != want {
+			t.Errorf("stopped by %s: rule %s, want %s", by, got.Name, want)
+		}
 	}
 }

@@ -15,6 +15,9 @@
 // get_event_info told. What a rule does is a [Run] in the same transaction, so
 // that limits, the depth of a chain of events and exactly-once need no memory.
 //
+// [Service.Allow] is asked before each model call of a request that a rule
+// started: a budget holds within it, too. People are told once in the session.
+//
 // [Match] is pure; handlers are cheap: they write, or send the runner a command,
 // and never wait for a model. It follows the specification of environment
 // events. Anyone may publish; only the composition root runs the service.

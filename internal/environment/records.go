@@ -27,7 +27,7 @@ const (
 	OutcomeFailed = "failed"
 )
 
-// Run is one thing that a rule did.
+// Run is one thing that a rule did, or an event about which it did nothing.
 type Run struct {
 	Rule      string     `json:"rule"`
 	EventID   string     `json:"eventId"`
@@ -54,28 +54,36 @@ type Wait struct {
 type Records interface {
 	// Handled reports whether a rule acted on the event.
 	Handled(q db.Queryer, eventID string) (bool, error)
-	// AddRun keeps a run; KeepEvent keeps its event, for get_event_info.
+	// AddRun keeps a run, AddRefusal an event about which the rule did nothing
+	// until many newer ones came; KeepEvent keeps an event for get_event_info.
 	AddRun(tx *db.Tx, r Run) error
+	AddRefusal(tx *db.Tx, r Run) error
 	KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error
 	// KeptEvent returns an event that was kept for the session, or a
 	// fault.NotFound.
 	KeptEvent(q db.Queryer, sessionID, eventID string) (event.EnvEvent, error)
 	// DepthOf is the depth of the event that started a request; 0 if none did.
 	DepthOf(q db.Queryer, requestID string) (int, error)
-	// UsedBy is what a rule did in a session since two moments: that of its
-	// rate, and the begin of the day.
-	UsedBy(q db.Queryer, rule, sessionID string, recent, day time.Time) (Used, error)
-	// CountOutcome counts an outcome of the rule, session and day and returns
-	// how often there was one.
-	CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) (int64, error)
+	// StartedBy is the run that started a request, if one did.
+	StartedBy(q db.Queryer, requestID string) (Run, bool, error)
+	// Queued are the requests that a rule started in a session and that have
+	// not begun.
+	Queued(q db.Queryer, rule, sessionID string) ([]string, error)
+	// RunsSince counts what a rule did in a session after a moment; SpentBy is
+	// what the requests used that it set off there since another.
+	RunsSince(q db.Queryer, rule, sessionID string, after time.Time) (int64, error)
+	SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (Budget, error)
+	// CountOutcome counts an outcome of the rule, session and day.
+	CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error
 	// Waiting returns what waits for a rule and session, if anything does.
 	Waiting(q db.Queryer, rule, sessionID string) (Wait, bool, error)
 	PutWait(tx *db.Tx, w Wait) error
 	DropWait(tx *db.Tx, rule, sessionID string) error
 	// NextWait returns what is due first, if anything waits.
 	NextWait(q db.Queryer) (Wait, bool, error)
-	// LastRuns are the newest runs of a rule; CountsOf are its outcomes since a
-	// moment, and what its runs have used since then.
+	// LastRuns are the newest runs of a rule and as many of the newest events
+	// about which it did nothing; CountsOf are its outcomes since a moment, and
+	// what its runs have used since then.
 	LastRuns(q db.Queryer, rule string, limit int) ([]Run, error)
 	CountsOf(q db.Queryer, rule string, since time.Time) (map[string]int64, Budget, error)
 }

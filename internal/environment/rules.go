@@ -32,13 +32,17 @@ type Ports struct {
 	DB *db.DB
 	// Session finds sessions.
 	Session Sessions
-	Logger  *slog.Logger
+	// Hear tells who waits for a message of the conversation that one came, in
+	// the transaction that makes it a request, and returns what the request has
+	// to begin with. Nil tells nobody.
+	Hear   func(tx *db.Tx, sessionID, messageID, text string) ([]chat.Message, error)
+	Logger *slog.Logger
 }
 
 // DefaultRules are the rules that come with the program: a user_query becomes
 // a message for the runner, the end of a background task wakes the agent of its
-// session, session events are logged, and anything else that does not only
-// describe wakes the agent, too.
+// session unless the agent itself has stopped it, session events are logged, and
+// anything else that does not only describe wakes the agent, too.
 func DefaultRules(p Ports) []Rule {
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
@@ -51,20 +55,31 @@ func DefaultRules(p Ports) []Rule {
 			Types: []string{string(event.BackgroundTaskCompleted), string(event.BackgroundTaskFailed), string(event.BackgroundTaskTimeout)},
 		},
 		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Agent: &Agent{System: fallbackSystem}},
+		{
+			Name: "background_task_stopped", Enabled: true, Priority: PriorityBackgroundTask, Drop: true,
+			Types: []string{string(event.BackgroundTaskStopped)}, If: stoppedByAgent,
+		},
 	}
 }
 
+// stoppedByAgent holds for a background task that the agent stopped itself: its
+// tool has told it.
+func stoppedByAgent(e event.EnvEvent) (bool, error) {
+	var p struct {
+		StoppedBy string `json:"stoppedBy"`
+	}
+	return json.Unmarshal(e.Payload, &p) == nil && p.StoppedBy == "agent", nil
+}
+
 // userQuery hands the message to the runner and commits the event in one
-// transaction: there is no moment in which one is done and the other is not.
+// transaction: there is no moment in which one is done and the other is not. As
+// in [Service.act] there is no wait for the disk.
 func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
-	ev, query, err := requestMessage(e)
+	_, query, err := requestMessage(e)
 	if err != nil {
 		return bus.Permanent(err)
 	}
-	if trace := d.Headers[event.HeaderTraceParent]; trace != "" {
-		ev.Headers = ev.Headers.With(event.HeaderTraceParent, trace)
-	}
-	return p.DB.Update(ctx, func(tx *db.Tx) error {
+	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		if p.Session.Client != nil {
 			_, known, err := p.Session.Client(tx, query.SessionID)
 			if err != nil {
@@ -75,6 +90,19 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 				return d.Ack(tx)
 			}
 		}
+		var before []chat.Message
+		if p.Hear != nil {
+			if before, err = p.Hear(tx, query.SessionID, query.MessageID, query.Content); err != nil {
+				return fmt.Errorf("tell who waits for a message: %w", err)
+			}
+		}
+		ev, _, err := requestMessage(e, before...)
+		if err != nil {
+			return bus.Permanent(err)
+		}
+		if trace := d.Headers[event.HeaderTraceParent]; trace != "" {
+			ev.Headers = ev.Headers.With(event.HeaderTraceParent, trace)
+		}
 		if err := tx.Publish(ev); err != nil {
 			return fmt.Errorf("publish message for the runner: %w", err)
 		}
@@ -82,8 +110,9 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 	})
 }
 
-// requestMessage is the command that a user_query becomes.
-func requestMessage(e event.EnvEvent) (event.Event, event.UserQueryPayload, error) {
+// requestMessage is the command that a user_query becomes; before is what is
+// said before the message.
+func requestMessage(e event.EnvEvent, before ...chat.Message) (event.Event, event.UserQueryPayload, error) {
 	var q event.UserQueryPayload
 	if err := json.Unmarshal(e.Payload, &q); err != nil {
 		return event.Event{}, q, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
@@ -105,7 +134,7 @@ func requestMessage(e event.EnvEvent) (event.Event, event.UserQueryPayload, erro
 			message.Parts = append(message.Parts, files...)
 		}
 	}
-	command := event.RequestMessage{Queue: q.Queue, Messages: []chat.Message{message}, MessageID: q.MessageID}
+	command := event.RequestMessage{Queue: q.Queue, Messages: append(before, message), MessageID: q.MessageID}
 	if q.Queue != event.Prompt {
 		command.AnyActive, command.ElseRequestID = true, q.ElseRequestID
 	}

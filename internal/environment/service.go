@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,9 +30,16 @@ type Options struct {
 	Records Records
 	// Session finds sessions.
 	Session Sessions
+	// Intake, if set, is told of what was handled.
+	Intake *Intake
 	// Rules in the order of their registration; see [DefaultRules].
-	Rules  []Rule
-	Logger *slog.Logger
+	Rules []Rule
+	// Observe is told of every event before its rule is looked for; it may be
+	// told of one again. Nil tells nobody.
+	Observe func(ctx context.Context, e event.EnvEvent) error
+	// Workspace is where long payloads are written for the agent; "" writes none.
+	Workspace string
+	Logger    *slog.Logger
 }
 
 // Sessions is what rules know of sessions.
@@ -48,7 +56,8 @@ type Service struct {
 	o     Options
 	rules atomic.Pointer[[]Rule]
 	// rung holds one wake-up of waits: a second would say nothing more.
-	rung chan struct{}
+	rung     chan struct{}
+	warnings warnings
 }
 
 // New returns a service.
@@ -71,8 +80,11 @@ func (s *Service) SetRules(rules []Rule) {
 	s.alarm()
 }
 
+// maxAttempts is how often an event is tried before it is a dead letter.
+const maxAttempts = 5
+
 func (s *Service) subscription() bus.Subscription {
-	return bus.Subscription{Topic: event.TopicEnv, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true}
+	return bus.Subscription{Topic: event.TopicEnv, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true, MaxAttempts: maxAttempts}
 }
 
 // Declare makes the service's group exist; call it before anything publishes.
@@ -106,6 +118,11 @@ func (s *Service) Publish(ctx context.Context, e event.EnvEvent) (published bool
 var errPanic = errors.New("rule handler panicked")
 
 func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
+	defer func() {
+		if err == nil || bus.IsPermanent(err) || d.Attempt >= maxAttempts {
+			s.o.Intake.handled(d.ID)
+		}
+	}()
 	payload, err := event.Decode(d.Event)
 	if err != nil {
 		return bus.Permanent(err)
@@ -114,6 +131,11 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 	if !ok {
 		return bus.Permanent(fmt.Errorf("handle environment event %q: payload is %T", d.ID, payload))
 	}
+	if s.o.Observe != nil {
+		if err := s.o.Observe(ctx, e); err != nil {
+			return fmt.Errorf("tell who waits for events: %w", err)
+		}
+	}
 	rule, ok, looks := Match(s.Rules(), e)
 	for _, l := range looks {
 		if strings.HasPrefix(l.Why, conditionFailed) {
@@ -121,8 +143,8 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 		}
 	}
 	if !ok {
-		if !ObserverOnly(e.Type) {
-			s.o.Logger.WarnContext(ctx, "no rule matched an environment event", "event_id", e.ID, "type", e.Type)
+		if !ObserverOnly(e.Type) && !known(e) {
+			s.warn(ctx, "no rule matched an environment event", e, "")
 		}
 		return nil
 	}
@@ -140,6 +162,20 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 		return fmt.Errorf("rule %s: %w", rule.Name, err)
 	}
 	return nil
+}
+
+// warn warns of an event, but for the first one of a type and session only once
+// in a while: there may be many.
+func (s *Service) warn(ctx context.Context, what string, e event.EnvEvent, sessionID string, args ...any) {
+	unsaid, say := s.warnings.due(what+"\x00"+string(e.Type)+"\x00"+sessionID, time.Now())
+	if !say {
+		return
+	}
+	args = append([]any{"event_id", e.ID, "type", e.Type}, args...)
+	if unsaid > 0 {
+		args = append(args, "events_before", unsaid)
+	}
+	s.o.Logger.WarnContext(ctx, what, args...)
 }
 
 // target is the session that the rule handles the event for, or "".

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -112,7 +116,11 @@ var sessions = environment.Sessions{
 
 func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 	w.t.Helper()
-	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Records: w.store(), Session: sessions, Rules: rules, Logger: w.logger()})
+	workspace := filepath.Join(w.dir, "workspace")
+	if err := os.MkdirAll(workspace, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Records: w.store(), Session: sessions, Rules: rules, Logger: w.logger(), Workspace: workspace})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {
 		w.t.Fatal(err)
@@ -336,6 +344,181 @@ func TestQueue(t *testing.T) {
 				t.Fatal("it was not retried")
 			}
 		})
+	}
+}
+
+// D7, 8.6 Error Recovery: a handler that never succeeds is tried five times and
+// put aside; the events behind it, of its session too, are handled. Then it can
+// be replayed.
+func TestAHandlerThatNeverSucceedsIsPutAside(t *testing.T) {
+	for name, fail := range map[string]func(context.Context) error{
+		"it fails":  func(context.Context) error { return errors.New("no") },
+		"it panics": func(context.Context) error { panic("no") },
+		"it hangs":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var mu sync.Mutex
+				tried, mended := 0, false
+				var handled []string
+				r := rule("broken", 1, "custom.*")
+				r.Handler = func(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+					mu.Lock()
+					bad := e.ID == "bad" && !mended
+					if bad {
+						tried++
+					} else {
+						handled = append(handled, e.ID)
+					}
+					mu.Unlock()
+					if bad {
+						return fail(ctx)
+					}
+					return nil
+				}
+				w.start(inbox{}, r)
+				w.publish(custom("bad", "s"))
+				w.publish(custom("behind", "s"))
+				w.publish(custom("elsewhere", "s2"))
+				time.Sleep(time.Second)
+				mu.Lock()
+				if !slices.Equal(handled, []string{"elsewhere"}) {
+					t.Errorf("while it is tried, %q are handled; another session must not wait, its own must", handled)
+				}
+				mu.Unlock()
+				time.Sleep(time.Hour)
+				letters, err := w.bus.DeadLetters(context.Background(), "", 10)
+				if err != nil || len(letters) != 1 || letters[0].Event.ID != "bad" || letters[0].Attempts != 5 {
+					t.Fatalf("dead letters %+v, %v", letters, err)
+				}
+				mu.Lock()
+				if tried != 5 || !slices.Equal(handled, []string{"elsewhere", "behind"}) {
+					t.Errorf("it was tried %d times, and %q are handled", tried, handled)
+				}
+				mended = true
+				mu.Unlock()
+				if err := w.bus.Replay(context.Background(), letters[0].ID); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
+				if handled[len(handled)-1] != "bad" {
+					t.Errorf("after the replay %q are handled", handled)
+				}
+			})
+		})
+	}
+}
+
+// Events that are of no session are handled in order within their source, and
+// those of another do not wait for them.
+func TestSourcesDoNotWaitForEachOther(t *testing.T) {
+	w := newWorld(t)
+	got, release := make(chan string, 10), make(chan struct{})
+	r := rule("slow", 1, "*")
+	r.Handler = func(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+		if e.ID == "a1" {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		got <- e.ID
+		return nil
+	}
+	w.start(inbox{}, r)
+	of := func(id, source string) event.EnvEvent {
+		e := custom(id, "")
+		e.Metadata.EnvName = source
+		return e
+	}
+	for _, e := range []event.EnvEvent{of("a1", "a"), of("a2", "a"), of("b1", "b")} {
+		w.publish(e)
+	}
+	if id := <-got; id != "b1" {
+		t.Errorf("%s was handled before the other source", id)
+	}
+	close(release)
+	if first, second := <-got, <-got; first != "a1" || second != "a2" {
+		t.Errorf("handled %s, then %s", first, second)
+	}
+}
+
+// A storm of events that are for nobody is one warning, and counted.
+func TestAWarningIsSaidOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(inbox{}, w.defaults()[0])
+		said := func() int { return strings.Count(w.log.String(), "no rule matched") }
+		for i := range 50 {
+			w.publish(custom(fmt.Sprint(i), ""))
+		}
+		w.publish(event.EnvEvent{ID: "other", Type: "custom.y"})
+		time.Sleep(inAWhile)
+		if said() != 2 || !strings.Contains(w.log.String(), "custom.y") {
+			t.Errorf("%d warnings, want one for each type:\n%s", said(), w.log.String())
+		}
+		time.Sleep(time.Hour)
+		w.publish(custom("later", ""))
+		time.Sleep(inAWhile)
+		if said() != 3 || !strings.Contains(w.log.String(), "events_before=49") {
+			t.Errorf("%d warnings:\n%s", said(), w.log.String())
+		}
+	})
+}
+
+// 8.6 Concurrent Events: many publishers, many sessions, each id published
+// twice; every event is handled once, in order within its session, and never two
+// of a session at once.
+func TestManyEventsAtOnceAreHandledOnceAndInOrder(t *testing.T) {
+	const sessions, each = 20, 15
+	w := newWorld(t)
+	var mu sync.Mutex
+	running, got := map[string]int{}, map[string][]string{}
+	n := 0
+	r := rule("count", 1, "custom.*")
+	r.Handler = func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error {
+		id := e.Metadata.TriggerSessionID
+		mu.Lock()
+		if running[id]++; running[id] > 1 {
+			t.Errorf("two events of %s are handled at once", id)
+		}
+		mu.Unlock()
+		runtime.Gosched()
+		mu.Lock()
+		defer mu.Unlock()
+		running[id]--
+		got[id] = append(got[id], e.ID)
+		n++
+		return nil
+	}
+	w.start(inbox{}, r)
+	var publishers sync.WaitGroup
+	for s := range sessions {
+		publishers.Go(func() {
+			for i := range each {
+				for range 2 {
+					if _, err := w.svc.Publish(context.Background(), custom(fmt.Sprintf("%d-%02d", s, i), fmt.Sprint("s", s))); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	publishers.Wait()
+	eventually(t, "all are handled", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return n >= sessions*each
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for id, ids := range got {
+		if len(ids) != each || !slices.IsSorted(ids) {
+			t.Errorf("%s got %q", id, ids)
+		}
 	}
 }
 

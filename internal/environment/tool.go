@@ -65,7 +65,7 @@ func (l *look) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 		case err != nil:
 			return tool.Result{}, fmt.Errorf("look up event: %w", err)
 		}
-		text, err := infoOf(e, in.Offset)
+		text, err := infoOf(e, in.Offset, "")
 		if err != nil {
 			return tool.Result{}, err
 		}

@@ -106,8 +106,13 @@ var catalog = func() map[Type]Def {
 var envDef = Def{
 	Topic: TopicEnv,
 	route: func(_ Headers, p Payload) (string, string) {
-		session := p.(EnvEvent).Metadata.TriggerSessionID
-		return session, session
+		m := p.(EnvEvent).Metadata
+		if m.TriggerSessionID == "" {
+			// Order is kept within a source: one that is slow to be handled does
+			// not hold up the others.
+			return "", string(p.EventType()) + "/" + m.EnvName
+		}
+		return m.TriggerSessionID, m.TriggerSessionID
 	},
 	decode: decodeAs[EnvEvent],
 }

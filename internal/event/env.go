@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"lilac/internal/chat"
 	"lilac/internal/fault"
 )
 
@@ -18,6 +19,7 @@ const (
 	SessionMessageApplied   Type = "session.message_applied"
 	SessionPaused           Type = "session.paused"
 	SessionResumed          Type = "session.resumed"
+	BackgroundTaskStarted   Type = "background_task.started"
 	BackgroundTaskCompleted Type = "background_task.completed"
 	BackgroundTaskFailed    Type = "background_task.failed"
 	BackgroundTaskProgress  Type = "background_task.progress"
@@ -33,6 +35,7 @@ const (
 	StreamText              Type = "stream.text"
 	StreamReasoning         Type = "stream.reasoning"
 	StreamToolCall          Type = "stream.tool_call"
+	StreamFile              Type = "stream.file"
 	StreamCompleted         Type = "stream.completed"
 	StreamError             Type = "stream.error"
 )
@@ -118,6 +121,10 @@ func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// MetadataRequest is the field of the metadata that names the request whose
+// work caused the event.
+const MetadataRequest = "request_id"
+
 // UserQueryPayload is the payload of a user_query: a prompt from a page, a
 // terminal or the API. The request and message ids are chosen by the route.
 type UserQueryPayload struct {
@@ -132,6 +139,48 @@ type UserQueryPayload struct {
 	ElseRequestID string `json:"elseRequestId,omitempty"`
 	// Attachments are file parts of a chat message, their data a blob reference.
 	Attachments json.RawMessage `json:"attachments,omitempty"`
+}
+
+// ToolPayload is the payload of tool.executed and tool.error: the beginning of
+// what the tool said, and to which call of a request.
+type ToolPayload struct {
+	RequestID  string `json:"requestId"`
+	ToolCallID string `json:"toolCallId"`
+	Name       string `json:"name"`
+	Display    string `json:"display,omitempty"`
+	Output     string `json:"output,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// StreamPayload is the payload of the stream.* events that rules can be for:
+// stream.start has the request alone, stream.completed and stream.error also
+// how it ended. A long content is Truncated.
+type StreamPayload struct {
+	RequestID string              `json:"requestId"`
+	Content   *string             `json:"content,omitempty"`
+	Truncated bool                `json:"truncated,omitempty"`
+	Usage     *chat.Usage         `json:"usage,omitempty"`
+	Error     *StreamErrorPayload `json:"error,omitempty"`
+	Cancelled bool                `json:"cancelled,omitempty"`
+	// Reason is why it was cancelled.
+	Reason string `json:"reason,omitempty"`
+}
+
+// StreamErrorPayload says why a request failed.
+type StreamErrorPayload struct {
+	Kind    fault.Kind `json:"kind"`
+	Message string     `json:"message"`
+}
+
+// RuleStoppedPayload is the payload of a rule.stopped: a rule has used up its
+// budget of the day in a session.
+type RuleStoppedPayload struct {
+	Rule string `json:"rule"`
+	// Limit is runs, tokens or money. Used and Allowed are those, or millionths
+	// of a US dollar.
+	Limit   string `json:"limit"`
+	Used    int64  `json:"used"`
+	Allowed int64  `json:"allowed"`
 }
 
 // SessionPausedPayload is the payload of a session.paused: a request has
@@ -162,4 +211,19 @@ type SessionResumedPayload struct {
 	Pause     int    `json:"pause"`
 	// Answer is continue or stop.
 	Answer string `json:"answer"`
+}
+
+// StreamFilePayload is the payload of a stream.file: the request has given a
+// file to people.
+type StreamFilePayload struct {
+	RequestID string `json:"requestId"`
+	// FileID names it within the request: one that comes again is the same.
+	FileID   string `json:"fileId"`
+	Filename string `json:"filename"`
+	MimeType string `json:"mimeType"`
+	Bytes    int64  `json:"bytes"`
+	// URL is where its bytes are, for who has the token.
+	URL string `json:"url"`
+	// Path is where it lies in the workspace, if it does.
+	Path string `json:"path,omitempty"`
 }

@@ -69,7 +69,8 @@ type AdapterDeletion struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 }
 
-// AdapterReaction is a reaction that was added or removed.
+// AdapterReaction is a reaction that was added or removed. Without a user
+// everybody's were removed, and without a reaction all of them.
 type AdapterReaction struct {
 	Removed   bool            `json:"-"`
 	Platform  string          `json:"platform"`
@@ -81,7 +82,9 @@ type AdapterReaction struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 }
 
-// RequestMessage asks the runner to take messages into a session's work.
+// RequestMessage asks the runner to take messages into a session's work. A
+// prompt whose last message is one of the assistant is said as it is, without a
+// model.
 type RequestMessage struct {
 	Queue    Queue          `json:"queue"`
 	Messages []chat.Message `json:"messages"`
@@ -201,6 +204,10 @@ type BinaryOutput struct {
 	Filename   string `json:"filename,omitempty"`
 	DataBase64 string `json:"dataBase64,omitempty"`
 	Blob       string `json:"blob,omitempty"`
+	// Bytes is how large the file is, Path where it lies in the workspace; zero
+	// and empty when that is not known.
+	Bytes int64  `json:"bytes,omitempty"`
+	Path  string `json:"path,omitempty"`
 }
 
 // FinalText is the last event of an output topic.

@@ -1,6 +1,7 @@
 package freeport
 
 import (
+	"errors"
 	"net"
 	"os"
 	"strconv"
@@ -11,37 +12,76 @@ import (
 const (
 	// lowest is above what well-known services use.
 	lowest = 10_000
-	// count ends below 32768, where Linux begins with the ports that it
-	// chooses by itself.
-	count = 22_000
-	// stride keeps test processes that run side by side, whose ids are close
-	// to each other, apart.
-	stride = 211
+	// blocks times blockSize end below 32768, where Linux begins with the
+	// ports that it chooses by itself.
+	blocks    = 440
+	blockSize = 50
 )
 
-var (
-	mu   sync.Mutex
-	next = os.Getpid() * stride
-)
+// shared are the ports of this process.
+var shared ports
 
-// Loopback returns an address on loopback that nobody listens on. Within a
-// process each one is given once.
+// ports hands out the ports of the blocks that it has claimed.
+type ports struct {
+	mu sync.Mutex
+	// claims keep the blocks until the process ends.
+	claims []net.Listener
+	// next to end are what is left of the last block.
+	next, end int
+}
+
+// Loopback returns an address on loopback that nobody listens on. Each one is
+// given once, over all processes that ask here at the same time.
 func Loopback(t testing.TB) string {
 	t.Helper()
-	mu.Lock()
-	defer mu.Unlock()
-	for range count {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+next%count))
-		next++
+	addr, err := shared.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+func (p *ports) take() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.next == p.end {
+			if err := p.claim(); err != nil {
+				return "", err
+			}
+		}
+		addr := loopback(p.next)
+		p.next++
 		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue // somebody else has it
+		}
+		return addr, l.Close()
+	}
+}
+
+// claim takes a block that nobody has, beginning at one that depends on the
+// process, so that those that end and begin do not meet what the last one's
+// servers have left in the system.
+func (p *ports) claim() error {
+	first := os.Getpid() + len(p.claims)
+	for i := range blocks {
+		port := lowest + (first+i)%blocks*blockSize
+		l, err := net.Listen("tcp", loopback(port))
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return addr
+		p.claims = append(p.claims, l)
+		p.next, p.end = port+1, port+blockSize
+		return nil
 	}
-	t.Fatal("no free port on loopback")
-	return ""
+	return errors.New("no free port on loopback")
 }
+
+func (p *ports) release() {
+	for _, l := range p.claims {
+		_ = l.Close()
+	}
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -162,7 +162,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 				cancel()
 				wait := m.opt.Every
 				if failed {
-					wait, again = min(again, wait), 2*again
+					wait, again = min(again, wait), min(2*again, wait)
 				} else {
 					again = firstRetry
 				}

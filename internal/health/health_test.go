@@ -74,6 +74,23 @@ func TestEachPartTurnsRedAndGreenAgain(t *testing.T) {
 	})
 }
 
+func TestAPartThatFailsForLongIsLookedAtAsOftenAsOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		m := health.New(health.Options{Every: 5 * time.Second, Probes: []health.Probe{
+			{Name: "broken", Run: func(context.Context) error { looks++; return errors.New("it is broken") }},
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := m.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if looks < 700 || looks > 740 {
+			t.Errorf("it was looked at %d times in an hour", looks)
+		}
+	})
+}
+
 func TestHangingProbeIsAFailureAndHidesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64

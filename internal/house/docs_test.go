@@ -55,7 +55,8 @@ func configurationDoc(t *testing.T) string {
 		"YAML: `--config FILE`, else `LILAC_CONFIG`, else `~/.lilac/config.yaml` if there is one. A text in it may name\n" +
 		"environment variables as `${NAME}` (`$${` is a plain `${`). `lilac config check` says whether it is usable,\n" +
 		"`lilac config print` what is in effect, `lilac config schema` prints its JSON Schema for editors.\n\n" +
-		"A changed file is seen within two seconds, SIGHUP reads it at once. What is marked *live* applies to everything that begins\n" +
+		"A changed file is seen at once, and within a minute where the system does not tell: on network file systems, and when the\n" +
+		"first file appears in the data directory. SIGHUP reads it, too. What is marked *live* applies to everything that begins\n" +
 		"then, without a restart; of the rest the log and `/readyz` name what waits for one. A file with a mistake changes nothing.\n\n" +
 		"## The file\n\n| key | type | default | changes | what it is |\n| --- | --- | --- | --- | --- |\n")
 	writeKeys(&b, schema, "")
@@ -188,7 +189,14 @@ func eventsDoc(t *testing.T) string {
 		payload reflect.Type
 	}{
 		{event.UserQuery, reflect.TypeFor[event.UserQueryPayload]()},
+		{event.StreamStart, reflect.TypeFor[event.StreamPayload]()},
+		{event.StreamCompleted, reflect.TypeFor[event.StreamPayload]()},
+		{event.StreamError, reflect.TypeFor[event.StreamPayload]()},
+		{event.ToolExecuted, reflect.TypeFor[event.ToolPayload]()},
+		{event.ToolFailed, reflect.TypeFor[event.ToolPayload]()},
+		{event.RuleStopped, reflect.TypeFor[event.RuleStoppedPayload]()},
 		{event.SessionPaused, reflect.TypeFor[event.SessionPausedPayload]()},
+		{event.StreamFile, reflect.TypeFor[event.StreamFilePayload]()},
 		{event.SessionResumed, reflect.TypeFor[event.SessionResumedPayload]()},
 	} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", e.t, fields(e.payload))

@@ -20,6 +20,9 @@ var rooms = map[string]string{
 	"sse":   "",
 	"event": "chat fault",
 
+	"schedule": "fault",
+	"webhook":  "event fault",
+
 	"db":         "event fault",
 	"bus":        "db event fault",
 	"delivery":   "bus db event fault",
@@ -29,7 +32,7 @@ var rooms = map[string]string{
 	"damagetest": "db event fault",
 
 	"egress":  "fault",
-	"config":  "egress environment fault",
+	"config":  "egress environment fault schedule webhook clock files",
 	"logs":    "",
 	"metrics": "",
 	"health":  "",
@@ -52,6 +55,10 @@ var rooms = map[string]string{
 	"agent":       "chat llm tool fault",
 	"session":     "agent bus chat db event fault llm tool",
 	"environment": "bus chat db event fault tool",
+	"clock":       "environment schedule db event fault",
+	"files":       "environment db event fault",
+
+	"task": "chat db event fault tool",
 
 	"entity":  "fault",
 	"surface": "db event",
@@ -60,20 +67,23 @@ var rooms = map[string]string{
 	"relay":   "bus chat db event fault outbox surface",
 	"router":  "bus chat compose db event fault llm surface",
 
-	"discord": "db event fault surface",
+	"workflow": "bus chat db event fault outbox schedule surface",
 
-	"store": "db bus chat event discord fault session environment surface outbox router relay",
+	"discord": "db egress event fault surface",
 
-	"httpapi":    "origin health metrics bus chat db environment event fault session sse",
+	"store": "db bus chat event discord fault session environment surface outbox router relay task toolserver workflow clock files",
+
+	"httpapi":    "webhook origin health metrics bus chat db environment event fault session sse task workflow toolserver",
 	"webui":      "",
 	"webuitest":  everything,
 	"origin":     "fault",
 	"toolwire":   "fault",
-	"toolserver": "origin toolwire fault",
+	"toolserver": "origin toolwire fault db schedule",
 	"toolcli":    "toolwire fault",
+	"callables":  "builtin schedule tool toolserver toolwire chat db entity environment event fault outbox session surface workflow task",
 	"cmd/tools":  "toolcli",
 
-	"client": "health bus event fault session sse",
+	"client": "health bus event fault session sse task toolserver",
 	"doctor": "bus client health config db fault redisbus sandbox sqlitebus store discord",
 
 	"app":         everything,
@@ -89,7 +99,7 @@ var rooms = map[string]string{
 const everything = "*"
 
 // inTests are packages that any test may import beside its own room.
-var inTests = "bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
+var inTests = "health bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
 
 // banned imports, with the reason.
 var banned = map[string]string{

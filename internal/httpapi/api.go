@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/bus"
+	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/environment"
 	"lilac/internal/health"
@@ -39,6 +40,14 @@ type Store interface {
 	Running(q db.Queryer, sessionID string) ([]session.Request, error)
 	// SetTitle names a session.
 	SetTitle(tx *db.Tx, id, title string) error
+	// IndexHistory brings what Search looks in up to date.
+	IndexHistory(tx *db.Tx) error
+	// ReferFiles notes that a session has the files of these parts.
+	ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error
+	// Files lists the files that requests have given, in their order; FileOf is
+	// the name and type under which a session has one.
+	Files(q db.Queryer, sessionID string, requestIDs []string) ([]session.File, error)
+	FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error)
 	// Search finds messages that have all words of the query, the newest
 	// first, behind the row named by before; 0 begins.
 	Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error)
@@ -49,6 +58,7 @@ type Store interface {
 // Blobs keeps the bytes of attachments.
 type Blobs interface {
 	Put(ctx context.Context, data []byte) (ref string, err error)
+	Get(ctx context.Context, ref string) ([]byte, error)
 }
 
 // Options are what the handler is made of.
@@ -58,6 +68,9 @@ type Options struct {
 	// Store may be nil: then there are no sessions, and their routes say so.
 	Store Store
 	Blobs Blobs
+	// FileBytes and TotalBytes bound a file of a prompt and all of them; zero
+	// means as much as a prompt can hold.
+	FileBytes, TotalBytes int64
 
 	// Token is the operator's token. Without one every route that needs it
 	// refuses.
@@ -73,8 +86,16 @@ type Options struct {
 	// Page serves what no route of the API does.
 	Page http.Handler
 
+	// Workflows may be nil: then there are none.
+	Workflows Workflows
 	// Rules may be nil: then there are none.
 	Rules *Rules
+	// Operators may be nil: then there is no tool server.
+	Operators Operators
+	// Sources may be nil: then there are none.
+	Sources *Sources
+	// Tasks may be nil: then there are none.
+	Tasks Tasks
 
 	// Health says how the parts of the program are; nil means that it is ready.
 	Health  func() health.Report
@@ -106,6 +127,8 @@ type api struct {
 	guard   *guard
 	stats   stats
 	counts  counts
+	// webhooks has a place for each that is being read.
+	webhooks chan struct{}
 }
 
 // class says who may call a route.
@@ -116,6 +139,8 @@ const (
 	// forMetrics is opened by the token for metrics, too.
 	forMetrics
 	public
+	// signed routes ask for a signature instead of a token, and have any host.
+	signed
 )
 
 type route struct {
@@ -132,11 +157,14 @@ func (a *api) routes() []route {
 		{"PATCH /sessions/{id}", needsToken, a.renameSession},
 		{"DELETE /sessions/{id}", needsToken, a.deleteSession},
 		{"GET /sessions/{id}/messages", needsToken, a.listMessages},
+		{"GET /sessions/{id}/files/{file}", needsToken, a.getFile},
 		{"POST /sessions/{id}/prompt", needsToken, a.prompt},
 		{"POST /sessions/{id}/cancel", needsToken, a.cancel},
 		{"GET /search", needsToken, a.search},
 		{"GET /events", needsToken, a.events},
 		{"POST /events", needsToken, a.publishEvent},
+		{"POST /webhooks/{name}", signed, a.receiveWebhook},
+		{"GET /sources", needsToken, a.listSources},
 		{"GET /rules", needsToken, a.listRules},
 		{"POST /rules/test", needsToken, a.testRules},
 		{"GET /bus/groups", needsToken, a.listGroups},
@@ -147,10 +175,21 @@ func (a *api) routes() []route {
 		{"GET /requests/{id}", needsToken, a.getRequest},
 		{"POST /requests/{id}/continue", needsToken, a.answer(session.Continue)},
 		{"POST /requests/{id}/stop", needsToken, a.answer(session.Stop)},
+		{"GET /tasks", needsToken, a.listTasks},
+		{"GET /tasks/{id}", needsToken, a.getTask},
+		{"GET /tasks/{id}/output", needsToken, a.getTaskOutput},
+		{"POST /tasks/{id}/stop", needsToken, a.stopTask},
 		{"GET /dlq", needsToken, a.listDeadLetters},
 		{"GET /dlq/{id}", needsToken, a.getDeadLetter},
 		{"POST /dlq/{id}/replay", needsToken, a.replayDeadLetter},
 		{"DELETE /dlq/{id}", needsToken, a.dropDeadLetter},
+		{"GET /workflows", needsToken, a.listWorkflows},
+		{"GET /workflows/{id}", needsToken, a.getWorkflow},
+		{"POST /workflows/{id}/cancel", needsToken, a.cancelWorkflow},
+		{"POST /tools/tokens", needsToken, a.createToolToken},
+		{"GET /tools/tokens", needsToken, a.listToolTokens},
+		{"DELETE /tools/tokens/{name}", needsToken, a.revokeToolToken},
+		{"GET /tools/calls", needsToken, a.listToolCalls},
 		{"GET /status", needsToken, a.status},
 		{"GET /settings", needsToken, a.settings},
 		{"POST /render", needsToken, a.render},
@@ -186,12 +225,18 @@ func New(o Options) http.Handler {
 	if o.Metrics == nil {
 		o.Metrics = &metrics.Registry{}
 	}
-	a := &api{Options: o, started: o.Now(), guard: newGuard(o)}
+	a := &api{Options: o, started: o.Now(), guard: newGuard(o), webhooks: make(chan struct{}, webhooksAtOnce)}
 	a.counts = a.declare(o.Metrics)
+	a.describeSources()
 	mux := http.NewServeMux()
+	anyHost := map[string]bool{}
 	for _, r := range a.routes() {
+		anyHost[r.pattern] = r.class == signed
 		mux.Handle(r.pattern, a.watch(r.pattern, a.guard.protect(r.class, a.adapt(r.handler), a.refuse)))
 	}
 	mux.Handle("/", a.guard.protect(needsToken, a.page(), a.refuse))
-	return a.guard.ours(mux, a.refuse)
+	return a.guard.ours(mux, a.refuse, func(r *http.Request) bool {
+		_, pattern := mux.Handler(r)
+		return anyHost[pattern]
+	})
 }

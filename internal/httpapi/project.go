@@ -38,6 +38,11 @@ type run struct {
 	session string
 	muted   bool
 	final   *event.FinalText
+	// has is how much of the text the reader has, in bytes, or unknown.
+	has int64
+	// torn says that the reader was told that output is gone, retried that
+	// what may be left of it was asked for, gone that nothing is.
+	torn, retried, gone bool
 	// The end state, when it came, and its place in the topic of requests.
 	end   *event.RequestLifecycle
 	endTS int64
@@ -46,6 +51,9 @@ type run struct {
 	// newest one, asked for when the request ended.
 	seen, drained bus.Position
 }
+
+// unknown is how much of a text a reader has that follows it from the middle.
+const unknown = -1
 
 // wish is what the projection asks of the service.
 type wish struct {
@@ -69,7 +77,11 @@ func newProjection(at cursor) *projection {
 	at.Runs = slices.Clone(at.Runs)
 	p := &projection{at: at}
 	for _, r := range at.Runs {
-		p.runs = append(p.runs, &run{request: r.Request, session: r.Session, seen: r.After})
+		read := &run{request: r.Request, session: r.Session, seen: r.After}
+		if r.After != "" {
+			read.has = unknown
+		}
+		p.runs = append(p.runs, read)
 	}
 	return p
 }
@@ -95,9 +107,14 @@ func (p *projection) Begin(buf []byte, now int64) ([]byte, []wish) {
 // Waiting reports that the topic of requests must be held back.
 func (p *projection) Waiting() bool { return p.waiting != nil }
 
-// Env takes an environment event, which is sent as it is.
+// Env takes an environment event, which is sent as it is. That a request began
+// or ended is for rules there: readers learn it from the output.
 func (p *projection) Env(buf []byte, d bus.Delivery) []byte {
 	p.at.Env = d.Position
+	switch d.Type {
+	case event.StreamStart, event.StreamCompleted, event.StreamError:
+		return buf
+	}
 	return p.frame(buf, string(d.Type), d.Data)
 }
 
@@ -144,7 +161,7 @@ func (p *projection) lifecycle(buf []byte, d bus.Delivery, e event.RequestLifecy
 	}
 	p.at.Req = d.Position
 	if len(p.at.Runs) >= maxFollowed {
-		return p.start(buf, id, d.Headers.SessionID(), d.TS), nil
+		return p.Unfollowed(p.start(buf, id, d.Headers.SessionID(), d.TS), id, d.Headers.SessionID(), d.TS), nil
 	}
 	p.runs = slices.Insert(p.runs, len(p.at.Runs), &run{request: id, session: d.Headers.SessionID()})
 	p.at.Runs = append(p.at.Runs, runCursor{Request: id, Session: d.Headers.SessionID()})
@@ -157,8 +174,11 @@ func (p *projection) Output(buf []byte, request string, d bus.Delivery) ([]byte,
 	if r == nil {
 		return buf, nil
 	}
-	r.seen = d.Position
+	r.seen, r.retried = d.Position, false
 	payload, err := event.Decode(d.Event)
+	if err == nil && !r.muted {
+		buf = p.reach(buf, r, payload, d.TS)
+	}
 	if final, ok := payload.(event.FinalText); ok && err == nil {
 		// Not past the final text before the end is sent: a reader that
 		// resumes needs it again.
@@ -200,8 +220,57 @@ func (p *projection) output(buf []byte, r *run, d bus.Delivery, payload event.Pa
 		p.open(d.ID, event.StreamToolCall, d.TS, r.session, "llm", r.request)
 		p.toolCall(e)
 		return p.close(buf, event.StreamToolCall)
+	case event.BinaryOutput:
+		return p.file(buf, r, d, e)
 	}
 	return buf
+}
+
+// reach takes that text follows at an offset, and says first when some before it
+// is missing: a broker that lost everything has only the last minute again.
+func (p *projection) reach(buf []byte, r *run, payload event.Payload, now int64) []byte {
+	var offset, length int64
+	switch e := payload.(type) {
+	case event.TextDelta:
+		offset, length = e.Offset, int64(len(e.Delta))
+	case event.TextReset:
+		offset = e.Offset
+	default:
+		return buf
+	}
+	if r.has != unknown && offset > r.has {
+		buf = p.missing(buf, r, now)
+	}
+	r.has = offset + length
+	return buf
+}
+
+// missing says, once, that some of a request's output is gone.
+func (p *projection) missing(buf []byte, r *run, now int64) []byte {
+	if r.torn {
+		return buf
+	}
+	r.torn = true
+	return p.requestGap(buf, r.request, r.session, "Some of the output of this request is gone. Its whole text comes with its end, and is then in GET /sessions/{id}/messages.", now)
+}
+
+// Unfollowed says that a request's words are not sent.
+func (p *projection) Unfollowed(buf []byte, request, session string, now int64) []byte {
+	return p.requestGap(buf, request, session, "So many requests run that the words of this one are not sent here. Its whole text comes with its end; GET /events?session_id= of its conversation has the words.", now)
+}
+
+// file tells of a file that was given, never its bytes.
+func (p *projection) file(buf []byte, r *run, d bus.Delivery, e event.BinaryOutput) []byte {
+	p.open(d.ID, event.StreamFile, d.TS, r.session, "llm", r.request)
+	p.data = appendField(p.data, "fileId", e.BinaryID)
+	p.data = appendField(p.data, "filename", e.Filename)
+	p.data = appendField(p.data, "mimeType", e.MimeType)
+	p.data = appendInt(p.data, "bytes", e.Bytes)
+	p.data = appendField(p.data, "url", fileURL(r.session, e.Blob))
+	if e.Path != "" {
+		p.data = appendField(p.data, "path", e.Path)
+	}
+	return p.close(buf, event.StreamFile)
 }
 
 func (p *projection) toolCall(e event.ToolCallOutput) {
@@ -237,24 +306,30 @@ func (p *projection) Last(buf []byte, request string, last bus.Position) ([]byte
 		return buf, nil
 	}
 	r.drained = last
-	if r.final != nil || last == "" || r.seen == last {
+	if r.final != nil || last == "" || r.seen == last || r.gone {
 		return p.finish(buf)
 	}
 	return buf, nil
 }
 
-// OutputGone takes that the output of a request was removed by age.
+// OutputGone takes that output of a request was removed. Some of it may be left;
+// then that is what follows.
 func (p *projection) OutputGone(buf []byte, request string, now int64) ([]byte, []wish) {
 	r := p.find(request)
 	if r == nil {
 		return buf, nil
 	}
-	r.muted = true
-	buf = p.gap(buf, string(event.OutputTopic(request)), "The output of this request was removed by age. Its answer is in GET /sessions/{id}/messages.", now)
+	buf = p.missing(buf, r, now)
+	unfollowed := wish{kind: unfollow, request: request}
+	if !r.retried {
+		r.retried, r.has = true, unknown
+		return buf, []wish{unfollowed, {kind: follow, request: request}}
+	}
+	r.gone = true
 	if p.waiting == r {
 		return p.finish(buf)
 	}
-	return buf, nil
+	return buf, []wish{unfollowed}
 }
 
 // Gap takes that events of a topic were removed by age.
@@ -274,6 +349,14 @@ func (p *projection) gap(buf []byte, topic, message string, now int64) []byte {
 	p.data = appendInt(p.data, "timestamp", now)
 	p.data = append(p.data, `,"metadata":{"source":"system"},"payload":{"topic":`...)
 	p.data = appendString(p.data, topic)
+	p.data = appendField(p.data, "message", message)
+	return p.close(buf, streamGap)
+}
+
+// requestGap says that something of one request is not sent.
+func (p *projection) requestGap(buf []byte, request, session, message string, now int64) []byte {
+	p.open(streamGap+":"+request, streamGap, now, session, "system", request)
+	p.data = appendField(p.data, "topic", string(event.OutputTopic(request)))
 	p.data = appendField(p.data, "message", message)
 	return p.close(buf, streamGap)
 }

@@ -68,6 +68,12 @@ func (r *reader) last(id string, pos bus.Position) {
 	r.wants = append(r.wants, w...)
 }
 
+func (r *reader) gone(id string) {
+	var w []wish
+	r.buf, w = r.p.OutputGone(r.buf, id, 1)
+	r.wants = append(r.wants, w...)
+}
+
 type frame struct {
 	ID, Event, Data string
 }
@@ -235,6 +241,8 @@ func TestResetTakesTextBack(t *testing.T) {
 	r := newReader(t, cursor{})
 	r.state(req, event.StateRunning, "")
 	r.frames()
+	r.output(req, event.TextDelta{Delta: "0123456789"})
+	r.frames()
 	r.output(req, event.TextReset{Offset: 7})
 	expect(t, r.lines(), "stream.text "+payload(`,"content":"","offset":7`))
 }
@@ -250,6 +258,19 @@ func TestEnvironmentEventsPassUnchanged(t *testing.T) {
 	raw := "{\"id\":\"x\",\"type\":\"custom.a\",\r\n\"timestamp\":5,\"metadata\":{\"more\":[1]},\n\"payload\":{\"n\":1}}"
 	r.buf = r.p.Env(r.buf, bus.Delivery{Event: event.Event{ID: "x", Type: "custom.a", Data: []byte(raw)}, Position: "4"})
 	expect(t, r.lines(), `custom.a {"n":1}`)
+}
+
+// existing_emit_unchanged: what rules are told of requests comes to readers
+// once, from the output.
+func TestWhatRulesAreToldOfRequestsIsNoFrame(t *testing.T) {
+	r := newReader(t, cursor{})
+	for i, typ := range []event.Type{event.StreamStart, event.StreamCompleted, event.StreamError} {
+		r.buf = r.p.Env(r.buf, bus.Delivery{Event: event.Event{ID: "x", Type: typ, Data: []byte("{}")}, Position: bus.Position(fmt.Sprint(i + 1))})
+	}
+	expect(t, r.lines())
+	if r.p.at.Env != "3" {
+		t.Errorf("the cursor stands at %q", r.p.at.Env)
+	}
 }
 
 func TestTextOfOthersCannotForgeFrames(t *testing.T) {
@@ -284,9 +305,51 @@ func TestOutputRemovedByAgeSaysSoAndEnds(t *testing.T) {
 	r.state(req, event.StateDone, "")
 	r.last(req, "50")
 	r.frames()
-	r.buf, _ = r.p.OutputGone(r.buf, req, 1)
+	r.gone(req)
+	r.gone(req) // nor is there a rest
 	got := r.lines()
 	if len(got) != 2 || !strings.HasPrefix(got[0], "stream.gap") || !strings.HasPrefix(got[1], "stream.completed") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What a broker has left after it lost the beginning is sent, behind a word
+// that there was more; the cursor does not stand behind what was not sent.
+func TestMissingTextIsSaid(t *testing.T) {
+	for name, lose := range map[string]func(r *reader){
+		"a reader from the beginning": func(*reader) {},
+		"a reader that resumes":       func(r *reader) { r.gone(req) },
+	} {
+		r := newReader(t, cursor{})
+		r.state(req, event.StateRunning, "")
+		r.frames()
+		lose(r)
+		before := r.p.at.String()
+		r.output(req, event.TextDelta{Delta: "world", Offset: 6})
+		r.output(req, event.TextDelta{Delta: "!", Offset: 11})
+		fs := r.frames()
+		var got []string
+		for _, f := range fs {
+			got = append(got, f.Event)
+		}
+		expect(t, got, streamGap, "stream.text", "stream.text")
+		if fs[0].ID != before || !strings.Contains(fs[0].Data, req) || !strings.Contains(fs[0].Data, sess) {
+			t.Errorf("%s: the gap is %+v, behind %s", name, fs[0], before)
+		}
+		r.output(req, bye)
+		r.state(req, event.StateDone, "")
+		r.last(req, bus.Position(fmt.Sprint(r.pos-1)))
+		expect(t, r.lines(), completed)
+	}
+}
+
+func TestARequestWhoseOutputIsGoneEnds(t *testing.T) {
+	r := newReader(t, cursor{Runs: []runCursor{{Request: req, Session: sess, After: "3"}}})
+	r.gone(req)
+	r.gone(req)
+	r.state(req, event.StateDone, "")
+	r.last(req, "9")
+	if got := r.lines(); len(got) != 2 || !strings.HasPrefix(got[1], "stream.completed") || r.p.Waiting() {
 		t.Errorf("got %v", got)
 	}
 }
@@ -308,8 +371,14 @@ func TestMoreRequestsThanAreFollowedStillStartAndEnd(t *testing.T) {
 	id := fmt.Sprint("web:s1:r", maxFollowed+2)
 	r.state(id, event.StateStreaming, "")
 	starts := r.frames()
-	if len(starts) != maxFollowed+5 {
-		t.Fatalf("%d starts", len(starts))
+	said := 0
+	for i, f := range starts {
+		if f.Event == streamGap && starts[i-1].Event == "stream.start" && strings.Contains(f.Data, "session_id=") {
+			said++
+		}
+	}
+	if len(starts) != maxFollowed+10 || said != 5 {
+		t.Fatalf("%d frames, %d of which say that no words follow", len(starts), said)
 	}
 	if c, err := parseCursor(starts[len(starts)-1].ID); err != nil || len(c.Runs) != maxFollowed {
 		t.Errorf("the cursor has %d requests, %v", len(c.Runs), err)

@@ -23,11 +23,13 @@ import (
 )
 
 // Limits of a prompt. Content is what a person writes or pastes; larger text
-// belongs in a file. A file fits into one call of every provider.
+// belongs in a file. The files of a prompt fit into one call of every provider;
+// [Options] may allow less.
 const (
 	maxPromptBody  = 32 << 20
 	maxContent     = 1 << 20
 	maxFile        = 10 << 20
+	maxFiles       = 20 << 20
 	maxAttachments = 20
 	maxFilename    = 255
 	maxKey         = 200
@@ -117,11 +119,15 @@ func (b *promptBody) check() error {
 // keepFiles stores the attachments and returns them as file parts.
 func (a *api) keepFiles(ctx context.Context, in []promptAttachment) ([]chat.Part, error) {
 	var parts []chat.Part
+	total := 0
 	for i, f := range in {
 		field := fmt.Sprintf("attachments[%d]", i)
-		data, err := f.bytes(field)
+		data, err := f.bytes(field, atMost(a.FileBytes, maxFile))
 		if err != nil {
 			return nil, err
+		}
+		if total += len(data); total > atMost(a.TotalBytes, maxFiles) {
+			return nil, &fault.Error{Kind: fault.TooLarge, Field: "attachments", Message: fmt.Sprintf("The attachments of a prompt have at most %d bytes together.", atMost(a.TotalBytes, maxFiles))}
 		}
 		if a.Blobs == nil {
 			return nil, fault.New(fault.Unavailable, "This server does not take attachments.")
@@ -139,7 +145,15 @@ func (a *api) keepFiles(ctx context.Context, in []promptAttachment) ([]chat.Part
 	return parts, nil
 }
 
-func (f promptAttachment) bytes(field string) ([]byte, error) {
+// atMost is what is allowed, zero for as much as can be.
+func atMost(allowed int64, possible int) int {
+	if allowed > 0 && allowed < int64(possible) {
+		return int(allowed)
+	}
+	return possible
+}
+
+func (f promptAttachment) bytes(field string, most int) ([]byte, error) {
 	switch {
 	case f.Filename == "" || len(f.Filename) > maxFilename || !utf8.ValidString(f.Filename) ||
 		strings.ContainsAny(f.Filename, "/\\\x00\r\n") || f.Filename == "." || f.Filename == "..":
@@ -162,8 +176,8 @@ func (f promptAttachment) bytes(field string) ([]byte, error) {
 			return nil, fault.InvalidField(field+".dataBase64", "The data is not base64.")
 		}
 	}
-	if len(data) > maxFile {
-		return nil, &fault.Error{Kind: fault.TooLarge, Field: field + "." + name, Message: fmt.Sprintf("An attachment has at most %d bytes.", maxFile)}
+	if len(data) > most {
+		return nil, &fault.Error{Kind: fault.TooLarge, Field: field + "." + name, Message: fmt.Sprintf("An attachment has at most %d bytes.", most)}
 	}
 	return data, nil
 }
@@ -209,6 +223,9 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 			}
 		}
 		if err := a.hasRoom(tx, s.ID); err != nil {
+			return err
+		}
+		if err := a.Store.ReferFiles(tx, s.ID, files); err != nil {
 			return err
 		}
 		payload, err := json.Marshal(query)

@@ -152,6 +152,33 @@ func TestBadPromptsNameTheField(t *testing.T) {
 	}
 }
 
+func TestTheFilesOfAPromptAreAsLargeAsIsAllowed(t *testing.T) {
+	w := newWorld(t)
+	s := w.newSession()
+	file := func(n int) string {
+		return `{"filename":"a","dataBase64":"` + base64.StdEncoding.EncodeToString(make([]byte, n)) + `"}`
+	}
+	w.opt.FileBytes, w.opt.TotalBytes = 10, 25
+	w.restart()
+	for _, c := range []struct {
+		files string
+		code  int
+	}{
+		{file(10) + "," + file(10), 200},
+		{file(11), 413},
+		{file(10) + "," + file(10) + "," + file(6), 413},
+	} {
+		if code, body := w.call("POST", "/sessions/"+s+"/prompt", `{"content":"x","attachments":[`+c.files+`]}`); code != c.code {
+			t.Errorf("%s: %d %s", c.files, code, body)
+		}
+	}
+	w.opt.FileBytes, w.opt.TotalBytes = 1<<40, 1<<40 // more than a model takes
+	w.restart()
+	if code, _ := w.call("POST", "/sessions/"+s+"/prompt", `{"content":"x","attachments":[`+file(maxFile+1)+`]}`); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a file that no model takes: %d", code)
+	}
+}
+
 func TestIdempotencyKeyMakesARepeatedPromptOne(t *testing.T) {
 	w := newWorld(t)
 	s, other := w.newSession(), w.newSession()
@@ -355,7 +382,7 @@ func FuzzPromptBody(f *testing.F) {
 			return
 		}
 		for i, a := range in.Attachments {
-			if data, err := a.bytes(fmt.Sprint(i)); err == nil {
+			if data, err := a.bytes(fmt.Sprint(i), maxFile); err == nil {
 				_ = a.mediaType(data)
 			}
 		}

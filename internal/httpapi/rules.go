@@ -13,8 +13,8 @@ import (
 const (
 	// maxEvent bounds an event of a client; larger data belongs in a file.
 	maxEvent = 1 << 20
-	// lastRuns is how many runs of each rule are told.
-	lastRuns = 5
+	// lastRuns is how many of the last matches of each rule are told.
+	lastRuns = 10
 )
 
 // Rules are the rules of environment events, for the routes that tell of them.

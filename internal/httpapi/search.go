@@ -44,6 +44,9 @@ func (a *api) search(w http.ResponseWriter, r *http.Request) error {
 		Messages []session.Found   `json:"messages"`
 		Next     string            `json:"next,omitempty"`
 	}{Sessions: []session.Session{}, Messages: []session.Found{}}
+	if err := a.DB.UpdateRelaxed(r.Context(), a.Store.IndexHistory); err != nil {
+		return err
+	}
 	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
 		found, err := a.Store.Search(q, text, limit, before)
 		if err != nil {

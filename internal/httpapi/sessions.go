@@ -214,7 +214,7 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Positions before messages: what happens in between is then seen twice,
 	// under the same ids, instead of not at all.
-	at, err := a.startNow(r.Context(), s.ID)
+	at, _, err := a.startNow(r.Context(), s.ID)
 	if err != nil {
 		return err
 	}
@@ -228,6 +228,7 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := struct {
 		Messages []json.RawMessage `json:"messages"`
+		Files    []sessionFile     `json:"files"`
 		Cursor   string            `json:"cursor"`
 		Running  []string          `json:"running"`
 		Replay   string            `json:"replay,omitempty"`
@@ -242,6 +243,9 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 	for i := range at.Runs {
 		at.Runs[i].After, at.Runs[i].Announce = "", true
 		out.Running = append(out.Running, at.Runs[i].Request)
+	}
+	if out.Files, err = a.filesOf(r.Context(), s.ID, history, out.Running); err != nil {
+		return err
 	}
 	out.Cursor = at.String()
 	if withReplay {

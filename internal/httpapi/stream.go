@@ -54,7 +54,7 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	at, gap, err := a.startOf(r, sessionID)
+	from, err := a.startOf(r, sessionID)
 	if err != nil {
 		return err
 	}
@@ -64,11 +64,11 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer a.stats.streams.Add(-1)
 	s := &stream{
-		a: a, session: sessionID, proj: newProjection(at), out: out,
+		a: a, session: sessionID, proj: newProjection(from.at), out: out,
 		wake: make(chan struct{}, 1),
 	}
 	defer s.close()
-	return s.serve(r.Context(), gap)
+	return s.serve(r.Context(), from)
 }
 
 func (a *api) needSession(ctx context.Context, id string) error {
@@ -81,9 +81,17 @@ func (a *api) needSession(ctx context.Context, id string) error {
 	})
 }
 
-// startOf says where a stream begins. gap is set when its cursor belongs to
-// another store, so that nothing can be said about what was missed.
-func (a *api) startOf(r *http.Request, sessionID string) (at cursor, gap bool, err error) {
+// beginning is where a stream begins.
+type beginning struct {
+	at cursor
+	// gap says that the cursor belongs to another store, so that nothing can be
+	// said about what was missed.
+	gap bool
+	// unfollowed are running requests that are too many for a cursor.
+	unfollowed []session.Request
+}
+
+func (a *api) startOf(r *http.Request, sessionID string) (b beginning, err error) {
 	given := r.Header.Get("Last-Event-ID")
 	if given == "" {
 		given = r.URL.Query().Get("cursor")
@@ -91,20 +99,21 @@ func (a *api) startOf(r *http.Request, sessionID string) (at cursor, gap bool, e
 	from := r.URL.Query().Get("from")
 	switch {
 	case from != "" && from != "begin" && from != "now":
-		return at, false, fault.InvalidField("from", "from has to be begin or now.")
+		return b, fault.InvalidField("from", "from has to be begin or now.")
 	case given != "":
-		if at, err = parseCursor(given); err != nil {
-			return at, false, err
+		if b.at, err = parseCursor(given); err != nil {
+			return b, err
 		}
-		if at.Epoch != a.epoch() {
-			return cursor{Epoch: a.epoch()}, true, nil
+		if b.at.Epoch != a.epoch() {
+			return beginning{at: cursor{Epoch: a.epoch()}, gap: true}, nil
 		}
-		return at, false, a.checkPositions(r.Context(), at)
+		return b, a.checkPositions(r.Context(), b.at)
 	case from == "begin":
-		return cursor{Epoch: a.epoch()}, false, nil
+		b.at.Epoch = a.epoch()
+		return b, nil
 	}
-	at, err = a.startNow(r.Context(), sessionID)
-	return at, false, err
+	b.at, b.unfollowed, err = a.startNow(r.Context(), sessionID)
+	return b, err
 }
 
 // checkPositions refuses a cursor that the engine cannot read, while there is
@@ -132,16 +141,16 @@ func (a *api) epoch() string {
 // startNow returns the positions of this moment. A request that runs is at the
 // end of what it said so far. One that began after the position of the topic
 // of requests is left out: the stream will see it begin.
-func (a *api) startNow(ctx context.Context, sessionID string) (at cursor, err error) {
+func (a *api) startNow(ctx context.Context, sessionID string) (at cursor, unfollowed []session.Request, err error) {
 	at.Epoch = a.epoch()
 	if at.Env, err = a.Bus.Last(ctx, event.TopicEnv); err != nil {
-		return at, fmt.Errorf("find end of %s: %w", event.TopicEnv, err)
+		return at, nil, fmt.Errorf("find end of %s: %w", event.TopicEnv, err)
 	}
 	if at.Req, err = a.Bus.Last(ctx, event.TopicRequest); err != nil {
-		return at, fmt.Errorf("find end of %s: %w", event.TopicRequest, err)
+		return at, nil, fmt.Errorf("find end of %s: %w", event.TopicRequest, err)
 	}
 	if a.Store == nil {
-		return at, nil
+		return at, nil, nil
 	}
 	var running []session.Request
 	err = a.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -149,23 +158,27 @@ func (a *api) startNow(ctx context.Context, sessionID string) (at cursor, err er
 		return err
 	})
 	if err != nil || len(running) == 0 {
-		return at, err
+		return at, nil, err
 	}
 	begun, err := a.begunAfter(ctx, at.Req)
 	if err != nil {
-		return at, err
+		return at, nil, err
 	}
 	for _, req := range running {
-		if begun[req.ID] || len(at.Runs) == maxFollowed {
+		if begun[req.ID] {
+			continue
+		}
+		if len(at.Runs) == maxFollowed {
+			unfollowed = append(unfollowed, req)
 			continue
 		}
 		after, err := a.Bus.Last(ctx, event.OutputTopic(req.ID))
 		if err != nil {
-			return at, fmt.Errorf("find end of output: %w", err)
+			return at, nil, fmt.Errorf("find end of output: %w", err)
 		}
 		at.Runs = append(at.Runs, runCursor{Request: req.ID, Session: req.SessionID, After: after})
 	}
-	return at, nil
+	return at, unfollowed, nil
 }
 
 // begunAfter returns the requests that began after a position a moment ago.
@@ -195,12 +208,15 @@ func (a *api) begunAfter(ctx context.Context, after bus.Position) (map[string]bo
 }
 
 // serve runs the stream until its reader is gone, ctx ends or a tail fails.
-func (s *stream) serve(ctx context.Context, gap bool) error {
+func (s *stream) serve(ctx context.Context, from beginning) error {
 	now := s.a.Now().UnixMilli()
 	var wishes []wish
 	s.out.buf, wishes = s.proj.Begin(s.out.buf, now)
-	if gap {
+	if from.gap {
 		s.out.buf = s.proj.Gap(s.out.buf, event.TopicRequest, now)
+	}
+	for _, r := range from.unfollowed {
+		s.out.buf = s.proj.Unfollowed(s.out.buf, r.ID, r.SessionID, now)
 	}
 	if err := s.grant(ctx, wishes); err != nil {
 		return err
@@ -319,7 +335,6 @@ func (s *stream) take(ctx context.Context, t *tail) (took bool, err error) {
 	now := s.a.Now().UnixMilli()
 	switch {
 	case t.request != "" && trimmed:
-		t.close()
 		s.out.buf, wishes = s.proj.OutputGone(s.out.buf, t.request, now)
 	case t.request != "":
 		s.a.stats.deltas.Add(1)

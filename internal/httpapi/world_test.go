@@ -32,6 +32,42 @@ type tables struct {
 	requests []session.Request
 	state    session.State // of every session
 	messages []session.HistoryMessage
+	// files are what requests have given, had what sessions refer to: name and
+	// type by session and reference.
+	files []session.File
+	had   map[[2]string][2]string
+}
+
+func (s *tables) ReferFiles(_ *db.Tx, id string, parts []chat.Part) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range parts {
+		var ref string
+		if err := json.Unmarshal(p.Data, &ref); err != nil {
+			return err
+		}
+		s.had[[2]string{id, ref}] = [2]string{p.Filename, p.MediaType}
+	}
+	return nil
+}
+
+func (s *tables) Files(_ db.Queryer, _ string, requests []string) (out []session.File, err error) {
+	for _, f := range s.files {
+		if slices.Contains(requests, f.RequestID) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (s *tables) FileOf(_ db.Queryer, id, ref string) (filename, mimeType string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.had[[2]string{id, ref}]
+	if !ok {
+		return "", "", fault.New(fault.NotFound, "There is no such file.")
+	}
+	return f[0], f[1], nil
 }
 
 func (s *tables) Seen(tx *db.Tx, source, id string, value []byte) ([]byte, bool, error) {
@@ -127,6 +163,8 @@ func (s *tables) SetTitle(_ *db.Tx, id, title string) error {
 	return nil
 }
 
+func (s *tables) IndexHistory(*db.Tx) error { return nil }
+
 func (s *tables) Search(_ db.Queryer, query string, limit int, before int64) (out []session.Found, err error) {
 	for i := len(s.messages) - 1; i >= 0 && len(out) < limit; i-- {
 		m := s.messages[i]
@@ -171,8 +209,19 @@ func (s *tables) setRunning(sessionID, requestID string, state event.RequestStat
 	}
 }
 
-// fakeBlobs keeps nothing but the last bytes.
-type fakeBlobs struct{ last []byte }
+// fakeBlobs keeps the last bytes, and has files under their references.
+type fakeBlobs struct {
+	last  []byte
+	files map[string][]byte
+}
+
+func (b *fakeBlobs) Get(_ context.Context, ref string) ([]byte, error) {
+	data, ok := b.files[ref]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "It is gone.")
+	}
+	return data, nil
+}
 
 func (b *fakeBlobs) Put(_ context.Context, data []byte) (string, error) {
 	b.last = data
@@ -193,7 +242,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
+	w := &world{t: t, dir: t.TempDir(), tables: &tables{had: map[[2]string][2]string{}}}
 	w.opt = Options{Token: token, Store: w.tables, Blobs: &fakeBlobs{}}
 	w.open()
 	t.Cleanup(w.close)

@@ -40,6 +40,14 @@ const idleConns = 64
 // written past the buffer.
 const connBuffer = 2 << 10
 
+// endWithin and endMax bound what is read after the last event of an answer.
+// Only a connection whose answer was read to its end serves the next call, and
+// a new one costs a handshake.
+const (
+	endWithin = 50 * time.Millisecond
+	endMax    = 4 << 10
+)
+
 var sharedClient = sync.OnceValue(func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = idleConns
@@ -98,8 +106,13 @@ func (w *Wire) Post(ctx context.Context, target string, header http.Header, body
 		}
 		watch.Reset(idle)
 		more, err := each(ev)
-		if err != nil || !more {
+		if err != nil {
 			return err
+		}
+		if !more {
+			watch.Reset(endWithin)
+			_, _ = io.CopyN(io.Discard, resp.Body, endMax) // the answer is complete either way
+			return nil
 		}
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,13 +34,13 @@ type build func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm
 
 var adapters = map[string]build{
 	"anthropic": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
-		return anthropic.New(anthropic.Options{
+		return anthropic.New(llm.Options{
 			BaseURL: url, APIKey: key, Model: "m", HTTPClient: c, Retry: r, Idle: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
 	"openai": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
-		return openai.New(openai.Options{
+		return openai.New(llm.Options{
 			BaseURL: url, APIKey: key, Model: "m", Images: true, HTTPClient: c, Retry: r, Idle: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
@@ -299,6 +303,56 @@ func TestAReaderMayLeave(t *testing.T) {
 	})
 }
 
+// A connection costs a handshake, so the next call takes the one that is there.
+func TestTheNextCallTakesTheSameConnection(t *testing.T) {
+	each(t, func(t *testing.T, _ string, b build) {
+		r := start(t, b, 0, 0, llmtest.Say("One."), llmtest.Say("Two."))
+		var reused []bool
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) },
+		})
+		for range 2 {
+			if h := listen(ctx, r.model, prompt); h.err != nil || h.done == nil {
+				t.Fatalf("the stream ended with %v", h.err)
+			}
+		}
+		if !slices.Equal(reused, []bool{false, true}) {
+			t.Errorf("the calls had a connection that was there already: %v, want the second alone", reused)
+		}
+	})
+}
+
+// What a server does after the last event is nothing to wait for.
+func TestAnAnswerIsCompleteThoughItsStreamStaysOpen(t *testing.T) {
+	last := map[string]string{
+		"anthropic": `{"type":"message_stop"}`,
+		"openai":    "[DONE]",
+	}
+	each(t, func(t *testing.T, name string, b build) {
+		open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for _, data := range []string{opening[name], last[name]} {
+				fmt.Fprintf(w, "data: %s\n\n", data)
+			}
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}))
+		t.Cleanup(open.Close)
+		client := &http.Client{Transport: &http.Transport{}}
+		t.Cleanup(client.CloseIdleConnections)
+		h := listen(t.Context(), b(open.URL, client, llm.Retry{}, time.Hour), prompt)
+		if h.err != nil || h.done == nil {
+			t.Errorf("the stream ended with %v", h.err)
+		}
+	})
+}
+
+// opening is all of a short answer but its last event.
+var opening = map[string]string{
+	"anthropic": `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`,
+	"openai":    `{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`,
+}
+
 func TestStopReasons(t *testing.T) {
 	for _, c := range []struct {
 		adapter, wire string
@@ -449,8 +503,8 @@ func TestToolCallsWithoutIDsGetTheSameOnesEachTime(t *testing.T) {
 
 func TestWithoutAKeyTheSettingIsNamed(t *testing.T) {
 	for name, m := range map[string]llm.Model{
-		"ANTHROPIC_API_KEY": anthropic.New(anthropic.Options{Model: "m"}),
-		"OPENAI_API_KEY":    openai.New(openai.Options{Model: "m"}),
+		"ANTHROPIC_API_KEY": anthropic.New(llm.Options{Model: "m"}),
+		"OPENAI_API_KEY":    openai.New(llm.Options{Model: "m"}),
 	} {
 		if h := listen(t.Context(), m, prompt); fault.KindOf(h.err) != fault.Unauthenticated || !strings.Contains(h.err.Error(), name) {
 			t.Errorf("error is %v", h.err)
@@ -462,8 +516,8 @@ func TestWithoutAKeyTheSettingIsNamed(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for _, base := range []string{s.URL, s.URL + "/", s.URL + "/v1", s.URL + "/v1/"} {
 		for _, m := range []llm.Model{
-			openai.New(openai.Options{BaseURL: base, Model: "m", HTTPClient: client}),
-			anthropic.New(anthropic.Options{BaseURL: base, Model: "m", HTTPClient: client}),
+			openai.New(llm.Options{BaseURL: base, Model: "m", HTTPClient: client}),
+			anthropic.New(llm.Options{BaseURL: base, Model: "m", HTTPClient: client}),
 		} {
 			if h := listen(t.Context(), m, prompt); h.err != nil || h.text != "Hello." {
 				t.Errorf("%s: heard %q, error %v", base, h.text, h.err)

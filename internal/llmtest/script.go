@@ -18,6 +18,8 @@ const (
 
 // Request is a call that the server got.
 type Request struct {
+	// At is when the whole request was there.
+	At time.Time
 	// N counts the requests of a server from 1.
 	N        int
 	Protocol Protocol

@@ -120,12 +120,13 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return // the caller has left
 	}
+	at := time.Now()
 	req, err := decode(protocol, body)
 	if err != nil {
 		fail(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "The body is not JSON: " + err.Error()})
 		return
 	}
-	req.Header = r.Header.Clone()
+	req.At, req.Header = at, r.Header.Clone()
 	s.record(&req)
 	script := s.answer(req)
 	out := &stream{w: w, control: http.NewResponseController(w), done: r.Context().Done(), script: script}

@@ -81,13 +81,14 @@ func TestSecretsAreKnownByTheirShape(t *testing.T) {
 	for _, text := range []string{
 		"Authorization: Bearer abcdef0123456789", "Authorization:[Bearer abcdef0123456789]", "https://user:abcdef0123456789@host/",
 		"redis://:abcdef0123456789@127.0.0.1:6379/0", "https://host/v1?alt=sse&key=abcdef0123456789&x=1", "the key sk-abcdef0123456789-abc is wrong",
-		"GET /login?code=abcdef0123456789",
+		"GET /login?code=abcdef0123456789", "the token lilac_abcdef0123456789abcdef0123456789abcdef0123456789",
+		`Post "https://discord.com/api/v10/interactions/1234/abcdef0123456789/callback": EOF`, "https://discord.com/api/webhooks/1234/abcdef0123456789?wait=true",
 	} {
 		if got := (&logs.Secrets{}).Redact(text); strings.Contains(got, "abcdef0123456789") || !strings.Contains(got, logs.Redacted) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	for _, text := range []string{"the bearer of this letter", "a task-based design", "http://host:80/a@b", "x=1", "monkey=see"} {
+	for _, text := range []string{"the bearer of this letter", "a task-based design", "http://host:80/a@b", "x=1", "monkey=see", "/webhooks/github", "lilac_bus_group_backlog"} {
 		if got := (&logs.Secrets{}).Redact(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}

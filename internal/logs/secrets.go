@@ -24,7 +24,8 @@ const (
 )
 
 // shapes are secrets that nobody told us about: of a header, a URL with a
-// password, a query, and keys with a well-known beginning.
+// password, a query, a path (with which an interaction of Discord is answered, or
+// its webhook is used), keys with a well-known beginning, and operators' tokens.
 var shapes = []struct {
 	hint    string // in lower case; without it the pattern cannot match
 	pattern *regexp.Regexp
@@ -35,6 +36,9 @@ var shapes = []struct {
 	{"@", regexp.MustCompile(`(://)[^/\s@"']*:[^/\s@"']*@`), "${1}" + Redacted + "@"},
 	{"=", regexp.MustCompile(`(?i)([?&](?:key|api[-_]?key|token|access[-_]token|secret|password|code|sig|signature)=)[^&\s"'#]+`), "${1}" + Redacted},
 	{"sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,}`), Redacted},
+	{"/interactions/", regexp.MustCompile(`(?i)(/interactions/\d+/)[^/?\s"']+`), "${1}" + Redacted},
+	{"/webhooks/", regexp.MustCompile(`(?i)(/webhooks/\d+/)[^/?\s"']+`), "${1}" + Redacted},
+	{"lilac_", regexp.MustCompile(`\blilac_[0-9a-f]{32,}`), Redacted},
 	{"aiza", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`), Redacted},
 }
 

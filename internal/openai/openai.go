@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"lilac/internal/fault"
 	"lilac/internal/llm"
@@ -19,35 +18,9 @@ import (
 // DefaultBaseURL is OpenAI's own endpoint.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Options of a model; only Model is required.
-type Options struct {
-	// Provider is the configured name, "openai" when empty.
-	Provider string
-	// BaseURL may end in the version or not; empty means [DefaultBaseURL].
-	BaseURL string
-	// APIKey may be empty when BaseURL is set (Ollama wants none).
-	APIKey string
-	// KeySetting is named when the key is wrong; by default PROVIDER_API_KEY.
-	KeySetting string
-	Model      string
-
-	ContextTokens   int
-	MaxOutputTokens int
-	// Images says that the model sees images.
-	Images bool
-	Price  *llm.Price
-	// Body holds further fields of the request, for example reasoning_effort.
-	Body map[string]json.RawMessage
-
-	HTTPClient *http.Client
-	Retry      llm.Retry
-	// Idle is how long the stream may be silent; see [llm.Wire].
-	Idle time.Duration
-}
-
 // Model is a model behind a chat completions endpoint.
 type Model struct {
-	o    Options
+	o    llm.Options
 	url  string
 	own  bool // OpenAI's own endpoint, which has renamed a field
 	wire *llm.Wire
@@ -55,34 +28,14 @@ type Model struct {
 
 // New returns the model. It does no I/O; what is wrong with the options shows
 // when the model is called.
-func New(o Options) *Model {
-	if o.Provider == "" {
-		o.Provider = "openai"
-	}
-	if o.KeySetting == "" {
-		o.KeySetting = strings.ToUpper(strings.ReplaceAll(o.Provider, "-", "_")) + "_API_KEY"
-	}
+func New(o llm.Options) *Model {
+	o, wire := o.Wire("openai", "OpenAI")
 	target := endpoint(o.BaseURL)
-	vendor := o.Provider
-	if vendor == "openai" {
-		vendor = "OpenAI"
-	}
-	return &Model{
-		o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"),
-		wire: &llm.Wire{
-			Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey,
-			Client: o.HTTPClient, Idle: o.Idle,
-		},
-	}
+	return &Model{o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"), wire: wire}
 }
 
 // Info describes the model.
-func (m *Model) Info() llm.Info {
-	return llm.Info{
-		Provider: m.o.Provider, Name: m.o.Model, ContextTokens: m.o.ContextTokens,
-		MaxOutputTokens: m.o.MaxOutputTokens, Images: m.o.Images, Price: m.o.Price,
-	}
-}
+func (m *Model) Info() llm.Info { return m.o.Info() }
 
 // Stream makes one call.
 func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {

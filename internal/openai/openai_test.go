@@ -72,7 +72,7 @@ func TestOddServersAreUnderstood(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			m := openai.New(openai.Options{BaseURL: s.URL, Model: "m", HTTPClient: s.Client()})
+			m := openai.New(llm.Options{BaseURL: s.URL, Model: "m", HTTPClient: s.Client()})
 			for chunk, err := range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "x")}}) {
 				if err != nil {
 					t.Fatal(err)

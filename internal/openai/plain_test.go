@@ -36,7 +36,7 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 
 func listen(t testing.TB, chunks ...string) heard {
 	t.Helper()
-	m := openai.New(openai.Options{
+	m := openai.New(llm.Options{
 		BaseURL: "http://model.test", Model: "m", HTTPClient: &http.Client{Transport: answering(chunks)},
 		Retry: llm.Retry{Max: -1},
 	})

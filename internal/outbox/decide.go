@@ -102,6 +102,30 @@ func Found(r Row, m surface.Message, found bool, err error, now time.Time) Row {
 	return r
 }
 
+// withdrawnReason is why a row failed that nobody wants any more.
+const withdrawnReason = "It was withdrawn before it was sent."
+
+// Withdraw decides what becomes of a row that nobody wants any more.
+func Withdraw(r Row) Row {
+	r.Withdrawn = true
+	if r.State == Planned {
+		r.State, r.Reason, r.NotBefore = Failed, withdrawnReason, 0
+	}
+	return r
+}
+
+// Merge decides what is written of a row that was worked on: now is how it is
+// kept. What was withdrawn meanwhile does not leave any more.
+func Merge(r, now Row) Row {
+	switch {
+	case now.State.Final():
+		return now
+	case now.Withdrawn:
+		return Withdraw(r)
+	}
+	return r
+}
+
 func sent(r Row, m surface.Message) Row {
 	r.State, r.MessageID, r.Reason, r.NotBefore = Sent, m.ID, "", 0
 	return r

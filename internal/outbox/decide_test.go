@@ -81,3 +81,26 @@ func TestWhatAnOutcomeMeans(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsWithdrawnDoesNotLeave(t *testing.T) {
+	withdrawn := func(s outbox.State) outbox.Row { return outbox.Withdraw(outbox.Row{State: s}) }
+	for name, c := range map[string]struct {
+		got       outbox.Row
+		state     outbox.State
+		withdrawn bool
+	}{
+		"before it is sent":             {withdrawn(outbox.Planned), outbox.Failed, true},
+		"on its way":                    {withdrawn(outbox.Sending), outbox.Sending, true},
+		"nobody knows":                  {withdrawn(outbox.Unknown), outbox.Unknown, true},
+		"just before the call":          {outbox.Merge(outbox.Row{State: outbox.Sending}, withdrawn(outbox.Planned)), outbox.Failed, true},
+		"it did not arrive":             {outbox.Merge(outbox.Row{State: outbox.Planned}, withdrawn(outbox.Unknown)), outbox.Failed, true},
+		"it did arrive":                 {outbox.Merge(outbox.Row{State: outbox.Sent}, withdrawn(outbox.Sending)), outbox.Sent, true},
+		"it is not known whether":       {outbox.Merge(outbox.Row{State: outbox.Unknown}, withdrawn(outbox.Sending)), outbox.Unknown, true},
+		"what nobody withdrew goes on":  {outbox.Merge(outbox.Row{State: outbox.Sending}, outbox.Row{State: outbox.Planned}), outbox.Sending, false},
+		"what has ended stays as it is": {outbox.Merge(outbox.Row{State: outbox.Sending}, outbox.Row{State: outbox.Sent}), outbox.Sent, false},
+	} {
+		if c.got.State != c.state || c.got.Withdrawn != c.withdrawn {
+			t.Errorf("%s: %+v", name, c.got)
+		}
+	}
+}

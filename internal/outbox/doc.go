@@ -6,7 +6,7 @@
 // crash in sending, and after a call whose outcome nobody knows, the service
 // reconciles: it looks for the nonce at the platform (or the channel's
 // history) and never guesses. Rows have a time to live and a cap of attempts,
-// so a restart never sends yesterday's.
+// so a restart never sends yesterday's, and who planned one may withdraw it.
 //
 // Within a channel rows go out in the order in which they were planned; other
 // channels go on meanwhile.

@@ -44,6 +44,8 @@ type Row struct {
 	CreatedAt, ExpiresAt, SendingAt, NotBefore int64
 	// Reason says why a row failed, for a person.
 	Reason string
+	// Withdrawn says that nobody wants it to be sent any more.
+	Withdrawn bool
 }
 
 // Table keeps the rows; package store satisfies it.
@@ -66,6 +68,9 @@ type Outbox interface {
 	// Plan writes a row in the caller's transaction. It is sent soon after the
 	// commit, in the order of planning within a channel.
 	Plan(tx *db.Tx, r Row) error
+	// Withdraw takes back, in the caller's transaction, what is not on its way
+	// yet; what is, is not sent again should it turn out not to have arrived.
+	Withdraw(tx *db.Tx, key string) error
 	// Wait returns the row in its final state.
 	Wait(ctx context.Context, key string) (Row, error)
 }

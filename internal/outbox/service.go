@@ -86,6 +86,18 @@ func (s *Service) Plan(tx *db.Tx, r Row) error {
 	return err
 }
 
+// Withdraw implements [Outbox].
+func (s *Service) Withdraw(tx *db.Tx, key string) error {
+	r, err := s.o.Table.Row(tx, key)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil // it was never planned, or ended long ago
+	}
+	if err != nil || r.State.Final() {
+		return err
+	}
+	return s.write(tx, Withdraw(r), surface.Message{})
+}
+
 func (s *Service) notify() {
 	select {
 	case s.wake <- struct{}{}:
@@ -191,7 +203,7 @@ func (s *Service) finish(ctx context.Context, r Row) {
 			next = s.settled(ctx, next, surface.Message{})
 		}
 		r = next
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || r.State.Final() {
 			return
 		}
 		switch action {
@@ -218,32 +230,48 @@ func (s *Service) finish(ctx context.Context, r Row) {
 // settled saves a row until that works: a message that was made is never sent
 // again because it could not be written down.
 func (s *Service) settled(ctx context.Context, r Row, m surface.Message) Row {
-	for !s.save(ctx, r, m) && ctx.Err() == nil {
+	for {
+		written, ok := s.save(ctx, r, m)
+		if ok || ctx.Err() != nil {
+			return written
+		}
 		s.pause(ctx, retryPause)
 	}
-	return r
 }
 
-// save writes the row's state, and for an end calls the hook of its owner.
-func (s *Service) save(ctx context.Context, r Row, m surface.Message) bool {
+// save writes how a row is after it was worked on, and returns it as it is
+// kept then.
+func (s *Service) save(ctx context.Context, r Row, m surface.Message) (written Row, ok bool) {
 	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		if err := s.o.Table.Save(tx, r); err != nil || !r.State.Final() {
+		now, err := s.o.Table.Row(tx, r.Key)
+		if err != nil {
 			return err
 		}
-		tx.AfterCommit(func() { s.tell(r.Key) })
-		owner, _, _ := strings.Cut(r.Key, ":")
-		if hook := s.o.Hooks[owner]; hook != nil {
-			return hook(tx, r, m)
+		if written = Merge(r, now); now.State.Final() {
+			return nil
 		}
-		return nil
+		return s.write(tx, written, m)
 	})
 	switch {
-	case err == nil && (r.State == Failed || r.State == Expired):
-		s.o.Logger.WarnContext(ctx, "a message was not sent", "key", r.Key, "state", r.State, "reason", r.Reason, "session_id", r.SessionID, "request_id", r.RequestID)
+	case err == nil && (written.State == Failed || written.State == Expired) && !written.Withdrawn:
+		s.o.Logger.WarnContext(ctx, "a message was not sent", "key", r.Key, "state", written.State, "reason", written.Reason, "session_id", r.SessionID, "request_id", r.RequestID)
 	case err != nil && ctx.Err() == nil:
 		s.o.Logger.ErrorContext(ctx, "the outbox cannot be written", "key", r.Key, "error", err)
 	}
-	return err == nil
+	return written, err == nil
+}
+
+// write keeps a row, and for an end calls the hook of its owner.
+func (s *Service) write(tx *db.Tx, r Row, m surface.Message) error {
+	if err := s.o.Table.Save(tx, r); err != nil || !r.State.Final() {
+		return err
+	}
+	tx.AfterCommit(func() { s.tell(r.Key) })
+	owner, _, _ := strings.Cut(r.Key, ":")
+	if hook := s.o.Hooks[owner]; hook != nil {
+		return hook(tx, r, m)
+	}
+	return nil
 }
 
 func (s *Service) call(ctx context.Context, r Row) (surface.Message, error) {

@@ -230,3 +230,74 @@ func TestARestartNeverSendsYesterdaysMessages(t *testing.T) {
 		})
 	}
 }
+
+// shut is a platform that takes nothing until it is opened.
+type shut struct {
+	surface.Adapter
+	asked, open chan struct{}
+	made        int
+}
+
+func (p *shut) Platform() string { return "fake" }
+
+func (p *shut) Send(ctx context.Context, _ surface.Send) (surface.Message, error) {
+	p.asked <- struct{}{}
+	select {
+	case <-p.open:
+		p.made++
+		return surface.Message{ID: "1"}, nil
+	case <-ctx.Done():
+		return surface.Message{}, ctx.Err()
+	}
+}
+
+// A row that is withdrawn behind one that is on its way is never sent; the one
+// that is on its way arrives. Their owner hears of both.
+func TestARowThatIsWithdrawnIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = database.Close() }()
+		p := &shut{asked: make(chan struct{}, 2), open: make(chan struct{})}
+		told := map[string]outbox.State{}
+		service := outbox.New(outbox.Options{DB: database, Table: store.Outbox{}, Adapter: p, Hooks: map[string]outbox.OnSent{
+			"test": func(_ *db.Tx, r outbox.Row, _ surface.Message) error {
+				told[r.Key] = r.State
+				return nil
+			},
+		}})
+		update := func(fn func(tx *db.Tx) error) {
+			t.Helper()
+			if err := database.Update(t.Context(), fn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, r := range rowsOf(2, 1) {
+			update(func(tx *db.Tx) error { return service.Plan(tx, r) })
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- service.Run(ctx) }()
+		<-p.asked
+		for _, key := range []string{"test:0", "test:1", "test:1", "test:never-planned"} {
+			update(func(tx *db.Tx) error { return service.Withdraw(tx, key) })
+		}
+		if r, err := service.Wait(t.Context(), "test:1"); err != nil || r.State != outbox.Failed || r.Reason == "" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		close(p.open)
+		if r, err := service.Wait(t.Context(), "test:0"); err != nil || r.State != outbox.Sent {
+			t.Errorf("%+v, %v", r, err)
+		}
+		synctest.Wait()
+		stop()
+		if err := <-ran; err != nil {
+			t.Fatal(err)
+		}
+		if p.made != 1 || told["test:0"] != outbox.Sent || told["test:1"] != outbox.Failed {
+			t.Errorf("%d messages were made; told of %v", p.made, told)
+		}
+	})
+}

@@ -3,12 +3,8 @@ package redisbus_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -33,7 +29,7 @@ func bareClient(b *testing.B, server *redistest.Server) rueidis.Client {
 
 // bareAppend adds the same fields to a stream that the engine adds.
 func bareAppend(client rueidis.Client, e event.Event) error {
-	head := `{"type":"` + string(e.Type) + `","ts":` + strconv.FormatInt(e.TS, 10) + `,"key":"` + e.Key + `","lane":"` + e.Lane + `","headers":{"n":"` + e.ID + `"}}`
+	head := `{"type":"` + string(e.Type) + `","ts":` + strconv.FormatInt(e.TS, 10) + `,"key":"` + e.Key + `","lane":"` + e.Lane + `","headers":{"n":"` + e.ID + `"}}` + "\nca3d163b"
 	return client.Do(context.Background(), client.B().Xadd().Key("bare:"+string(e.Topic)).Id("*").FieldValue().
 		FieldValue("i", e.ID).FieldValue("a", "1700000000000").FieldValue("h", head).FieldValue("d", rueidis.BinaryString(e.Data)).Build()).Error()
 }
@@ -43,25 +39,6 @@ func engine(b *testing.B, server *redistest.Server) *redisbus.Bus {
 	return bus
 }
 
-func inParallel(b *testing.B, workers int, do func(i int) error) {
-	var next atomic.Int64
-	var done sync.WaitGroup
-	b.ResetTimer()
-	for range workers {
-		done.Go(func() {
-			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				if err := do(int(i)); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	done.Wait()
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-}
-
 // BenchmarkPublish is P1: publishing beside a bare client that does the same
 // XADDs, in the same run. "handled" is what a group handles: in the database
 // first, then in Redis.
@@ -69,7 +46,7 @@ func BenchmarkPublish(b *testing.B) {
 	for _, publishers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("bare/%d", publishers), func(b *testing.B) {
 			client := bareClient(b, redistest.Start(b, redistest.Options{}))
-			inParallel(b, publishers, func(i int) error {
+			bustest.InParallel(b, publishers, func(i int) error {
 				return bareAppend(client, bustest.Event(plain, fmt.Sprint("event-", i), "lane"))
 			})
 		})
@@ -83,7 +60,7 @@ func BenchmarkPublish(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				inParallel(b, publishers, func(i int) error {
+				bustest.InParallel(b, publishers, func(i int) error {
 					return bus.Publish(context.Background(), bustest.Event(topic, fmt.Sprint("event-", i), "lane"))
 				})
 			})
@@ -110,71 +87,10 @@ func BenchmarkTailLatency(b *testing.B) {
 			}
 		}
 	})
-	b.Run("tail", func(b *testing.B) {
-		engine := engine(b, redistest.Start(b, redistest.Options{}))
-		got := make(chan struct{}, 1)
-		startTail(b, engine, plain, func() { got <- struct{}{} })
-		b.ResetTimer()
-		for i := range b.N {
-			if err := engine.Publish(context.Background(), bustest.Event(plain, fmt.Sprint("event-", i), "l")); err != nil {
-				b.Fatal(err)
-			}
-			<-got
-		}
-	})
+	b.Run("tail", func(b *testing.B) { bustest.TailLatency(b, engine(b, redistest.Start(b, redistest.Options{}))) })
 }
 
-// BenchmarkTails is the second part of P3: 100 topics with 200 events each are
-// published at once while 100, 1,000 and 5,000 tails are live, the others idle.
+// BenchmarkTails is the second part of P3.
 func BenchmarkTails(b *testing.B) {
-	for _, live := range []int{100, 1000, 5000} {
-		b.Run(fmt.Sprint(live), func(b *testing.B) {
-			engine := engine(b, redistest.Start(b, redistest.Options{}))
-			var received atomic.Int64
-			for i := range live {
-				startTail(b, engine, topicOf(i), func() { received.Add(1) })
-			}
-			const topics, each = 100, 200
-			var elapsed time.Duration
-			for n := range b.N {
-				want := received.Load() + topics*each
-				start := time.Now()
-				var publishing sync.WaitGroup
-				for i := range topics {
-					publishing.Go(func() {
-						for k := range each {
-							if err := engine.Publish(context.Background(), bustest.Event(topicOf(i), fmt.Sprint(n, "-", k), "l")); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
-				}
-				publishing.Wait()
-				for received.Load() < want {
-					runtime.Gosched()
-				}
-				elapsed += time.Since(start)
-			}
-			var mem runtime.MemStats
-			runtime.ReadMemStats(&mem)
-			b.ReportMetric(float64(b.N*topics*each)/elapsed.Seconds(), "events/s")
-			b.ReportMetric(float64(mem.HeapInuse+mem.StackInuse)/(1<<20), "MB")
-		})
-	}
-}
-
-func startTail(b *testing.B, engine *redisbus.Bus, topic event.Topic, each func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- engine.Tail(ctx, bus.Tail{Topic: topic, FromNow: true, Ready: func() { close(ready) }},
-			func(bus.Delivery) error { each(); return nil })
-	}()
-	select {
-	case <-ready:
-	case err := <-done:
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { cancel(); <-done })
+	bustest.Tails(b, func(b *testing.B) bus.Bus { return engine(b, redistest.Start(b, redistest.Options{})) })
 }

@@ -40,12 +40,13 @@ type Bus struct {
 	handled map[event.Topic]bool
 
 	// These belong to the forwarder, before it to Open.
-	epoch int64 // the newest that was claimed
-	batch int64 // the newest number that was used
-	steps int64 // of the restoration
-	whole bool  // claimed, and what was missing is restored
-	up    bool  // Redis can be used
-	again bool  // more rows may wait than were read
+	epoch int64                // the newest that was claimed
+	batch int64                // the newest number that was used
+	steps int64                // of the restoration
+	noted map[event.Topic]bool // the outputs that are remembered
+	whole bool                 // claimed, and what was missing is restored
+	up    bool                 // Redis can be used
+	again bool                 // more rows may wait than were read
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -72,9 +73,9 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	b := &Bus{
 		db: database, opt: opt, log: opt.Logger, now: opt.Now, client: client, link: newLink(opt.Prefix),
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
-		handled: make(map[event.Topic]bool), stopped: make(chan struct{}),
+		handled: make(map[event.Topic]bool), noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
 	}
-	b.stream = &stream{b.link}
+	b.stream = &stream{link: b.link, db: database}
 	if b.Engine, err = delivery.New(database, b.stream, opt.Options); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package redisbus
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"lilac/internal/db"
 	"lilac/internal/delivery"
@@ -36,6 +38,31 @@ func decodeEvent(topic event.Topic, id string, encoded, data []byte) (event.Even
 	return event.Event{
 		ID: id, Topic: topic, Type: h.Type, TS: h.TS, Key: h.Key, Lane: h.Lane, Headers: h.Headers, Data: data,
 	}, nil
+}
+
+func sumEvent(topic event.Topic, id string, head, data []byte) int64 {
+	return db.Checksum([]byte(topic), []byte(id), head, data)
+}
+
+// sealed is the head of an event as an entry holds it: in a line below it stands
+// the checksum of the whole entry, so that damage is noticed.
+func sealed(e event.Event, encoded []byte, appended string) string {
+	return string(encoded) + "\n" + entrySum(e.Topic, e.ID, encoded, e.Data, appended)
+}
+
+func entrySum(topic event.Topic, id string, head, data []byte, appended string) string {
+	return strconv.FormatInt(db.Checksum([]byte(topic), []byte(id), head, data, []byte(appended)), 16)
+}
+
+// decodeFields reads an entry, the opposite of what the append script writes.
+func decodeFields(topic event.Topic, f map[string]string) (event.Event, error) {
+	encoded, sum, is := strings.Cut(f["h"], "\n")
+	id, data := f["i"], []byte(f["d"])
+	// Entries of before there were checksums have none.
+	if is && sum != entrySum(topic, id, []byte(encoded), data, f["a"]) || id == "" {
+		return event.Event{}, fmt.Errorf("decode event %q: it is not as it was written", id)
+	}
+	return decodeEvent(topic, id, []byte(encoded), data)
 }
 
 // damagedEntry is the fault of an entry that is not one of ours.

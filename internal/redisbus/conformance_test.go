@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if runChild() {
+	if bustest.RunChild(openChild, childPublish) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -46,6 +46,11 @@ func openEngine(t testing.TB, server *redistest.Server, prefix, dir string, skew
 		Advance: func(d time.Duration) {
 			skew.Add(int64(d))
 			age(server, prefix, d)
+		},
+		LoseOutputs: func(t testing.TB) bustest.Engine {
+			closeBus(t, database, b)
+			server.Do("EVAL", `for _, k in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', k) end`, "0", prefix+":*")
+			return openEngine(t, server, prefix, dir, skew)
 		},
 		Restart: func(t testing.TB) bustest.Engine {
 			closeBus(t, database, b)

@@ -35,6 +35,16 @@
 // and readers notice nothing. Until that is done nothing is read: an entry that
 // is missing from a log that forgot does not pass for one that was trimmed.
 //
+// An output that is gone cannot be given back: its events have no rows. That
+// there was one is remembered in the database, so that who asks for it is told
+// ([bus.ErrTrimmed]) instead of waiting.
+//
+// # Damage
+//
+// An entry carries a checksum over everything in it. One that is not as it was
+// written is not served; [Verify] finds it, and also what the index of ids has
+// and the stream does not.
+//
 // # Reading
 //
 // One process owns the database, and the prefix is claimed with the database's

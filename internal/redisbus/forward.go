@@ -241,6 +241,7 @@ func (b *Bus) deliver(items []*item) error {
 
 // send appends items and returns their places.
 func (b *Bus) send(ctx context.Context, items []*item, field string, least, number int64) ([]int64, error) {
+	now := strconv.FormatInt(b.now().UnixMilli(), 10)
 	topics := make(map[event.Topic]string)
 	keys := []string{b.link.claim, b.link.prefix + ":topics"}
 	var described, events []string
@@ -255,17 +256,17 @@ func (b *Bus) send(ctx context.Context, items []*item, field string, least, numb
 				age = (b.opt.OutputAge + appendRefresh).Milliseconds()
 			}
 			described = append(described, string(topic), strconv.FormatInt(age, 10),
-				strconv.FormatInt((b.opt.OutputAge+tombstoneAge).Milliseconds(), 10))
+				strconv.FormatInt((b.opt.OutputAge+delivery.TombstoneAge).Milliseconds(), 10))
 		}
 		at := ""
 		if it.pos > 0 {
 			at = entryID(it.pos)
 		}
-		events = append(events, topics[topic], at, it.event.ID, rueidis.BinaryString(it.head), rueidis.BinaryString(it.event.Data))
+		events = append(events, topics[topic], at, it.event.ID, sealed(it.event, it.head, now), rueidis.BinaryString(it.event.Data))
 	}
 	args := []string{
 		strconv.FormatInt(b.epoch, 10), field, strconv.FormatInt(least, 10), strconv.FormatInt(number, 10),
-		strconv.FormatInt(b.now().UnixMilli(), 10), strconv.Itoa(len(topics)),
+		now, strconv.Itoa(len(topics)),
 	}
 	reply, err := b.link.run(ctx, appendScript, keys, append(append(args, described...), events...)).AsStrSlice()
 	if err != nil {

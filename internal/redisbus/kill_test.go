@@ -1,11 +1,9 @@
 package redisbus_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -20,43 +18,23 @@ import (
 	"lilac/internal/redistest"
 )
 
-// The variables that tell this binary, started again, to be a program that a
-// test can kill.
+// What a child is told beyond what every engine's is.
 const (
-	childRole  = "LILAC_TEST_CHILD"
-	childDir   = "LILAC_TEST_DIR"
 	childURL   = "LILAC_TEST_URL"
 	childRound = "LILAC_TEST_ROUND"
-	childWho   = "LILAC_TEST_CONSUMER"
 )
 
-// runChild does what a test asked this binary for when it started it again.
-func runChild() bool {
-	role := map[string]func(*redisbus.Bus) error{
-		"publish": childPublish, "consume": childConsume, "exit": childExit,
-	}[os.Getenv(childRole)]
-	if role == nil {
-		return false
-	}
-	ctx := context.Background()
-	database, err := db.Open(ctx, db.Options{Dir: os.Getenv(childDir), Migrations: redisbus.Migrations})
-	if err == nil {
-		var b *redisbus.Bus
-		if b, err = redisbus.Open(ctx, database, redisbus.Options{URL: os.Getenv(childURL)}); err == nil {
-			fmt.Println("ready")
-			err = role(b)
-		}
-	}
+func openChild(ctx context.Context, dir string) (bus.Bus, error) {
+	database, err := db.Open(ctx, db.Options{Dir: dir, Migrations: redisbus.Migrations})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return nil, err
 	}
-	return true
+	return redisbus.Open(ctx, database, redisbus.Options{URL: os.Getenv(childURL)})
 }
 
 // childPublish publishes for ever, half of it for a group and half not, and
 // prints topic and id once they are acknowledged.
-func childPublish(b *redisbus.Bus) error {
+func childPublish(b bus.Bus) error {
 	var all sync.WaitGroup
 	for w := range 8 {
 		topic := []event.Topic{bustest.Topic, plain}[w%2]
@@ -74,78 +52,9 @@ func childPublish(b *redisbus.Bus) error {
 	return nil
 }
 
-// childConsume prints each delivery and never finishes it.
-func childConsume(b *redisbus.Bus) error {
-	return b.Subscribe(context.Background(), childGroup(), func(ctx context.Context, d bus.Delivery) error {
-		fmt.Println(d.ID, d.Attempt)
-		<-ctx.Done()
-		return nil
-	})
-}
-
-// childExit ends the process in the handler.
-func childExit(b *redisbus.Bus) error {
-	return b.Subscribe(context.Background(), childGroup(), func(_ context.Context, d bus.Delivery) error {
-		fmt.Println(d.ID, d.Attempt)
-		os.Exit(3)
-		return nil
-	})
-}
-
-const childLease = 700 * time.Millisecond
-
-func childGroup() bus.Subscription {
-	return bus.Subscription{Topic: bustest.Topic, Group: "g", Consumer: os.Getenv(childWho), Lease: childLease, Timeout: time.Hour}
-}
-
-// child is a started program and what it printed.
-type child struct {
-	cmd *exec.Cmd
-	in  *bufio.Scanner
-}
-
-func startChild(t testing.TB, server *redistest.Server, dir, role string, env ...string) *child {
+func startChild(t testing.TB, server *redistest.Server, dir, role string, env ...string) *bustest.Child {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(append(os.Environ(), childRole+"="+role, childDir+"="+dir, childURL+"="+server.URL()), env...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c := &child{cmd: cmd, in: bufio.NewScanner(out)}
-	t.Cleanup(func() { c.kill() })
-	if line := c.line(); line != "ready" {
-		t.Fatalf("the child said %q, want ready", line)
-	}
-	return c
-}
-
-func (c *child) line() string {
-	if !c.in.Scan() {
-		return ""
-	}
-	return strings.TrimSpace(c.in.Text())
-}
-
-// kill ends the child as kill -9 does, and returns what it had still printed.
-func (c *child) kill() (rest []string) {
-	if c.cmd.ProcessState != nil {
-		return nil
-	}
-	_ = c.cmd.Process.Kill()
-	for line := c.line(); line != ""; line = c.line() {
-		rest = append(rest, line)
-	}
-	_ = c.cmd.Wait()
-	return rest
+	return bustest.StartChild(t, dir, role, nil, append(env, childURL+"="+server.URL())...)
 }
 
 func missing(acked []string, w *world) (lost int) {
@@ -183,9 +92,9 @@ func written(t testing.TB, server *redistest.Server) {
 // D1: what was acknowledged survives kill -9 of the program, and what a group
 // handles survives that of the program and Redis together.
 func TestAcknowledgedSurvivesKill(t *testing.T) {
-	loops := 6
+	loops, each := 6, 250
 	if long() {
-		loops = 200
+		loops, each = 200, 600
 	}
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
@@ -197,16 +106,16 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 	for n := range loops {
 		var acked []string
 		c := startChild(t, server, w.dir, "publish", fmt.Sprint(childRound, "=", n))
-		for range 250 + 13*(n%20) {
-			acked = append(acked, c.line())
+		for range each + 13*(n%20) {
+			acked = append(acked, c.Line())
 		}
 		if n%3 == 1 { // the program goes on while Redis is killed
 			server.Kill()
 			for range 50 {
-				acked = append(acked, c.line())
+				acked = append(acked, c.Line())
 			}
 		}
-		acked = append(acked, c.kill()...)
+		acked = append(acked, c.Kill()...)
 		if n%3 == 2 {
 			server.Kill()
 		}
@@ -268,23 +177,23 @@ func TestDeadWorkIsTakenOver(t *testing.T) {
 	for _, successor := range []string{"first", "second"} {
 		t.Run(successor, func(t *testing.T) {
 			w := prepared(t)
-			c := startChild(t, w.server, w.dir, "consume", childWho+"=first")
-			if got := c.line(); got != "poison 1" {
+			c := startChild(t, w.server, w.dir, "consume", bustest.ChildWho+"=first")
+			if got := c.Line(); got != "poison 1" {
 				t.Fatalf("first delivery %q", got)
 			}
-			time.Sleep(3 * childLease) // heartbeats must have kept it
-			c.kill()
+			time.Sleep(3 * bustest.ChildLease) // heartbeats must have kept it
+			c.Kill()
 			died := time.Now()
-			next := startChild(t, w.server, w.dir, "consume", childWho+"="+successor)
-			if got := next.line(); got != "poison 2" {
+			next := startChild(t, w.server, w.dir, "consume", bustest.ChildWho+"="+successor)
+			if got := next.Line(); got != "poison 2" {
 				t.Fatalf("delivery after the death %q", got)
 			}
 			after := time.Since(died)
-			next.kill()
-			if limit := childLease + 10*time.Second; after > limit {
+			next.Kill()
+			if limit := bustest.ChildLease + 10*time.Second; after > limit {
 				t.Errorf("taken over after %v, want at most %v", after, limit)
 			}
-			if successor == "second" && after < childLease/3 {
+			if successor == "second" && after < bustest.ChildLease/3 {
 				t.Errorf("taken over after %v although the lease was renewed shortly before", after)
 			}
 		})
@@ -296,11 +205,11 @@ func TestDeadWorkIsTakenOver(t *testing.T) {
 func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) {
 	w := prepared(t)
 	for n := 1; n <= 5; n++ {
-		c := startChild(t, w.server, w.dir, "exit", childWho+"=first")
-		if got, want := c.line(), fmt.Sprint("poison ", n); got != want {
+		c := startChild(t, w.server, w.dir, "exit", bustest.ChildWho+"=first")
+		if got, want := c.Line(), fmt.Sprint("poison ", n); got != want {
 			t.Fatalf("delivery %q, want %q", got, want)
 		}
-		_ = c.cmd.Wait()
+		c.Wait()
 	}
 	w.db, w.bus = openBus(t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1}})
 	w.attach()

@@ -3,6 +3,7 @@ package redisbus
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"lilac/internal/db"
@@ -36,10 +37,6 @@ type item struct {
 
 func (i *item) size() int { return len(i.head) + len(i.event.Data) + len(i.event.ID) }
 
-func sumRow(topic event.Topic, id string, head, data []byte) int64 {
-	return db.Checksum([]byte(topic), []byte(id), head, data)
-}
-
 // write is the database's publisher: it runs in the writer.
 func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 	if b.unsent.Load()+int64(len(events)) > unsentMax {
@@ -51,7 +48,7 @@ func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 			return err
 		}
 		_, err = tx.Exec("INSERT INTO redis_outgoing (topic, id, head, data, sum) VALUES (?, ?, ?, ?, ?)",
-			string(e.Topic), e.ID, encoded, []byte(e.Data), sumRow(e.Topic, e.ID, encoded, e.Data))
+			string(e.Topic), e.ID, encoded, []byte(e.Data), sumEvent(e.Topic, e.ID, encoded, e.Data))
 		if err != nil {
 			return fmt.Errorf("write outgoing event %q: %w", e.ID, err)
 		}
@@ -86,7 +83,7 @@ func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*ite
 				return err
 			}
 			n++
-			if it.event, err = decodeEvent(topic, id, it.head, data); err != nil || sum != sumRow(topic, id, it.head, data) {
+			if it.event, err = decodeEvent(topic, id, it.head, data); err != nil || sum != sumEvent(topic, id, it.head, data) {
 				damaged = append(damaged, it.row)
 				continue
 			}
@@ -124,16 +121,22 @@ func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
 	})
 }
 
-// mark notes that items were sent. It waits for no sync: after a power cut
-// they are sent again, which changes nothing.
+// mark notes that items were sent, and which outputs there are. It waits for no
+// sync: after a power cut they are sent again, which changes nothing.
 func (b *Bus) mark(items []*item) error {
 	rows := make([]*item, 0, len(items))
+	var outputs []event.Topic
 	for _, it := range items {
 		if it.row != 0 {
 			rows = append(rows, it)
 		}
+		if topic := it.event.Topic; !b.noted[topic] {
+			if _, output := topic.OutputRequest(); output && !slices.Contains(outputs, topic) {
+				outputs = append(outputs, topic)
+			}
+		}
 	}
-	if len(rows) == 0 {
+	if len(rows) == 0 && len(outputs) == 0 {
 		return nil
 	}
 	at := b.now().UnixMilli()
@@ -143,10 +146,16 @@ func (b *Bus) mark(items []*item) error {
 				return err
 			}
 		}
-		return nil
+		return noteOutputs(tx, outputs, at)
 	})
 	if err != nil {
 		return fmt.Errorf("mark outgoing rows as sent: %w", err)
+	}
+	if len(b.noted)+len(outputs) > notedMax {
+		clear(b.noted)
+	}
+	for _, topic := range outputs {
+		b.noted[topic] = true
 	}
 	b.unsent.Add(-int64(len(rows)))
 	return nil

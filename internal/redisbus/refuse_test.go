@@ -220,21 +220,68 @@ func TestOldServersAreRefused(t *testing.T) {
 
 func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	host, port, err := net.SplitHostPort(server.Addr)
+	addr := startSentinel(t, server)
+	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?master_set=ours"}); err != nil {
+		t.Errorf("through a sentinel: %v", err)
+	}
+	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?addr=127.0.0.1:1"}); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("several servers without a name: %v, want a refusal", err)
+	}
+}
+
+// When the master dies and a replica takes its place, what was published before,
+// meanwhile and after is handled, once.
+func TestAFailOverIsFollowed(t *testing.T) {
+	master := redistest.Start(t, redistest.Options{})
+	host, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := freeport.Loopback(t)
+	replica := redistest.Start(t, redistest.Options{Config: []string{"replicaof " + host + " " + port, "repl-diskless-sync-delay 0"}})
+	says := func(s *redistest.Server, what string) bool {
+		// A sentinel that makes it the master cuts its connections.
+		reply, err := s.TryDo("INFO", "replication")
+		info, _ := reply.(string)
+		return err == nil && strings.Contains(info, what)
+	}
+	until(t, "the replica follows", func() bool { return says(replica, "master_link_status:up") })
+	addr := startSentinel(t, master)
+	w := newWorld(t, master, "redis://"+addr+"?master_set=ours")
+	w.attach()
+	w.publish("before", 5)
+	w.expect(names("before", 5))
+	master.Kill()
+	w.publish("during", 20)
+	until(t, "the replica is the master", func() bool { return says(replica, "role:master") })
+	w.healthy()
+	w.publish("after", 5)
+	w.expect(names("before", 5, "during", 20, "after", 5))
+	if got := len(w.places(plain)); got != 30 {
+		t.Errorf("the new master holds %d events, want 30", got)
+	}
+	w.detach()
+}
+
+// startSentinel starts a sentinel that watches a master as "ours", and returns
+// its address.
+func startSentinel(t *testing.T, master *redistest.Server) (addr string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = freeport.Loopback(t)
 	_, own, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor ours %s %s 1\n", own, filepath.Dir(file), host, port)
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor ours %s %s 1\nsentinel down-after-milliseconds ours 500\nsentinel failover-timeout ours 5000\n",
+		own, filepath.Dir(file), host, port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("redis-server", file, "--sentinel")
+	cmd := exec.Command(redistest.Program(), file, "--sentinel")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -246,10 +293,5 @@ func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
 		}
 		return err == nil
 	})
-	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?master_set=ours"}); err != nil {
-		t.Errorf("through a sentinel: %v", err)
-	}
-	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?addr=127.0.0.1:1"}); fault.KindOf(err) != fault.Invalid {
-		t.Errorf("several servers without a name: %v, want a refusal", err)
-	}
+	return addr
 }

@@ -36,7 +36,8 @@ return c[3] and tonumber(c[3]) or -1
 // appendScript appends events and answers with their entries, "" for one that
 // was to be restored and cannot be any more. An id that the topic holds is not
 // added again; its entry is the answer. Batches are counted in the field
-// "batch", the steps of a restoration in "step".
+// "batch", the steps of a restoration in "step". The index of ids is asked and
+// written once, not for each event: half of the commands of the script.
 //
 //	KEYS claim, topics, then stream, ids and meta of each topic
 //	ARGV epoch, field, least, number, now (ms), number of topics,
@@ -66,20 +67,52 @@ for i = 1, m do
     local newest = redis.call('XREVRANGE', t.stream, '+', '-', 'COUNT', 1)[1]
     if newest then t.n, t.last, t.fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false end
   end
+  t.asked, t.held, t.added = {}, {}, {}
   topics[i] = t
 end
+local first = 7 + 3 * m
+for j = first, #ARGV, 5 do
+  local t = topics[tonumber(ARGV[j])]
+  t.asked[#t.asked+1] = ARGV[j+2]
+end
+for i = 1, m do
+  local t = topics[i]
+  for k = 1, #t.asked, 500 do
+    local held = redis.call('HMGET', t.ids, unpack(t.asked, k, math.min(k + 499, #t.asked)))
+    for x = 1, #held do t.held[t.asked[k+x-1]] = held[x] end
+  end
+end
+local function keep()
+  for i = 1, m do
+    local t = topics[i]
+    for k = 1, #t.added, 1000 do
+      redis.call('HSET', t.ids, unpack(t.added, k, math.min(k + 999, #t.added)))
+    end
+    if t.changed then
+      redis.call('HSET', t.meta, 'n', string.format('%.0f', t.n), 'l', t.last)
+      if t.ttl > 0 and (not t.refreshed or tonumber(now) - tonumber(t.refreshed) > 600000) then
+        redis.call('PEXPIRE', t.stream, string.format('%.0f', t.ttl))
+        redis.call('PEXPIRE', t.ids, string.format('%.0f', t.ttl))
+        redis.call('PEXPIRE', t.meta, t.keep)
+        redis.call('HSET', t.meta, 'a', now)
+      end
+    end
+  end
+end
 local out = {}
-for j = 7 + 3 * m, #ARGV, 5 do
+for j = first, #ARGV, 5 do
   local t, pos, id = topics[tonumber(ARGV[j])], ARGV[j+1], ARGV[j+2]
-  local given, n = pos ~= '', t.n + 1
-  if given then n = tonumber(string.match(pos, '-(%d+)$')) else pos = ARGV[1] .. '-' .. string.format('%.0f', n) end
-  if redis.call('HSETNX', t.ids, id, pos) == 0 then
-    out[#out+1] = redis.call('HGET', t.ids, id)
+  if t.held[id] then
+    out[#out+1] = t.held[id]
   else
+    local given, n = pos ~= '', t.n + 1
+    if given then n = tonumber(string.match(pos, '-(%d+)$')) else pos = ARGV[1] .. '-' .. string.format('%.0f', n) end
     local ok = redis.pcall('XADD', t.stream, pos, 'i', id, 'a', now, 'h', ARGV[j+3], 'd', ARGV[j+4])
     if type(ok) == 'table' and ok.err then
-      redis.call('HDEL', t.ids, id)
-      if not given then return ok end
+      if not given then
+        keep()
+        return ok
+      end
       out[#out+1] = ''
     else
       if t.fresh then
@@ -88,23 +121,13 @@ for j = 7 + 3 * m, #ARGV, 5 do
         t.fresh = false
       end
       if n > t.n then t.n = n end
-      t.last, t.changed = pos, true
+      t.last, t.changed, t.held[id] = pos, true, pos
+      t.added[#t.added+1], t.added[#t.added+2] = id, pos
       out[#out+1] = pos
     end
   end
 end
-for i = 1, m do
-  local t = topics[i]
-  if t.changed then
-    redis.call('HSET', t.meta, 'n', string.format('%.0f', t.n), 'l', t.last)
-    if t.ttl > 0 and (not t.refreshed or tonumber(now) - tonumber(t.refreshed) > 600000) then
-      redis.call('PEXPIRE', t.stream, string.format('%.0f', t.ttl))
-      redis.call('PEXPIRE', t.ids, string.format('%.0f', t.ttl))
-      redis.call('PEXPIRE', t.meta, t.keep)
-      redis.call('HSET', t.meta, 'a', now)
-    end
-  end
-end
+keep()
 return out
 `)
 
@@ -140,4 +163,20 @@ local e, n = string.match(last, '^(%d+)-(%d+)$')
 redis.call('XTRIM', KEYS[2], 'MINID', '=', e .. '-' .. string.format('%.0f', tonumber(n) + 1))
 redis.call('HSET', KEYS[4], 't', last)
 return {#ids, last}
+`)
+
+// verifyScript answers with entries of a topic, with where the index has the
+// event of each, and with how many entries there are and how many ids. A stream
+// and its index expire one after the other: without a stream there is nothing.
+//
+//	KEYS stream, ids   ARGV from, limit
+var verifyScript = rueidis.NewLuaScript(`
+if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('PTTL', KEYS[2]) >= 0 then return {{}, {}, 0, 0} end
+local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
+local places = {}
+for i = 1, #entries do
+  local f = entries[i][2]
+  places[i] = f[1] == 'i' and redis.call('HGET', KEYS[2], f[2])
+end
+return {entries, places, redis.call('XLEN', KEYS[1]), redis.call('HLEN', KEYS[2])}
 `)

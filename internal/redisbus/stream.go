@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
 )
@@ -17,7 +18,10 @@ import (
 const chunkEntries = 256
 
 // stream is the log as the delivery reads it.
-type stream struct{ link *link }
+type stream struct {
+	link *link
+	db   *db.DB
+}
 
 var _ delivery.Log = (*stream)(nil)
 
@@ -48,10 +52,24 @@ func (l *stream) Read(ctx context.Context, topic event.Topic, after int64, lane 
 	}
 }
 
-// read asks for what is known of a topic before it asks for its entries, so no
-// entry up to Last is missing, and for what was removed after, so that no gap
-// goes unnoticed.
+// read reads a topic. Redis may have lost an output with all that was known of
+// it; then it is noted in the database. It is noted when it is in Redis, maybe
+// since Redis was asked, so Redis is asked once more.
 func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit int) (info delivery.Topic, records []*delivery.Record, err error) {
+	info, records, err = l.ask(ctx, topic, after, limit, false)
+	if _, output := topic.OutputRequest(); err != nil || !output || info.Exists {
+		return info, records, err
+	}
+	if was, err := wasOutput(ctx, l.db, topic); err != nil || !was {
+		return info, records, err
+	}
+	return l.ask(ctx, topic, after, limit, true)
+}
+
+// ask asks for what is known of a topic before it asks for its entries, so no
+// entry up to Last is missing, and for what was removed after, so that no gap
+// goes unnoticed. noted says that there was such a topic, whatever is known.
+func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit int, noted bool) (info delivery.Topic, records []*delivery.Record, err error) {
 	client, check, err := l.link.reading()
 	if err != nil {
 		return info, nil, err
@@ -87,6 +105,7 @@ func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit
 	if err != nil {
 		return info, nil, l.link.unreadable(err)
 	}
+	info.Exists = info.Exists || noted
 	info.Expired = output && info.Exists && there == 0
 	if info.Expired {
 		info.Trimmed = info.Last
@@ -126,9 +145,8 @@ func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*deliver
 		if !ok {
 			return records, damagedEntry(topic, seq)
 		}
-		f := entry.FieldValues
-		e, err := decodeEvent(topic, f["i"], []byte(f["h"]), []byte(f["d"]))
-		if err != nil || e.ID == "" {
+		e, err := decodeFields(topic, entry.FieldValues)
+		if err != nil {
 			return records, damagedEntry(topic, seq)
 		}
 		records = append(records, &delivery.Record{Seq: seq, Event: e})

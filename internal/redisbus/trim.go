@@ -14,9 +14,6 @@ const (
 	// appendRefresh is how often the expiry of an output topic is put off, so
 	// how much longer than its age it may stay. The script has it as 600000.
 	appendRefresh = 10 * time.Minute
-	// tombstoneAge is how long an expired output topic is remembered, so that
-	// a reader of it is told instead of waiting.
-	tombstoneAge = 30 * 24 * time.Hour
 	// trimChunk bounds one run of the script, during which Redis does nothing
 	// else.
 	trimChunk = 200
@@ -30,6 +27,9 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	b.recent.forget(now)
 	if err := b.sweep(ctx); err != nil {
 		return 0, err
+	}
+	if err := b.ForgetOutputs(ctx, now, func() {}); err != nil {
+		return 0, fmt.Errorf("forget outputs: %w", err)
 	}
 	if b.link.away() != nil {
 		return 0, nil // there will be another time

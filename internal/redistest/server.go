@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -19,6 +20,13 @@ import (
 // startWithin bounds how long a server may take until it answers. It takes
 // some hundredths of a second where nothing else runs.
 const startWithin = time.Minute
+
+// programEnv names another program than redis-server, which takes the same
+// configuration: valkey-server.
+const programEnv = "REDISTEST_SERVER"
+
+// Program is what is started.
+func Program() string { return cmp.Or(os.Getenv(programEnv), "redis-server") }
 
 // Options say which server to start. The zero value keeps an append-only file
 // that it syncs every second, and asks nobody for a password.
@@ -55,8 +63,8 @@ type Server struct {
 // Start starts a server that ends with the test.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		const hint = "redis-server is needed: apt-get install redis-server"
+	if _, err := exec.LookPath(Program()); err != nil {
+		hint := Program() + " is needed: apt-get install redis-server"
 		if os.Getenv("CI") == "true" {
 			t.Fatal(hint)
 		}
@@ -147,7 +155,7 @@ func (s *Server) Log() string {
 // answers.
 func (s *Server) Restart() {
 	s.t.Helper()
-	cmd := exec.Command("redis-server", s.configFile())
+	cmd := exec.Command(Program(), s.configFile())
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
@@ -162,8 +170,9 @@ func (s *Server) Restart() {
 	s.mu.Unlock()
 	deadline := time.Now().Add(startWithin)
 	for {
-		reply, err := s.TryDo("PING")
-		if err == nil && reply == "PONG" {
+		// Another server on the same address would answer, too.
+		reply, err := s.TryDo("INFO", "server")
+		if info, _ := reply.(string); strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", cmd.Process.Pid)) {
 			return
 		}
 		select {
@@ -172,7 +181,7 @@ func (s *Server) Restart() {
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("redis-server does not answer within %s: %v", startWithin, err)
+			s.t.Fatalf("redis-server does not answer within %s: %v, %v", startWithin, reply, err)
 		}
 	}
 }

@@ -9,6 +9,8 @@ type Row struct {
 	Platform  string `json:"platform"`
 	// ReplyTo is the message that asked, "" for none.
 	ReplyTo string `json:"replyTo,omitempty"`
+	// Mention is the person whom the answer begins with, "" for nobody.
+	Mention string `json:"mention,omitempty"`
 	// Started says that the output is to be shown, Finished that it is.
 	Started  bool      `json:"started,omitempty"`
 	Finished bool      `json:"finished,omitempty"`
@@ -116,7 +118,7 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 			acts = append(acts, Act{Kind: ActSend, View: v, Message: m})
 		case m.State == MessagePlanned:
 			settled = false
-		case m.State == MessageSent && v.Text != "" && shown[v.Key] != v.looks():
+		case m.State == MessageSent && (v.Text != "" || v.Bare) && shown[v.Key] != v.looks():
 			settled = false
 			acts = append(acts, Act{Kind: ActEdit, View: v, Message: m})
 		}
@@ -136,10 +138,13 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 	return acts, settled
 }
 
-// looks is what an edit can change.
+// looks is what an edit can change; empty for what was never seen.
 func (v View) looks() string {
-	if v.Stop {
+	switch {
+	case v.Stop:
 		return v.Text + "\x00"
+	case v.Bare:
+		return "\x01"
 	}
 	return v.Text
 }

@@ -96,9 +96,31 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// listen reduces the output topic, from its beginning.
+// listen reduces the output topic, from its beginning. When that is gone the
+// request may still go on to say something, which is then what is shown.
 func (f *follower) listen(ctx context.Context) {
-	err := f.s.o.Bus.Tail(ctx, bus.Tail{Topic: event.OutputTopic(f.requestID)}, func(d bus.Delivery) error {
+	for {
+		err := f.tail(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		f.mu.Lock()
+		f.failed = err
+		f.mu.Unlock()
+		f.notify()
+		if !errors.Is(err, bus.ErrTrimmed) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+func (f *follower) tail(ctx context.Context) error {
+	return f.s.o.Bus.Tail(ctx, bus.Tail{Topic: event.OutputTopic(f.requestID)}, func(d bus.Delivery) error {
 		payload, err := event.Decode(d.Event)
 		if err != nil {
 			f.s.o.Logger.WarnContext(ctx, "an output event cannot be read", "request_id", f.requestID, "event_id", d.ID, "error", err)
@@ -106,17 +128,11 @@ func (f *follower) listen(ctx context.Context) {
 		}
 		f.mu.Lock()
 		f.output.Apply(payload)
-		f.heard = time.Now()
+		f.heard, f.failed = time.Now(), nil
 		f.mu.Unlock()
 		f.notify()
 		return nil
 	})
-	if err != nil && ctx.Err() == nil {
-		f.mu.Lock()
-		f.failed = err
-		f.mu.Unlock()
-		f.notify()
-	}
 }
 
 // snapshot is the output as it is now; what it holds is not changed later.
@@ -149,7 +165,9 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	if final {
 		end = row.End
 	}
-	views := Render(output, row.ReplyTo, row.Cuts, end, row.made(), f.settings(ctx))
+	settings := f.settings(ctx)
+	settings.Mention = row.Mention
+	views := Render(output, row.ReplyTo, row.Cuts, end, row.made(), settings)
 	acts, settled := Decide(row, views, f.shown, final)
 	if settled {
 		return true, 0, f.finish(ctx)
@@ -219,6 +237,9 @@ func (f *follower) act(ctx context.Context, row Row, acts []Act, final bool) (ne
 			}
 			if err := f.mend(ctx, a, final); err != nil {
 				return 0, err
+			}
+			if final {
+				f.notify() // it may have been the last
 			}
 		}
 	}
@@ -427,7 +448,7 @@ func (f *follower) change(ctx context.Context, fn func(tx *db.Tx, row *Row) erro
 
 func (f *follower) settings(ctx context.Context) Settings {
 	can := f.s.o.Adapter.Capabilities()
-	s := Settings{MaxText: can.MaxText, MaxFiles: can.MaxFiles, MaxFileBytes: can.MaxFileBytes, Size: func(b event.BinaryOutput) int64 {
+	s := Settings{MaxText: can.MaxText, MaxFiles: can.MaxFiles, MaxFileBytes: can.MaxFileBytes, MaxMessageBytes: can.MaxMessageBytes, Size: func(b event.BinaryOutput) int64 {
 		if b.Blob != "" && f.s.o.BlobSize != nil {
 			return f.s.o.BlobSize(b.Blob)
 		}

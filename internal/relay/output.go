@@ -13,8 +13,10 @@ const (
 	maxTools = 20
 	// maxBinaries bounds the files of one answer.
 	maxBinaries = 100
-	// maxText bounds the text of one answer that is shown, in bytes.
-	maxText = 1 << 20
+	// maxText bounds the text of one answer that is shown, in bytes; cutShort
+	// stands where the rest would be.
+	maxText  = 1 << 20
+	cutShort = "\n\n*(The answer is longer than what is shown here; the page has all of it.)*"
 )
 
 // Output is what a request has said so far, reduced from its output topic.
@@ -37,7 +39,7 @@ func (o *Output) Apply(p event.Payload) {
 		if o.Final || p.Offset < 0 || p.Offset > int64(len(o.Text)) || p.Offset+int64(len(p.Delta)) <= int64(len(o.Text)) {
 			return // seen, or behind a gap: the final text has it
 		}
-		o.Text = bounded(o.Text[:p.Offset] + p.Delta)
+		o.Text = bounded(o.Text[:p.Offset]+p.Delta, "")
 	case event.TextReset:
 		if !o.Final && p.Offset >= 0 && p.Offset < int64(len(o.Text)) {
 			o.Text = o.Text[:p.Offset]
@@ -54,15 +56,16 @@ func (o *Output) Apply(p event.Payload) {
 			o.Binaries = append(o.Binaries, p)
 		}
 	case event.FinalText:
-		o.Text, o.Final, o.Skip = bounded(p.FinalText), true, p.Delivery == "skip"
+		o.Text, o.Final, o.Skip = bounded(p.FinalText, cutShort), true, p.Delivery == "skip"
 	}
 }
 
-func bounded(text string) string {
+// bounded cuts a text that is too long, and ends it with end.
+func bounded(text, end string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "")
+	return strings.ToValidUTF8(text[:maxText-len(end)], "") + end
 }
 
 func (o *Output) tool(p event.ToolCallOutput) {

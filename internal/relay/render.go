@@ -2,8 +2,10 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"lilac/internal/event"
 )
@@ -15,7 +17,7 @@ const (
 	statusRoom = 250
 	// statusTools is how many tool calls are shown while the answer runs.
 	statusTools = 3
-	// statusLine bounds one of them, in characters.
+	// statusLine bounds one of them, in UTF-16 units.
 	statusLine = 60
 	// noReply is what a model says that wants to say nothing.
 	noReply = "NO_REPLY"
@@ -44,12 +46,15 @@ type End struct {
 // Settings are what rendering depends on besides what was said.
 type Settings struct {
 	// MaxText is the longest message in UTF-16 units, MaxFiles the most files
-	// on one, MaxFileBytes the largest of them.
-	MaxText, MaxFiles int
-	MaxFileBytes      int64
+	// on one, MaxFileBytes the largest of them, MaxMessageBytes all of one
+	// message together.
+	MaxText, MaxFiles             int
+	MaxFileBytes, MaxMessageBytes int64
 	// Rewrite turns names into the platform's mentions and says whom it
 	// mentioned; nil leaves the text as it is.
 	Rewrite func(text string) (out string, users []string)
+	// Mention is a person whom the answer begins with, by their id; "" for none.
+	Mention string
 	// Size is the size of a file in bytes; nil knows none.
 	Size func(event.BinaryOutput) int64
 }
@@ -66,6 +71,9 @@ type View struct {
 	Files      []event.BinaryOutput
 	// Stop says that the answer can be stopped here.
 	Stop bool
+	// Bare says that nothing is left of the text that it showed: it stays for
+	// its files.
+	Bare bool
 }
 
 // Made is what was sent already.
@@ -90,6 +98,9 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		if last && end != nil {
 			text = withEnd(text, *end, len(views) > 0 || len(o.Binaries) > 0, o.Skip)
 		}
+		if i == 0 && s.Mention != "" && (text != "" || end == nil && status(o) != "") {
+			text, users = greeting(text, s.Mention), append(users, s.Mention)
+		}
 		pieces := Split(text, s.MaxText-statusRoom)
 		if last && end == nil {
 			pieces = withStatus(pieces, status(o), i == 0 || strings.TrimSpace(seg.text) != "")
@@ -109,6 +120,16 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		views[len(views)-1].Stop = true
 	}
 	return withFiles(views, o, end, made, s)
+}
+
+// greeting begins a text with a mention, in a line of its own if the text may
+// begin with something that has to stand there.
+func greeting(text, userID string) string {
+	between := "\n"
+	if first, _ := utf8.DecodeRuneInString(text); text == "" || unicode.IsLetter(first) {
+		between = " "
+	}
+	return "<@" + userID + ">" + between + text
 }
 
 // held reports whether nothing may be seen: the answer is none, or could still
@@ -155,6 +176,9 @@ func segment(o Output, replyTo string, cuts []Cut) []part {
 // withEnd says how a request ended that was not simply done.
 func withEnd(text string, end End, more, skip bool) string {
 	sentence := strings.TrimSpace(end.Detail)
+	if end.State == event.StateCancelled && skip && strings.TrimSpace(text) == "" {
+		return text
+	}
 	switch end.State {
 	case event.StateFailed:
 		if sentence == "" {
@@ -205,10 +229,11 @@ func oneLine(s string) string {
 		}
 		return r
 	}, s)), " ")
-	if runes := []rune(s); len(runes) > statusLine {
-		s = string(runes[:statusLine-1]) + "…"
+	s = strings.ReplaceAll(s, "@", "@\u200b")
+	if units(s) > statusLine {
+		s = s[:prefixOf(s, statusLine-1)] + "…"
 	}
-	return strings.ReplaceAll(s, "@", "@\u200b")
+	return s
 }
 
 // withStatus puts the status under the last message, or makes one of it.
@@ -241,15 +266,26 @@ func mentioned(text string, users []string) (out []string) {
 
 // withFiles adds the files. What is there when the first message is made goes
 // with it; the rest follows at the end, in messages that reply to the last one.
-// A message that was made keeps its files.
+// A message that was made keeps its files, and stays for them: what it showed
+// may have been a tool's line only.
 func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
-	byKey := map[string][]event.BinaryOutput{}
+	byKey, bytes := map[string][]event.BinaryOutput{}, map[string]int64{}
 	var order []string
+	size := func(b event.BinaryOutput) int64 {
+		if s.Size == nil {
+			return 0
+		}
+		return s.Size(b)
+	}
 	add := func(key string, b event.BinaryOutput) {
 		if byKey[key] == nil {
 			order = append(order, key)
 		}
 		byKey[key] = append(byKey[key], b)
+		bytes[key] += size(b)
+	}
+	fits := func(key string, b event.BinaryOutput) bool {
+		return len(byKey[key]) < s.MaxFiles && (s.MaxMessageBytes == 0 || bytes[key]+size(b) <= s.MaxMessageBytes)
 	}
 	var large []string
 	late := ""
@@ -257,15 +293,15 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		key, placed := made.Files[b.BinaryID]
 		switch {
 		case placed:
-		case s.Size != nil && s.MaxFileBytes > 0 && s.Size(b) > s.MaxFileBytes:
-			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(b.Filename), bytesText(s.Size(b)), bytesText(s.MaxFileBytes)))
+		case s.MaxFileBytes > 0 && size(b) > s.MaxFileBytes:
+			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(b.Filename), bytesText(size(b)), bytesText(s.MaxFileBytes)))
 			continue
-		case len(views) > 0 && !made.Messages[views[0].Key] && len(byKey[views[0].Key]) < s.MaxFiles:
+		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
 			key = views[0].Key
 		case end == nil:
 			continue // it waits for the end
 		default:
-			if late == "" || len(byKey[late]) >= s.MaxFiles {
+			if late == "" || !fits(late, b) {
 				late = "files." + strings.ReplaceAll(b.BinaryID, ":", "-")
 			}
 			key = late
@@ -280,8 +316,11 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		views[i].Files = byKey[views[i].Key]
 	}
 	for _, key := range order {
-		if strings.HasPrefix(key, "files.") {
+		switch {
+		case strings.HasPrefix(key, "files."):
 			views = append(views, View{Key: key, Files: byKey[key], ReplyToKey: lastText})
+		case end != nil && !slices.ContainsFunc(views, func(v View) bool { return v.Key == key }):
+			views = append(views, View{Key: key, Files: byKey[key], Bare: true})
 		}
 	}
 	if end != nil {

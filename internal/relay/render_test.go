@@ -1,8 +1,11 @@
 package relay_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,6 +104,9 @@ func TestWhatIsShown(t *testing.T) {
 		},
 		"what may become no reply is not shown": {output: output(delta(0, "NO_RE"))},
 		"no reply leaves no trace":              {output: output(delta(0, "NO_REPLY"), event.FinalText{FinalText: "NO_REPLY", Delivery: "skip"}), end: done},
+		"a stop that needs no words leaves no trace": {
+			output: output(event.FinalText{Delivery: "skip"}), end: &relay.End{State: event.StateCancelled, Detail: "The rule ci does nothing more here today."},
+		},
 		"what begins like it is shown": {
 			output: output(delta(0, "NO_RESULTS")),
 			want:   []relay.View{{Key: "0.0", Text: "NO_RESULTS", ReplyTo: "5", Stop: true}},
@@ -134,6 +140,17 @@ func TestWhatIsShown(t *testing.T) {
 				{Key: "files.l", ReplyToKey: "0.0", Files: []event.BinaryOutput{file("l")}},
 			},
 		},
+		"a message that showed a tool only stays for its file": {
+			output: output(file("a"), event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "bash"}, event.FinalText{FinalText: "NO_REPLY", Delivery: "skip"}),
+			end:    done, made: relay.Made{Messages: map[string]bool{"0.0": true}, Files: map[string]string{"a": "0.0"}},
+			want: []relay.View{{Key: "0.0", Files: []event.BinaryOutput{file("a")}, Bare: true}},
+		},
+		"and so does one before a steer at nothing said": {
+			output: output(file("a"), event.OutputAnchor{MessageID: "7", Offset: 0}, event.FinalText{FinalText: "new way"}),
+			cuts:   []relay.Cut{{MessageID: "7", Offset: -1, ReplyTo: "7"}}, end: done,
+			made: relay.Made{Messages: map[string]bool{"0.0": true}, Files: map[string]string{"a": "0.0"}},
+			want: []relay.View{{Key: "1.0", Text: "new way", ReplyTo: "7"}, {Key: "0.0", Files: []event.BinaryOutput{file("a")}, Bare: true}},
+		},
 		"a file that is too large is named": {
 			output: output(event.BinaryOutput{BinaryID: "a", Filename: "big.bin", DataBase64: strings.Repeat("x", 2048)}, event.FinalText{FinalText: "look"}), end: done,
 			want: []relay.View{
@@ -149,6 +166,38 @@ func TestWhatIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := relay.Render(c.output, "5", c.cuts, c.end, c.made, settings)
 			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnAnswerBeginsWithAMention(t *testing.T) {
+	s := settings
+	s.Mention = "7"
+	s.Rewrite = func(text string) (string, []string) { return strings.ReplaceAll(text, "@ann", "<@1>"), []string{"1"} }
+	done := &relay.End{State: event.StateDone}
+	for name, c := range map[string]struct {
+		output relay.Output
+		cuts   []relay.Cut
+		end    *relay.End
+		want   []relay.View
+	}{
+		"nothing yet": {},
+		"no answer":   {output: output(event.FinalText{FinalText: "NO_REPLY", Delivery: "skip"}), end: done},
+		"a tool is shown before there is text": {
+			output: output(event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "bash"}),
+			want:   []relay.View{{Key: "0.0", Text: "<@7>\n\n-# ⏳ bash", Users: []string{"7"}, Stop: true}},
+		},
+		"a text":          {output: output(event.FinalText{FinalText: "Ask @ann."}), end: done, want: []relay.View{{Key: "0.0", Text: "<@7> Ask <@1>.", Users: []string{"1", "7"}}}},
+		"a block of code": {output: output(event.FinalText{FinalText: "```\nx\n```"}), end: done, want: []relay.View{{Key: "0.0", Text: "<@7>\n```\nx\n```", Users: []string{"7"}}}},
+		"only the first message": {
+			output: output(delta(0, "one two"), event.FinalText{FinalText: "one two"}), cuts: []relay.Cut{{Offset: 4, ReplyTo: "9"}}, end: done,
+			want: []relay.View{{Key: "0.0", Text: "<@7> one", Users: []string{"7"}}, {Key: "1.0", Text: "two", ReplyTo: "9"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, relay.Render(c.output, "", c.cuts, c.end, relay.Made{}, s)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -177,5 +226,97 @@ func TestTextsAreCutInTheSamePlacesWhileTheyGrow(t *testing.T) {
 				t.Fatalf("with %d bytes message %d shows %q, at the end %q", n, i, v.Text, final[i].Text)
 			}
 		}
+	}
+}
+
+// Files that are small enough one by one may be too much for one message.
+func TestTheFilesOfAMessageFitTogether(t *testing.T) {
+	s := settings
+	s.MaxMessageBytes = 150
+	sized := func(id string) event.BinaryOutput {
+		return event.BinaryOutput{BinaryID: id, Filename: id, DataBase64: strings.Repeat("x", 60)}
+	}
+	o := relay.Output{Text: "look", Binaries: []event.BinaryOutput{sized("a"), sized("b"), sized("c"), sized("d"), sized("e")}, Final: true}
+	got := map[string]int{}
+	for _, v := range relay.Render(o, "5", nil, &relay.End{State: event.StateDone}, relay.Made{}, s) {
+		got[v.Key] = len(v.Files)
+	}
+	if diff := cmp.Diff(map[string]int{"0.0": 2, "files.c": 2, "files.e": 1}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whatever is said while whatever tools run, and wherever it is steered: no
+// message is too long or empty, and in the end the messages hold the text.
+func FuzzWhatIsShownHoldsWhatWasSaid(f *testing.F) {
+	f.Add("Hello. "+strings.Repeat("word ", 900), "bash: ls", uint16(700), true)
+	f.Add("```go\n"+strings.Repeat("x := 1\n", 600)+"```\nend", strings.Repeat("😀", 80), uint16(30), false)
+	f.Add(strings.Repeat("@", 500)+strings.Repeat("\u202e\u05d0", 1200), strings.Repeat("@", 80), uint16(1), true)
+	f.Add(strings.Repeat("x", 1750), strings.Repeat("😀", 80), uint16(1750), false) // fits only beside lines that are measured
+	f.Fuzz(func(t *testing.T, text, tool string, at uint16, mention bool) {
+		text, tool = strings.ToValidUTF8(text, "?"), strings.ToValidUTF8(tool, "?")
+		if strings.Contains(text, "|") || strings.HasPrefix("NO_REPLY", strings.TrimSpace(text)) {
+			t.Skip() // tables are drawn, and nothing is said of nothing
+		}
+		s := settings
+		if mention {
+			s.Mention = "12345678901234567890"
+		}
+		cut := min(int(at), len(text))
+		for cut > 0 && cut < len(text) && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		var o relay.Output
+		check := func(views []relay.View) (joined string) {
+			for _, v := range views {
+				if n := len(utf16.Encode([]rune(v.Text))); n > s.MaxText {
+					t.Fatalf("message %s has %d units", v.Key, n)
+				}
+				if strings.TrimSpace(v.Text) == "" {
+					t.Fatalf("message %s shows nothing", v.Key)
+				}
+				joined += v.Text
+			}
+			return joined
+		}
+		for i := range 4 {
+			o.Apply(event.ToolCallOutput{ToolCallID: fmt.Sprint(i), Status: event.ToolStart, Display: tool})
+		}
+		o.Apply(event.TextDelta{Delta: text[:cut]})
+		check(relay.Render(o, "5", nil, nil, relay.Made{}, s))
+		o.Apply(event.OutputAnchor{MessageID: "7", Offset: int64(cut)})
+		o.Apply(event.TextDelta{Delta: text[cut:], Offset: int64(cut)})
+		cuts := []relay.Cut{{MessageID: "7", Offset: -1, ReplyTo: "7"}}
+		check(relay.Render(o, "5", cuts, nil, relay.Made{}, s))
+		o.Apply(event.FinalText{FinalText: text})
+		joined := check(relay.Render(o, "5", cuts, &relay.End{State: event.StateDone}, relay.Made{}, s))
+		for _, word := range strings.Fields(text) { // where code is cut its fence comes in between
+			if len(word) < 100 && !strings.ContainsAny(word, "`~") && !strings.Contains(text[max(0, cut-len(word)):min(len(text), cut+len(word))], word) && strings.Count(joined, word) < strings.Count(text, word) {
+				t.Fatalf("%q is said %d times and shown %d times", word, strings.Count(text, word), strings.Count(joined, word))
+			}
+		}
+	})
+}
+
+func TestTablesAreReadable(t *testing.T) {
+	wide := strings.Repeat("w", 60)
+	for name, c := range map[string][2]string{
+		"a table is drawn":                       {"| x | long |\n|---|:-:|\n| 1 | 2 |", "```\nx  long\n─  ────\n1  2\n```"},
+		"also without borders":                   {"x | y\n- | -\n1 | 2\nend", "```\nx  y\n─  ─\n1  2\n```\nend"},
+		"a cell may be missing, or one too many": {"|a|b|\n|-|-|\n|1|\n|1|2|3|", "```\na  b\n─  ─\n1\n1  2\n```"},
+		"a border in a cell is none":             {"|a|b|\n|-|-|\n|x \\| y|`z`|", "```\na      b\n─────  ───\nx | y  `z`\n```"},
+		"characters as wide as two":              {"|a|b|\n|-|-|\n|日本|x|\n|abc|y|", "```\na     b\n────  ─\n日本  x\nabc   y\n```"},
+		"one that is too wide is a list":         {"|a|b|\n|-|-|\n|" + wide + "|" + wide + "|", "- **a**: " + wide + "\n  - **b**: " + wide},
+		"one with links is a list":               {"|a|b|\n|-|-|\n|x|[y](https://e.org/z)|", "- **a**: x\n  - **b**: [y](https://e.org/z)"},
+		"one with mentions is a list":            {"|a|b|\n|-|-|\n|x|<@7>|", "- **a**: x\n  - **b**: <@7>"},
+		"in code it stays as it is":              {"```\n|a|b|\n|-|-|\n|1|2|\n```", "```\n|a|b|\n|-|-|\n|1|2|\n```"},
+		"a line with a bar is no table":          {"a | b\nc | d", "a | b\nc | d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			views := relay.Render(output(event.FinalText{FinalText: c[0]}), "", nil, &relay.End{State: event.StateDone}, relay.Made{}, settings)
+			if len(views) != 1 || views[0].Text != c[1] {
+				t.Errorf("shown %+v, want %q", views, c[1])
+			}
+		})
 	}
 }

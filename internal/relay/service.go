@@ -40,6 +40,9 @@ type Options struct {
 	Adapter surface.Adapter
 	// Rewrite turns names into mentions; nil leaves texts as they are.
 	Rewrite func(ctx context.Context, text string) (out string, users []string)
+	// Mention returns the person whom the answer to a request begins with, as
+	// the platform's id, or ""; nil mentions nobody.
+	Mention func(q db.Queryer, requestID string) (userID string, err error)
 	// BlobSize is the size of what a reference stands for, in bytes.
 	BlobSize func(ref string) int64
 	// Paused reports whether a request waits for a person's answer; nil never.
@@ -227,6 +230,11 @@ func (s *Service) handleRequest(ctx context.Context, d bus.Delivery) error {
 				return nil
 			}
 			row.Started, row.ReplyTo = true, replyTarget(id, s.platform())
+			if s.o.Mention != nil {
+				if row.Mention, err = s.o.Mention(tx, id); err != nil {
+					return fmt.Errorf("find whom to mention: %w", err)
+				}
+			}
 			tx.AfterCommit(func() { s.begin(id) })
 		case event.RequestLifecycle:
 			if !p.State.Ended() || row.End != nil {

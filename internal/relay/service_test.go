@@ -431,6 +431,25 @@ func TestLateFilesFollowTheAnswer(t *testing.T) {
 	}
 }
 
+// A message that showed a tool only and carries a file is not deleted with its
+// text: the file would go with it.
+func TestAFileStaysWhenTheTextOfItsMessageGoes(t *testing.T) {
+	p := &platform{}
+	play(t, p, func(s *stage) {
+		s.publish(event.BinaryOutput{BinaryID: "a", Filename: "early.txt", DataBase64: "YQ=="})
+		s.publish(event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "bash"})
+		time.Sleep(2 * time.Second)
+		s.restart()
+		s.publish(event.ToolCallOutput{ToolCallID: "1", Status: event.ToolEnd})
+		s.publish(event.FinalText{FinalText: "NO_REPLY", Delivery: "skip"})
+		s.publish(event.RequestLifecycle{State: event.StateDone})
+		s.finished()
+	})
+	if seen := p.seen(); len(seen) != 1 || len(seen[0].Files) != 1 || seen[0].Text != "" || len(seen[0].Buttons) != 0 {
+		t.Errorf("seen: %+v", seen)
+	}
+}
+
 // Seeds of a long answer with steers, resets and files, through restarts and a
 // platform that fails: what people see in the end is what was said, once.
 func TestWhateverHappensTheAnswerIsSeenOnce(t *testing.T) {

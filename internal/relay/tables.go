@@ -1,8 +1,9 @@
 package relay
 
 import (
+	"regexp"
 	"strings"
-	"unicode/utf8"
+	"unicode"
 )
 
 // maxTable is the widest table that is drawn, in characters: a wider one would
@@ -10,7 +11,8 @@ import (
 const maxTable = 100
 
 // readable makes of a Markdown table, which chat platforms show as they come,
-// a drawing in a code block, or a list if it is too wide. Code stays as it is.
+// a drawing in a code block, or a list if it is too wide or has links, which
+// would be none in code. Code stays as it is.
 func readable(text string) string {
 	if !strings.Contains(text, "|") {
 		return text
@@ -92,13 +94,31 @@ func cells(line string) []string {
 	return out
 }
 
+// alive matches what must not stand in a code block: its end, links, mentions.
+var alive = regexp.MustCompile("```|://|\\]\\(|<[@#]")
+
+// width is how many columns a text takes where all characters are as wide,
+// or twice as wide: those of East Asia, and emoji.
+func width(s string) (n int) {
+	for _, r := range s {
+		switch {
+		case unicode.Is(unicode.M, r) || unicode.Is(unicode.Cf, r):
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul), r >= 0xFF01 && r <= 0xFF60, r >= 0x1F300 && r <= 0x1FAFF:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 func draw(rows [][]string) string {
 	widths, total := make([]int, len(rows[0])), 0
-	plain := true // no cell could end the code block
+	plain := true // no cell could end the code block, or has what is none in it
 	for _, row := range rows {
 		for i, c := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-			plain = plain && !strings.Contains(c, "```")
+			widths[i] = max(widths[i], width(c))
+			plain = plain && !alive.MatchString(c)
 		}
 	}
 	for _, w := range widths {
@@ -121,7 +141,7 @@ func draw(rows [][]string) string {
 	for n, row := range rows {
 		var line strings.Builder
 		for i, c := range row {
-			line.WriteString(c + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
+			line.WriteString(c + strings.Repeat(" ", widths[i]-width(c)+2))
 		}
 		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 		if n == 0 {

@@ -135,9 +135,14 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 		messages, _, err = s.compose(q, session, ids, false)
 		return err
 	})
-	if err == nil && s.o.Gate != nil && len(messages) > 0 {
+	gate := s.settings.Load().Gate
+	switch {
+	case err != nil || len(messages) == 0:
+	case gate == nil: // it was switched off meanwhile
+		forward = true
+	default:
 		limited, cancel := context.WithTimeout(ctx, gateLimit)
-		forward, err = s.o.Gate(limited, messages)
+		forward, err = gate(limited, messages)
 		cancel()
 	}
 	if ctx.Err() != nil {

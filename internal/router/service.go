@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,6 +35,9 @@ type Table interface {
 	// MarkForwarded remembers that a message is in its session's history.
 	MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error
 	Forwarded(q db.Queryer, platform, sessionID, messageID string) (bool, error)
+	// Ran reports whether a request is one of the session, which has what it
+	// said then.
+	Ran(q db.Queryer, sessionID, requestID string) (bool, error)
 }
 
 // Inbox remembers which events were handled, on engines that may bring one twice.
@@ -43,6 +47,13 @@ type Inbox interface {
 
 // Gate judges a burst; an error means no.
 type Gate func(ctx context.Context, burst []chat.Message) (forward bool, err error)
+
+// Settings are what may change while the service runs.
+type Settings struct {
+	Debounce Debounce
+	// Gate judges bursts; nil lets all through.
+	Gate Gate
+}
 
 // Options are what a [Service] is made of.
 type Options struct {
@@ -58,13 +69,12 @@ type Options struct {
 	Names func(q db.Queryer) func(text string) string
 	// Mode says how a session listens that is no private one.
 	Mode func(s surface.Session) Mode
-	// Taken reports whether a reply belongs to a workflow; nil takes none.
-	Taken func(q db.Queryer, m surface.Message) (bool, error)
+	// Take gives a reply to whatever waits for it, in the transaction that
+	// routes it, and is true if it is that one's and no request; nil takes none.
+	Take func(tx *db.Tx, m surface.Message) (bool, error)
 	// Images says that the model sees pictures.
 	Images   func() bool
-	Debounce Debounce
-	// Gate judges bursts; nil lets all through.
-	Gate Gate
+	Settings Settings
 	// NewID makes the last part of the id of a request that nobody asked by
 	// name; it sorts by time.
 	NewID  func() string
@@ -74,8 +84,9 @@ type Options struct {
 
 // Service routes the messages of one platform.
 type Service struct {
-	o      Options
-	bursts *bursts
+	o        Options
+	settings atomic.Pointer[Settings]
+	bursts   *bursts
 }
 
 // New returns a service.
@@ -86,10 +97,18 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{o: o, bursts: newBursts()}
+	s := &Service{o: o, bursts: newBursts()}
+	s.settings.Store(&o.Settings)
+	return s
 }
 
-func (s *Service) rules() Rules { return Rules{Debounce: s.o.Debounce, Gate: s.o.Gate != nil} }
+// Configure replaces the settings, for what comes from now on.
+func (s *Service) Configure(set Settings) { s.settings.Store(&set) }
+
+func (s *Service) rules() Rules {
+	set := s.settings.Load()
+	return Rules{Debounce: set.Debounce, Gate: set.Gate != nil}
+}
 
 func (s *Service) subscriptions() []bus.Subscription {
 	group := Group + "-" + s.o.Platform
@@ -166,9 +185,9 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 }
 
 // message is what the rules need to know of a platform's message.
-func (s *Service) message(q db.Queryer, p event.AdapterMessage) (Message, error) {
+func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	facts, clear := surface.FactsOf(p.Platform, p.Raw)
-	session, err := s.session(q, p.ChannelID)
+	session, err := s.session(tx, p.ChannelID)
 	if err != nil {
 		return Message{}, err
 	}
@@ -182,13 +201,25 @@ func (s *Service) message(q db.Queryer, p event.AdapterMessage) (Message, error)
 		m.Mode = s.o.Mode(session)
 	}
 	m.Interrupts = (m.Mentions || direct) && s.interrupts(p.Text)
-	if s.o.Taken != nil && m.ReplyTo != "" {
-		m.Taken, err = s.o.Taken(q, surface.Message{
+	if s.o.Take != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
+		m.Taken, err = s.o.Take(tx, surface.Message{
 			Platform: p.Platform, ChannelID: p.ChannelID, ID: p.MessageID, AuthorID: p.UserID, AuthorName: p.UserName,
 			Text: p.Text, ReplyTo: m.ReplyTo, CreatedAt: p.TS, FromSelf: m.FromSelf, AuthorBot: m.FromBot,
 		})
 	}
 	return m, err
+}
+
+// Route routes a message of the cache whose event was set aside before, in the
+// caller's transaction.
+func (s *Service) Route(tx *db.Tx, m surface.Message) error {
+	in, err := s.message(tx, event.AdapterMessage{
+		Platform: m.Platform, ChannelID: m.ChannelID, MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: m.Text, TS: m.CreatedAt, Raw: m.Raw,
+	})
+	if err != nil {
+		return err
+	}
+	return s.decide(tx, m.ChannelID, in, nil)
 }
 
 func (s *Service) interrupts(text string) bool {

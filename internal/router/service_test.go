@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,13 +32,16 @@ type world struct {
 	bus  *sqlitebus.Bus
 	gate router.Gate
 	mode router.Mode
+	take func(tx *db.Tx, m surface.Message) (bool, error)
+	svc  *router.Service
+	ran  map[string]bool
 	now  atomic.Int64
 	ids  atomic.Int64
 	stop func()
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, mode: router.Mention, stop: func() {}}
+	w := &world{t: t, mode: router.Mention, stop: func() {}, ran: map[string]bool{}}
 	w.now.Store(1_000_000)
 	var err error
 	w.db, err = db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
@@ -59,15 +63,17 @@ func newWorld(t *testing.T) *world {
 // start runs the router; it returns when what is published is routed.
 func (w *world) start() {
 	w.t.Helper()
-	tables := store.New(w.db)
+	tables := tables{store.New(w.db), w.ran}
 	s := router.New(router.Options{
+		Take:     w.take,
 		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: tables, Cache: store.SurfaceCache{},
 		SelfID: func() string { return self }, Names: func(db.Queryer) func(string) string { return nil },
 		Mode:     func(surface.Session) router.Mode { return w.mode },
-		Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate,
-		NewID: func() string { return fmt.Sprint(w.ids.Add(1)) },
-		Now:   func() time.Time { return time.UnixMilli(w.now.Load()) },
+		Settings: router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
+		NewID:    func() string { return fmt.Sprint(w.ids.Add(1)) },
+		Now:      func() time.Time { return time.UnixMilli(w.now.Load()) },
 	})
+	w.svc = s
 	if err := s.Declare(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -85,7 +91,7 @@ func (w *world) start() {
 // say is what the adapter does with a message: the cache, then the event.
 func (w *world) say(id, author, text string, facts surface.Facts) {
 	w.t.Helper()
-	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, ReplyTo: facts.ReplyToMessageID, CreatedAt: w.now.Load()}
+	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, ReplyTo: facts.ReplyToMessageID, CreatedAt: w.now.Load(), Raw: facts.Raw("discord")}
 	e, err := event.New(event.Meta{ID: "discord:" + id, Time: time.UnixMilli(1)}, event.AdapterMessage{
 		Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: m.CreatedAt, Raw: facts.Raw("discord"),
 	})
@@ -199,6 +205,87 @@ func TestWhatTheHistoryHoldsIsNotForwardedAgain(t *testing.T) {
 	)
 }
 
+// What the history holds of an answer of ours is not said again; of one that is
+// no part of it, because the session was deleted, the text is.
+func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world)
+		want   []string
+	}{
+		"held":    {func(*world) {}, []string{line("7", "3", "(in reply to lilac: \"All is well.\")\nand now?")}},
+		"deleted": {func(w *world) { w.deleteSession() }, []string{line("7", "1", "how is it?"), "All is well.", line("7", "3", "and now?")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.start()
+			w.say("1", "7", "<@900> how is it?", mentioned)
+			w.settled()
+			w.answer("discord:10:1", "2", "1", "All is well.")
+			c.change(w)
+			w.say("3", "7", "and now?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
+			w.settled()
+			if got := w.sent(); len(got) != 2 || !slices.Equal(got[1].Texts, c.want) {
+				t.Errorf("the runner was told %q", got)
+			}
+		})
+	}
+}
+
+func TestWhoAsksAboutAMessageThatTheHistoryHoldsNamesIt(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.say("1", "7", "<@900> how is it?", mentioned)
+	w.settled()
+	w.answer("discord:10:1", "2", "1", "All is well.")
+	var m surface.Message
+	if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) {
+		m, err = (store.SurfaceCache{}).Message(q, "discord", "10", "2")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.svc.Ask(t.Context(), m, surface.User{ID: "8", Name: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	got := w.sent()
+	if len(got) != 2 || len(got[1].Texts) != 1 || !strings.Contains(got[1].Texts[0], "(in reply to lilac: \"All is well.\")") {
+		t.Errorf("the runner was told %q", got)
+	}
+}
+
+// tables are the store's, with the requests of which the session knows.
+type tables struct {
+	*store.Store
+	ran map[string]bool
+}
+
+func (t tables) Ran(_ db.Queryer, _, requestID string) (bool, error) { return t.ran[requestID], nil }
+
+// answer puts an answer of ours into the cache, as the relay does.
+func (w *world) answer(request, id, replyTo, text string) {
+	w.t.Helper()
+	w.ran[request] = true
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		return (store.SurfaceCache{}).PutMessage(tx, surface.Message{
+			Platform: "discord", ChannelID: "10", ID: id, AuthorID: self, AuthorName: "lilac", FromSelf: true, Text: text, ReplyTo: replyTo, RequestID: request,
+		})
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// deleteSession does what is left of a session that is deleted: nothing.
+func (w *world) deleteSession() {
+	w.t.Helper()
+	clear(w.ran)
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM router_forwarded WHERE session_id = '10'`)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -286,4 +373,45 @@ func TestTheSameEventTwiceIsRoutedOnce(t *testing.T) {
 	w.start()
 	w.settled()
 	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
+}
+
+// A reply that a workflow takes wakes nobody else, and one that it sets aside
+// can be routed later. Without the taking each of them would be a request.
+func TestAReplyThatIsTakenIsNoRequest(t *testing.T) {
+	for name, takes := range map[string]bool{"taken": true, "the control": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			var asked []string
+			w.take = func(_ *db.Tx, m surface.Message) (bool, error) {
+				asked = append(asked, m.ID+" to "+m.ReplyTo+" by "+m.AuthorID)
+				return takes, nil
+			}
+			toUs := surface.Facts{ReplyToBot: true, ReplyToMessageID: "5"}
+			program, ours := toUs, toUs
+			program.AuthorIsBot, ours.AuthorIsSelf = true, true
+			w.start()
+			w.say("6", "7", "Tuesday", toUs)
+			w.say("7", "8", "beep", program)
+			w.say("8", self, "and?", ours)
+			w.say("9", "7", "just talk", surface.Facts{})
+			w.settled()
+			if want := []string{"6 to 5 by 7"}; !slices.Equal(asked, want) {
+				t.Errorf("asked about %q, not %q", asked, want)
+			}
+			if got := len(w.sent()); got != map[bool]int{true: 0, false: 1}[takes] {
+				t.Errorf("%d requests", got)
+			}
+			takes = false
+			if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
+				m, err := (store.SurfaceCache{}).Message(tx, "discord", "10", "6")
+				if err != nil {
+					return err
+				}
+				return w.svc.Route(tx, m)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			w.expect(sent{event.Prompt, "discord:10:6", []string{line("7", "6", "Tuesday")}})
+		})
+	}
 }

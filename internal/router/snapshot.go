@@ -45,20 +45,32 @@ func (s *Service) compose(q db.Queryer, sessionID string, messageIDs []string, c
 	if len(said) == 0 {
 		return nil, nil, nil
 	}
-	known := map[string]bool{}
-	for _, m := range said {
-		// Our own answers are in the history of the session that asked.
-		if known[m.ID] = m.FromSelf && m.RequestID != ""; !known[m.ID] {
-			if known[m.ID], err = s.o.Table.Forwarded(q, s.o.Platform, sessionID, m.ID); err != nil {
-				return nil, nil, fmt.Errorf("check the history: %w", err)
-			}
-		}
-		if !known[m.ID] {
-			ids = append(ids, m.ID)
-		}
+	known, ids, err := s.known(q, sessionID, said)
+	if err != nil {
+		return nil, nil, err
 	}
 	return compose.Compose(compose.Snapshot{
 		Platform: s.o.Platform, Messages: said, SelfID: s.o.SelfID(), Names: s.o.Names(q), Command: interruptCommand,
 		Images: s.o.Images != nil && s.o.Images(), InHistory: func(id string) bool { return known[id] },
 	}), ids, nil
+}
+
+// known are the messages that the session's history holds, ours with the whole
+// story of the request that said them; ids are the others.
+func (s *Service) known(q db.Queryer, sessionID string, said []surface.Message) (known map[string]bool, ids []string, err error) {
+	known = map[string]bool{}
+	for _, m := range said {
+		if m.FromSelf && m.RequestID != "" {
+			known[m.ID], err = s.o.Table.Ran(q, sessionID, m.RequestID)
+		} else {
+			known[m.ID], err = s.o.Table.Forwarded(q, s.o.Platform, sessionID, m.ID)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("check the history: %w", err)
+		}
+		if !known[m.ID] {
+			ids = append(ids, m.ID)
+		}
+	}
+	return known, ids, nil
 }

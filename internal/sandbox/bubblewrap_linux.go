@@ -32,13 +32,17 @@ func detectBubblewrap(ctx context.Context) (Sandbox, error) {
 	}
 	// Old versions and some machines cannot forbid further namespaces or bound
 	// a tmpfs; that is a second fence, so the sandbox does without before it refuses.
+	// Nor is a host name of its own a fence, which containers forbid to set.
 	var last error
-	for _, box := range []bubblewrap{{path: path, noUserns: true, sized: true}, {path: path, noUserns: true}, {path: path, sized: true}, {path: path}} {
-		if last = probe(ctx, box); last == nil {
-			return box, nil
-		}
-		if ctx.Err() != nil {
-			break
+	for _, box := range []bubblewrap{{noUserns: true, sized: true}, {noUserns: true}, {sized: true}, {}} {
+		for _, named := range []bool{true, false} {
+			box.path, box.named = path, named
+			if last = probe(ctx, box); last == nil {
+				return box, nil
+			}
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("bubblewrap does not work here: %w", last)
+			}
 		}
 	}
 	return nil, fmt.Errorf("bubblewrap does not work here: %w", last)
@@ -49,6 +53,7 @@ type bubblewrap struct {
 	path     string
 	noUserns bool // --disable-userns works here
 	sized    bool // --size works here
+	named    bool // --hostname works here
 }
 
 func (bubblewrap) Name() string { return "bubblewrap" }
@@ -107,8 +112,11 @@ func (r resolved) helper() (string, error) {
 func (b bubblewrap) args(r resolved, layers []layer, cmd Command) []string {
 	args := []string{
 		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-		"--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", r.Hostname,
+		"--die-with-parent", "--new-session", "--cap-drop", "ALL",
 		"--json-status-fd", strconv.Itoa(statusFD), "--block-fd", strconv.Itoa(gateFD), "--seccomp", strconv.Itoa(filterFD), "--clearenv",
+	}
+	if b.named {
+		args = append(args, "--hostname", r.Hostname)
 	}
 	if b.noUserns {
 		args = append(args, "--disable-userns")

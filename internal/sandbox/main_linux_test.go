@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"lilac/internal/sandbox"
 )
@@ -25,8 +28,17 @@ const probeEnv = "LILAC_TEST_PROBE"
 // openEnv makes it a process that says whether it could open a sandbox.
 const openEnv = "LILAC_TEST_OPEN"
 
+// forbidEnv takes the system call of that name away from it first.
+const forbidEnv = "LILAC_TEST_FORBID"
+
 func TestMain(m *testing.M) {
 	sandbox.Enter()
+	if name := os.Getenv(forbidEnv); name != "" {
+		if err := forbid(map[string]uint32{"sethostname": unix.SYS_SETHOSTNAME, "mount": unix.SYS_MOUNT}[name]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	if mark := os.Getenv(sleepEnv); mark != "" {
 		box, _ := sandbox.Open(context.Background(), sandbox.Mode(os.Getenv("LILAC_TEST_BOX")))
 		_, _ = box.Run(context.Background(), sandbox.Command{Argv: []string{"bash", "-c", "sleep " + mark + " & sleep " + mark + "; true"}},
@@ -53,6 +65,45 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// forbid makes a system call fail for all threads and what they start, as the
+// filter of a container or of a service does.
+func forbid(number uint32) error {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
+	}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
+	if errno != 0 {
+		return fmt.Errorf("filter system calls: %w", errno)
+	}
+	return nil
+}
+
+// Containers, and services with ProtectHostname, forbid to set a host name. It
+// is no fence, so commands run without one of their own. The control forbids
+// something that is needed.
+func TestAForbiddenHostNameIsNoReasonToRefuse(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range offered(t) {
+		for call, want := range map[string]string{"sethostname": "opened: " + name, "mount": "refused"} {
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), openEnv+"="+name, forbidEnv+"="+call)
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {
+				t.Errorf("%s without %s: %v, %s; want %s", name, call, err, out, want)
+			}
+		}
+	}
 }
 
 func TestCommandDiesWithOurProcess(t *testing.T) {

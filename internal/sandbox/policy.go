@@ -181,6 +181,11 @@ func startDir(dir, workspace string) (string, error) {
 	return real, nil
 }
 
+// WithPrograms is the variable PATH of a command that finds the programs of a
+// directory before the machine's. It is for commands that are not confined:
+// others see nothing but what is bound.
+func WithPrograms(dir string) string { return "PATH=" + dir + ":" + basePath }
+
 // environment is everything that a command gets to see of variables.
 func (r resolved) environment(extra []string) []string {
 	env := []string{

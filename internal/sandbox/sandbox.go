@@ -62,7 +62,8 @@ type Policy struct {
 	Limits Limits
 	// TmpBytes bounds /tmp; zero means DefaultTmpBytes.
 	TmpBytes int64
-	// Hostname is what the command takes the machine's name for; empty means "lilac".
+	// Hostname is what the command takes the machine's name for, where that can
+	// be set; empty means "lilac".
 	Hostname string
 }
 

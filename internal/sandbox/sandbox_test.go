@@ -411,3 +411,14 @@ func TestMachineWithoutUserNamespacesRefuses(t *testing.T) {
 		}
 	})
 }
+
+// No signal of a command ends the first process of its sandbox, and the
+// command with it.
+func TestNoSignalEndsTheFirstProcess(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "for n in $(seq 64); do kill -$n 1; done 2>/dev/null; sleep 0.05; echo alive")
+		if res.ExitCode != 0 || strings.TrimSpace(out) != "alive" {
+			t.Errorf("the command ended with %+v and said %q", res, out)
+		}
+	})
+}

@@ -113,18 +113,26 @@ func (l Limits) Check(used Used, raised map[Limit]int) *Reached {
 	return nil
 }
 
-// Question is what people are asked: which limit, how much was used, and what
-// they may answer.
-func (r Reached) Question() string {
-	whose, further := "This request has", ""
+// Statement says which limit was reached and how much was used.
+func (r Reached) Statement() string {
+	whose := "This request has"
 	switch {
 	case strings.HasPrefix(string(r.Limit), "session."):
 		whose = "This conversation has"
 	case r.ofDay():
-		whose, further = "Today all conversations together have", " here today"
+		whose = "Today all conversations together have"
 	}
-	return fmt.Sprintf("%s used %s of the %s allowed, so I have stopped. Answer \"continue\" to allow %s more%s, or \"stop\" to end this request.",
-		whose, r.amount(r.Used, false), r.amount(r.Allowed, true), r.amount(r.More, true), further)
+	return fmt.Sprintf("%s used %s of the %s allowed.", whose, r.amount(r.Used, false), r.amount(r.Allowed, true))
+}
+
+// Question is what people are asked: the statement, and what they may answer.
+func (r Reached) Question() string {
+	further := ""
+	if r.ofDay() {
+		further = " here today"
+	}
+	return fmt.Sprintf("%s, so I have stopped. Answer \"continue\" to allow %s more%s, or \"stop\" to end this request.",
+		strings.TrimSuffix(r.Statement(), "."), r.amount(r.More, true), further)
 }
 
 func (r Reached) ofDay() bool { return strings.HasPrefix(string(r.Limit), dayPrefix) }

@@ -1,8 +1,8 @@
 package session
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -39,6 +39,10 @@ type change struct {
 	outcome *agent.Outcome
 	cause   string
 	text    string
+	// quiet says that the end needs no words on a platform.
+	quiet bool
+	// said is the last event of the output of the request that ends.
+	said *event.FinalText
 
 	injected []agent.Injected
 	seqs     []int64
@@ -203,17 +207,6 @@ func (c *change) ensureSession(client string) error {
 	return c.announce(event.SessionCreated, "session.created:"+c.sessionID, v)
 }
 
-func (c *change) announce(t event.Type, id string, v any) error {
-	payload, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", t, err)
-	}
-	return c.publish(id, nil, event.EnvEvent{
-		ID: id, Type: t, Timestamp: c.now(), Payload: payload,
-		Metadata: event.EnvMetadata{TriggerSessionID: c.sessionID, Source: "system"},
-	})
-}
-
 func (c *change) publish(id string, headers event.Headers, p event.Payload) error {
 	ev, err := event.New(event.Meta{ID: id, Time: c.tx.Now(), Headers: headers}, p)
 	if err != nil {
@@ -372,6 +365,9 @@ func (c *change) lifecycle(e Effect) error {
 	}
 	c.save(req)
 	err = c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
+	if err == nil {
+		err = c.announceStream(e)
+	}
 	if err != nil || e.State != event.StateRunning || c.svc.opt.Shown == nil || !c.svc.opt.Shown(req.Client) {
 		return err
 	}
@@ -394,7 +390,8 @@ func (c *change) streaming(requestID string) error {
 // of the journal and the last event of the output.
 func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 	req.EndedAt = c.now()
-	if c.outcome != nil {
+	own := c.run != nil && c.run.requestID == e.RequestID
+	if own && c.outcome != nil {
 		if err := c.useMore(req, c.outcome.Usage); err != nil {
 			return err
 		}
@@ -412,16 +409,23 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 	}
 	usage := req.Usage
 	final := event.FinalText{FinalText: text, Usage: &usage}
-	if strings.TrimSpace(text) == noReply {
+	if strings.TrimSpace(text) == noReply || c.quiet && own {
 		final.Delivery = "skip"
 	}
-	return c.publish(e.RequestID+"/final", h, final)
+	c.said = &final
+	if err := c.publish(e.RequestID+"/final", h, final); err != nil || c.svc.opt.Ended == nil {
+		return err
+	}
+	return c.svc.opt.Ended(c.tx, *req)
 }
 
 // finalText is what the request has said: as its run knows it, else as its
 // journal does, when it ends while it waits for an answer.
 func (c *change) finalText(req Request) (string, error) {
-	if req.StartedAt == 0 || c.run != nil || c.text != "" {
+	if req.StartedAt == 0 {
+		return "", nil
+	}
+	if c.run != nil || c.text != "" {
 		return c.text, nil
 	}
 	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
@@ -440,7 +444,23 @@ func (c *change) spend(s Spent) error {
 	if s == (Spent{}) {
 		return nil
 	}
+	account, err := c.svc.account(c.tx, c.sessionID)
+	if err != nil {
+		return err
+	}
 	day := c.svc.settings.Load().Limits.day(c.svc.opt.Now())
 	c.tx.AfterCommit(func() { c.svc.day.add(day, s) })
-	return c.store().AddSpent(c.tx, day, c.sessionID, s)
+	return c.store().AddSpent(c.tx, day, account, s)
+}
+
+// account is the session that pays for the work of a session.
+func (s *Service) account(q db.Queryer, sessionID string) (string, error) {
+	if s.opt.Account == nil {
+		return sessionID, nil
+	}
+	id, err := s.opt.Account(q, sessionID)
+	if err != nil {
+		return "", fmt.Errorf("find whose limits count: %w", err)
+	}
+	return cmp.Or(id, sessionID), nil
 }

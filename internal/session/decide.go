@@ -56,7 +56,10 @@ type Ended struct {
 	Detail    string
 	// Kind is that of the error of a failed run.
 	Kind fault.Kind
-	Hold bool
+	// Drop are requests that wait and end with it.
+	Drop       []string
+	DropReason string
+	Hold       bool
 }
 
 // LimitReached is the run having stopped before a model call. Pause.Number is
@@ -178,6 +181,11 @@ func Decide(s State, in Input, _ time.Time) (State, []Effect) {
 		d.expired(in)
 	case Ended:
 		if d.works(in.RequestID) {
+			for _, id := range in.Drop {
+				if at := d.waiting(id); at >= 0 {
+					d.drop(at, at+1, in.DropReason)
+				}
+			}
 			d.end(ending{in.State, in.Detail, in.Kind}, nil)
 			d.next(in.Hold)
 		}

@@ -15,6 +15,8 @@
 //   - A request reaches exactly one end state, behind its response.text.
 //   - A finished model call is journaled before anything follows from it, and is
 //     never made again; after a crash a run goes on from its journal.
+//   - A prompt whose last message is one of the assistant is said as it is: how
+//     the program itself tells the people in a session something.
 //   - Only this package writes a session's history and a request's output topic.
 //
 // It follows the design's sections on the runner and on never losing and never

@@ -8,7 +8,7 @@ import (
 )
 
 // HandOver adds a file to the output of a running request: only the runner
-// writes there. A file with the same id changes nothing for those who read it.
+// writes there. A file with an id that was given already changes nothing.
 func (s *Service) HandOver(ctx context.Context, requestID string, f event.BinaryOutput) error {
 	r := s.running(requestID)
 	if r == nil {
@@ -18,6 +18,12 @@ func (s *Service) HandOver(ctx context.Context, requestID string, f event.Binary
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
 	err := r.write(ctx, func(c *change) error {
+		fresh, err := c.store().PutFile(c.tx, File{
+			SessionID: r.sessionID, RequestID: requestID, ID: f.BinaryID, CreatedAt: c.now(), Filename: f.Filename, MimeType: f.MimeType, Bytes: f.Bytes, Blob: f.Blob,
+		})
+		if err != nil || !fresh {
+			return err
+		}
 		return c.publish(requestID+"/binary/"+f.BinaryID, r.headers(), f)
 	})
 	// The request may have ended just now, while its run is still known here.

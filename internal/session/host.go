@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"lilac/internal/agent"
@@ -24,6 +25,15 @@ var _ agent.Host = (*run)(nil)
 func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
 	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
 		return nil, err
+	}
+	if allow := r.svc.opt.Allow; allow != nil {
+		refusal, err := allow(ctx, r.requestID, r.sessionID, used.Beyond(r.counted))
+		if err != nil {
+			return nil, fmt.Errorf("ask whether the request may go on: %w", err)
+		}
+		if r.refusal = refusal; refusal != nil {
+			return nil, fault.New(fault.LimitReached, "%s", refusal.Reason)
+		}
 	}
 	if !r.wake.Swap(false) {
 		return nil, nil
@@ -55,10 +65,16 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
 
 // Text implements [agent.Host].
-func (r *run) Text(delta string) { r.out.write(false, delta) }
+func (r *run) Text(delta string) {
+	r.out.write(false, delta)
+	r.out.rest(r.ctx)
+}
 
 // Reasoning implements [agent.Host].
-func (r *run) Reasoning(delta string) { r.out.write(true, delta) }
+func (r *run) Reasoning(delta string) {
+	r.out.write(true, delta)
+	r.out.rest(r.ctx)
+}
 
 // ResetText implements [agent.Host].
 func (r *run) ResetText(ctx context.Context, offset int64) error {
@@ -148,7 +164,10 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 		if err != nil {
 			return err
 		}
-		return c.publish(id, r.headers(), shown)
+		if err := c.publish(id, r.headers(), shown); err != nil {
+			return err
+		}
+		return c.announceTool(r.requestID, shown)
 	})
 }
 

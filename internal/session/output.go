@@ -19,6 +19,11 @@ const (
 	maxBuffered = 256 << 10
 	// maxDelta bounds one event's text.
 	maxDelta = 64 << 10
+	// restStreams is from how many live streams on a model's reader rests
+	// between two publications of its stream, until restLead before the next:
+	// then it reads in one what has come, instead of waking for each token.
+	restStreams = 32
+	restLead    = 5 * time.Millisecond
 	// seqPerRecovery keeps the numbers of deltas growing across restarts.
 	seqPerRecovery = 1_000_000_000
 )
@@ -95,6 +100,20 @@ func (o *output) write(reasoning bool, delta string) {
 	o.ready(last)
 	if over {
 		o.flush(o.svc.runCtx)
+	}
+}
+
+// rest lets the model's reader wait while what it reads could not be published
+// yet. What comes meanwhile waits in the connection and is shown no later.
+func (o *output) rest(ctx context.Context) {
+	if o.svc.streams.Load() < restStreams {
+		return
+	}
+	o.mu.Lock()
+	due := o.last.Add(o.svc.flow.interval())
+	o.mu.Unlock()
+	if wait := due.Add(-restLead).Sub(o.svc.opt.Now()); wait > 0 {
+		pause(ctx, wait)
 	}
 }
 

@@ -41,15 +41,19 @@ type run struct {
 	lost    error // of a record that could not be made
 	attempt int   // how often it was taken up before
 	trace   string
+	// notice is what the request says without a model, or "".
+	notice string
+	// refusal is why it may not go on, if that was said.
+	refusal *Refusal
 	// startedAt and idle give the time that the request has worked for.
 	startedAt time.Time
 	idle      time.Duration
+	// account is the session that pays.
+	account string
 	// counted and metered are the usage of the request and the moment up to
-	// which the session and the day were charged; sessionSpent is what the
-	// session has used, known once a limit asked for it.
-	counted      chat.Usage
-	metered      time.Time
-	sessionSpent *Spent
+	// which the session and the day were charged.
+	counted chat.Usage
+	metered time.Time
 }
 
 func (s *Service) newRun(sessionID string, e Effect, state State) *run {
@@ -102,12 +106,28 @@ func (r *run) do() error {
 	case isCancelled(outcome.Err):
 		return r.end(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: detailCancelled, Hold: r.svc.othersWait()}, outcome)
 	}
-	if l := limitOf(outcome.Err); l != nil {
+	l := limitOf(outcome.Err)
+	if l != nil && r.svc.opt.Unattended != nil && r.svc.opt.Unattended(r.client) {
+		return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: l.Statement(), Kind: fault.LimitReached, Hold: r.svc.othersWait()}, outcome)
+	}
+	if l != nil {
 		return r.stopAtLimit(l, outcome)
+	}
+	if r.refusal != nil {
+		return r.end(r.refused(), outcome)
 	}
 	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
 	wire := fault.ToWire(outcome.Err)
 	return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: r.svc.othersWait()}, outcome)
+}
+
+// refused is the end of a request that may not go on.
+func (r *run) refused() Ended {
+	e := Ended{RequestID: r.requestID, State: event.StateFailed, Detail: r.refusal.Reason, Kind: fault.LimitReached, Drop: r.refusal.Drop, DropReason: r.refusal.DropReason, Hold: r.svc.othersWait()}
+	if r.refusal.Quiet {
+		e.State, e.Kind = event.StateCancelled, ""
+	}
+	return e
 }
 
 // end records how the run stopped, whatever became of its context.
@@ -124,6 +144,7 @@ func (r *run) end(in Input, outcome agent.Outcome) error {
 	}
 	return r.record(ctx, func(c *change) error {
 		c.outcome = &outcome
+		c.quiet = r.refusal != nil && r.refusal.Quiet
 		if outcome.Err != nil {
 			c.cause = outcome.Err.Error()
 		}
@@ -149,6 +170,10 @@ func (r *run) agent() (outcome agent.Outcome) {
 			r.out = newOutput(r.svc, r.requestID, r.headers(), r.attempt, "")
 		}
 		return agent.Outcome{Err: err}
+	}
+	if r.notice != "" {
+		r.out.write(false, r.notice)
+		return agent.Outcome{Usage: in.Usage}
 	}
 	opt := r.svc.opt
 	ctx := r.ctx
@@ -187,6 +212,9 @@ func (r *run) load() (agent.Input, error) {
 	var p progress
 	var req Request
 	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
+		if r.account, err = r.svc.account(q, r.sessionID); err != nil {
+			return err
+		}
 		if conv, err = r.svc.opt.Store.Conversation(q, r.sessionID); err != nil {
 			return err
 		}
@@ -208,6 +236,9 @@ func (r *run) load() (agent.Input, error) {
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
 	r.counted, r.metered = req.Usage, r.svc.opt.Now()
+	if p.step == 0 { // no model was called
+		r.notice = noticeOf(conv.Messages, r.requestID)
+	}
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)
 		r.seqs = append(r.seqs, 0)
@@ -221,6 +252,19 @@ func (r *run) load() (agent.Input, error) {
 	return in, nil
 }
 
+// noticeOf returns what a request says whose message is one of the assistant:
+// it asks nothing of a model, its words are the answer.
+func noticeOf(history []HistoryMessage, requestID string) string {
+	if len(history) == 0 {
+		return ""
+	}
+	last := history[len(history)-1]
+	if last.RequestID != requestID || last.Message.Role != chat.Assistant || len(last.Message.ToolCalls()) > 0 {
+		return ""
+	}
+	return last.Message.Text()
+}
+
 // unmetered is how long the run has worked since the session and the day were
 // charged.
 func (r *run) unmetered() time.Duration {
@@ -232,9 +276,6 @@ func (r *run) unmetered() time.Duration {
 
 // charged says that the session and the day were charged.
 func (r *run) charged(s Spent) {
-	if r.sessionSpent != nil {
-		*r.sessionSpent = r.sessionSpent.Add(s)
-	}
 	r.counted = r.counted.Add(s.Usage)
 	r.metered = r.metered.Add(s.Time)
 }

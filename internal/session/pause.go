@@ -211,8 +211,9 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 			return err
 		}
 	}
-	if limits.Session != (Budget{}) {
-		if session, err = r.spentInSession(ctx); err != nil {
+	raised := r.state.raisedOn(today)
+	if limits.Session != (Budget{}) || r.account != r.sessionID {
+		if session, raised, err = r.spentInSession(ctx, today); err != nil {
 			return err
 		}
 	}
@@ -220,26 +221,32 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 	reached := limits.Check(Used{
 		Request: Spent{Steps: steps, Usage: used, Time: now.Sub(r.startedAt) - r.idle},
 		Session: session.Add(open), Day: day.Add(open),
-	}, r.state.raisedOn(today))
+	}, raised)
 	if reached != nil {
 		return &fault.Error{Kind: fault.LimitReached, Code: "limit_reached", Message: reached.Question(), Err: &limitError{*reached}}
 	}
 	return nil
 }
 
-func (r *run) spentInSession(ctx context.Context) (used Spent, err error) {
-	if r.sessionSpent != nil {
-		return *r.sessionSpent, nil
-	}
+// spentInSession reads what the session that pays has used, which others may
+// work for at the same time, and what a person has allowed there.
+func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int, err error) {
+	raised = r.state.raisedOn(today)
 	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		used, err = r.svc.opt.Store.SpentIn(q, r.sessionID)
+		if r.account != r.sessionID {
+			payer, err := r.svc.opt.Store.State(q, r.account)
+			if err != nil {
+				return err
+			}
+			raised = without(payer.raisedOn(today), requestPrefix)
+		}
+		used, err = r.svc.opt.Store.SpentIn(q, r.account)
 		return err
 	})
 	if err != nil {
-		return used, fmt.Errorf("read what the session has used: %w", err)
+		return used, nil, fmt.Errorf("read what the session has used: %w", err)
 	}
-	r.sessionSpent = &used
-	return used, nil
+	return used, raised, nil
 }
 
 // spentOn reads the store when a new day has begun.

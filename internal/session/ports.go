@@ -82,6 +82,10 @@ type Store interface {
 	Conversation(q db.Queryer, sessionID string) (Conversation, error)
 	AddCompaction(tx *db.Tx, c Compaction) error
 
+	// PutFile notes a file that a request has given. It returns false, and
+	// changes nothing, for an ID that was there.
+	PutFile(tx *db.Tx, f File) (fresh bool, err error)
+
 	CreateRequest(tx *db.Tx, r Request) error
 	Request(q db.Queryer, id string) (Request, error)
 	SaveRequest(tx *db.Tx, r Request) error

@@ -32,6 +32,9 @@ type progress struct {
 	idle   time.Duration
 }
 
+// outcomeUnknown is what is said of a tool that ran when its request stopped.
+const outcomeUnknown = "The request stopped while this ran. Its outcome is unknown: check before repeating."
+
 // stepID names the message i of a step in the history.
 func stepID(requestID string, step, i int) string {
 	return fmt.Sprintf("%s/s%d.%d", requestID, step, i)
@@ -129,7 +132,7 @@ func (p progress) closed() []chat.Message {
 		switch {
 		case known:
 		case p.pending.Started[c.ToolCallID]:
-			r = chat.ToolResult(c.ToolCallID, c.ToolName, "The request stopped while this ran. Its outcome is unknown: check before repeating.", true)
+			r = chat.ToolResult(c.ToolCallID, c.ToolName, outcomeUnknown, true)
 		default:
 			r = chat.ToolResult(c.ToolCallID, c.ToolName, "The request stopped before this ran.", true)
 		}
@@ -234,8 +237,21 @@ func (c *change) resume(e Effect) error {
 	return nil
 }
 
-// closeStep appends what an open step leaves.
+// closeStep appends what an open step leaves, and tells the environment of the
+// tools whose outcome nobody knows.
 func (c *change) closeStep(requestID string, p progress) error {
+	if p.pending != nil {
+		for _, call := range p.pending.Message.ToolCalls() {
+			if _, known := p.pending.Results[call.ToolCallID]; known || !p.pending.Started[call.ToolCallID] {
+				continue
+			}
+			failed := false
+			shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: call.ToolName, Name: call.ToolName, OK: &failed, Error: outcomeUnknown}
+			if err := c.announceTool(requestID, shown); err != nil {
+				return err
+			}
+		}
+	}
 	_, err := c.appendStep(requestID, p.step, p.closed())
 	return err
 }

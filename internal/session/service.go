@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/agent"
 	"lilac/internal/bus"
+	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/llm"
@@ -66,11 +67,34 @@ type Options struct {
 	// Instructions makes the model's instructions from the operator's; nil
 	// leaves those as they are.
 	Instructions func(operators, client string) string
+	// Account returns the session whose limit and count the work of a session
+	// belongs to, or "" for its own; nil means that each has its own.
+	Account func(q db.Queryer, sessionID string) (string, error)
+	// Unattended reports whether nobody answers in the sessions of a client: a
+	// request there that reaches a limit ends. Nil means that somebody does.
+	Unattended func(client string) bool
+	// Ended, when set, is told of each request that ends, in the transaction
+	// that ends it. An error of it keeps the request from ending.
+	Ended func(tx *db.Tx, r Request) error
+	// Allow, when set, is asked before each model call whether the request may
+	// go on; more is what it has used beyond its records. A refusal ends it.
+	Allow func(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error)
 	// Observe, when set, is told of each run; the run goes on in the context
 	// that it returns, and its end is told to the function.
 	Observe func(ctx context.Context, r RunInfo) (context.Context, func(err error))
 	Logger  *slog.Logger
 	Now     func() time.Time
+}
+
+// Refusal ends a request that may not go on.
+type Refusal struct {
+	// Reason is what people read. A quiet one says it only to those who look:
+	// they were told elsewhere.
+	Reason string
+	Quiet  bool
+	// Drop are requests that wait in the session and may not begin either.
+	Drop       []string
+	DropReason string
 }
 
 // RunInfo says what a run works on.

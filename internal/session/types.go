@@ -75,6 +75,20 @@ type StoryMessage struct {
 	Text      string `json:"text"`
 }
 
+// File is a file that a request has given to people.
+type File struct {
+	SessionID string `json:"-"`
+	RequestID string `json:"requestId"`
+	// ID names it within the request.
+	ID        string `json:"fileId"`
+	CreatedAt int64  `json:"createdAt"`
+	Filename  string `json:"filename"`
+	MimeType  string `json:"mimeType"`
+	Bytes     int64  `json:"bytes"`
+	// Blob refers to the bytes.
+	Blob string `json:"-"`
+}
+
 // Found is a message that a search found.
 type Found struct {
 	SessionID    string `json:"sessionId"`

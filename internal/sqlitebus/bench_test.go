@@ -7,14 +7,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
-	"lilac/internal/event"
 	"lilac/internal/sqlitebus"
 )
 
@@ -22,33 +19,14 @@ import (
 // with group commit on the same table, in the same run.
 func BenchmarkPublish(b *testing.B) {
 	for _, publishers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("bare/%d", publishers), func(b *testing.B) { inParallel(b, publishers, bareLoop(b)) })
+		b.Run(fmt.Sprintf("bare/%d", publishers), func(b *testing.B) { bustest.InParallel(b, publishers, bareLoop(b)) })
 		b.Run(fmt.Sprintf("bus/%d", publishers), func(b *testing.B) {
 			_, engine := openBus(b, b.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
-			inParallel(b, publishers, func(i int) error {
+			bustest.InParallel(b, publishers, func(i int) error {
 				return engine.Publish(context.Background(), bustest.Event(bustest.Topic, fmt.Sprint("event-", i), "lane"))
 			})
 		})
 	}
-}
-
-func inParallel(b *testing.B, workers int, do func(i int) error) {
-	var next atomic.Int64
-	var done sync.WaitGroup
-	b.ResetTimer()
-	for range workers {
-		done.Go(func() {
-			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				if err := do(int(i)); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	done.Wait()
-	b.StopTimer()
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 // bareLoop is the least that syncs an event with group commit: a goroutine, a
@@ -112,15 +90,7 @@ func bareLoop(b *testing.B) func(i int) error {
 // publish to the tail's handler.
 func BenchmarkTailLatency(b *testing.B) {
 	_, engine := openBus(b, b.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	got := make(chan struct{}, 1)
-	startTail(b, engine, bustest.Topic, func() { got <- struct{}{} })
-	b.ResetTimer()
-	for i := range b.N {
-		if err := engine.Publish(context.Background(), bustest.Event(bustest.Topic, fmt.Sprint("event-", i), "l")); err != nil {
-			b.Fatal(err)
-		}
-		<-got
-	}
+	bustest.TailLatency(b, engine)
 }
 
 // BenchmarkGroupLatency is the way to a group's handler that does nothing.
@@ -149,58 +119,10 @@ func BenchmarkGroupLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkTails is the second part of P3: 100 topics with 200 events each are
-// published at once while 100, 1,000 and 5,000 tails are live, the others idle.
+// BenchmarkTails is the second part of P3.
 func BenchmarkTails(b *testing.B) {
-	for _, live := range []int{100, 1000, 5000} {
-		b.Run(fmt.Sprint(live), func(b *testing.B) {
-			_, engine := openBus(b, b.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
-			var received atomic.Int64
-			for i := range live {
-				startTail(b, engine, event.Topic(fmt.Sprint("topic.", i)), func() { received.Add(1) })
-			}
-			const topics, each = 100, 200
-			var elapsed time.Duration
-			for n := range b.N {
-				want := received.Load() + topics*each
-				start := time.Now()
-				var publishing sync.WaitGroup
-				for i := range topics {
-					publishing.Go(func() {
-						for k := range each {
-							e := bustest.Event(event.Topic(fmt.Sprint("topic.", i)), fmt.Sprint(n, "-", k), "l")
-							if err := engine.Publish(context.Background(), e); err != nil {
-								b.Error(err)
-								return
-							}
-						}
-					})
-				}
-				publishing.Wait()
-				for received.Load() < want {
-					runtime.Gosched()
-				}
-				elapsed += time.Since(start)
-			}
-			var mem runtime.MemStats
-			runtime.ReadMemStats(&mem)
-			b.ReportMetric(float64(b.N*topics*each)/elapsed.Seconds(), "events/s")
-			b.ReportMetric(float64(mem.HeapInuse+mem.StackInuse)/(1<<20), "MB")
-		})
-	}
-}
-
-func startTail(b *testing.B, engine *sqlitebus.Bus, topic event.Topic, each func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		done <- engine.Tail(ctx, bus.Tail{Topic: topic, FromNow: true, Ready: func() { close(ready) }},
-			func(bus.Delivery) error { each(); return nil })
-	}()
-	select {
-	case <-ready:
-	case err := <-done:
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { cancel(); <-done })
+	bustest.Tails(b, func(b *testing.B) bus.Bus {
+		_, engine := openBus(b, b.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
+		return engine
+	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if runChild() {
+	if bustest.RunChild(openChild, childPublish) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -34,7 +34,15 @@ func openEngine(t testing.TB, dir string, skew *atomic.Int64) bustest.Engine {
 	return bustest.Engine{
 		Bus: b, DB: database,
 		Abilities: bustest.Abilities{SharedTransaction: true},
-		Advance:   func(d time.Duration) { skew.Add(int64(d)) },
+		LoseOutputs: func(t testing.TB) bustest.Engine {
+			skew.Add(int64(48 * time.Hour))
+			if _, err := b.Trim(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			closeBus(t, database, b)
+			return openEngine(t, dir, skew)
+		},
+		Advance: func(d time.Duration) { skew.Add(int64(d)) },
 		Restart: func(t testing.TB) bustest.Engine {
 			closeBus(t, database, b)
 			return openEngine(t, dir, skew)

@@ -57,13 +57,13 @@ func TestAcknowledgedSurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	var acked []string
 	for n := range loops {
-		c := startChild(t, dir, "publish", nil, fmt.Sprintf("%s=%d", childFrom, n))
+		c := bustest.StartChild(t, dir, "publish", nil, fmt.Sprintf("%s=%d", childFrom, n))
 		for range 250 + 13*(n%20) {
-			if id := c.line(); id != "" {
+			if id := c.Line(); id != "" {
 				acked = append(acked, id)
 			}
 		}
-		acked = append(acked, c.kill()...)
+		acked = append(acked, c.Kill()...)
 		// What was cut off in the middle of a line was not acknowledged in full.
 		if last := acked[len(acked)-1]; strings.Count(last, "-") != 3 {
 			acked = acked[:len(acked)-1]
@@ -110,12 +110,12 @@ var (
 func earlyAcks(t *testing.T, strace, sync string) (early, acks int) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
-	c := startChild(t, t.TempDir(), "publish",
+	c := bustest.StartChild(t, t.TempDir(), "publish",
 		[]string{strace, "-f", "-o", trace, "-s", "4200", "-e", "trace=pwrite64,write,fdatasync,fsync"},
-		childSync+"="+sync, "LILAC_TEST_MOST=25")
-	for c.line() != "" {
+		childSync+"="+sync, childMost+"=25")
+	for c.Line() != "" {
 	}
-	c.cmd.Wait()
+	c.Wait()
 	f, err := os.Open(trace)
 	if err != nil {
 		t.Fatal(err)
@@ -169,26 +169,26 @@ func TestDeadWorkIsTakenOver(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
 			prepare(t, dir)
-			c := startChild(t, dir, "consume", nil, childWho+"=first")
-			if got := c.line(); got != "poison 1" {
+			c := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"=first")
+			if got := c.Line(); got != "poison 1" {
 				t.Fatalf("first delivery %q", got)
 			}
 			begun := time.Now()
-			time.Sleep(3 * childLease) // heartbeats must have kept it
-			c.kill()
+			time.Sleep(3 * bustest.ChildLease) // heartbeats must have kept it
+			c.Kill()
 			died := time.Now()
 			lease := leaseEnd(t, dir)
-			if lease.Before(begun.Add(childLease)) {
+			if lease.Before(begun.Add(bustest.ChildLease)) {
 				t.Errorf("the lease was not renewed: it ends %v after the delivery", lease.Sub(begun))
 			}
-			next := startChild(t, dir, "consume", nil, childWho+"="+row.successor)
-			if got := next.line(); got != "poison 2" {
+			next := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"="+row.successor)
+			if got := next.Line(); got != "poison 2" {
 				t.Fatalf("delivery after the death %q", got)
 			}
 			taken := time.Now()
-			next.kill()
+			next.Kill()
 			// The proof says two seconds; starting a process takes long on a busy machine.
-			if after, limit := taken.Sub(died), childLease+10*time.Second; after > limit {
+			if after, limit := taken.Sub(died), bustest.ChildLease+10*time.Second; after > limit {
 				t.Errorf("taken over after %v, want at most %v", after, limit)
 			}
 			if !row.early && taken.Before(lease) {
@@ -220,11 +220,11 @@ func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) {
 	const tries = 10
 	var after time.Duration
 	for range tries {
-		if after = takeLapsed(t); after < childLease/3 {
+		if after = takeLapsed(t); after < bustest.ChildLease/3 {
 			return
 		}
 	}
-	t.Errorf("taken over after %v, and never sooner than %v; a lease that was not renewed is not noticed", after, childLease/3)
+	t.Errorf("taken over after %v, and never sooner than %v; a lease that was not renewed is not noticed", after, bustest.ChildLease/3)
 }
 
 // takeLapsed returns how long a consumer waits for work whose lease is over.
@@ -232,17 +232,17 @@ func takeLapsed(t *testing.T) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
 	prepare(t, dir)
-	c := startChild(t, dir, "consume", nil, childWho+"=first")
-	if got := c.line(); got != "poison 1" {
+	c := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"=first")
+	if got := c.Line(); got != "poison 1" {
 		t.Fatalf("first delivery %q", got)
 	}
-	c.kill()
+	c.Kill()
 	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	defer closeBus(t, database, b)
-	alter(t, database, fmt.Sprintf("UPDATE bus_pending SET lease_until = lease_until - %d", (3*childLease).Milliseconds()))
+	alter(t, database, fmt.Sprintf("UPDATE bus_pending SET lease_until = lease_until - %d", (3*bustest.ChildLease).Milliseconds()))
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	s := childGroup()
+	s := bustest.ChildGroup()
 	s.Consumer = "second"
 	began, after := time.Now(), time.Duration(-1)
 	err := b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error {
@@ -262,7 +262,7 @@ func takeLapsed(t *testing.T) time.Duration {
 func prepare(t *testing.T, dir string) {
 	t.Helper()
 	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	if err := b.Declare(context.Background(), childGroup()); err != nil {
+	if err := b.Declare(context.Background(), bustest.ChildGroup()); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Publish(context.Background(), bustest.Event(bustest.Topic, "poison", "l")); err != nil {
@@ -276,16 +276,16 @@ func TestExitingHandlerGoesToTheDeadLetters(t *testing.T) {
 	dir := t.TempDir()
 	prepare(t, dir)
 	for attempt := 1; attempt <= 5; attempt++ {
-		c := startChild(t, dir, "exit", nil, childWho+"=c")
-		if got, want := c.line(), fmt.Sprint("poison ", attempt); got != want {
+		c := bustest.StartChild(t, dir, "exit", nil, bustest.ChildWho+"=c")
+		if got, want := c.Line(), fmt.Sprint("poison ", attempt); got != want {
 			t.Fatalf("delivery %q, want %q", got, want)
 		}
-		c.cmd.Wait()
+		c.Wait()
 	}
 	_, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	ctx, cancel := context.WithCancel(context.Background())
 	handled, done := make(chan string, 1), make(chan error, 1)
-	s := childGroup()
+	s := bustest.ChildGroup()
 	s.Consumer = "c"
 	go func() {
 		done <- b.Subscribe(ctx, s, func(_ context.Context, d bus.Delivery) error { handled <- d.ID; return nil })

@@ -13,9 +13,6 @@ const (
 	// trimChunk bounds one transaction of a trim, so that it does not hold up
 	// what waits for the writer.
 	trimChunk = 1000
-	// tombstoneAge is how long an expired output topic is remembered, so that
-	// a reader of it is told instead of waiting.
-	tombstoneAge = 30 * 24 * time.Hour
 )
 
 type trimTopic struct {
@@ -51,7 +48,7 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 			}
 		}
 	}
-	return removed, b.forgetTombstones(ctx, now)
+	return removed, b.ForgetOutputs(ctx, now, func() { clear(b.topics) })
 }
 
 // toTrim returns the topics of which something may be removed. Where nothing
@@ -145,21 +142,4 @@ func (b *Bus) trimSome(tx *db.Tx, t trimTopic, now time.Time) (int64, error) {
 	}
 	delete(b.topics, t.name)
 	return upTo - info.trimmed, b.DropStale(tx, t.name, upTo)
-}
-
-func (b *Bus) forgetTombstones(ctx context.Context, now time.Time) error {
-	cutoff := now.Add(-b.opt.OutputAge - tombstoneAge).UnixMilli()
-	var due bool
-	const which = `output = 1 AND expired = 1 AND last_append < ? AND NOT EXISTS (SELECT 1 FROM bus_groups g WHERE g.topic = bus_topics.id)`
-	err := b.db.Read(ctx, func(q db.Queryer) error {
-		return q.QueryRow("SELECT EXISTS (SELECT 1 FROM bus_topics WHERE "+which+")", cutoff).Scan(&due)
-	})
-	if err != nil || !due {
-		return err
-	}
-	return b.db.Update(ctx, func(tx *db.Tx) error {
-		clear(b.topics)
-		_, err := tx.Exec("DELETE FROM bus_topics WHERE id IN (SELECT id FROM bus_topics WHERE "+which+" LIMIT ?)", cutoff, trimChunk)
-		return err
-	})
 }

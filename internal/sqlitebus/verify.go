@@ -63,7 +63,7 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 			}
 			records, err := readLog(q, topic, info.id, at, "", chunkRows)
 			at += int64(len(records))
-			if delivery.IsDamage(err) {
+			if db.IsDamaged(err) {
 				bad = append(bad, err.Error())
 				at++
 				if gap := (*delivery.Damaged)(nil); errors.As(err, &gap) {

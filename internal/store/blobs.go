@@ -11,12 +11,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"lilac/internal/fault"
 )
 
 // BlobPrefix begins every reference to a blob.
 const BlobPrefix = "blob:sha256:"
+
+// putPrefix begins the names of files that are being written.
+const putPrefix = ".put-"
 
 // DefaultMaxBlob is the size cap of a blob store that names none: enough for
 // what surfaces let people attach, small enough to be read into memory.
@@ -27,6 +32,9 @@ const DefaultMaxBlob = 32 << 20
 type Blobs struct {
 	dir string
 	max int64
+	// mu keeps a Put that finds its bytes there and a sweep that removes them
+	// apart; the sweep locks it.
+	mu sync.RWMutex
 }
 
 // OpenBlobs opens (and makes) the blob store in <data>/blobs. A maxSize of
@@ -54,7 +62,14 @@ func (b *Blobs) Put(ctx context.Context, data []byte) (ref string, err error) {
 	sum := sha256.Sum256(data)
 	name := hex.EncodeToString(sum[:])
 	ref = BlobPrefix + name
+	b.mu.RLock()
+	defer b.mu.RUnlock()
 	if _, err := b.read(name); err == nil {
+		// It is put now, whoever put it before.
+		now := time.Now()
+		if err := os.Chtimes(filepath.Join(b.dir, name[:2], name), now, now); err != nil {
+			return "", fmt.Errorf("renew blob: %w", err)
+		}
 		return ref, nil
 	}
 	dir := filepath.Join(b.dir, name[:2])
@@ -76,17 +91,23 @@ func (b *Blobs) Get(ctx context.Context, ref string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	name, ok := strings.CutPrefix(ref, BlobPrefix)
-	if raw, err := hex.DecodeString(name); !ok || err != nil || len(raw) != sha256.Size || strings.ToLower(name) != name {
+	name, ok := blobName(ref)
+	if !ok {
 		return nil, fault.New(fault.Invalid, "%q is not a reference to a stored file.", ref)
 	}
 	return b.read(name)
 }
 
+// blobName is the file's name in a reference.
+func blobName(ref string) (string, bool) {
+	name, ok := strings.CutPrefix(ref, BlobPrefix)
+	return name, ok && len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
+}
+
 // Size is how many bytes a reference stands for, 0 if it stands for none.
 func (b *Blobs) Size(ref string) int64 {
-	name, ok := strings.CutPrefix(ref, BlobPrefix)
-	if !ok || len(name) != 2*sha256.Size || strings.Trim(name, "0123456789abcdef") != "" {
+	name, ok := blobName(ref)
+	if !ok {
 		return 0
 	}
 	info, err := os.Stat(filepath.Join(b.dir, name[:2], name))
@@ -116,7 +137,7 @@ func (b *Blobs) read(name string) ([]byte, error) {
 
 // writeSynced makes dir/name appear with its full content or not at all.
 func writeSynced(dir, name string, data []byte) (err error) {
-	f, err := os.CreateTemp(dir, ".put-*")
+	f, err := os.CreateTemp(dir, putPrefix+"*")
 	if err != nil {
 		return err
 	}

@@ -11,11 +11,13 @@ import (
 	"lilac/internal/chat"
 	"lilac/internal/damagetest"
 	"lilac/internal/db"
+	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/outbox"
 	"lilac/internal/session"
 	"lilac/internal/store"
+	"lilac/internal/task"
 )
 
 // D3: a flipped byte in a row of the journal, the requests, the history or an
@@ -38,7 +40,7 @@ func TestFlippedBytesOfRowsAreFound(t *testing.T) {
 	}
 	damagetest.Case{
 		Dir: dir, Migrations: store.Migrations,
-		Tables: []string{"requests", "journal", "history", "compactions", "session_inbox", "session_state", "inbox"},
+		Tables: []string{"requests", "journal", "history", "compactions", "session_inbox", "session_state", "inbox", "tasks", "rule_events", "rule_waits"},
 		Verify: func(ctx context.Context, d *db.DB) ([]string, error) { return store.New(d).Verify(ctx) },
 		Serve: func(ctx context.Context, d *db.DB) string {
 			for _, v := range everything(ctx, d) {
@@ -94,6 +96,10 @@ func filled(t *testing.T, dir string) {
 					s.Record(tx, request, session.Entry{At: 6, Step: 2, Kind: "end"}),
 					s.AddCompaction(tx, session.Compaction{SessionID: id, RequestID: request, Summary: text, KeptFrom: 1, CreatedAt: 9}),
 					s.SaveState(tx, id, session.State{}),
+					s.AddTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Running, CreatedAt: 3, Command: strings.Repeat("make ", 3+i*i*i*7)}),
+					s.KeepEvent(tx, id, told(i)),
+					s.PutWait(tx, environment.Wait{Rule: "r", SessionID: id, First: 1, Due: int64(2 + i), Event: told(i)}),
+					s.SaveTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Failed, CreatedAt: 3, EndedAt: 4, Reason: "no"}),
 				} {
 					if err != nil {
 						return err
@@ -103,6 +109,10 @@ func filled(t *testing.T, dir string) {
 			})
 		}
 	})
+}
+
+func told(i int) event.EnvEvent {
+	return event.EnvEvent{ID: "told", Type: "custom.x", Timestamp: 1, Payload: []byte(`"` + strings.Repeat("words ", 3+i*i*i*7) + `"`)}
 }
 
 // everything is what can be read of a filled database, a line each; what is
@@ -136,6 +146,14 @@ func everything(ctx context.Context, d *db.DB) (out []string) {
 			}
 			state, err := s.State(q, id)
 			add("state "+id, state, err)
+			background, err := s.Task(q, "t"+id)
+			add("task "+id, background, err)
+			kept, err := s.KeptEvent(q, id, "told")
+			add("kept "+id, kept, err)
+			wait, any, err := s.Waiting(q, "r", id)
+			if any {
+				add("wait "+id, wait, err)
+			}
 			return nil
 		})
 		// What was not seen is inserted; that is no answer that was stored.
@@ -147,6 +165,28 @@ func everything(ctx context.Context, d *db.DB) (out []string) {
 		})
 	}
 	return out
+}
+
+// What is damaged among what waits holds up nothing else.
+func TestADamagedWaitHoldsUpNoOther(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	reread(t, dir, func(d *db.DB) {
+		s := store.New(d)
+		update(t, d, func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE rule_waits SET json = x'7B7D' WHERE due = 2`)
+			return err
+		})
+		d.Read(t.Context(), func(q db.Queryer) error {
+			if w, any, err := s.NextWait(q); err != nil || !any || w.SessionID != "s1" {
+				t.Errorf("the next one is %+v, %v, %v", w, any, err)
+			}
+			if w, _, err := s.Waiting(q, "r", "s0"); !db.IsDamaged(err) {
+				t.Errorf("served %+v, %v", w, err)
+			}
+			return nil
+		})
+	})
 }
 
 // A database that was written before rows were sealed keeps what it has, and

@@ -86,26 +86,46 @@ func (Discord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 }
 
 // OpenGap implements [discord.Table].
-func (Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
-	var old discord.Gap
-	var data []byte
-	var checksum int64
-	err := tx.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, g.ChannelID).Scan(&data, &checksum)
+func (d Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
+	old, err := d.gap(tx, g.ChannelID)
+	if err != nil {
+		return err
+	}
 	switch {
-	case err == nil:
-		if err := decode("discord_gaps", g.ChannelID, data, checksum, &old); err != nil {
-			return err
-		}
+	case g.After == "":
+		g.After, g.Until = old.After, old.Until
+	case old.After != "":
 		if laterID(g.After, old.After) {
 			g.After = old.After
 		}
 		if old.Until == "" || g.Until != "" && laterID(old.Until, g.Until) {
 			g.Until = old.Until
 		}
-	case !errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("read gap: %w", err)
 	}
-	if data, err = json.Marshal(g); err != nil {
+	if old.Threads != 0 && (g.Threads == 0 || old.Threads < g.Threads) {
+		g.Threads = old.Threads
+	}
+	g.Opened = old.Opened + 1
+	return d.putGap(tx, g)
+}
+
+// gap is what is open of a channel, the zero value for nothing.
+func (Discord) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
+	var data []byte
+	var checksum int64
+	err = q.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, channelID).Scan(&data, &checksum)
+	if errors.Is(err, sql.ErrNoRows) {
+		return discord.Gap{ChannelID: channelID}, nil
+	}
+	if err != nil {
+		return g, fmt.Errorf("read gap: %w", err)
+	}
+	return g, decode("discord_gaps", channelID, data, checksum, &g)
+}
+
+func (Discord) putGap(tx *db.Tx, g discord.Gap) error {
+	data, err := json.Marshal(g)
+	if err != nil {
 		return fmt.Errorf("encode gap %s: %w", g.ChannelID, err)
 	}
 	_, err = tx.Exec(`INSERT INTO discord_gaps (channel_id, json, checksum) VALUES (?, ?, ?)
@@ -128,8 +148,24 @@ func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 }
 
 // CloseGap implements [discord.Table].
-func (Discord) CloseGap(tx *db.Tx, channelID string) error {
-	_, err := tx.Exec(`DELETE FROM discord_gaps WHERE channel_id = ?`, channelID)
+func (d Discord) CloseGap(tx *db.Tx, read discord.Gap) error {
+	g, err := d.gap(tx, read.ChannelID)
+	if err != nil {
+		return err
+	}
+	if g.Opened != read.Opened {
+		return nil
+	}
+	if read.After != "" {
+		g.After, g.Until = "", ""
+	}
+	if read.Threads != 0 {
+		g.Threads = 0
+	}
+	if g.After != "" || g.Threads != 0 {
+		return d.putGap(tx, g)
+	}
+	_, err = tx.Exec(`DELETE FROM discord_gaps WHERE channel_id = ?`, g.ChannelID)
 	return wrap("close gap", err)
 }
 
@@ -178,4 +214,11 @@ func (Discord) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, 
 		}
 	}
 	return false, nil
+}
+
+// Awaited implements [discord.Table].
+func (Discord) Awaited(q db.Queryer, channelID string) ([]string, error) {
+	out, err := collect(q, scanID, `SELECT DISTINCT message_id FROM workflow_waits
+		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id <> '' AND waiting = 1`, discord.Platform, channelID)
+	return out, wrap("list what is waited for", err)
 }

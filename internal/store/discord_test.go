@@ -30,12 +30,57 @@ func TestGapsOfOneChannelBecomeOneThatHoldsBoth(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff([]discord.Gap{{ChannelID: "7", After: "99", Until: "200"}, {ChannelID: "8", After: "5"}}, gaps()); diff != "" {
+	want := []discord.Gap{{ChannelID: "7", After: "99", Until: "200", Opened: 2}, {ChannelID: "8", After: "5", Opened: 2}}
+	if diff := cmp.Diff(want, gaps()); diff != "" {
 		t.Error(diff)
 	}
-	update(t, d, func(tx *db.Tx) error { return table.CloseGap(tx, "7") })
+	update(t, d, func(tx *db.Tx) error { return table.CloseGap(tx, want[0]) })
 	if got := gaps(); len(got) != 1 {
 		t.Errorf("left: %v", got)
+	}
+}
+
+// What is read of a gap is closed part by part, and not when there was more to
+// read meanwhile.
+func TestAGapThatGrowsWhileItIsReadStays(t *testing.T) {
+	d, _ := open(t)
+	table := store.Discord{}
+	open := func(g discord.Gap) {
+		update(t, d, func(tx *db.Tx) error { return table.OpenGap(tx, g) })
+	}
+	left := func() (out discord.Gap) {
+		if err := read(t, d, func(q db.Queryer) error {
+			gaps, err := table.Gaps(q, 10)
+			if len(gaps) > 0 {
+				out = gaps[0]
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	closed := func(g discord.Gap) { update(t, d, func(tx *db.Tx) error { return table.CloseGap(tx, g) }) }
+	open(discord.Gap{ChannelID: "7", After: "100", Until: "200"})
+	open(discord.Gap{ChannelID: "7", Threads: 50})
+	open(discord.Gap{ChannelID: "7", Threads: 60})
+	old := left()
+	if diff := cmp.Diff(discord.Gap{ChannelID: "7", After: "100", Until: "200", Threads: 50, Opened: 3}, old); diff != "" {
+		t.Error(diff)
+	}
+	open(discord.Gap{ChannelID: "7", After: "150", Until: "300"})
+	closed(old.Messages())
+	if got := left(); got.After != "100" || got.Until != "300" {
+		t.Errorf("a gap that has grown is %+v", got)
+	}
+	grown := left()
+	closed(grown.Messages())
+	if got := left(); got.After != "" || got.Threads != 50 {
+		t.Errorf("after its messages were read it is %+v", got)
+	}
+	closed(grown.Archived())
+	if got := left(); got.ChannelID != "" {
+		t.Errorf("left: %+v", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
+	"lilac/internal/fault"
 	"lilac/internal/session"
 )
 
@@ -26,7 +27,10 @@ func (s *Store) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMess
 	}
 	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, seal(sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data))
-	return seq, wrap("append message", err)
+	if err != nil {
+		return 0, fmt.Errorf("append message: %w", err)
+	}
+	return seq, s.ReferFiles(tx, sessionID, m.Message.Parts)
 }
 
 // HasHistory reports whether a session's history holds a message.
@@ -64,6 +68,18 @@ func (s *Store) Messages(q db.Queryer, sessionID string, limit int, before strin
 	out, err := collect(q, scanHistory, query+` ORDER BY seq DESC LIMIT ?`, append(args, pageSize(limit))...)
 	slices.Reverse(out)
 	return out, wrap("read history", err)
+}
+
+// Message returns one message of a session.
+func (s *Store) Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error) {
+	out, err := collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
+	if err == nil && len(out) == 0 {
+		return session.HistoryMessage{}, fault.New(fault.NotFound, "There is no message %q in this session.", id)
+	}
+	if err != nil {
+		return session.HistoryMessage{}, fmt.Errorf("read message: %w", err)
+	}
+	return out[0], nil
 }
 
 // Conversation returns the newest summary and the history behind it.

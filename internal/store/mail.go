@@ -27,6 +27,11 @@ func (s *Store) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("insert mail: %w", err)
 	}
+	for _, message := range m.Messages {
+		if err := s.ReferFiles(tx, m.SessionID, message.Parts); err != nil {
+			return false, err
+		}
+	}
 	return n == 1, nil
 }
 

@@ -39,9 +39,9 @@ func (s *Store) SaveRelay(tx *db.Tx, r relay.Row) error {
 	if err != nil {
 		return fmt.Errorf("encode relay %s: %w", r.RequestID, err)
 	}
-	_, err = tx.Exec(`INSERT INTO relays (platform, request_id, live, json, checksum) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET live = excluded.live, json = excluded.json, checksum = excluded.checksum`,
-		r.Platform, r.RequestID, r.Started && !r.Finished, data, sum(r.RequestID, data))
+	_, err = tx.Exec(`INSERT INTO relays (platform, request_id, live, changed_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET live = excluded.live, changed_at = excluded.changed_at, json = excluded.json, checksum = excluded.checksum`,
+		r.Platform, r.RequestID, r.Started && !r.Finished, tx.Now().UnixMilli(), data, sum(r.RequestID, data))
 	return wrap("save relay", err)
 }
 

@@ -80,11 +80,18 @@ func (s *Store) RouterBursts(q db.Queryer, platform string) (map[string]router.S
 // MarkForwarded implements [router.Table].
 func (s *Store) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
 	for _, id := range messageIDs {
-		if _, err := tx.Exec(`INSERT INTO router_forwarded (platform, session_id, message_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, platform, sessionID, id); err != nil {
+		if _, err := tx.Exec(`INSERT INTO router_forwarded (platform, session_id, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			platform, sessionID, id, tx.Now().UnixMilli()); err != nil {
 			return fmt.Errorf("mark forwarded: %w", err)
 		}
 	}
 	return nil
+}
+
+// Ran implements [router.Table].
+func (s *Store) Ran(q db.Queryer, sessionID, requestID string) (ran bool, err error) {
+	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM requests WHERE id = ? AND session_id = ?)`, requestID, sessionID).Scan(&ran)
+	return ran, wrap("read request", err)
 }
 
 // Forwarded implements [router.Table].

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"lilac/internal/db"
@@ -60,10 +61,49 @@ CREATE TABLE rule_waits (
 CREATE INDEX rule_waits_due ON rule_waits (due);
 `}
 
+// refusalsMigration keeps the newest events about which rules did nothing, apart
+// from what they did: of a storm there are many.
+var refusalsMigration = db.Migration{Name: "rules.0002-refusals", SQL: `
+CREATE TABLE rule_refusals (
+	id         INTEGER PRIMARY KEY,
+	rule       TEXT NOT NULL,
+	event_id   TEXT NOT NULL,
+	type       TEXT NOT NULL,
+	session_id TEXT NOT NULL,
+	outcome    TEXT NOT NULL,
+	depth      INTEGER NOT NULL,
+	at         INTEGER NOT NULL
+) STRICT;
+CREATE INDEX rule_refusals_rule ON rule_refusals (rule);
+`}
+
+const (
+	// keptRefusals is how many events are kept, of all rules together, about
+	// which they did nothing. Those beyond are removed some at a time.
+	keptRefusals      = 10_000
+	refusalsTrimBatch = 100
+)
+
+// sealedRulesMigration seals the events that the agent may ask for again, and
+// those that wait.
+var sealedRulesMigration = db.Migration{Name: "rules.0003-seal", SQL: `
+ALTER TABLE rule_events ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE rule_waits ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+`, Then: func(tx *db.Tx) error { return errors.Join(sealFirst(tx, keptRows), sealFirst(tx, waitRows)) }}
+
+var (
+	keptRows = sealed{"rule_events", 2, []string{"session_id", "event_id", "at", "json"}}
+	waitRows = sealed{"rule_waits", 2, strings.Split(waitColumns, ", ")}
+)
+
 const runColumns = `rule, event_id, type, session_id, message_id, request_id, outcome, depth, at`
 
 // dayMillis is a day of a count, which begins at midnight UTC.
 const dayMillis = 24 * 60 * 60 * 1000
+
+func scanRun(rows *sql.Rows) (r environment.Run, err error) {
+	return r, rows.Scan(&r.Rule, &r.EventID, &r.Type, &r.SessionID, &r.MessageID, &r.RequestID, &r.Outcome, &r.Depth, &r.At)
+}
 
 // Handled reports whether a rule acted on the event.
 func (s *Store) Handled(q db.Queryer, eventID string) (bool, error) {
@@ -79,25 +119,60 @@ func (s *Store) AddRun(tx *db.Tx, r environment.Run) error {
 	return wrap("keep rule run", err)
 }
 
+// AddRefusal keeps an event about which a rule did nothing, and forgets the
+// oldest ones.
+func (s *Store) AddRefusal(tx *db.Tx, r environment.Run) error {
+	res, err := tx.Exec(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		r.Rule, r.EventID, string(r.Type), r.SessionID, r.Outcome, r.Depth, r.At)
+	if err != nil {
+		return wrap("keep refusal of rule", err)
+	}
+	id, err := res.LastInsertId()
+	if err != nil || id%refusalsTrimBatch != 0 {
+		return wrap("keep refusal of rule", err)
+	}
+	_, err = tx.Exec(`DELETE FROM rule_refusals WHERE id <= ?`, id-keptRefusals)
+	return wrap("forget refusals of rules", err)
+}
+
 // KeepEvent keeps an event that the agent was told about in a session.
 func (s *Store) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return wrap("encode event", err)
 	}
-	_, err = tx.Exec(`INSERT INTO rule_events (session_id, event_id, at, json) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		sessionID, e.ID, tx.Now().UnixMilli(), raw)
+	at := tx.Now().UnixMilli()
+	_, err = tx.Exec(`INSERT INTO rule_events (session_id, event_id, at, json, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		sessionID, e.ID, at, raw, seal(sessionID, e.ID, at, raw))
 	return wrap("keep event", err)
 }
 
 // KeptEvent returns an event that the agent was told about in the session.
 func (s *Store) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.EnvEvent, err error) {
+	var at, checksum int64
 	var raw []byte
-	err = q.QueryRow(`SELECT json FROM rule_events WHERE session_id = ? AND event_id = ?`, sessionID, eventID).Scan(&raw)
+	err = q.QueryRow(`SELECT at, json, checksum FROM rule_events WHERE session_id = ? AND event_id = ?`, sessionID, eventID).Scan(&at, &raw, &checksum)
 	if err != nil {
 		return e, wrap("read event", notFound(err, "There is no event %q in this session.", eventID))
 	}
-	return e, wrap("decode event", json.Unmarshal(raw, &e))
+	return e, wrap("read event", open(keptRows, checksum, raw, &e, sessionID, eventID, at, raw))
+}
+
+// StartedBy is the run that started a request, if one did.
+func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, any bool, err error) {
+	found, err := collect(q, scanRun, `SELECT `+runColumns+` FROM rule_runs WHERE request_id = ? LIMIT 1`, requestID)
+	if err != nil || len(found) == 0 {
+		return r, false, wrap("read rule run", err)
+	}
+	return found[0], true, nil
+}
+
+// Queued are the requests of a rule in a session that have not begun.
+func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
+	out, err := collect(q, func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) },
+		`SELECT q.id FROM rule_runs r JOIN requests q ON q.id = r.request_id
+		WHERE r.rule = ? AND r.session_id = ? AND q.state = 'queued' ORDER BY r.id LIMIT ?`, rule, sessionID, maxPage)
+	return out, wrap("read requests of rule", err)
 }
 
 // DepthOf is the depth of the event that started a request; 0 if none did.
@@ -118,47 +193,60 @@ const spentByRuns = `SELECT COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.in
 		WHERE r.rule = ? AND r.at >= ? AND (? = '' OR r.session_id = ?)
 	) AND id LIKE 'env:%'`
 
-// UsedBy is what a rule did in a session since two moments.
-func (s *Store) UsedBy(q db.Queryer, rule, sessionID string, recent, day time.Time) (u environment.Used, err error) {
-	const runs = `SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ?`
-	if err := q.QueryRow(runs, rule, sessionID, recent.UnixMilli()).Scan(&u.Recent); err != nil {
-		return u, wrap("count recent runs", err)
-	}
-	if err := q.QueryRow(runs, rule, sessionID, day.UnixMilli()-1).Scan(&u.Runs); err != nil {
-		return u, wrap("count runs of the day", err)
-	}
-	err = q.QueryRow(spentByRuns, rule, day.UnixMilli(), sessionID, sessionID).Scan(&u.Tokens, &u.CostMicros)
-	return u, wrap("sum what runs used", err)
+// RunsSince counts what a rule did in a session after a moment.
+func (s *Store) RunsSince(q db.Queryer, rule, sessionID string, after time.Time) (n int64, err error) {
+	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND outcome IN ('agent', 'published')`,
+		rule, sessionID, after.UnixMilli()).Scan(&n)
+	return n, wrap("count runs of rule", err)
 }
 
-// CountOutcome counts an outcome and returns how often there was one that day.
-func (s *Store) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) (n int64, err error) {
-	err = tx.QueryRow(`INSERT INTO rule_counts (rule, session_id, outcome, day, n) VALUES (?, ?, ?, ?, 1)
-		ON CONFLICT DO UPDATE SET n = n + 1 RETURNING n`, rule, sessionID, outcome, at.UnixMilli()/dayMillis).Scan(&n)
-	return n, wrap("count outcome of rule", err)
+// SpentBy is what the requests used that a rule set off in a session.
+func (s *Store) SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (b environment.Budget, err error) {
+	err = q.QueryRow(spentByRuns, rule, since.UnixMilli(), sessionID, sessionID).Scan(&b.Tokens, &b.CostMicros)
+	return b, wrap("sum what runs used", err)
+}
+
+// CountOutcome counts an outcome of a day.
+func (s *Store) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error {
+	_, err := tx.Exec(`INSERT INTO rule_counts (rule, session_id, outcome, day, n) VALUES (?, ?, ?, ?, 1)
+		ON CONFLICT DO UPDATE SET n = n + 1`, rule, sessionID, outcome, at.UnixMilli()/dayMillis)
+	return wrap("count outcome of rule", err)
 }
 
 const waitColumns = `rule, session_id, first, due, json`
 
-func scanWait(row scanner) (w environment.Wait, any bool, err error) {
+func scanWait(rows *sql.Rows) (w environment.Wait, err error) {
 	var raw []byte
-	switch err = row.Scan(&w.Rule, &w.SessionID, &w.First, &w.Due, &raw); {
-	case errors.Is(err, sql.ErrNoRows):
-		return w, false, nil
-	case err != nil:
-		return w, false, wrap("read what waits", err)
+	var checksum int64
+	if err := rows.Scan(&w.Rule, &w.SessionID, &w.First, &w.Due, &raw, &checksum); err != nil {
+		return w, err
 	}
-	return w, true, wrap("decode what waits", json.Unmarshal(raw, &w.Event))
+	return w, open(waitRows, checksum, raw, &w.Event, w.Rule, w.SessionID, w.First, w.Due, raw)
 }
 
 // Waiting returns what waits for a rule and session, if anything does.
-func (s *Store) Waiting(q db.Queryer, rule, sessionID string) (environment.Wait, bool, error) {
-	return scanWait(q.QueryRow(`SELECT `+waitColumns+` FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID))
+func (s *Store) Waiting(q db.Queryer, rule, sessionID string) (w environment.Wait, any bool, err error) {
+	found, err := collect(q, scanWait, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
+	if err != nil || len(found) == 0 {
+		return w, false, wrap("read what waits", err)
+	}
+	return found[0], true, nil
 }
 
-// NextWait returns what is due first, if anything waits.
-func (s *Store) NextWait(q db.Queryer) (environment.Wait, bool, error) {
-	return scanWait(q.QueryRow(`SELECT ` + waitColumns + ` FROM rule_waits ORDER BY due LIMIT 1`))
+// NextWait returns what is due first, if anything waits. A damaged row, which
+// the deep check names, holds up no other one.
+func (s *Store) NextWait(q db.Queryer) (w environment.Wait, any bool, err error) {
+	rows, err := q.Query(`SELECT ` + waitColumns + `, checksum FROM rule_waits ORDER BY due`)
+	if err != nil {
+		return w, false, wrap("read what waits", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if w, err = scanWait(rows); !db.IsDamaged(err) {
+			return w, err == nil, wrap("read what waits", err)
+		}
+	}
+	return environment.Wait{}, false, wrap("read what waits", rows.Err())
 }
 
 // PutWait lets an event wait, in place of the one before.
@@ -167,8 +255,9 @@ func (s *Store) PutWait(tx *db.Tx, w environment.Wait) error {
 	if err != nil {
 		return wrap("encode what waits", err)
 	}
-	_, err = tx.Exec(`INSERT INTO rule_waits (`+waitColumns+`) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET due = excluded.due, json = excluded.json`, w.Rule, w.SessionID, w.First, w.Due, raw)
+	_, err = tx.Exec(`INSERT INTO rule_waits (`+waitColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET first = excluded.first, due = excluded.due, json = excluded.json, checksum = excluded.checksum`,
+		w.Rule, w.SessionID, w.First, w.Due, raw, seal(w.Rule, w.SessionID, w.First, w.Due, raw))
 	return wrap("keep what waits", err)
 }
 
@@ -178,11 +267,18 @@ func (s *Store) DropWait(tx *db.Tx, rule, sessionID string) error {
 	return wrap("forget what waits", err)
 }
 
-// LastRuns are the newest runs of a rule.
+// LastRuns are the newest runs of a rule, and as many of the newest events about
+// which it did nothing: a storm of those does not hide what was done.
 func (s *Store) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error) {
-	out, err := collect(q, func(rows *sql.Rows) (r environment.Run, err error) {
-		return r, rows.Scan(&r.Rule, &r.EventID, &r.Type, &r.SessionID, &r.MessageID, &r.RequestID, &r.Outcome, &r.Depth, &r.At)
-	}, `SELECT `+runColumns+` FROM rule_runs WHERE rule = ? ORDER BY id DESC LIMIT ?`, rule, pageSize(limit))
+	// The request is the one that the message went into.
+	out, err := collect(q, scanRun, `SELECT `+runColumns+` FROM (SELECT * FROM (
+			SELECT r.rule, r.event_id, r.type, r.session_id, r.message_id, COALESCE(m.request_id, r.request_id) AS request_id, r.outcome, r.depth, r.at, r.id
+			FROM rule_runs r LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
+			WHERE r.rule = ?1 ORDER BY r.id DESC LIMIT ?2
+		) UNION ALL SELECT * FROM (
+			SELECT rule, event_id, type, session_id, '', '', outcome, depth, at, id
+			FROM rule_refusals WHERE rule = ?1 ORDER BY id DESC LIMIT ?2
+		)) ORDER BY at DESC, id DESC`, rule, pageSize(limit))
 	return out, wrap("read rule runs", err)
 }
 
@@ -213,7 +309,7 @@ func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 // TrimRules forgets what rules did before a time.
 func (s *Store) TrimRules(tx *db.Tx, before time.Time) error {
 	for _, statement := range []string{
-		`DELETE FROM rule_runs WHERE at < ?1`, `DELETE FROM rule_events WHERE at < ?1`, `DELETE FROM rule_counts WHERE day < ?1 / 86400000`,
+		`DELETE FROM rule_runs WHERE at < ?1`, `DELETE FROM rule_refusals WHERE at < ?1`, `DELETE FROM rule_events WHERE at < ?1`, `DELETE FROM rule_counts WHERE day < ?1 / 86400000`,
 	} {
 		if _, err := tx.Exec(statement, before.UnixMilli()); err != nil {
 			return wrap("trim what rules did", err)

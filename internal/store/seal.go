@@ -33,7 +33,8 @@ var (
 	mailRows        = sealed{"session_inbox", 2, []string{"session_id", "message_id", "request_id", "queue", "state", "event_id", "created_at", "json"}}
 	stateRows       = sealed{"session_state", 1, []string{"session_id", "json", "unfinished"}}
 	inboxRows       = sealed{"inbox", 2, []string{"source", "external_id", "value", "at"}}
-	allSealed       = []sealed{requestRows, journalRows, historyRows, compactionRows, mailRows, stateRows, inboxRows}
+	taskRows        = sealed{"tasks", 1, strings.Split(taskList, ", ")}
+	allSealed       = []sealed{requestRows, journalRows, historyRows, compactionRows, mailRows, stateRows, inboxRows, workflowRows, taskRows, keptRows, waitRows}
 	sealedMigration = db.Migration{Name: "store.0005-seal", SQL: `
 ALTER TABLE requests ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE inbox ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
@@ -204,6 +205,19 @@ func sealAll(tx *db.Tx) error {
 		if err != nil {
 			return fmt.Errorf("seal %s: %w", t.table, err)
 		}
+	}
+	return nil
+}
+
+// sealFirst gives the rows of a table that had no checksum theirs.
+func sealFirst(tx *db.Tx, t sealed) error {
+	update := "UPDATE " + t.table + " SET checksum = ? WHERE " + strings.Join(t.columns[:t.key], " = ? AND ") + " = ?"
+	err := t.each(tx, "", func(values []any, _ int64) (bool, error) {
+		_, err := tx.Exec(update, append([]any{seal(values...)}, values[:t.key]...)...)
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("seal %s: %w", t.table, err)
 	}
 	return nil
 }

@@ -49,6 +49,39 @@ CREATE TRIGGER history_said_delete AFTER DELETE ON history BEGIN
 END;
 `}
 
+// searchLaterMigration takes the words out of the way of a conversation: a
+// message is noted when it is written, and the words of many are indexed at
+// once, with every 32nd message or before a search. A row that is damaged has
+// no words, or nothing could be written behind it.
+var searchLaterMigration = db.Migration{Name: "store.0007-search-later", SQL: `
+DROP TRIGGER history_said_insert;
+DROP VIEW history_said;
+CREATE VIEW history_said AS
+	SELECT session_id, seq, substr(CASE json_type(m, '$.content')
+		WHEN 'text' THEN json_extract(m, '$.content')
+		WHEN 'array' THEN (SELECT group_concat(json_extract(value, '$.text'), ' ') FROM json_each(m, '$.content') WHERE json_extract(value, '$.type') = 'text')
+	END, 1, 65536) AS said
+	FROM (SELECT session_id, seq, CASE WHEN json_valid(CAST(json AS TEXT)) THEN CAST(json AS TEXT) ELSE '{}' END AS m FROM history)
+	WHERE json_extract(m, '$.role') IN ('user', 'assistant');
+CREATE VIEW history_unindexed AS
+	SELECT row, (SELECT said FROM history_said h WHERE h.session_id = r.session_id AND h.seq = r.seq) AS said
+	FROM history_rows r WHERE row > coalesce((SELECT max(id) FROM history_words_docsize), 0);
+
+CREATE TRIGGER history_said_insert AFTER INSERT ON history BEGIN
+	INSERT INTO history_rows (session_id, seq) VALUES (new.session_id, new.seq);
+END;
+CREATE TRIGGER history_rows_insert AFTER INSERT ON history_rows WHEN new.row % 32 = 0 BEGIN
+	INSERT INTO history_words (rowid, said) SELECT row, said FROM history_unindexed ORDER BY row;
+END;
+`}
+
+// IndexHistory brings what [Store.Search] looks in up to date: fewer than 32
+// messages, the newest.
+func (s *Store) IndexHistory(tx *db.Tx) error {
+	_, err := tx.Exec(`INSERT INTO history_words (rowid, said) SELECT row, said FROM history_unindexed ORDER BY row`)
+	return wrap("index history", err)
+}
+
 // maxTerms bounds a query: each word more is another walk through the index.
 const maxTerms = 16
 
@@ -69,8 +102,17 @@ func matchExpression(terms []string) string {
 }
 
 // Search finds messages of people and models that have all words of the query,
-// the newest first. It goes on behind the row named by before; 0 begins.
+// the newest first, of those that [Store.IndexHistory] has seen. It goes on behind the row named by before; 0 begins.
 func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
+	return s.search(q, "", query, limit, before)
+}
+
+// SearchIn is Search in one session; "" is every one.
+func (s *Store) SearchIn(q db.Queryer, sessionID, query string, limit int) ([]session.Found, error) {
+	return s.search(q, sessionID, query, limit, 0)
+}
+
+func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before int64) ([]session.Found, error) {
 	terms := Terms(query)
 	if len(terms) == 0 {
 		return nil, nil
@@ -95,8 +137,8 @@ func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]s
 		FROM history_words w JOIN history_rows r ON r.row = w.rowid
 		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
 		JOIN sessions s ON s.id = h.session_id
-		WHERE history_words MATCH ? AND w.rowid < ? ORDER BY w.rowid DESC LIMIT ?`,
-		matchExpression(terms), before, pageSize(limit))
+		WHERE history_words MATCH ? AND w.rowid < ? AND (? = '' OR r.session_id = ?) ORDER BY w.rowid DESC LIMIT ?`,
+		matchExpression(terms), before, sessionID, sessionID, pageSize(limit))
 	return out, wrap("search history", err)
 }
 

@@ -38,6 +38,7 @@ func newSession(t *testing.T, d *db.DB, s *store.Store, id, title string) {
 
 func found(t *testing.T, d *db.DB, s *store.Store, query string) (ids []string) {
 	t.Helper()
+	update(t, d, s.IndexHistory)
 	err := read(t, d, func(q db.Queryer) error {
 		all, err := s.Search(q, query, 100, 0)
 		for _, f := range all {
@@ -89,6 +90,7 @@ func TestSearchGoesOnBehindARow(t *testing.T) {
 	for i := range 25 {
 		say(t, d, s, "s", fmt.Sprint("m", i), `{"role":"user","content":"apple"}`)
 	}
+	update(t, d, s.IndexHistory)
 	var got []string
 	for before := int64(0); ; {
 		var page []session.Found
@@ -111,11 +113,55 @@ func TestSearchGoesOnBehindARow(t *testing.T) {
 	}
 }
 
+// Without a search the index follows in steps of 32 messages, so a search
+// never has more than those to catch up with.
+func TestTheIndexFollowsInSteps(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s", "")
+	for i := range 70 {
+		say(t, d, s, "s", fmt.Sprint("m", i), `{"role":"user","content":"apple"}`)
+	}
+	count := func() (n int) {
+		if err := read(t, d, func(q db.Queryer) error {
+			all, err := s.Search(q, "apple", 100, 0)
+			n = len(all)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n != 64 {
+		t.Errorf("before a search %d are in the index, want 64", n)
+	}
+	update(t, d, s.IndexHistory)
+	update(t, d, s.IndexHistory)
+	if n := count(); n != 70 {
+		t.Errorf("a search finds %d, want 70", n)
+	}
+}
+
+// What cannot be read has no words, and is no reason to write nothing more.
+func TestADamagedMessageIsNotIndexed(t *testing.T) {
+	d, s := open(t)
+	newSession(t, d, s, "s", "")
+	say(t, d, s, "s", "m1", `{"role":"user","content":"apple"}`)
+	update(t, d, func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE history SET json = CAST('{"role"' AS BLOB)`)
+		return err
+	})
+	say(t, d, s, "s", "m2", `{"role":"user","content":"apple"}`)
+	if diff := cmp.Diff([]string{"m2"}, found(t, d, s, "apple")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
 	d, s := open(t)
 	newSession(t, d, s, "s", "The title")
 	long := strings.Repeat("é before ", 100) + "Needle\\n in " + strings.Repeat("after ü ", 100)
 	say(t, d, s, "s", "m", `{"role":"user","content":"`+long+`"}`)
+	update(t, d, s.IndexHistory)
 	var got session.Found
 	if err := read(t, d, func(q db.Queryer) error {
 		all, err := s.Search(q, "needle", 1, 0)
@@ -162,7 +208,7 @@ func TestSearchFindsWhatIsOlderThanTheIndex(t *testing.T) {
 		}
 		return d, store.New(d)
 	}
-	d, s := openWith(slices.DeleteFunc(slices.Clone(store.Migrations), func(m db.Migration) bool { return strings.HasSuffix(m.Name, "-search") }))
+	d, s := openWith(slices.DeleteFunc(slices.Clone(store.Migrations), func(m db.Migration) bool { return strings.Contains(m.Name, "-search") }))
 	newSession(t, d, s, "s", "")
 	say(t, d, s, "s", "m1", `{"role":"user","content":"an old apple"}`)
 	say(t, d, s, "s", "m2", `{"role":"assistant","content":[{"type":"text","text":"an apple indeed"}]}`)

@@ -9,6 +9,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/fault"
 	"lilac/internal/session"
+	"lilac/internal/task"
 )
 
 var _ session.Store = (*Store)(nil)
@@ -36,15 +37,16 @@ func (s *Store) Session(q db.Queryer, id string) (session.Session, error) {
 }
 
 // Sessions lists the most recently updated first, after the session named by
-// before; an empty before starts at the newest.
+// before; an empty before starts at the newest. Those of sub-agents are found
+// through their tasks.
 func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
-	query, args := `SELECT `+sessionColumns+` FROM sessions`, []any{}
+	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`, []any{}
 	if before != "" {
 		cursor, err := s.Session(q, before)
 		if err != nil {
 			return nil, err
 		}
-		query += ` WHERE (updated_at, id) < (?, ?)`
+		query += ` AND (updated_at, id) < (?, ?)`
 		args = append(args, cursor.UpdatedAt, cursor.ID)
 	}
 	query += ` ORDER BY updated_at DESC, id DESC LIMIT ?`
@@ -77,11 +79,33 @@ func (s *Store) SetTitle(tx *db.Tx, id, title string) error {
 }
 
 // DeleteSession removes a session with everything that was said and done in
-// it. One in which something runs or waits is refused.
+// it, its sub-agents' sessions too. One in which something runs or waits is
+// refused.
 func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 	if _, err := s.Session(tx, id); err != nil {
 		return err
 	}
+	running, err := s.RunningTasks(tx, id)
+	if err != nil {
+		return err
+	}
+	if len(running) > 0 {
+		return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "A background task of this session runs. Stop it first, then delete the session."}
+	}
+	children, err := collect(tx, func(r *sql.Rows) (id string, err error) { return id, r.Scan(&id) },
+		`SELECT child_session FROM tasks WHERE session_id = ? AND child_session <> ''`, id)
+	if err != nil {
+		return fmt.Errorf("list sessions of sub-agents: %w", err)
+	}
+	for _, one := range append(children, id) {
+		if err := s.deleteOne(tx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) deleteOne(tx *db.Tx, id string) error {
 	state, err := s.State(tx, id)
 	if err != nil {
 		return err
@@ -99,13 +123,16 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 		`DELETE FROM usage_sessions WHERE session_id = ?`,
 		`DELETE FROM rule_events WHERE session_id = ?`,
 		`DELETE FROM rule_waits WHERE session_id = ?`,
+		`DELETE FROM tasks WHERE session_id = ?`,
+		`DELETE FROM session_files WHERE session_id = ?`,
+		`DELETE FROM router_forwarded WHERE session_id = ?`,
 		`DELETE FROM sessions WHERE id = ?`,
 	} {
 		if _, err := tx.Exec(statement, id); err != nil {
 			return fmt.Errorf("delete session: %w", err)
 		}
 	}
-	return nil
+	return forgetOwner(tx, ownerSession(id))
 }
 
 // State returns the runner's state of a session, the zero State if it has none.

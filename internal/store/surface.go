@@ -96,10 +96,13 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 		return fmt.Errorf("encode message %s: %w", m.ID, err)
 	}
 	var row int64
-	if err := tx.QueryRow(`INSERT INTO surface_messages (platform, channel_id, id, reply_to, edited_at, deleted_at, json) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (platform, channel_id, id) DO UPDATE SET reply_to = excluded.reply_to, edited_at = excluded.edited_at, deleted_at = excluded.deleted_at, json = excluded.json
-		RETURNING row`, m.Platform, m.ChannelID, m.ID, m.ReplyTo, m.EditedAt, m.DeletedAt, data).Scan(&row); err != nil {
+	if err := tx.QueryRow(`INSERT INTO surface_messages (platform, channel_id, id, reply_to, edited_at, deleted_at, at, json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (platform, channel_id, id) DO UPDATE SET reply_to = excluded.reply_to, edited_at = excluded.edited_at, deleted_at = excluded.deleted_at, at = excluded.at, json = excluded.json
+		RETURNING row`, m.Platform, m.ChannelID, m.ID, m.ReplyTo, m.EditedAt, m.DeletedAt, tx.Now().UnixMilli(), data).Scan(&row); err != nil {
 		return fmt.Errorf("write message: %w", err)
+	}
+	if err := referMessage(tx, m); err != nil {
+		return err
 	}
 	if _, err := tx.Exec(`DELETE FROM surface_words WHERE rowid = ?`, row); err != nil {
 		return fmt.Errorf("forget the words of a message: %w", err)

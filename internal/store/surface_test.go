@@ -1,12 +1,17 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"lilac/internal/db"
+	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/session"
 	"lilac/internal/store"
 	"lilac/internal/surface"
 )
@@ -166,5 +171,110 @@ func TestPeopleAreFoundByNameWhateverTheCase(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What is forgotten is not found any more, keeps no file, and leaves the rest
+// as it was; what is said or changed again begins anew.
+func TestOldMessagesAreForgottenAndTheOthersAreFound(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d, s := openAt(t, &now)
+	c := store.SurfaceCache{}
+	blob := strings.Repeat("a", 64)
+	trim := func(before time.Time, most int) (rounds int) {
+		for more := true; more; rounds++ {
+			update(t, d, func(tx *db.Tx) (err error) { more, err = c.TrimMessages(tx, "discord", before, most); return err })
+		}
+		return rounds
+	}
+	found := func(query string) []string {
+		return ids(t, d, func(q db.Queryer) ([]surface.Message, error) {
+			return c.SearchMessages(q, "discord", []string{"10"}, query, 200)
+		})
+	}
+	kept := func() []string {
+		return ids(t, d, func(q db.Queryer) ([]surface.Message, error) { return c.Messages(q, "discord", "10", "", 200) })
+	}
+	referenced := func() (out map[string]bool) {
+		if err := read(t, d, func(q db.Queryer) (err error) { out, err = s.Referenced(q, []string{blob}); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	withFile := cached("1", "", "an apple a day")
+	withFile.Attachments = []surface.Attachment{{ID: "f", URL: "u", Blob: store.BlobPrefix + blob}}
+	elsewhere := cached("1", "", "an apple elsewhere")
+	elsewhere.Platform = "irc"
+	put(t, d, withFile, elsewhere, cached("2", "1", "apple pie"))
+	now = now.Add(24 * time.Hour)
+	edited := cached("2", "1", "apple cake")
+	edited.EditedAt = now.UnixMilli()
+	put(t, d, edited, cached("3", "2", "no fruit"))
+	if len(referenced()) != 1 {
+		t.Fatal("the file is not referred to: the test shows nothing")
+	}
+	trim(now.Add(-time.Hour), 1000)
+	if got := kept(); !slices.Equal(got, []string{"3", "2"}) {
+		t.Errorf("kept %v", got)
+	}
+	if got := found("apple"); !slices.Equal(got, []string{"2"}) || len(found("cake")) != 1 || len(found("pie")) != 0 {
+		t.Errorf("found %v", got)
+	}
+	if len(referenced()) != 0 {
+		t.Error("the file of a message that is forgotten is referred to")
+	}
+	if _, err := messageOf(t, d, "irc", "1"); err != nil {
+		t.Errorf("of another platform: %v", err)
+	}
+	for i := range 2500 { // more than one round
+		put(t, d, cached(fmt.Sprint(1000+i), "", "apple"))
+	}
+	if rounds := trim(now.Add(-time.Hour), 1000); rounds < 2 {
+		t.Errorf("%d rounds for 1500 messages", rounds)
+	}
+	if got := kept(); len(got) != 200 || got[0] != "3499" || len(found("apple")) != 200 || len(found("fruit")) != 0 {
+		t.Errorf("kept %v", got)
+	}
+	if trim(now.Add(-time.Hour), 1000); !slices.Contains(found("apple"), "3499") {
+		t.Error("what is not too much was forgotten")
+	}
+}
+
+func messageOf(t *testing.T, d *db.DB, platform, id string) (m surface.Message, err error) {
+	t.Helper()
+	err = read(t, d, func(q db.Queryer) error {
+		m, err = store.SurfaceCache{}.Message(q, platform, "10", id)
+		return err
+	})
+	return m, err
+}
+
+// A session that is deleted has neither what was said in it nor what was
+// answered.
+func TestADeletedSessionHoldsNothingOfAPlatform(t *testing.T) {
+	d, s := open(t)
+	held := func() (forwarded, ran bool) {
+		if err := read(t, d, func(q db.Queryer) (err error) {
+			if forwarded, err = s.Forwarded(q, "discord", "10", "1"); err != nil {
+				return err
+			}
+			ran, err = s.Ran(q, "10", "discord:10:1")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return forwarded, ran
+	}
+	update(t, d, func(tx *db.Tx) error {
+		return errors.Join(s.CreateSession(tx, session.Session{ID: "10", Client: "discord"}),
+			s.CreateRequest(tx, session.Request{ID: "discord:10:1", SessionID: "10", Client: "discord", State: event.StateDone}),
+			s.MarkForwarded(tx, "discord", "10", []string{"1"}))
+	})
+	if forwarded, ran := held(); !forwarded || !ran {
+		t.Errorf("before: %v, %v", forwarded, ran)
+	}
+	update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "10") })
+	if forwarded, ran := held(); forwarded || ran {
+		t.Errorf("after: %v, %v", forwarded, ran)
 	}
 }

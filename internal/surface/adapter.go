@@ -12,10 +12,12 @@ import (
 type Capabilities struct {
 	Edit, Delete, Reactions, Typing, Files, Replies, Buttons bool
 	// MaxText is the longest message in UTF-16 units, MaxFiles the most files
-	// on one message, MaxFileBytes the largest of them.
-	MaxText      int
-	MaxFiles     int
-	MaxFileBytes int64
+	// on one message, MaxFileBytes the largest of them, MaxMessageBytes all of
+	// them together.
+	MaxText         int
+	MaxFiles        int
+	MaxFileBytes    int64
+	MaxMessageBytes int64
 }
 
 // File is a file on its way out; its bytes are given, or lie in the blob store.
@@ -85,6 +87,9 @@ type Adapter interface {
 	// Allowed reports whether the configuration lets us write to the channel;
 	// it may ask the platform which guild the channel belongs to.
 	Allowed(ctx context.Context, channelID string) (bool, error)
+	// Channel says what a channel is; it may ask the platform. What happened in
+	// it is not told.
+	Channel(ctx context.Context, channelID string) (Session, error)
 
 	Send(ctx context.Context, s Send) (Message, error)
 	// FindNonce looks for a message that an earlier Send made, not before a time.
@@ -99,4 +104,18 @@ type Adapter interface {
 	Reactions(ctx context.Context, ref event.MessageRef) ([]Reaction, error)
 	// Typing shows for some seconds that an answer is being made.
 	Typing(ctx context.Context, channelID string) error
+}
+
+// FileSource is an adapter that can fetch the files of its platform's messages.
+type FileSource interface {
+	// FetchFile returns a file of at most so many bytes, whole or not at all.
+	// A fault.NotFound says that the platform does not have it any more.
+	FetchFile(ctx context.Context, f Attachment, most int64) (Fetched, error)
+}
+
+// Fetched is a file that was fetched.
+type Fetched struct {
+	Data []byte
+	// MimeType is what its host calls it, without parameters; it may be empty.
+	MimeType string
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,6 +61,35 @@ func Line(s string, limit int) string {
 		n++
 	}
 	return s
+}
+
+// CleanWriter hands on what is written to it as [Clean] would make it of the
+// whole, however the pieces are cut. It is for one goroutine.
+type CleanWriter struct {
+	w io.Writer
+	c cleaner
+}
+
+// NewCleanWriter returns a writer in front of w.
+func NewCleanWriter(w io.Writer) *CleanWriter { return &CleanWriter{w: w} }
+
+// Write implements [io.Writer].
+func (c *CleanWriter) Write(p []byte) (int, error) {
+	if out := c.c.append(make([]byte, 0, len(p)), p); len(out) > 0 {
+		if _, err := c.w.Write(out); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// Flush ends the stream: a character that was cut off is written as such.
+func (c *CleanWriter) Flush() error {
+	if out := c.c.flush(nil); len(out) > 0 {
+		_, err := c.w.Write(out)
+		return err
+	}
+	return nil
 }
 
 // The states of a cleaner within a terminal sequence.

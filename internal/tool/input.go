@@ -128,6 +128,21 @@ func (in *Input) Texts(field string, most int) []string {
 	return list
 }
 
+// List returns a list of strings, which may be empty and have empty ones; a
+// single string is a list of one.
+func (in *Input) List(field string) (list []string) {
+	v := in.value(field)
+	switch {
+	case v == nil:
+		return nil
+	case v[0] == '"':
+		return []string{in.TextOr(field, "")}
+	case json.Unmarshal(v, &list) != nil:
+		in.problem(field, "%q must be a list of strings, not %s", field, describe(v))
+	}
+	return list
+}
+
 // Int returns a whole number between low and high, or def when it was not
 // given. A number in quotes is a number.
 func (in *Input) Int(field string, def, low, high int) int {

@@ -57,6 +57,36 @@ func createSpill(root *os.Root, callID string, limits Limits) (*spill, error) {
 	return nil, fmt.Errorf("create output file: %d files for call %q", maxSameCall, stem)
 }
 
+// Keep writes what does not fit into a result that no tool made to the file of
+// a call, and returns its name within the workspace. Doing it again is the same.
+func Keep(workspace, callID string, data []byte) (name string, err error) {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return "", fmt.Errorf("open workspace: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := root.MkdirAll(OutputDir, 0o755); err != nil {
+		return "", fmt.Errorf("make output directory: %w", err)
+	}
+	if err := prune(root, MaxFiles-1); err != nil {
+		return "", err
+	}
+	name = path.Join(OutputDir, fileStem(callID)+".txt")
+	// Made anew, for what stands there may be a pipe that nobody reads.
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("remove old output: %w", err)
+	}
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("create output file: %w", err)
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", fmt.Errorf("write output file: %w", err)
+	}
+	return name, nil
+}
+
 // prune removes the oldest overflow files until at most keep are left.
 func prune(root *os.Root, keep int) error {
 	dir, err := root.Open(OutputDir)

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"lilac/internal/fault"
@@ -41,6 +43,9 @@ func (c Command) connect() (*client, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	to.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	socket, address := c.Getenv(toolwire.EnvSocket), c.Getenv(toolwire.EnvURL)
+	if socket == "" && address == "" {
+		socket = c.announced()
+	}
 	switch {
 	case socket != "":
 		to.base, to.where = "http://localhost", socket
@@ -54,9 +59,29 @@ func (c Command) connect() (*client, error) {
 		}
 		to.base, to.where = strings.TrimSuffix(address, "/"), address
 	default:
-		return nil, fault.New(fault.Unavailable, "There is no tool server here: neither %s nor %s is set. Commands that the agent runs have one.", toolwire.EnvSocket, toolwire.EnvURL)
+		return nil, fault.New(fault.Unavailable, "There is no tool server here: neither %s nor %s is set, and no Lilac runs on the data directory. Start it with: lilac serve", toolwire.EnvSocket, toolwire.EnvURL)
 	}
 	return to, nil
+}
+
+// announced is the socket of the Lilac that runs on the data directory of the
+// environment, "" if there is none. Commands of the agent cannot see it.
+func (c Command) announced() string {
+	dir := c.Getenv("LILAC_DATA_DIR")
+	if dir == "" {
+		dir = filepath.Join(c.Getenv("HOME"), ".lilac")
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "server.json"))
+	if err != nil {
+		return ""
+	}
+	var says struct {
+		ToolSocket string `json:"toolSocket"`
+	}
+	if json.Unmarshal(data, &says) != nil {
+		return ""
+	}
+	return says.ToolSocket
 }
 
 // ask makes a request and decodes what it was answered.

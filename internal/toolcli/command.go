@@ -27,6 +27,7 @@ Usage:
   tools --list               what there is
   tools help ID              what one takes, with examples
   tools ID --key=value …     call it
+  tools completion bash|zsh  completion for a shell
 
 Flags of a call:
   --key=value           a field of the input; again for a list; alone for true
@@ -38,8 +39,10 @@ Examples:
   tools surface.sessions.list --output=json
   tools surface.messages.list --session-id=01k2… --limit=20
 
-The server and what may be called come from LILAC_TOOL_SOCKET or LILAC_TOOL_URL,
-and LILAC_TOOL_TOKEN.
+The server comes from LILAC_TOOL_SOCKET or LILAC_TOOL_URL, else it is the one on
+LILAC_DATA_DIR (default ~/.lilac). What may be called is what LILAC_TOOL_TOKEN
+allows: commands of the agent have one, for a terminal make one with
+lilac tools token create.
 
 Exit codes: 2 usage, 3 denied, 4 not found, 5 conflict, 6 unavailable, 7 timeout,
 8 cancelled, 1 anything else.
@@ -70,6 +73,10 @@ func (c Command) run(ctx context.Context, args []string) error {
 		return fault.New(fault.Invalid, "Say what to call: tools --list shows it, tools --help explains.")
 	case args[0] == "--help" || args[0] == "help" && len(args) == 1:
 		return c.print(usage)
+	case args[0] == "completion":
+		return c.completion(args[1:])
+	case args[0] == completeWord:
+		return c.print(strings.Join(append(c.Complete(ctx, words(args[1:])), ""), "\n"))
 	case args[0] == "help":
 		return c.help(ctx, args[1], slices.Contains(args[2:], "--output=json"))
 	case args[0] == "--list":

@@ -3,13 +3,17 @@ package toolserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+
+	"lilac/internal/fault"
 )
 
 // echo answers the session of who called.
@@ -23,7 +27,7 @@ func echo(id string) Callable {
 func newServer(t testing.TB, o Options) *Server {
 	t.Helper()
 	if o.Alive == nil {
-		o.Alive = func(string) bool { return true }
+		o.Alive = func(Grant) bool { return true }
 	}
 	s, err := New(o)
 	if err != nil {
@@ -95,16 +99,15 @@ func matrixRequest(host, origin, fetch, auth, route, upgrade, token string) *htt
 
 // matrix sends every combination and counts those that were wrongly let in and
 // wrongly refused.
-func matrix(h http.Handler, token string) (all, in, out int) {
+func matrix(answer func(*http.Request) (status int), token string, routes, upgrades []string) (all, in, out int) {
 	for _, host := range hosts {
 		for _, origin := range origins {
 			for _, fetch := range fetches {
 				for _, auth := range auths {
 					for _, route := range routes {
 						for _, upgrade := range upgrades {
-							w := httptest.NewRecorder()
-							h.ServeHTTP(w, matrixRequest(host.value, origin.value, fetch.value, auth.value, route, upgrade, token))
-							refused := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized
+							status := answer(matrixRequest(host.value, origin.value, fetch.value, auth.value, route, upgrade, token))
+							refused := status == http.StatusForbidden || status == http.StatusUnauthorized
 							may := host.good && origin.good && fetch.good && auth.good
 							all++
 							switch {
@@ -122,15 +125,102 @@ func matrix(h http.Handler, token string) (all, in, out int) {
 	return all, in, out
 }
 
-func TestOnlyCommandsOfOursAreLetIn(t *testing.T) {
-	s := newServer(t, Options{Callables: []Callable{echo("a.b")}})
-	if all, in, out := matrix(s.Handler(), mint(t, s, "*")); in != 0 || out != 0 {
-		t.Errorf("of %d combinations %d were wrongly let in and %d wrongly refused", all, in, out)
+// inProcess answers without a network.
+func inProcess(s *Server) func(*http.Request) int {
+	h := s.Handler()
+	return func(r *http.Request) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
 	}
-	// Control: the matrix finds what the checks keep out.
-	open := newServer(t, Options{Callables: []Callable{echo("a.b")}, unchecked: true})
-	if _, in, _ := matrix(open.Handler(), mint(t, open, "*")); in == 0 {
-		t.Error("with the checks off nothing was wrongly let in: the matrix shows nothing")
+}
+
+// overTCP answers on the loopback address that the server listens on.
+func overTCP(t *testing.T, s *Server) func(*http.Request) int {
+	e, err := Listen(t.Context(), shortDir(t), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(s.Handler(), slog.New(slog.DiscardHandler)) }()
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := errors.Join(e.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(r *http.Request) int {
+		host := r.Host
+		if r.Host = host; host == "" {
+			r.Host = "nobody.invalid" // a client of HTTP/1.1 always names a host
+		}
+		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", e.Addr
+		res, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+}
+
+// shortDir is a directory whose path leaves room for a socket's name.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestOnlyCommandsAndOperatorsAreLetIn(t *testing.T) {
+	build := func(o Options) (s *Server, operator string) {
+		o.Callables = []Callable{echo("a.b")}
+		o.Operators = &Operators{DB: openDB(t), Table: &operatorTable{tokens: map[string]OperatorToken{}}}
+		s = newServer(t, o)
+		operator, err := o.Operators.Create(t.Context(), "laptop", []string{"*"}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, operator
+	}
+	s, operator := build(Options{})
+	open, openOperator := build(Options{unchecked: true})
+	few := []string{"GET /list", "POST /call"}
+	for _, c := range []struct {
+		name             string
+		answer, control  func(*http.Request) int
+		token, elsewhere string
+		routes, upgrades []string
+	}{
+		{"a command", inProcess(s), inProcess(open), mint(t, s, "*"), mint(t, open, "*"), routes, upgrades},
+		{"an operator", inProcess(s), inProcess(open), operator, openOperator, few, []string{""}},
+		{"an operator over TCP", overTCP(t, s), overTCP(t, open), operator, openOperator, few, []string{""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if all, in, out := matrix(c.answer, c.token, c.routes, c.upgrades); in != 0 || out != 0 {
+				t.Errorf("of %d combinations %d were wrongly let in and %d wrongly refused", all, in, out)
+			}
+			// Control: the matrix finds what the checks keep out.
+			if _, in, _ := matrix(c.control, c.elsewhere, c.routes, c.upgrades); in == 0 {
+				t.Error("with the checks off nothing was wrongly let in: the matrix shows nothing")
+			}
+		})
+	}
+}
+
+func TestNoAddressIsListenedOnThatOthersCanReach(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.org:0", "127.0.0.1"} {
+		e, err := Listen(t.Context(), shortDir(t), addr)
+		if fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if e != nil {
+			_ = e.Close()
+		}
 	}
 }
 
@@ -156,6 +246,11 @@ func TestListAndHelpShowOnlyWhatTheTokenAllows(t *testing.T) {
 		s.Handler().ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
+	w := httptest.NewRecorder() // whether it lives is no secret
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/healthz", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("/healthz: %d %s", w.Code, w.Body)
+	}
 	if code, body := get("/list"); code != http.StatusOK || !strings.Contains(body, "a.b") || !strings.Contains(body, "a.c") || strings.Contains(body, `"d"`) {
 		t.Errorf("%d %s", code, body)
 	}
@@ -171,7 +266,7 @@ func TestListAndHelpShowOnlyWhatTheTokenAllows(t *testing.T) {
 }
 
 func TestTheSocketIsPrivateAndGoesWithTheServer(t *testing.T) {
-	e, err := Listen(t.Context(), t.TempDir())
+	e, err := Listen(t.Context(), shortDir(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}

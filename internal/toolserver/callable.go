@@ -110,7 +110,9 @@ func (s *Server) allowed(g Grant) []toolwire.Summary {
 	return out
 }
 
-func (s *Server) mayCall(g Grant, id string) bool { return s.o.unbound || allows(g.Callables, id) }
+func (s *Server) mayCall(g Grant, id string) bool {
+	return s.o.unbound || allows(g.Callables, id) && !(g.ReadOnly && s.callables[id].Changes)
+}
 
 // allows reports whether one of the patterns names id. A pattern is an id, or
 // a beginning of ids and .*; * alone is every one.

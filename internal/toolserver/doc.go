@@ -12,8 +12,8 @@
 //   - A call that still runs when its token dies is ended.
 //   - Inputs are brought into the form of the callable's schema and checked here
 //     and nowhere else; see [Callable].
-//   - Calls are bounded in time, size, number and at once, and each is recorded:
-//     one that changes something before it runs, too.
+//   - Calls are bounded in time, size, number and at once, and each is recorded,
+//     also one that is refused; one that changes something before it runs, too.
 //
 // [Server.Handler] may be called from many goroutines.
 package toolserver

@@ -26,6 +26,10 @@ const (
 	maxValue = 4 << 20
 	// maxTogether bounds the calls that run at once, of all callers.
 	maxTogether = 64
+	// maxNamed and maxDetail bound what a record repeats of a caller's words, in
+	// characters.
+	maxNamed  = 128
+	maxDetail = 1000
 	// recordTime bounds writing down how a call ended, also when it was cancelled.
 	recordTime = 5 * time.Second
 )
@@ -34,6 +38,9 @@ const (
 type Record struct {
 	Caller   Caller
 	Callable string
+	// SessionID is the session that the call is about: as it was named before
+	// it ran, its id after; "" is the caller's own.
+	SessionID string
 	// Outcome is [Started], ok, or the kind of the fault; Message is its sentence.
 	Outcome string
 	Message string
@@ -46,12 +53,16 @@ const Started = "started"
 // Options are what a [Server] is made of.
 type Options struct {
 	Callables []Callable
-	// Alive reports whether a request runs.
-	Alive func(requestID string) bool
+	// Alive reports whether what a token was minted for goes on: its task if it
+	// has one, else its request.
+	Alive func(Grant) bool
 	// Record writes down a call. A call that changes something is not made when
 	// its beginning could not be written. It may be nil.
 	Record func(ctx context.Context, r Record) error
-	Logger *slog.Logger
+	// Operators are the tokens of operators; nil means that there are none.
+	// Calls with them are recorded there.
+	Operators *Operators
+	Logger    *slog.Logger
 
 	// unchecked turns the checks of origin off, unbound those of what a token
 	// is for. They are there for the tests that show what the checks are good for.
@@ -73,7 +84,10 @@ func New(o Options) (*Server, error) {
 		o.Record = func(context.Context, Record) error { return nil }
 	}
 	s := &Server{o: o, callables: map[string]registered{}, together: make(chan struct{}, maxTogether)}
-	s.tokens.live = map[[sha256.Size]byte]*liveToken{}
+	s.tokens.live, s.tokens.operators = map[[sha256.Size]byte]*liveToken{}, map[[sha256.Size]byte]*liveToken{}
+	if o.Operators != nil {
+		o.Operators.Revoked = s.revoked
+	}
 	for _, c := range o.Callables {
 		r, err := register(c)
 		if err != nil {
@@ -130,7 +144,7 @@ func (s *Server) known(next answerer) http.HandlerFunc {
 		if !strings.EqualFold(scheme, "Bearer") {
 			token = ""
 		}
-		live, err := s.identify(token)
+		live, err := s.identify(r.Context(), token)
 		if err != nil {
 			s.refuse(w, r, err)
 			return
@@ -161,11 +175,11 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	}
 	c, err := s.lookup(live.grant, call.CallableID)
 	if err != nil {
-		return nil, err
+		return nil, s.refused(r.Context(), live, call, err)
 	}
 	input, err := c.accept(call.Input)
 	if err != nil {
-		return nil, err
+		return nil, s.refused(r.Context(), live, call, err)
 	}
 	end, err := s.begin(live)
 	if err != nil {
@@ -181,6 +195,11 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), c.Time,
 		&fault.Error{Kind: fault.Timeout, Message: fmt.Sprintf("%s took longer than %s and was given up.", c.ID, c.Time)})
 	defer cancel()
+	if !live.until.IsZero() {
+		var end context.CancelFunc
+		ctx, end = context.WithDeadlineCause(ctx, live.until, errExpired)
+		defer end()
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(live.over, func() { stop(context.Cause(live.over)) })()
@@ -191,29 +210,58 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	return toolwire.Answer{Status: toolwire.OK, Value: value}, nil
 }
 
+// refused records a call that cannot be made, and returns why. It counts as one:
+// a command in a loop must not fill the story.
+func (s *Server) refused(ctx context.Context, live *liveToken, call toolwire.Call, why error) error {
+	end, err := s.begin(live)
+	if err != nil {
+		return err
+	}
+	end()
+	s.note(ctx, Record{Caller: Caller{live.grant}, Callable: cut(call.CallableID, maxNamed), SessionID: sessionNamed(call.Input)}, why)
+	return why
+}
+
 // recorded runs a call between its records.
 func (s *Server) recorded(ctx context.Context, caller Caller, c registered, input json.RawMessage) (json.RawMessage, error) {
-	record := Record{Caller: caller, Callable: c.ID, Outcome: Started}
+	about := &subject{sessionID: sessionNamed(input)}
+	ctx = context.WithValue(ctx, subjectKey{}, about)
+	record := Record{Caller: caller, Callable: c.ID, Outcome: Started, SessionID: about.sessionID}
 	if c.Changes {
-		if err := s.o.Record(ctx, record); err != nil {
+		if err := s.writer(caller)(ctx, record); err != nil {
 			return nil, fmt.Errorf("record call: %w", err)
 		}
 	}
 	began := time.Now()
 	value, err := s.run(ctx, caller, c, input)
-	record.Took, record.Outcome = time.Since(began), toolwire.OK
+	record.Took, record.SessionID = time.Since(began), about.sessionID
+	s.note(ctx, record, err)
+	return value, err
+}
+
+// writer is where the calls of a caller are recorded.
+func (s *Server) writer(caller Caller) func(context.Context, Record) error {
+	if caller.Operator != "" {
+		return s.o.Operators.Record
+	}
+	return s.o.Record
+}
+
+// note records how a call ended, also one that was cancelled.
+func (s *Server) note(ctx context.Context, record Record, err error) {
+	record.Outcome = toolwire.OK
 	if err != nil {
 		wire := fault.ToWire(err)
-		record.Outcome, record.Message = string(wire.Kind), wire.Message
+		record.Outcome, record.Message = string(wire.Kind), cut(wire.Message, maxDetail)
 	}
-	s.o.Logger.InfoContext(ctx, "tool called", "callable", c.ID, "request_id", caller.RequestID, "session_id", caller.SessionID,
-		"outcome", record.Outcome, "took_ms", record.Took.Milliseconds())
+	caller := record.Caller
+	s.o.Logger.InfoContext(ctx, "tool called", "callable", record.Callable, "request_id", caller.RequestID, "session_id", caller.SessionID,
+		"operator", caller.Operator, "about", record.SessionID, "outcome", record.Outcome, "took_ms", record.Took.Milliseconds())
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
-	if rerr := s.o.Record(rctx, record); rerr != nil {
-		s.o.Logger.ErrorContext(ctx, "the outcome of a tool call was not recorded", "callable", c.ID, "request_id", caller.RequestID, "error", rerr)
+	if err := s.writer(caller)(rctx, record); err != nil {
+		s.o.Logger.ErrorContext(ctx, "the outcome of a tool call was not recorded", "callable", record.Callable, "request_id", caller.RequestID, "error", err)
 	}
-	return value, err
 }
 
 func (s *Server) run(ctx context.Context, caller Caller, c registered, input json.RawMessage) (out json.RawMessage, err error) {

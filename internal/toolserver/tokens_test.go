@@ -1,6 +1,7 @@
 package toolserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"lilac/internal/db"
 	"lilac/internal/fault"
 )
 
@@ -22,33 +24,58 @@ type held struct {
 	dead   bool
 }
 
+var patterns = [][]string{{"*"}, {"surface.*"}, {"events.publish"}, {"surface.read", "other"}}
+
 // crossUses plays with the tokens of several requests at random and returns the
 // calls that were allowed and should not have been, and the reverse.
-func crossUses(rt *rapid.T, o Options) (wrong []string) {
+func crossUses(rt *rapid.T, database *db.DB, o Options) (wrong []string) {
 	ids := []string{"surface.read", "surface.list", "events.publish", "other"}
 	for _, id := range ids {
-		o.Callables = append(o.Callables, echo(id))
+		c := echo(id)
+		c.Changes = id == "events.publish"
+		o.Callables = append(o.Callables, c)
 	}
+	// Operators and the database outlive the server.
+	table := &operatorTable{tokens: map[string]OperatorToken{}}
+	o.Operators = &Operators{DB: database, Table: table}
 	requests := []string{"r0", "r1", "r2"}
 	alive := map[string]bool{}
-	o.Alive = func(id string) bool { return alive[id] }
+	// life is what a grant lives as long as.
+	life := func(g Grant) string { return cmp.Or(g.TaskID, g.RequestID) }
+	o.Alive = func(g Grant) bool { return alive[life(g)] }
 	s, err := New(o)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	var all []*held
 	for range rapid.IntRange(5, 40).Draw(rt, "steps") {
-		step := rapid.SampledFrom([]string{"mint", "call", "call", "call", "forge", "end", "revoke", "restart"}).Draw(rt, "step")
+		step := rapid.SampledFrom([]string{"mint", "call", "call", "call", "forge", "end", "revoke", "restart", "operator"}).Draw(rt, "step")
 		request := rapid.SampledFrom(requests).Draw(rt, "request")
 		if step == "mint" || len(all) == 0 {
 			g := Grant{RequestID: request, SessionID: "session of " + request}
-			g.Callables = rapid.SampledFrom([][]string{{"*"}, {"surface.*"}, {"events.publish"}, {"surface.read", "other"}, {}}).Draw(rt, "callables")
+			g.Callables = rapid.SampledFrom(append(patterns, []string{})).Draw(rt, "callables")
+			if rapid.Bool().Draw(rt, "of a task") {
+				g.TaskID, g.ReadOnly = "task of "+request, true
+			}
 			token, revoke, err := s.Mint(g)
 			if err != nil {
 				rt.Fatal(err)
 			}
-			alive[request] = true
+			alive[life(g)] = true
 			all = append(all, &held{token: token, grant: g, revoke: revoke})
+			continue
+		}
+		if step == "operator" {
+			g := Grant{Operator: fmt.Sprintf("operator%d", len(all)), Callables: rapid.SampledFrom(patterns).Draw(rt, "callables")}
+			token, err := o.Operators.Create(rt.Context(), g.Operator, g.Callables, "")
+			if err != nil {
+				rt.Fatal(err)
+			}
+			all = append(all, &held{token: token, grant: g, revoke: func() {
+				if err := o.Operators.Revoke(rt.Context(), g.Operator); err != nil && fault.KindOf(err) != fault.NotFound {
+					rt.Error(err)
+				}
+			}})
 			continue
 		}
 		one := all[rapid.IntRange(0, len(all)-1).Draw(rt, "token")]
@@ -56,7 +83,7 @@ func crossUses(rt *rapid.T, o Options) (wrong []string) {
 		case "call":
 			id := rapid.SampledFrom(ids).Draw(rt, "callable")
 			code, body := send(s.Handler(), one.token, id, "{}", "x-lilac-session-id", "session of r0", "x-lilac-request-id", "r0")
-			may := !one.dead && alive[one.grant.RequestID] && allows(one.grant.Callables, id)
+			may := !one.dead && (alive[life(one.grant)] || one.grant.Operator != "") && allows(one.grant.Callables, id) && !(one.grant.ReadOnly && id == "events.publish")
 			if may != (code == http.StatusOK) || may && !strings.Contains(body, one.grant.SessionID) {
 				wrong = append(wrong, fmt.Sprintf("%s of %s: may %v, but %d %s", id, one.grant.RequestID, may, code, body))
 			}
@@ -73,7 +100,7 @@ func crossUses(rt *rapid.T, o Options) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("the forged token %q: status %d", forged, code))
 			}
 		case "end":
-			alive[request] = false
+			alive[rapid.SampledFrom([]string{request, "task of " + request}).Draw(rt, "ended")] = false
 		case "revoke":
 			one.revoke()
 			one.dead = true
@@ -82,7 +109,7 @@ func crossUses(rt *rapid.T, o Options) (wrong []string) {
 				rt.Fatal(err)
 			}
 			for _, one := range all {
-				one.dead = true
+				one.dead = one.dead || one.grant.Operator == ""
 			}
 		}
 	}
@@ -90,14 +117,15 @@ func crossUses(rt *rapid.T, o Options) (wrong []string) {
 }
 
 func TestATokenDoesOnlyItsOwnJobAndDiesWithItsRequest(t *testing.T) {
+	database := openDB(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		if wrong := crossUses(rt, Options{}); len(wrong) > 0 {
+		if wrong := crossUses(rt, database, Options{}); len(wrong) > 0 {
 			rt.Fatal(strings.Join(wrong, "\n"))
 		}
 	})
 	// Control: when tokens are not bound to anything, the property sees it.
 	found := 0
-	rapid.Check(t, func(rt *rapid.T) { found += len(crossUses(rt, Options{unbound: true})) })
+	rapid.Check(t, func(rt *rapid.T) { found += len(crossUses(rt, database, Options{unbound: true})) })
 	if found == 0 {
 		t.Error("with tokens that are bound to nothing no cross use was seen: the property shows nothing")
 	}

@@ -20,15 +20,15 @@ func expected(schema *jsonschema.Schema) string {
 	}
 	switch schema.Type {
 	case "string":
-		return "text" + between(bound(schema.MinLength), bound(schema.MaxLength), " of %s characters")
+		return "text" + between(bound(schema.MinLength), bound(schema.MaxLength), "%s to %s", " of %s characters")
 	case "integer":
-		return "a whole number" + between(schema.Minimum, schema.Maximum, " %s")
+		return "a whole number" + between(schema.Minimum, schema.Maximum, "from %s to %s", " %s")
 	case "number":
-		return "a number" + between(schema.Minimum, schema.Maximum, " %s")
+		return "a number" + between(schema.Minimum, schema.Maximum, "from %s to %s", " %s")
 	case "boolean":
 		return "true or false"
 	case "array":
-		return "a list" + between(bound(schema.MinItems), bound(schema.MaxItems), " of %s values")
+		return "a list" + between(bound(schema.MinItems), bound(schema.MaxItems), "%s to %s", " of %s values")
 	case "object":
 		return "a JSON object"
 	}
@@ -43,11 +43,11 @@ func bound(n *int) *float64 {
 	return &f
 }
 
-func between(low, high *float64, format string) string {
+func between(low, high *float64, both, format string) string {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	switch {
 	case low != nil && high != nil:
-		return fmt.Sprintf(format, "from "+number(*low)+" to "+number(*high))
+		return fmt.Sprintf(format, fmt.Sprintf(both, number(*low), number(*high)))
 	case low != nil:
 		return fmt.Sprintf(format, "at least "+number(*low))
 	case high != nil:
@@ -72,6 +72,14 @@ func describe(v any) string {
 		return "an object"
 	}
 	return fmt.Sprint(v)
+}
+
+// cut shortens a text to a number of characters.
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "…"
 }
 
 func join(at, name string) string {

@@ -1,7 +1,6 @@
 package webui_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -16,9 +15,14 @@ var everyView = []struct{ name, hash, drawn string }{
 	{"search", "#/search?q=dandelion", "document.querySelector('.result')"},
 	{"requests", "#/requests", "document.querySelector('.card')"},
 	{"timeline", "#/requests/web:s1:m0", "document.querySelector('.timeline li')"},
+	{"tasks", "#/tasks", "document.querySelectorAll('.card').length === 2"},
+	{"task", "#/tasks/t2", "document.querySelector('.task-output')?.textContent.includes('ok')"},
+	{"workflows", "#/workflows?ended=1", "document.querySelectorAll('[data-workflow]').length === 3"},
+	{"workflow", "#/workflows/w1", "document.querySelectorAll('[data-task]').length === 2"},
 	{"events", "#/events", "document.querySelector('.event')"},
 	{"dead", "#/dead", "document.querySelector('.card')"},
 	{"dead-letter", "#/dead/d1", "document.querySelector('.letter pre')"},
+	{"rules", "#/rules", "document.querySelectorAll('.card').length === 4"},
 	{"health", "#/health", "document.querySelector('.table')"},
 	{"settings", "#/settings", "document.querySelector('[data-setting]')"},
 }
@@ -26,14 +30,12 @@ var everyView = []struct{ name, hash, drawn string }{
 // inEveryView opens each view and calls fn when it is drawn. Folds are open.
 func inEveryView(t *testing.T, width int, fn func(p *webuitest.Tab, name string)) {
 	t.Helper()
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/health"), width, 760)
+	f, p := furnished(t, "", "#/health", width, 760)
 	f.streaming()
 	f.happen(3, "stream.tool_call")
 	f.emit("stream.error", object{"requestId": "web:s1:m2", "error": object{"message": "The model is overloaded."}})
 	for _, v := range everyView {
-		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", v.hash)))
+		p.To(v.hash)
 		p.Until(v.name+" is drawn", v.drawn)
 		p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('#talk:not([hidden]) details, .view:not([hidden]) details').forEach(e => { e.open = true })"))
 		fn(p, v.name)
@@ -79,7 +81,7 @@ func TestNothingIsWiderThanASmallScreen(t *testing.T) {
 		if webuitest.Eval[bool](p, wide) {
 			t.Errorf("%s is wider than 360 px", name)
 		}
-		p.Picture("small-"+name, name == "timeline" || name == "events")
+		p.Picture("small-"+name, name == "timeline" || name == "events" || name == "task")
 		if name == "settings" {
 			p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.settings').style.width = '400px'"))
 			if !webuitest.Eval[bool](p, wide) {
@@ -147,9 +149,7 @@ func TestNothingMovesForThoseWhoWantItStill(t *testing.T) {
 // The answer is announced once, when it is whole: word by word it would be a
 // stutter.
 func TestAScreenReaderHearsTheAnswerOnce(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Talk")
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f, p := talk(t)
 	f.listened()
 	p.Do(chromedp.Evaluate[chromedp.Void](`window.heard = []; new MutationObserver(() => window.heard.push(document.getElementById('live').textContent)).observe(document.getElementById('live'), { childList: true, characterData: true, subtree: true })`))
 	const r = "web:s1:m0"

@@ -59,16 +59,15 @@ func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
 }
 
 func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Talk")
 	const r, question = "web:s1:m0", "50 steps are used. Go on with 50 more? Say continue or stop."
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f, p := talk(t)
 	f.listened()
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, question, 0)
 	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": question, "until": 1_760_000_000_000})
 	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('waits at a limit')")
 	p.Until("a screen reader hears the question", fmt.Sprintf("document.getElementById('live').textContent === %q", question))
+	p.Shows("#hint", "Lilac waits for your answer: continue or stop. Other words are read when it goes on.")
 	p.Picture("limit", false)
 	f.set(func() {
 		f.running = []string{r}
@@ -80,16 +79,15 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	f.until("it was told to go on", func() bool { return slices.Equal(f.answers, []string{"continue " + r}) })
 	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
 	p.Until("it asks no more", "!document.querySelector('.limit') && document.querySelector('.thinking')")
+	p.Shows("#hint", "Lilac is answering. It reads this before its next step.")
 }
 
 // A message stands where it was read, also when the words before it come later
 // than what became of it.
 func TestASteerStandsWhereItWasRead(t *testing.T) {
 	for _, early := range []bool{true, false} {
-		f := newFake(t)
-		f.conversation("Talk")
 		const r = "web:s1:m0"
-		p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+		f, p := talk(t)
 		f.listened()
 		f.emit("stream.start", object{"requestId": r})
 		f.text(r, "one ", 0)
@@ -154,10 +152,8 @@ func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
 }
 
 func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Talk")
 	const r = "web:s1:m0"
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f, p := talk(t)
 	f.listened()
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, "one ", 0)
@@ -173,11 +169,32 @@ func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
 	p.Shows("#transcript .words", "count")
 }
 
-func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Talk")
+// Words that are gone are said to be; what follows them is shown, and the whole
+// text in the end.
+func TestMissingWordsAreSaid(t *testing.T) {
 	const r = "web:s1:m0"
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.emit("stream.gap", object{"requestId": r, "topic": "out.req." + r, "message": "gone"})
+	f.text(r, "three ", 8)
+	f.text(r, "four", 14)
+	p.Shows("#transcript .answer", "three four")
+	p.Shows("#transcript .note", "Some of what was written is missing here until the answer is complete.")
+	f.set(func() {
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "count", "createdAt": 1},
+			{"id": "a0", "requestId": r, "role": "assistant", "content": "one two three four", "createdAt": 1},
+		}
+	})
+	f.emit("stream.completed", object{"requestId": r, "content": "one two three four"})
+	p.Shows("#transcript .answer", "one two three four")
+	p.Until("nothing is missing any more", "!document.querySelector('#transcript .note')")
+}
+
+func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
 	f.listened()
 	f.emit("stream.start", object{"requestId": r})
 	var said strings.Builder
@@ -257,9 +274,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 }
 
 func TestFilesGoWithTheMessage(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Files")
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f, p := talk(t)
 	file := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(file, []byte("hello"), 0o644); err != nil {
 		t.Fatal(err)
@@ -267,7 +282,7 @@ func TestFilesGoWithTheMessage(t *testing.T) {
 	p.Do(chromedp.SetUploadFiles("#picker", []string{file}))
 	p.Until("the file is listed", "document.querySelector('#files li')?.innerText.includes('notes.txt')")
 	p.Say("read this")
-	p.Until("the message shows it", "document.querySelector('#outbox .chips')?.innerText.includes('notes.txt')")
+	p.Until("the message shows it", "document.querySelector('#outbox .sent')?.innerText.includes('notes.txt')")
 	p.Shows("#outbox .said", "waiting…")
 	got, _ := json.Marshal(f.prompts[0]["attachments"])
 	if want := `[{"dataBase64":"aGVsbG8=","filename":"notes.txt","mimeType":"text/plain"}]`; string(got) != want {

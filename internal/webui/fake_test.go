@@ -30,6 +30,9 @@ type fake struct {
 	mu       sync.Mutex
 	sessions []object
 	messages []object
+	// files are what requests have given, bytes what the server has of them.
+	files    []object
+	bytes    map[string][]byte
 	running  []string
 	requests []object
 	events   []object
@@ -190,6 +193,17 @@ func (f *fake) routes() http.Handler {
 		defer f.mu.Unlock()
 		return object{"requests": append([]object{}, f.requests...)}
 	})
+	mux.HandleFunc("GET /sessions/{id}/files/{file}", func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		data, ok := f.bytes[r.PathValue("file")]
+		f.mu.Unlock()
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", http.DetectContentType(data))
+		_, _ = w.Write(data)
+	})
 	api("POST /sessions/{id}/prompt", f.prompt)
 	api("POST /sessions/{id}/cancel", func(http.ResponseWriter, *http.Request) any {
 		f.set(func() { f.cancels++ })
@@ -232,7 +246,7 @@ func (f *fake) listMessages(_ http.ResponseWriter, r *http.Request) any {
 		to = slices.IndexFunc(f.messages, func(m object) bool { return m["id"] == before })
 	}
 	page := append([]object{}, f.messages[max(0, to-limit):to]...)
-	return object{"messages": page, "cursor": strconv.Itoa(len(f.events)), "running": append([]string{}, f.running...), "replay": replay.String()}
+	return object{"messages": page, "cursor": strconv.Itoa(len(f.events)), "running": append([]string{}, f.running...), "files": append([]object{}, f.files...), "replay": replay.String()}
 }
 
 func writeFrame(w io.Writer, at int, e object) {

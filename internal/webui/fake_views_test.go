@@ -11,11 +11,15 @@ import (
 // views are what the views beside the conversation read.
 type views struct {
 	stories map[string]object
+	tasks   []object
 	letters []object
 	// replayed and dropped are the dead letters of which that was asked.
 	replayed, dropped []string
 	settings          []object
 	groups            []object
+	rules             []object
+	// workflows are what the agent waits for.
+	workflows []object
 	// left are the groups that were dropped.
 	left     []string
 	notReady object
@@ -40,6 +44,36 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		}
 		return nil
 	})
+	read("GET /tasks", func(*http.Request) any { return object{"tasks": append([]object{}, f.views.tasks...)} })
+	find := func(r *http.Request) object {
+		for _, t := range f.views.tasks {
+			if t["id"] == r.PathValue("id") {
+				return t
+			}
+		}
+		return nil
+	}
+	read("GET /tasks/{id}", func(r *http.Request) any {
+		if t := find(r); t != nil {
+			return t
+		}
+		return nil
+	})
+	read("GET /tasks/{id}/output", func(r *http.Request) any {
+		if t := find(r); t != nil {
+			text := fmt.Sprint(t["result"])
+			return object{"text": text, "offset": 0, "next": len(text), "bytes": len(text), "first": 0, "state": t["state"]}
+		}
+		return nil
+	})
+	read("POST /tasks/{id}/stop", func(r *http.Request) any {
+		t := find(r)
+		if t == nil {
+			return nil
+		}
+		t["state"], t["endedAt"], t["stoppedBy"], t["reason"] = "stopped", 1_760_000_060_000, "person", "It was stopped."
+		return t
+	})
 	read("GET /dlq", func(*http.Request) any { return object{"deadLetters": append([]object{}, f.views.letters...)} })
 	read("GET /dlq/{id}", func(r *http.Request) any {
 		if i := f.letter(r.PathValue("id")); i >= 0 {
@@ -59,10 +93,30 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 	}
 	api("POST /dlq/{id}/replay", take(&f.views.replayed))
 	api("DELETE /dlq/{id}", take(&f.views.dropped))
+	read("GET /workflows", func(r *http.Request) any {
+		found := append([]object{}, f.views.workflows...)
+		if r.URL.Query().Get("waiting") == "1" {
+			found = slices.DeleteFunc(found, func(w object) bool { return w["state"] != "waiting" })
+		}
+		return object{"workflows": found}
+	})
+	oneWorkflow := func(r *http.Request) any {
+		if i := slices.IndexFunc(f.views.workflows, func(w object) bool { return w["id"] == r.PathValue("id") }); i >= 0 {
+			return f.views.workflows[i]
+		}
+		return nil
+	}
+	read("GET /workflows/{id}", oneWorkflow)
+	read("POST /workflows/{id}/cancel", func(r *http.Request) any {
+		w, _ := oneWorkflow(r).(object)
+		w["state"], w["detail"] = "cancelled", "Cancelled."
+		return w
+	})
 	read("GET /status", func(*http.Request) any {
 		return object{"version": "v1.2.3", "go": "go1.26", "platform": "linux/amd64", "startedAt": 1, "uptimeMs": 93784000, "eventStreams": f.open}
 	})
 	read("GET /settings", func(*http.Request) any { return object{"settings": append([]object{}, f.views.settings...)} })
+	read("GET /rules", func(*http.Request) any { return object{"rules": append([]object{}, f.views.rules...)} })
 	read("GET /bus/groups", func(*http.Request) any { return object{"groups": append([]object{}, f.views.groups...)} })
 	api("DELETE /bus/groups/{topic}/{group}", func(_ http.ResponseWriter, r *http.Request) any {
 		f.set(func() {

@@ -68,7 +68,7 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 	p.Click("#latest")
 	p.Until("and there", fmt.Sprintf("document.querySelector('#transcript').innerText.includes('message %d')", n-1))
 	reportTasks(t, p)
-	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/s/s1/m/m4000'"))
+	p.To("#/s/s1/m/m4000")
 	p.Until("one in the middle has an address", "document.activeElement.dataset.message === 'm4000'")
 	p.Do(chromedp.Reload())
 	p.Until("also after a reload, from far back", "document.activeElement.dataset.message === 'm4000'")
@@ -79,9 +79,7 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 
 func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) {
 	const n, mostNodes = 8000, 4000
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/events"), 1000, 700)
+	f, p := furnished(t, "", "#/events", 1000, 700)
 	f.streaming()
 	p.Do(chromedp.Evaluate[chromedp.Void](watchTasks))
 	for range n / 200 {
@@ -98,10 +96,8 @@ func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) 
 // An answer of which a thousand pieces come in a second is whole at its end,
 // while events of another conversation come too.
 func TestAFastAnswerLosesNothing(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Talk")
 	const r = "web:s1:m0"
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f, p := talk(t)
 	f.listened()
 	f.emit("stream.start", object{"requestId": r})
 	said := ""

@@ -12,9 +12,7 @@ import (
 )
 
 func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url(""), 1100, 760)
+	_, p := furnished(t, "", "", 1100, 760)
 	p.Do(chromedp.Focus("#search input"), chromedp.SendKeys("#search input", "meadow"))
 	p.Until("what was found is told", "document.querySelector('.view [role=status]')?.innerText === '1 message'")
 	p.Until("the words are marked", "document.querySelector('.result mark')?.innerText === 'meadow'")
@@ -29,17 +27,15 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 	p.Until("its address names it", "location.hash === '#/s/s1/m/a1'")
 	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
 	p.Until("back are the results", "document.querySelector('.result') && !document.getElementById('view').hidden")
-	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/s/s1/m/nowhere'"))
+	p.To("#/s/s1/m/nowhere")
 	p.Until("a message that is gone is said to be", "document.getElementById('problem').innerText.includes('not in the conversation any more')")
 }
 
 func TestAConversationIsRenamed(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Old name")
-	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	_, p := talk(t)
 	p.Until("it can be renamed", "!document.getElementById('rename').hidden && document.querySelector('#list a')")
 	p.Click("#rename")
-	p.Until("it asks with the old name", "document.getElementById('ask').open && document.getElementById('ask-field').value === 'Old name'")
+	p.Until("it asks with the old name", "document.getElementById('ask').open && document.getElementById('ask-field').value === 'Talk'")
 	p.Do(chromedp.SendKeys("#ask-field", kb.Backspace+"New name"))
 	p.Press("Enter")
 	p.Shows("#title", "New name")
@@ -51,9 +47,7 @@ func TestAConversationIsRenamed(t *testing.T) {
 }
 
 func TestTheStoryOfARequestIsATimeline(t *testing.T) {
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/requests"), 1100, 900)
+	_, p := furnished(t, "", "#/requests", 1100, 900)
 	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
 	p.Until("how they ended is told", "document.querySelector('.card .badge').innerText === 'failed' && document.querySelector('.card .bad').innerText.includes('overloaded')")
 	p.Picture("requests", false)
@@ -80,14 +74,31 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	p.Until("it leads to the message that woke it", "document.activeElement.dataset.message === 'm0'")
 	p.Click(`[data-request="web:s1:m0"] .about a`)
 	p.Until("and from there back", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
-	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/requests/none'"))
+	p.To("#/requests/none")
 	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such request.')")
 }
 
+func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
+	f, p := furnished(t, "", "#/tasks", 1100, 760)
+	p.Until("both are listed", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card .badge').innerText === 'running'")
+	p.Until("why one failed is told", "document.querySelector('.card .bad').innerText.includes('no tokens left')")
+	p.Picture("tasks", false)
+	p.Click("[data-task=t2]")
+	p.Until("its output is there", "document.querySelector('.task-output')?.innerText.includes('lilac/internal/task')")
+	p.Picture("task", true)
+	f.set(func() { f.views.tasks[0]["result"] = "FAIL" })
+	p.Until("it grows while it runs", "document.querySelector('.task-output').innerText.includes('FAIL')")
+	p.Click(".story .danger")
+	p.Until("it asks", "document.getElementById('ask').open")
+	p.Click("#ask-yes")
+	p.Until("it is stopped", "document.querySelector('.story .badge').innerText === 'stopped' && document.querySelector('.story').innerText.includes('a person')")
+	p.Until("it cannot be stopped again", "!document.querySelector('.story .danger').checkVisibility()")
+	p.To("#/tasks/none")
+	p.Until("a task that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such task.')")
+}
+
 func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/events"), 1100, 760)
+	f, p := furnished(t, "", "#/events", 1100, 760)
 	p.Until("it says what to do", "document.getElementById('events-said').innerText.includes('Send a message')")
 	f.streaming()
 	f.happen(3, "stream.text")
@@ -99,7 +110,7 @@ func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 	p.Do(chromedp.Reload())
 	f.opened(2)
 	p.Until("the filter is still there", "document.querySelector('[name=type]')?.value === 'session.'")
-	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/events'"))
+	p.To("#/events")
 	p.Until("without filters", "document.querySelector('[name=type]')?.value === ''")
 	f.happen(2, "stream.text")
 	p.Until("they come", "document.querySelectorAll('.event').length === 2")
@@ -119,14 +130,12 @@ func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 	p.Until("it has an address", "location.hash.startsWith('#/events/tool.executed-9?after=')")
 	p.Do(chromedp.Reload())
 	p.Until("the link works without what the page had", "JSON.parse(document.querySelector('.one-event pre')?.innerText ?? 'null')?.payload.number === 9")
-	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/events/gone'"))
+	p.To("#/events/gone")
 	p.Until("an event that is gone is said to be", "document.getElementById('view').innerText.includes('not there any more')")
 }
 
 func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/dead"), 1100, 760)
+	f, p := furnished(t, "", "#/dead", 1100, 760)
 	p.Until("both are listed with their reasons", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card').innerText.includes('Rule “archive” failed')")
 	p.Picture("dead", false)
 	p.Click("[data-letter=d1]")
@@ -151,10 +160,78 @@ func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
 	}
 }
 
+func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
+	f, p := furnished(t, "", "#/rules", 1100, 860)
+	p.Until("all are there", "document.querySelectorAll('[data-rule].card').length === 4")
+	for _, words := range []string{
+		"webhook.received, build.* wakes the agent", "waits 30s · at most 1/10m0s · at most 50,000 tokens, $0.50 a day in a conversation",
+		"48,210", "$0.13", "Too many", "17", "Over budget", "dry run", "off", "is part of the program", "Last 3 matches",
+	} {
+		p.Until("it tells "+words, fmt.Sprintf("document.getElementById('view').innerText.includes(%q)", words))
+	}
+	p.Click("[data-rule=ci-failed] summary")
+	p.Until("the matches are there", "document.querySelectorAll('.matches li').length === 3 && document.querySelector('.matches').innerText.includes('chain too long')")
+	p.Picture("rules", false)
+	p.Picture("rules-dark", true)
+	f.set(func() { f.views.rules[0]["used"] = object{"runs": 4, "tokens": 50100, "costMicros": 140000} })
+	f.streaming()
+	f.emit("webhook.received", object{"body": object{}})
+	p.Until("it follows what happens, and what was open stays so", "document.getElementById('view').innerText.includes('50,100') && document.querySelector('[data-rule=ci-failed] details').open")
+	p.Click(".matches a")
+	p.Until("a match leads to its request", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
+}
+
+func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
+	_, p := furnished(t, "", "#/workflows", 1100, 760)
+	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
+	for _, words := range []string{"waiting", "Ann asked when the release is", "for The dandelions", "2 tasks", "at the latest", "woke the agent 3 times", "2 workflows"} {
+		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.view').innerText.includes(%q)", words))
+	}
+	p.Picture("workflows", false)
+	p.Click("[name=ended]")
+	p.Until("all are listed", "document.querySelectorAll('[data-workflow]').length === 3 && location.hash === '#/workflows?ended=1'")
+	p.Until("why one failed is told", "document.querySelector('[data-workflow=w3] .bad').innerText.includes('nothing to wait for')")
+	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
+	p.Until("back are those that wait", "document.querySelectorAll('[data-workflow]').length === 2 && !document.querySelector('[name=ended]').checked")
+	p.Do(chromedp.Focus("[data-workflow=w1]"))
+	p.Press("Enter")
+	p.Until("its tasks are there", "document.querySelectorAll('[data-task]').length === 2")
+	for _, words := range []string{"A reply of 5 to what was asked in discord 10", "“When is it?", "A reply came", "bob", "Tuesday", "An event custom.build.done with .payload.ok", "all tasks have a result"} {
+		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.workflow').innerText.includes(%q)", words))
+	}
+	p.Picture("workflow", false)
+	p.Picture("workflow-dark", true)
+	p.Click(".actions .danger")
+	p.Until("it asks", "document.getElementById('ask').open && document.getElementById('ask-no').innerText === 'Keep waiting'")
+	p.Click("#ask-no")
+	p.Until("it goes on waiting", "!document.getElementById('ask').open && document.querySelector('.actions .danger')")
+	p.Click(".actions .danger")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("it is cancelled", "document.querySelector('.workflow .badge').innerText === 'cancelled' && !document.querySelector('.actions')")
+	p.To("#/workflows/none")
+	p.Until("one that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such workflow any more.')")
+}
+
+func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
+	f, p := furnished(t, "", "#/workflows", 1100, 760)
+	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
+	p.Do(chromedp.Focus("[data-workflow=w2]"))
+	one := func(id string) object {
+		return f.views.workflows[slices.IndexFunc(f.views.workflows, func(w object) bool { return w["id"] == id })]
+	}
+	f.set(func() { one("w1")["state"], one("w2")["summary"] = "resolved", "Something else." })
+	p.Until("one that is over is gone", "document.querySelectorAll('[data-workflow]').length === 1 && document.querySelector('[data-workflow=w2]')?.innerText.includes('Something else.')")
+	p.Until("the keyboard is where it was", "document.activeElement.dataset.workflow === 'w2'")
+	p.Press("Enter")
+	p.Until("it waits", "document.querySelector('.workflow .badge')?.innerText === 'waiting'")
+	f.set(func() { one("w2")["state"], one("w2")["detail"] = "cancelled", "Not needed." })
+	p.Until("it is over", "document.querySelector('.workflow .badge').innerText === 'cancelled' && document.querySelector('.workflow').innerText.includes('Not needed.')")
+	p.Until("nothing is left to cancel", "!document.querySelector('.actions')")
+}
+
 func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/health"), 1100, 760)
+	f, p := furnished(t, "", "#/health", 1100, 760)
 	p.Shows(".state h2", "Lilac is ready.")
 	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "not served", "2 h 0 min"} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.health').innerText.includes(%q)", words))
@@ -168,9 +245,7 @@ func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
 }
 
 func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
-	f := newFake(t)
-	f.furnish("& / ü")
-	p := webuitest.Open(t, f.url("#/health"), 1100, 760)
+	f, p := furnished(t, "& / ü", "#/health", 1100, 760)
 	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")
 	p.Click("[data-drop]")
 	p.Until("it asks", "document.getElementById('ask').open && document.getElementById('ask-text').textContent.includes('1,200 events')")
@@ -188,9 +263,7 @@ func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
 }
 
 func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
-	f := newFake(t)
-	f.furnish("")
-	p := webuitest.Open(t, f.url("#/settings"), 1100, 760)
+	_, p := furnished(t, "", "#/settings", 1100, 760)
 	p.Until("all are there", "document.querySelectorAll('[data-setting]').length === 4")
 	p.Until("where one comes from is told", "document.querySelector('[data-setting=model] .badge').innerText === 'LILAC_MODEL'")
 	p.Picture("settings", false)
@@ -204,9 +277,7 @@ func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 
 // Whatever others say is shown as what it is and becomes no part of the page.
 func TestHostileTextIsText(t *testing.T) {
-	f := newFake(t)
-	f.furnish(hostile)
-	p := webuitest.Open(t, f.url("#/events"), 1100, 760)
+	f, p := furnished(t, hostile, "#/events", 1100, 760)
 	f.streaming()
 	f.emit("stream.error", object{"requestId": hostile, "error": object{"message": hostile}})
 	f.emit("user_query", object{"content": hostile, "messageId": hostile, "requestId": hostile, "queue": "prompt"})
@@ -221,15 +292,16 @@ func TestHostileTextIsText(t *testing.T) {
 	shown("events", ".event pre")
 	for hash, selector := range map[string]string{
 		"#/s/s1": "#transcript .words", "#/requests": ".card .bad", "#/requests/web:s1:m0": ".timeline .words",
-		"#/dead": ".card .bad", "#/dead/d1": ".letter pre", "#/health": ".table td:nth-child(2)", "#/settings": "[data-setting=model] .value", "#/search?q=dandelion": ".excerpt",
+		"#/tasks": ".card .bad", "#/tasks/t2": ".task-output", "#/dead": ".card .bad", "#/dead/d1": ".letter pre", "#/health": ".table td:nth-child(2)", "#/settings": "[data-setting=model] .value", "#/rules": ".card code", "#/search?q=dandelion": ".excerpt",
+		"#/workflows?ended=1": ".card .bad", "#/workflows/w1": "[data-task] .excerpt",
 	} {
 		if hash == "#/health" {
-			p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/health'"))
+			p.To("#/health")
 			p.Until("health shows it as text", "document.querySelector('.table')?.textContent.includes('<img src=x')")
 			p.Until("health made nothing of it", clean)
 			continue
 		}
-		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", hash)))
+		p.To(hash)
 		shown(hash, selector)
 	}
 	p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.getElementById('view')['inner' + 'HTML'] = %q", hostile)))

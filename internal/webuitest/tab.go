@@ -3,6 +3,7 @@ package webuitest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,12 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// To goes to another address of the same page, "#/…".
+func (p *Tab) To(hash string) {
+	p.t.Helper()
+	p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", hash)))
 }
 
 // ask runs an action that has a value.

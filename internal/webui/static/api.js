@@ -68,6 +68,10 @@ export const olderMessages = (id, before, limit = pageSize) => call('GET', `${se
 export const requests = async (id, limit = 100, before = '') =>
   (await call('GET', `/requests${query({ session_id: id, limit, before })}`)).requests;
 export const answer = (requestId, said) => call('POST', `/requests/${encodeURIComponent(requestId)}/${said}`, {});
+export const tasks = async (id, limit, before) => (await call('GET', `/tasks${query({ session_id: id, limit, before })}`)).tasks;
+export const task = (id) => call('GET', `/tasks/${encodeURIComponent(id)}`);
+export const taskOutput = (id) => call('GET', `/tasks/${encodeURIComponent(id)}/output`);
+export const stopTask = (id) => call('POST', `/tasks/${encodeURIComponent(id)}/stop`, {});
 export const story = (id) => call('GET', `/requests/${encodeURIComponent(id)}`);
 export const prompt = (id, body, key) => call('POST', `${session(id)}/prompt`, body, { headers: { 'Idempotency-Key': key } });
 export const cancel = (id) => call('POST', `${session(id)}/cancel`, {});
@@ -78,8 +82,14 @@ export const deadLetter = (id) => call('GET', `/dlq/${encodeURIComponent(id)}`);
 export const replayLetter = (id) => call('POST', `/dlq/${encodeURIComponent(id)}/replay`, {});
 export const dropLetter = (id) => call('DELETE', `/dlq/${encodeURIComponent(id)}`);
 
+export const workflows = async (waiting, limit, before) =>
+  (await call('GET', `/workflows${query({ waiting: waiting ? '1' : '', limit, before })}`)).workflows;
+export const workflow = (id) => call('GET', `/workflows/${encodeURIComponent(id)}`);
+export const cancelWorkflow = (id) => call('POST', `/workflows/${encodeURIComponent(id)}/cancel`, {});
+
 export const status = () => call('GET', '/status');
 export const settings = async () => (await call('GET', '/settings')).settings;
+export const rules = async () => (await call('GET', '/rules')).rules;
 export const groups = async () => (await call('GET', '/bus/groups')).groups;
 export const dropGroup = (topic, group) => call('DELETE', `/bus/groups/${encodeURIComponent(topic)}/${encodeURIComponent(group)}`);
 

@@ -10,10 +10,13 @@ import * as health from './health.js';
 import { Hub } from './hub.js';
 import * as requests from './requests.js';
 import { go, parse, replace, to } from './router.js';
+import * as rules from './rules.js';
 import * as search from './search.js';
 import * as settings from './settings.js';
 import { Sidebar, titleOf } from './sidebar.js';
+import * as tasks from './tasks.js';
 import * as timeline from './timeline.js';
+import * as workflows from './workflows.js';
 
 const get = (id) => document.getElementById(id);
 
@@ -33,8 +36,11 @@ function viewOf([first, second]) {
   switch (first) {
     case 'search': return search;
     case 'requests': return second ? timeline : requests;
+    case 'tasks': return tasks;
     case 'events': return events;
+    case 'workflows': return workflows;
     case 'dead': return deadLetters;
+    case 'rules': return rules;
     case 'health': return health;
     case 'settings': return settings;
     default: return null;

@@ -18,6 +18,7 @@ export class Composer {
     });
     this.files = [];
     this.running = false;
+    this.paused = false;
     this.form.addEventListener('submit', (e) => {
       e.preventDefault();
       this.submit();
@@ -60,8 +61,13 @@ export class Composer {
     return this.running ? this.modes.querySelector('input:checked').value : 'prompt';
   }
 
-  setRunning(running) {
-    if (running === this.running) return;
+  setRunning(running, paused) {
+    if (running === this.running && paused === this.paused) return;
+    this.paused = paused;
+    if (running === this.running) {
+      this.label();
+      return;
+    }
     this.running = running;
     this.runningBar.hidden = !running;
     if (running) this.modes.querySelector('input[value=steer]').checked = true;
@@ -76,7 +82,8 @@ export class Composer {
       followUp: ['Follow up', 'Lilac is answering. It reads this when it would be done.'],
       interrupt: ['Interrupt', 'Lilac is answering. This stops it and is read at once.'],
     };
-    const [verb, hint] = words[this.queue];
+    const [verb, running] = words[this.queue];
+    const hint = this.running && this.paused ? 'Lilac waits for your answer: continue or stop. Other words are read when it goes on.' : running;
     this.sendButton.textContent = verb;
     this.hint.textContent = hint;
   }

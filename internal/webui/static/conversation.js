@@ -119,7 +119,10 @@ export class Conversation {
   }
 
   received(frames) {
-    const here = frames.filter(({ type, event }) => type === 'stream.gap' || event.metadata?.trigger_session_id === this.id);
+    const here = frames.filter(({ type, event }) => {
+      const session = event.metadata?.trigger_session_id;
+      return session ? session === this.id : type === 'stream.gap';
+    });
     if (!here.length || !this.id) return;
     if (!this.early) this.apply(here);
     else if (this.early.length < mostEarly) this.early.push(...here);
@@ -159,9 +162,9 @@ export class Conversation {
     const mine = this.turn;
     this.fetching = true;
     try {
-      const { messages } = await api.olderMessages(state.sessionId, state.history[0].id, limit);
+      const older = await api.olderMessages(state.sessionId, state.history[0].id, limit);
       if (mine !== this.turn || state !== this.state) return false;
-      reduce.prepend(state, messages, messages.length < limit);
+      reduce.prepend(state, older, older.messages.length < limit);
       return true;
     } catch (failure) {
       this.hooks.problem(failure.message);
@@ -318,7 +321,7 @@ export class Conversation {
     get('earlier').hidden = !state.history.length || (state.complete && this.transcript.atStart);
     get('main').classList.toggle('empty', !state.sessionId && !state.requests.length && !state.outbox.length);
     get('nothing').hidden = !state.sessionId || this.early !== null || this.missing || Boolean(state.requests.length || state.outbox.length);
-    this.composer.setRunning(reduce.isBusy(state));
+    this.composer.setRunning(reduce.isBusy(state), reduce.isPaused(state));
     this.follower();
   }
 

@@ -1,7 +1,7 @@
 // Messages that were sent and not yet read by a request, and where they stand
 // when they are. A part of the reducer, and as pure.
 
-import { isRunning, mostSeen, requestOf, userBlock } from './reducer.js';
+import { filesOf, isRunning, mostSeen, requestOf, userBlock } from './reducer.js';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -37,15 +37,35 @@ export function drop(state, entry) {
 }
 
 // queried takes a prompt, ours or another surface's.
-export function queried(state, { messageId, requestId, content, queue }) {
+export function queried(state, { messageId, requestId, content, queue, attachments = [] }) {
+  const files = filesOf(state, attachments);
+  if (files.length) stored(state, messageId, files);
   if (state.outbox.some((e) => e.messageId === messageId) || state.applied.has(messageId)) return;
   const ours = state.outbox.find((e) => !e.messageId && e.text === content && e.queue === queue);
   if (ours) {
+    if (files.length) ours.files = files;
     accepted(state, ours, { messageId, requestId });
     return;
   }
-  const entry = send(state, { key: messageId, text: content, files: [], queue, at: 0 });
+  const entry = send(state, { key: messageId, text: content, files, queue, at: 0 });
   accepted(state, entry, { messageId, requestId });
+}
+
+// stored says where the server has the files of a message: until then their
+// names are known.
+function stored(state, messageId, files) {
+  const entry = state.outbox.find((e) => e.messageId === messageId);
+  if (entry) {
+    entry.files = files;
+    state.reordered = true;
+  }
+  for (const request of state.requests) {
+    for (const block of [...request.blocks, ...request.waiting]) {
+      if (block.kind !== 'user' || block.id !== messageId) continue;
+      block.files = files;
+      state.changed.add(block);
+    }
+  }
 }
 
 // messageApplied takes what became of a message.

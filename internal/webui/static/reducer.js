@@ -37,28 +37,29 @@ export function newState(sessionId) {
 // load takes the answer of GET /sessions/{id}/messages. Events of running
 // requests come again from their beginning after it, so what the stored
 // messages say of those stands only until the first of them.
-export function load(state, { messages, running }, complete) {
+export function load(state, { messages, running, files = [] }, complete) {
   state.history = messages;
   state.complete = complete;
   state.requests = [];
   state.byId.clear();
   state.seen.clear();
   state.stale = false;
-  build(state, messages, new Set(running));
+  build(state, messages, new Set(running), files);
   const known = new Set(messages.map((m) => m.id));
   state.outbox = state.outbox.filter((e) => !(e.messageId && known.has(e.messageId)));
   state.reordered = true;
 }
 
 // prepend takes older messages; requests that are there stay as they are.
-export function prepend(state, messages, complete) {
+export function prepend(state, { messages, files = [] }, complete) {
   const older = newState(state.sessionId);
-  build(older, messages, new Set());
+  build(older, messages, new Set(), files);
   const fresh = [];
   for (const request of older.requests) {
     const here = state.byId.get(request.id);
     if (here) {
       here.blocks = [...request.blocks, ...here.blocks];
+      for (const file of request.files) addFile(state, here, file);
       state.changed.add(here);
     } else {
       fresh.push(request);
@@ -71,7 +72,7 @@ export function prepend(state, messages, complete) {
   state.reordered = true;
 }
 
-function build(state, messages, running) {
+function build(state, messages, running, files) {
   for (const message of messages) {
     const request = requestOf(state, message.requestId, 'done');
     if (running.has(message.requestId)) {
@@ -80,6 +81,7 @@ function build(state, messages, running) {
     }
     store(state, request, message);
   }
+  for (const file of files) addFile(state, requestOf(state, file.requestId, 'done'), file);
   for (const id of running) {
     const request = requestOf(state, id, 'running');
     request.state = 'running';
@@ -96,7 +98,7 @@ function store(state, request, message) {
   const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   if (message.role === 'user') {
     request.blocks.push(userBlock(request, {
-      id: message.id, text: textOf(parts), files: filesOf(parts), createdAt: message.createdAt,
+      id: message.id, text: textOf(parts), files: filesOf(state, parts), createdAt: message.createdAt,
       said: state.said.get(message.id),
     }));
     return;
@@ -142,14 +144,28 @@ export function userBlock(request, { id, text, files, createdAt, said = '' }) {
 
 const textOf = (parts) => parts.filter((p) => p.type === 'text').map((p) => p.text).join('');
 
-const filesOf = (parts) => parts.filter((p) => p.type === 'file' || p.type === 'image')
-  .map((p) => ({ filename: p.filename || 'attachment', mimeType: p.mediaType || '' }));
+// filesOf are the files in the parts of a person's message, with where the
+// server has their bytes.
+export const filesOf = ({ sessionId }, parts) => parts.filter((p) => p.type === 'file' || p.type === 'image')
+  .map((p) => ({ filename: p.filename || 'attachment', mimeType: p.mediaType || '', url: urlOf(sessionId, p.data ?? p.image) }));
+
+function urlOf(sessionId, data) {
+  const name = /^blob:sha256:([0-9a-f]{64})$/.exec(data)?.[1];
+  return name && `/sessions/${encodeURIComponent(sessionId)}/files/${name}`;
+}
+
+// addFile takes a file that the request has given, once.
+function addFile(state, request, { fileId, filename, mimeType, bytes, url }) {
+  if (request.files.some((f) => f.fileId === fileId)) return;
+  request.files.push({ fileId, filename, mimeType, bytes, url });
+  state.changed.add(request);
+}
 
 export function requestOf(state, id, initial) {
   let request = state.byId.get(id);
   if (!request) {
     request = {
-      id, state: initial, blocks: [], end: 0, tools: 0,
+      id, state: initial, blocks: [], files: [], end: 0, tools: 0,
       provisional: false, waiting: [], paused: null, usage: null, reason: null,
     };
     state.byId.set(id, request);
@@ -246,7 +262,7 @@ function place(state, request, all = false) {
 // apply takes one event of the stream.
 export function apply(state, event) {
   const { type, payload = {} } = event;
-  if (type === 'stream.gap') {
+  if (type === 'stream.gap' && !payload.requestId) {
     state.stale = true;
     return;
   }
@@ -291,6 +307,12 @@ function streamed(state, request, type, payload) {
     case 'stream.start':
       if (!isOver(request)) state.changed.add(request);
       break;
+    case 'stream.gap':
+      // The whole text comes with the end.
+      request.torn = true;
+      push(request, { kind: 'note', text: 'Some of what was written is missing here until the answer is complete.' });
+      state.changed.add(request);
+      break;
     case 'stream.text':
       text(state, request, payload.content ?? '', payload.offset ?? request.end);
       break;
@@ -309,6 +331,9 @@ function streamed(state, request, type, payload) {
     case 'stream.tool_call':
       toolCall(state, request, payload);
       break;
+    case 'stream.file':
+      addFile(state, request, payload);
+      break;
     case 'stream.completed':
       finish(state, request, payload.cancelled ? 'cancelled' : 'done', payload, payload.reason);
       break;
@@ -322,9 +347,12 @@ function streamed(state, request, type, payload) {
 
 function text(state, request, content, offset) {
   if (offset > request.end) {
-    // Something is missing between: the stored messages will have it.
-    state.stale = true;
-    return;
+    if (!request.torn) {
+      // Something is missing between: the stored messages will have it.
+      state.stale = true;
+      return;
+    }
+    request.end = offset;
   }
   if (offset < request.end || content === '') cut(state, request, offset);
   place(state, request);
@@ -397,6 +425,9 @@ export function outcomes(state, requests) {
 }
 
 export const isRunning = (state) => state.requests.some((r) => r.state === 'running');
+
+// isPaused says that what runs waits at a limit for an answer.
+export const isPaused = (state) => state.requests.some((r) => !isOver(r) && r.paused);
 
 // isBusy also counts what was accepted and is about to run.
 export const isBusy = (state) => isRunning(state) || state.outbox.some((e) => e.status === 'waiting');

@@ -137,6 +137,9 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
       case 'compacted':
         out.push({ ...entry, tone: 'quiet', title: 'Summed up', note: 'Older messages were replaced by a summary to make room.' });
         break;
+      case 'task':
+        out.push({ ...entry, tone: 'run', title: data.kind === 'agent' ? 'A sub-agent was started' : 'A background task was started', note: data.description, link: to(['tasks', data.taskId ?? '']) });
+        break;
       case 'end':
         out.push({ ...entry, tone: endTones[data.state] ?? 'quiet', title: ends[data.state] ?? `Ended: ${data.state}`, note: data.detail?.replace(/^[a-z_]+: /, ''), cause: data.cause });
         break;
@@ -177,7 +180,7 @@ function item(i) {
     el('div', { className: 'item-top' },
       el('b', {}, i.title), i.status ? el('span', { className: 'hidden' }, i.status) : null, took,
       el('time', { className: 'quiet', title: clock(i.at) }, i.after > 0 ? `+${duration(i.after)}` : clock(i.at))),
-    i.note ? el('p', { className: i.tone === 'bad' ? 'bad' : 'quiet' }, i.note) : null,
+    i.note ? el('p', { className: i.tone === 'bad' ? 'bad' : 'quiet' }, i.link ? el('a', { href: i.link }, i.note) : i.note) : null,
     i.thought ? fold(`${i.key}t`, 'Thinking', i.thought) : null,
     i.text ? (i.text.length < 400 ? el('p', { className: 'words' }, i.text) : fold(`${i.key}w`, `${line(i.text, 90)}`, i.text)) : null,
     i.input !== undefined ? fold(`${i.key}i`, 'Input', typeof i.input === 'string' ? i.input : json(i.input)) : null,

@@ -2,6 +2,7 @@
 // frame.
 
 import { arrange, el } from './element.js';
+import { attached } from './files.js';
 import { money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
 import { to } from './router.js';
@@ -123,13 +124,15 @@ export class Transcript {
     let view = this.drawn.get(request);
     if (view) return view;
     const body = el('div', { className: 'blocks' });
+    const given = el('div', { className: 'given' });
     const foot = el('div', { className: 'foot' });
-    const element = el('article', { className: 'request', 'aria-label': 'Request', 'data-request': request.id }, body, foot);
+    const element = el('article', { className: 'request', 'aria-label': 'Request', 'data-request': request.id }, body, given, foot);
     view = {
       element,
       update: () => {
         arrange(body, request.blocks.map((block) => this.block(block).element));
         element.dataset.state = request.state;
+        if (given.childElementCount !== request.files.length) given.replaceChildren(...attached(request.files));
         arrange(foot, request.paused ? [this.question(request, view)] : footOf(request, this.sessionId));
         const over = request.state !== 'running';
         for (const block of request.blocks) if (over) this.block(block).finish?.();
@@ -200,11 +203,16 @@ function about(request, sessionId) {
 const makers = {
   user(block) {
     const said = el('p', { className: 'said' });
+    let { files } = block;
     const element = el('div', { className: 'user', 'data-message': block.id },
       bubble(block), said);
     return {
       element,
       update() {
+        if (files !== block.files) {
+          files = block.files;
+          element.firstChild.replaceWith(bubble(block));
+        }
         said.textContent = block.said;
         said.hidden = !block.said;
       },
@@ -283,7 +291,7 @@ export function bubble({ text, files }) {
   return el('div', { className: 'bubble' },
     el('span', { className: 'hidden' }, 'You: '),
     el('div', { className: 'words' }, text),
-    files.length ? el('ul', { className: 'chips' }, ...files.map((f) => el('li', {}, f.filename))) : null);
+    files.length ? el('div', { className: 'sent' }, ...attached(files)) : null);
 }
 
 function pre(text) {

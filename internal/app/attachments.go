@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"lilac/internal/builtin"
+	"lilac/internal/chat"
+	"lilac/internal/compose"
+	"lilac/internal/config"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/store"
+	"lilac/internal/surface"
+	"lilac/internal/task"
+	"lilac/internal/tool"
+)
+
+const (
+	// sentPage and maxSentPages bound how far back files are looked for.
+	sentPage     = 100
+	maxSentPages = 10
+)
+
+// attachments joins the files of the agent to the stores and the platforms.
+type attachments struct {
+	p     *program
+	blobs *store.Blobs
+}
+
+// openBlobs opens the blob store for the largest file that may come or go.
+func openBlobs(c *config.Config) (*store.Blobs, error) {
+	blobs, err := store.OpenBlobs(c.DataDir, max(store.DefaultMaxBlob, int64(c.Attachments.MaxBytes), int64(c.Surface.Discord.Attachments.MaxBytes)))
+	if err != nil {
+		return nil, fmt.Errorf("open blobs: %w", err)
+	}
+	return blobs, nil
+}
+
+func (p *program) newAttachments(blobs *store.Blobs) (*builtin.Attachments, error) {
+	a := attachments{p, blobs}
+	set := p.Config.Attachments
+	return builtin.NewAttachments(builtin.AttachOptions{
+		Workspace: p.Config.Workspace, HandOver: a.give, Inbound: a.inbound, Fetch: a.fetch,
+		FileBytes: int64(set.MaxBytes), TotalBytes: int64(set.MaxTotal),
+	})
+}
+
+// sweep removes the files that nothing refers to any more.
+func (p *program) sweep(ctx context.Context) {
+	keep := time.Duration(p.Config.Attachments.Keep)
+	swept, err := p.blobs.Sweep(ctx, time.Now(), keep, func(names []string) (out map[string]bool, err error) {
+		err = p.db.Read(ctx, func(q db.Queryer) (err error) {
+			out, err = p.store.Referenced(q, names)
+			return err
+		})
+		return out, err
+	})
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		p.Logger.Warn("files that nothing refers to could not be removed", "error", err)
+	case swept.Removed > 0:
+		p.Logger.Info("files that nothing referred to were removed", "files", swept.Removed, "bytes", swept.Bytes)
+	}
+}
+
+// give keeps a file and has the runner tell of it: only the runner writes the
+// output.
+func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) error {
+	if call.Client == task.Client {
+		return fault.New(fault.Denied, "Nobody reads the output of a background task. Say where the file is; whoever started the task can give it.")
+	}
+	ref, err := a.blobs.Put(ctx, f.Data)
+	if err != nil {
+		return err
+	}
+	return a.p.runner.HandOver(ctx, call.RequestID, event.BinaryOutput{
+		BinaryID: f.ID, MimeType: f.MimeType, Filename: f.Name, Blob: ref, Bytes: int64(len(f.Data)), Path: f.Path,
+	})
+}
+
+// inbound finds the newest message of a person with files in the history.
+func (a attachments) inbound(ctx context.Context, call tool.Call) (out []builtin.Sent, err error) {
+	err = a.p.db.Read(ctx, func(q db.Queryer) error {
+		before := ""
+		for range maxSentPages {
+			page, err := a.p.store.Messages(q, call.SessionID, sentPage, before)
+			if err != nil || len(page) == 0 {
+				return err
+			}
+			for i := len(page) - 1; i >= 0; i-- {
+				if out, err = a.sentWith(q, call, page[i]); err != nil || len(out) > 0 {
+					return err
+				}
+			}
+			before = page[0].ID
+		}
+		return nil
+	})
+	return out, err
+}
+
+// sentWith returns the files of a message: those that the page or the API
+// stored with it, or on a platform those that the cache holds of the message
+// that it stands for. Text alone, whoever wrote it, names none.
+func (a attachments) sentWith(q db.Queryer, call tool.Call, m session.HistoryMessage) (out []builtin.Sent, err error) {
+	if m.Message.Role != chat.User {
+		return nil, nil
+	}
+	if len(compose.Attachments(m.Message)) > 0 {
+		said, err := store.SurfaceCache{}.Message(q, call.Client, call.SessionID, compose.MessageID(m.Message))
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return nil, err
+		}
+		for _, f := range said.Attachments {
+			out = append(out, builtin.Sent{URL: f.URL, Blob: f.Blob, Filename: f.Filename, MimeType: f.MimeType})
+		}
+		return out, nil
+	}
+	for _, p := range m.Message.Parts {
+		if ref, ok := blobOf(p); ok {
+			out = append(out, builtin.Sent{Blob: ref, Filename: p.Filename, MimeType: p.MediaType})
+		}
+	}
+	return out, nil
+}
+
+func blobOf(p chat.Part) (ref string, ok bool) {
+	return ref, (p.Type == chat.TypeFile || p.Type == chat.TypeImage) && json.Unmarshal(p.Data, &ref) == nil && strings.HasPrefix(ref, store.BlobPrefix)
+}
+
+// fetch gets the bytes that were kept when the file came, or else asks the
+// platform for them.
+func (a attachments) fetch(ctx context.Context, call tool.Call, s builtin.Sent, most int64) ([]byte, string, error) {
+	if s.Blob != "" {
+		if size := a.blobs.Size(s.Blob); size > most {
+			return nil, "", fault.New(fault.TooLarge, "It has %d bytes, and no files with more than %d are downloaded.", size, most)
+		}
+		data, err := a.blobs.Get(ctx, s.Blob)
+		if err == nil || s.URL == "" {
+			return data, s.MimeType, err
+		}
+	}
+	for _, on := range a.p.platforms {
+		if source, ok := on.adapter.(surface.FileSource); ok && on.adapter.Platform() == call.Client {
+			got, err := source.FetchFile(ctx, surface.Attachment{URL: s.URL, Filename: s.Filename}, most)
+			return got.Data, got.MimeType, err
+		}
+	}
+	return nil, "", fault.New(fault.Unavailable, "The platform of the file is not connected.")
+}

@@ -1,0 +1,89 @@
+package app
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/clock"
+	"lilac/internal/config"
+	"lilac/internal/environment"
+	"lilac/internal/files"
+	"lilac/internal/health"
+	"lilac/internal/httpapi"
+	"lilac/internal/webhook"
+)
+
+// droppedFor is how long it is told that events of a source were dropped.
+const droppedFor = 15 * time.Minute
+
+// sources are what environment events come from.
+type sources struct {
+	intake *environment.Intake
+	hooks  atomic.Pointer[map[string]webhook.Hook]
+	clock  *clock.Service
+	files  *files.Service
+}
+
+// buildSources makes the sources, which observe nothing yet.
+func (p *program) buildSources() error {
+	p.sources.intake = environment.NewIntake(p.db, onInbox(p.store))
+	p.sources.clock = clock.New(clock.Options{DB: p.db, Slots: p.store, Intake: p.sources.intake, Logger: p.Logger})
+	p.sources.files = files.New(files.Options{DB: p.db, Seen: p.store, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, Logger: p.Logger})
+	return p.setSources(p.Config)
+}
+
+// setSources takes the sources of a configuration.
+func (p *program) setSources(c *config.Config) error {
+	hooks, err := c.Hooks()
+	if err != nil {
+		return fmt.Errorf("make the webhooks ready: %w", err)
+	}
+	timers, err := c.Clock()
+	if err != nil {
+		return fmt.Errorf("make the timers ready: %w", err)
+	}
+	watched, err := c.WatchedFiles()
+	if err != nil {
+		return fmt.Errorf("make the watched files ready: %w", err)
+	}
+	p.sources.hooks.Store(&hooks)
+	p.sources.clock.Set(timers)
+	p.sources.files.Set(watched)
+	p.sources.intake.Keep(environment.SourceWebhook, slices.Sorted(maps.Keys(hooks)))
+	p.sources.intake.Keep(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
+	p.sources.intake.Keep(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
+	return nil
+}
+
+// httpSources are the sources for the routes.
+func (p *program) httpSources() *httpapi.Sources {
+	return &httpapi.Sources{
+		Intake:  p.sources.intake,
+		Webhook: func(name string) (webhook.Hook, bool) { h, ok := (*p.sources.hooks.Load())[name]; return h, ok },
+	}
+}
+
+// sourcesPart says how the sources are, in words for everybody: no name of one
+// is in it.
+func (p *program) sourcesPart(now time.Time) health.Part {
+	part := health.Part{Name: "sources", Status: health.OK}
+	var dropped, broken int
+	for _, c := range p.sources.intake.Counts() {
+		if c.LastDropped > now.Add(-droppedFor).UnixMilli() {
+			dropped++
+		}
+		if c.Trouble != "" {
+			broken++
+		}
+	}
+	switch {
+	case broken > 0:
+		part.Status, part.Message = health.Warning, fmt.Sprintf("%d of the sources of events cannot observe all that they should; \"lilac sources\" says which", broken)
+	case dropped > 0:
+		part.Status, part.Message = health.Warning, fmt.Sprintf("events of %d sources came faster than they were handled and were dropped; \"lilac sources\" says of which", dropped)
+	}
+	return part
+}

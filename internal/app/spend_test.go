@@ -1,0 +1,192 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/event"
+	"lilac/internal/llmtest"
+	"lilac/internal/session"
+)
+
+// Each call of the model in these tests uses 100 tokens and 100 millionths of a
+// dollar.
+const (
+	perCall  = 100
+	spending = `
+model: local/m
+providers: {local: {type: openai, baseURL: "%s/v1", apiKey: x}}
+models: {local/m: {price: {input: 1, output: 1}}}
+rules:
+  ci:
+    when: {type: build.*}
+    do: {agent: {prompt: Look at it.}}
+    budget: {%s}
+`
+)
+
+// spender is the program with one rule, a session, and a model that calls a
+// tool for ever, or answers at once.
+type spender struct {
+	*running
+	model   *llmtest.Server
+	session string
+}
+
+func newSpender(t *testing.T, loops bool, budget string) *spender {
+	t.Helper()
+	s := &spender{session: "s1", model: llmtest.New(t, func(llmtest.Request) llmtest.Script {
+		script := llmtest.Say("It is nothing.")
+		if loops {
+			script = llmtest.Script{Calls: []llmtest.Call{{ID: "call", Name: "glob", Input: `{"pattern":"*"}`}}}
+		}
+		script.Usage = llmtest.Usage{Input: perCall - 10, Output: 10}
+		return script
+	})}
+	s.running = start(t, fmt.Sprintf(spending, s.model.URL, budget))
+	s.store(func(tx *db.Tx) error {
+		return s.p.store.CreateSession(tx, session.Session{ID: s.session, Client: "web", State: "idle"})
+	})
+	return s
+}
+
+// storm publishes n events and waits until the rules have handled them.
+func (s *spender) storm(from, n int) {
+	s.t.Helper()
+	for i := range n {
+		_, err := s.p.env.Publish(context.Background(), event.EnvEvent{
+			ID: fmt.Sprint("e", from+i), Type: "build.failed", Metadata: event.EnvMetadata{TriggerSessionID: s.session, Source: "env"},
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.eventually("the storm is over", func() bool { return s.handled() == int64(from+n) })
+}
+
+func (s *spender) handled() (n int64) {
+	s.t.Helper()
+	err := s.p.db.Read(context.Background(), func(q db.Queryer) error {
+		counts, _, err := s.p.store.CountsOf(q, "ci", time.Now().Add(-48*time.Hour))
+		n = counts[environment.OutcomeAgent] + counts[environment.OutcomeBudget]
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// quiet waits until nothing runs or waits in any session.
+func (s *spender) quiet() {
+	s.t.Helper()
+	s.eventually("nothing runs any more", func() (idle bool) {
+		_ = s.p.db.Read(context.Background(), func(q db.Queryer) error {
+			busy, err := s.p.store.Unfinished(q)
+			idle = err == nil && len(busy) == 0
+			return err
+		})
+		groups, err := s.p.bus.Groups(context.Background())
+		for _, g := range groups {
+			idle = idle && g.Pending+g.Backlog == 0
+		}
+		return idle && err == nil
+	})
+}
+
+// told counts how often the session was told that the rule stopped: as what a
+// request said, or as why one ended.
+func (s *spender) told() (n int) {
+	s.t.Helper()
+	const sentence = "The rule ci has used up its budget for today in this conversation"
+	var requests []session.Request
+	err := s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
+		requests, err = s.p.store.Requests(q, s.session, 0, "")
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range requests {
+		if strings.Contains(r.Detail, sentence) {
+			n++
+		}
+		output, err := s.p.bus.Fetch(context.Background(), event.OutputTopic(r.ID), "", 1000)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, d := range output {
+			var final event.FinalText
+			if d.Type == event.OutputResponseText && json.Unmarshal(d.Data, &final) == nil && strings.Contains(final.FinalText, sentence) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// S10: what rules may spend is bounded, whatever the model and the events do.
+func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		loops  bool
+		budget string
+		want   int // calls of the model
+	}{
+		"tokens, a model that loops":      {true, "tokens: 450", 5},
+		"money, a model that loops":       {true, "money: 0.00045", 5},
+		"tokens, a storm of events":       {false, "tokens: 450", 5},
+		"money, a storm of events":        {false, "money: 0.00045", 5},
+		"runs, a storm of events":         {false, "runs: 5", 5},
+		"the first that is used up stops": {false, "runs: 9, tokens: 250", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSpender(t, c.loops, c.budget)
+			if c.loops {
+				s.storm(0, 1)
+				s.quiet()
+			} else {
+				for i := range c.want + 2 { // what a run has cost is known when it is over
+					s.storm(i, 1)
+					s.quiet()
+				}
+			}
+			s.storm(int(s.handled()), 40)
+			s.quiet()
+			if n := s.model.Count(); n != c.want {
+				t.Errorf("the model was called %d times, want %d", n, c.want)
+			}
+			if n := s.told(); n != 1 {
+				t.Errorf("people were told %d times, want once", n)
+			}
+		})
+	}
+	t.Run("a storm while it works does not get past a budget", func(t *testing.T) {
+		s := newSpender(t, true, "tokens: 450")
+		s.storm(0, 40)
+		s.quiet()
+		if n := s.model.Count(); n != 5 || s.told() != 1 {
+			t.Errorf("the model was called %d times, want 5, and people were told %d times, want once", n, s.told())
+		}
+	})
+	t.Run("control: without a budget a model loops", func(t *testing.T) {
+		s := newSpender(t, true, "")
+		s.storm(0, 1)
+		s.eventually("20 calls of the model", func() bool { return s.model.Count() >= 20 })
+	})
+	t.Run("control: without a budget a storm is handled", func(t *testing.T) {
+		s := newSpender(t, false, "")
+		for i := range 12 {
+			s.storm(i, 1)
+			s.quiet()
+		}
+		if n := s.model.Count(); n != 12 || s.told() != 0 {
+			t.Errorf("the model was called %d times, and people were told %d times", n, s.told())
+		}
+	})
+}

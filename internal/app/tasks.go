@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"time"
+
+	"lilac/internal/builtin"
+	"lilac/internal/callables"
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/event"
+	"lilac/internal/session"
+	"lilac/internal/task"
+	"lilac/internal/tool"
+)
+
+// tasksDir is where outputs of background tasks are, in the data directory.
+const tasksDir = "tasks"
+
+// taskInstructions are what the model is told that works as a sub-agent.
+const taskInstructions = "# Whom you work for\n\nYou are a sub-agent: another agent has given you one task, and nobody reads along or answers questions. " +
+	"Work until it is done, with your tools. Your last message alone is the result: say what you did and found, and what you could not do."
+
+// openTasks builds what runs in the background, under the options of the tools.
+func (p *program) openTasks(opts builtin.Options) (*task.Service, error) {
+	opts.Access = taskAccess{p}
+	shell, err := builtin.NewShell(opts)
+	if err != nil {
+		return nil, err
+	}
+	return task.New(task.Options{
+		DB: p.db, Store: onTasks(p.store), Publish: onTold(p.db, p.publish), Commands: taskCommands{shell},
+		Dir: filepath.Join(p.Config.DataDir, tasksDir), Limits: p.taskLimits, MaxDepth: environment.MaxDepth, Logger: p.Logger,
+	}), nil
+}
+
+// publish puts an environment event of ours on the bus.
+func (p *program) publish(tx *db.Tx, e event.EnvEvent) error {
+	_, err := environment.Publish(tx, p.store, e)
+	return err
+}
+
+func (p *program) taskLimits() task.Limits {
+	t := p.now.Load().config.Tasks
+	return task.Limits{
+		PerSession: t.PerSession, Total: t.Total,
+		Time: time.Duration(t.Time), MaxTime: time.Duration(t.MaxTime), OutputBytes: int64(t.Output),
+	}
+}
+
+// payer is the session that the work of a session counts for: that of a
+// sub-agent works for the one that started it.
+func (p *program) payer(q db.Queryer, sessionID string) (string, error) {
+	if !task.IsChild(sessionID) {
+		return "", nil
+	}
+	return p.store.PayerOf(q, sessionID)
+}
+
+// requestEnded tells of the end of a sub-agent's request.
+func (p *program) requestEnded(tx *db.Tx, r session.Request) error {
+	return p.tasks.RequestEnded(tx, r.ID, r.SessionID, r.State, r.Detail)
+}
+
+// taskCommands runs commands of tasks as the tool bash does.
+type taskCommands struct{ shell *builtin.Shell }
+
+func (c taskCommands) Check(command, dir string) error {
+	_, err := c.shell.Check(builtin.Line{Command: command, Dir: dir})
+	return err
+}
+
+func (c taskCommands) Run(ctx context.Context, t task.Task, out io.Writer) (task.Exit, error) {
+	call := tool.Call{ID: t.ID, RequestID: t.RequestID, SessionID: t.SessionID, Client: t.Client}
+	ended, _, err := c.shell.Run(ctx, call, builtin.Line{Command: t.Command, Dir: t.Dir, Output: out})
+	return task.Exit{Code: ended.ExitCode, Exceeded: builtin.ExceededText(ended.Exceeded)}, err
+}
+
+// taskAccess gives a task's command a token of its own: it lives as long as
+// the task, which outlives its request, and changes nothing.
+type taskAccess struct{ program *program }
+
+var _ builtin.Access = taskAccess{}
+
+func (a taskAccess) Open(call tool.Call) (builtin.Pass, error) {
+	g := grantOf(call)
+	g.TaskID, g.ReadOnly = call.ID, true
+	return a.program.callables.open(g)
+}
+
+// backgroundTasks are the tasks for callables, which are there before the tasks
+// are: a task's command has a token of the tool server.
+type backgroundTasks struct{ p *program }
+
+var _ callables.Tasks = backgroundTasks{}
+
+func (b backgroundTasks) Start(ctx context.Context, o task.Order) (task.Task, bool, error) {
+	return b.p.tasks.Start(ctx, o)
+}
+
+func (b backgroundTasks) Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error) {
+	return b.p.tasks.Tasks(ctx, sessionID, limit, before)
+}
+
+func (b backgroundTasks) Task(ctx context.Context, id string) (task.Task, error) {
+	return b.p.tasks.Task(ctx, id)
+}
+
+func (b backgroundTasks) Output(ctx context.Context, t task.Task, offset int64, limit int) (task.Part, error) {
+	return b.p.tasks.Output(ctx, t, offset, limit)
+}
+
+func (b backgroundTasks) Stop(ctx context.Context, id string, by task.By) (task.Task, error) {
+	return b.p.tasks.Stop(ctx, id, by)
+}

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/event"
+	"lilac/internal/store"
+	"lilac/internal/workflow"
+)
+
+// buildWorkflows makes what waits; platforms are connected to it later.
+func (p *program) buildWorkflows() {
+	p.workflows = workflow.New(workflow.Options{
+		DB: p.db, Bus: p.bus, Table: onWorkflows(p.store), Inbox: p.store, Cache: store.SurfaceCache{}, Logger: p.Logger,
+		Match: matchEvents,
+		Known: func(q db.Queryer, sessionID string) (bool, error) {
+			_, known, err := p.store.ClientOf(q, sessionID)
+			return known, err
+		},
+	})
+}
+
+// asker is the person whose message a request answers, as far as the session
+// that works on it knows.
+func (p *program) asker(ctx context.Context, requestID string) (userID string, err error) {
+	err = p.db.Read(ctx, func(q db.Queryer) error {
+		r, err := p.store.Request(q, requestID)
+		if err != nil {
+			return err
+		}
+		state, err := p.store.State(q, r.SessionID)
+		if err == nil && state.Active != nil && state.Active.RequestID == requestID {
+			userID = state.Active.Asker
+		}
+		return err
+	})
+	return userID, err
+}
+
+// matchEvents chooses events as the rules of the configuration do.
+func matchEvents(types []string, condition string) (workflow.Matcher, error) {
+	rule, err := environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Enabled: true, Drop: true})
+	if err != nil {
+		return nil, err
+	}
+	return func(e event.EnvEvent) (bool, error) {
+		if !rule.Matches(e) || rule.If == nil {
+			return rule.Matches(e), nil
+		}
+		return rule.If(e)
+	}, nil
+}

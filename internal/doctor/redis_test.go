@@ -1,0 +1,47 @@
+package doctor_test
+
+import (
+	"slices"
+	"testing"
+
+	"lilac/internal/bustest"
+	"lilac/internal/db"
+	"lilac/internal/doctor"
+	"lilac/internal/redisbus"
+	"lilac/internal/redistest"
+	"lilac/internal/store"
+)
+
+// On Redis a deep look reads the entries there, and the rows that wait for it.
+func TestADeepLookFindsWhatIsDamagedInRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
+	p.Deep = true
+	database, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := redisbus.Open(t.Context(), database, redisbus.Options{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(t.Context(), bustest.Events("env", "e", 3)...); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	// A row that was not sent when the program ended, and is damaged.
+	err = database.Update(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec("INSERT INTO redis_outgoing (topic, id, head, data, sum) VALUES ('env', 'waits', x'7b7d', x'7b7d', 7)")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := database.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(t, examine(t, p, "bus"), doctor.OK, "every entry is as it was written")
+	check(t, examine(t, p, "database"), doctor.Fail, "damaged: 1, the first: The row 1 of the table redis_outgoing")
+	server.Do("HDEL", "lilac:i:env", "e1")
+	check(t, examine(t, p, "bus"), doctor.Fail, "damaged in Redis: 2, the first: The topic env")
+}

@@ -1,0 +1,142 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+)
+
+// requestPrefix begins the id of every request that a rule starts.
+const requestPrefix = "env:"
+
+// stoppedSource is the name in the inbox of what was said about budgets.
+const stoppedSource = "rule.stopped"
+
+// Refusal ends a request whose rule has used up its budget.
+type Refusal struct {
+	// Sentence is for people. Told says that they were told before, by another
+	// request or a notice.
+	Sentence string
+	Told     bool
+	// Waiting are the requests of the rule in the session that have not begun,
+	// Rest is what they end with.
+	Waiting []string
+	Rest    string
+}
+
+// Allow says before a model call whether a request may go on. It returns a
+// refusal when a rule started it and the budget of that is used up, and nil for
+// other requests. more is what the request has used beyond its records.
+func (s *Service) Allow(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error) {
+	if s.o.Records == nil || !strings.HasPrefix(requestID, requestPrefix) {
+		return nil, nil
+	}
+	var rule Rule
+	var reached *Reached
+	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		rule, reached, err = s.overdrawn(q, requestID, sessionID, more)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what a rule has used: %w", err)
+	}
+	if reached == nil {
+		return nil, nil
+	}
+	out := Refusal{Sentence: reached.sentence(rule.Name), Rest: fmt.Sprintf("The rule %s does nothing more here today.", rule.Name)}
+	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		first, err := s.stopped(ctx, tx, rule, sessionID, requestID, *reached)
+		if err != nil {
+			return err
+		}
+		out.Told = !first
+		out.Waiting, err = s.o.Records.Queued(tx, rule.Name, sessionID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keep that a rule stops: %w", err)
+	}
+	if out.Told {
+		out.Sentence = out.Rest
+	}
+	return &out, nil
+}
+
+// overdrawn returns the rule that started the request, and which part of its
+// budget is used up, or nil. The day is that on which the rule matched: work
+// that goes on after midnight does not get a second budget.
+func (s *Service) overdrawn(q db.Queryer, requestID, sessionID string, more chat.Usage) (Rule, *Reached, error) {
+	run, started, err := s.o.Records.StartedBy(q, requestID)
+	if err != nil || !started {
+		return Rule{}, nil, err
+	}
+	rules := s.Rules()
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == run.Rule && r.Budget.metered() })
+	if i < 0 {
+		return Rule{}, nil, nil
+	}
+	day := dayOf(time.UnixMilli(run.At))
+	used, err := s.o.Records.SpentBy(q, run.Rule, sessionID, day)
+	if err != nil {
+		return Rule{}, nil, err
+	}
+	used.Tokens += more.InputTokens + more.OutputTokens
+	used.CostMicros += more.CostMicros
+	b := rules[i].Budget
+	b.Runs = 0 // this run was allowed when it began
+	return rules[i], b.Over(used), nil
+}
+
+// stopped says once in the session on that day that the budget of a rule is
+// used up: as an event, and as a message that people see unless a request of
+// the rule ends with it. A request that asks again, after a crash, is the first
+// again.
+func (s *Service) stopped(ctx context.Context, tx *db.Tx, r Rule, sessionID, requestID string, reached Reached) (first bool, err error) {
+	day := dayOf(tx.Now()).Format(time.DateOnly)
+	id := "rule.stopped:" + digest(r.Name+"\x00"+sessionID) + ":" + day
+	prior, seen, err := s.o.Inbox.Seen(tx, stoppedSource, id, []byte(requestID))
+	if err != nil || seen {
+		return requestID != "" && string(prior) == requestID, err
+	}
+	s.o.Logger.WarnContext(ctx, "a rule has used up its budget of the day", "rule", r.Name, "session_id", sessionID, "limit", reached.Limit)
+	payload, err := json.Marshal(event.RuleStoppedPayload{Rule: r.Name, Limit: reached.Limit, Used: reached.Used, Allowed: reached.Allowed})
+	if err != nil {
+		return false, fmt.Errorf("encode payload: %w", err)
+	}
+	_, err = Publish(tx, s.o.Inbox, event.EnvEvent{
+		ID: id, Type: event.RuleStopped, Payload: payload,
+		Metadata: event.EnvMetadata{TriggerSessionID: sessionID, Source: "env"},
+	})
+	if err != nil || requestID != "" {
+		return true, err
+	}
+	client, known, err := s.client(tx, sessionID)
+	if err != nil || !known {
+		return true, err
+	}
+	return true, publishNotice(tx, id, sessionID, client, reached.sentence(r.Name))
+}
+
+// publishNotice lets the agent say a sentence of ours in a session, behind what
+// runs and without a model call. id names it.
+func publishNotice(tx *db.Tx, id, sessionID, client, sentence string) error {
+	command, err := event.New(event.Meta{
+		ID: id + "/notice", Time: tx.Now(), Headers: event.RequestHeaders(RequestID(sessionID, id), sessionID, client),
+	}, event.RequestMessage{
+		Queue: event.Prompt, MessageID: messageID(id), Messages: []chat.Message{chat.Text(chat.Assistant, sentence)},
+	})
+	if err != nil {
+		return err
+	}
+	if err := tx.Publish(command); err != nil {
+		return fmt.Errorf("publish notice for the runner: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,4 @@
+package files
+
+// Within is what no pattern leaves.
+var Within = within

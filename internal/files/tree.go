@@ -1,0 +1,330 @@
+package files
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// maxDirs bounds the directories that are watched by all sources.
+	maxDirs = 4096
+	// maxKnown bounds the files that a source knows. One beyond is a create
+	// each time that it changes.
+	maxKnown = 50_000
+	// readBatch is how many names of a directory are read at once.
+	readBatch = 1000
+)
+
+// tree is what is watched, in memory. One goroutine uses it.
+type tree struct {
+	watcher  *fsnotify.Watcher
+	o        Options
+	branches []*branch
+	// dirs are the directories that are watched, with what they were then.
+	dirs map[string]os.FileInfo
+}
+
+// branch is a source with what is known of its files.
+type branch struct {
+	source  Source
+	pending Pending
+	known   map[string]Stamp
+	// recalled says that known is what was seen before a restart.
+	recalled bool
+	trouble  string
+}
+
+func newTree(w *fsnotify.Watcher, o Options, sources []Source) *tree {
+	t := &tree{watcher: w, o: o, dirs: map[string]os.FileInfo{}}
+	for _, s := range sources {
+		t.branches = append(t.branches, &branch{source: s, pending: Pending{Wait: s.Debounce, Limit: s.Queue}, known: map[string]Stamp{}})
+	}
+	return t
+}
+
+// learn takes what is there; info is nil when the file is not.
+func (b *branch) learn(path string, info fs.FileInfo) {
+	if info == nil {
+		delete(b.known, path)
+	} else if b.canLearn(path) {
+		b.known[path] = stampOf(info)
+	}
+}
+
+func (b *branch) canLearn(path string) bool {
+	_, known := b.known[path]
+	return known || len(b.known) < maxKnown
+}
+
+func (b *branch) matches(path string) bool {
+	return slices.ContainsFunc(b.source.Patterns, func(p Pattern) bool { return p.Matches(path) })
+}
+
+// due is when the next file rests.
+func (t *tree) due() (due time.Time) {
+	for _, b := range t.branches {
+		if d := b.pending.Due(); !d.IsZero() && (due.IsZero() || d.Before(due)) {
+			due = d
+		}
+	}
+	return due
+}
+
+// changed notes a change for every source that means the file.
+func (t *tree) changed(path string, moved bool) {
+	for _, b := range t.branches {
+		if b.matches(path) {
+			b.add(t.o.Intake, path, moved)
+		}
+	}
+}
+
+// observe takes what the system tells.
+func (t *tree) observe(e fsnotify.Event) {
+	if e.Op == fsnotify.Chmod || t.excluded(e.Name) {
+		return
+	}
+	gone, moved := e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename), e.Has(fsnotify.Rename)
+	if _, watched := t.dirs[e.Name]; watched && gone {
+		t.forget(e.Name, moved)
+		t.look(moved)
+		return
+	}
+	t.changed(e.Name, moved)
+	if !e.Has(fsnotify.Create) {
+		return
+	}
+	if info, err := os.Lstat(e.Name); err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0) {
+		// It may be a directory of a pattern, or on the way to one.
+		for _, b := range t.branches {
+			for _, p := range b.source.Patterns {
+				switch {
+				case within(p.Base, e.Name):
+					t.begin(b, p, true)
+				case info.IsDir() && p.holds(e.Name):
+					t.walk(b, p, e.Name, true)
+				}
+			}
+		}
+		t.report()
+	}
+}
+
+// forget ends the watches of a directory that is gone, and of all below.
+func (t *tree) forget(dir string, moved bool) {
+	for d := range t.dirs {
+		if within(d, dir) {
+			_ = t.watcher.Remove(d) // it may be gone by itself
+			delete(t.dirs, d)
+		}
+	}
+	for _, b := range t.branches {
+		for path := range b.known {
+			if within(path, dir) {
+				b.add(t.o.Intake, path, moved)
+			}
+		}
+	}
+}
+
+// scan watches all that has to be and learns the files. With tell, or when what
+// was known is from before a restart, it tells what is other than that: nobody
+// saw it change.
+func (t *tree) scan(tell bool) {
+	for _, b := range t.branches {
+		b.trouble = ""
+		tell := tell || b.recalled
+		for _, p := range b.source.Patterns {
+			t.begin(b, p, tell)
+		}
+		if !tell {
+			continue
+		}
+		for path := range b.known {
+			if t.lstat(b, path) == nil {
+				b.add(t.o.Intake, path, false)
+			}
+		}
+	}
+	t.report()
+}
+
+// add notes a change, or counts it when too many wait.
+func (b *branch) add(intake Intake, path string, moved bool) {
+	if !b.pending.Add(path, moved, time.Now()) {
+		intake.Drop(b.source.of(), 1)
+	}
+}
+
+// look sees which fixed directories are there now and were not, or are others.
+// moved says how those went that are gone.
+func (t *tree) look(moved bool) {
+	for _, b := range t.branches {
+		for _, p := range b.source.Patterns {
+			was, watched := t.dirs[p.Base]
+			now, err := os.Stat(p.Base)
+			if watched && err == nil && os.SameFile(now, was) {
+				continue
+			}
+			if watched {
+				t.forget(p.Base, moved)
+			}
+			t.begin(b, p, true)
+		}
+	}
+	t.report()
+}
+
+func (t *tree) report() {
+	for _, b := range t.branches {
+		t.o.Intake.SetTrouble(b.source.of(), b.trouble)
+	}
+}
+
+// begin watches the base of a pattern, or, while there is none, the nearest
+// directory in which it can appear.
+func (t *tree) begin(b *branch, p Pattern, tell bool) {
+	if info, err := os.Stat(p.Base); err == nil && info.IsDir() {
+		t.walk(b, p, p.Base, tell)
+		return
+	}
+	for dir := filepath.Dir(p.Base); ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			t.add(b, dir)
+			// It may have appeared before the watch was there.
+			if now, err := os.Stat(p.Base); err == nil && now.IsDir() {
+				t.walk(b, p, p.Base, tell)
+			}
+			return
+		}
+		if dir == filepath.Dir(dir) {
+			return
+		}
+	}
+}
+
+// walk watches a directory of a pattern and those below, and learns the files.
+func (t *tree) walk(b *branch, p Pattern, dir string, tell bool) {
+	if t.excluded(dir) || !t.add(b, dir) {
+		return
+	}
+	err := eachEntry(dir, func(entry fs.DirEntry) {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case entry.IsDir():
+			if p.holds(path) {
+				t.walk(b, p, path, tell)
+			}
+		case !p.Matches(path):
+		default:
+			info, err := entry.Info()
+			if err != nil {
+				return // it is gone again
+			}
+			if was, known := b.known[path]; !tell {
+				b.learn(path, info)
+			} else if !known || was != stampOf(info) {
+				b.add(t.o.Intake, path, false)
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.trouble = "a directory cannot be read: " + err.Error()
+	}
+}
+
+// eachEntry reads a directory piece by piece, so that a large one does not
+// stand in memory as a whole.
+func eachEntry(dir string, fn func(fs.DirEntry)) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(readBatch)
+		for _, e := range entries {
+			fn(e)
+		}
+		if err == io.EOF || err == nil && len(entries) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// add watches a directory. What stands in the way is the trouble of the source.
+func (t *tree) add(b *branch, dir string) bool {
+	if _, watched := t.dirs[dir]; watched {
+		return true
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return false // it is gone again
+	case len(t.dirs) >= maxDirs:
+		b.trouble = "more than 4096 directories would have to be watched; name narrower paths"
+		return false
+	}
+	switch err := t.watcher.Add(dir); {
+	case errors.Is(err, syscall.ENOSPC):
+		b.trouble = "this machine allows no more watches; raise the sysctl fs.inotify.max_user_watches, or name narrower paths"
+		return false
+	case errors.Is(err, fs.ErrNotExist):
+		return false
+	case err != nil:
+		b.trouble = "a directory cannot be watched: " + err.Error()
+		return false
+	}
+	t.dirs[dir] = info
+	return true
+}
+
+// excluded reports whether a path is one of ours.
+func (t *tree) excluded(path string) bool {
+	return slices.ContainsFunc(t.o.Exclude, func(dir string) bool { return within(path, dir) })
+}
+
+// lstat looks at a file without following a link on the way to it; nil is none.
+func (t *tree) lstat(b *branch, path string) os.FileInfo {
+	for _, p := range b.source.Patterns {
+		rel, ok := p.rel(path)
+		if !ok || !p.Matches(path) {
+			continue
+		}
+		root, err := os.OpenRoot(p.Base)
+		if err != nil {
+			continue
+		}
+		info, err := plainLstat(root, rel)
+		_ = root.Close() // it was only read
+		if err == nil && !info.IsDir() {
+			return info
+		}
+	}
+	return nil
+}
+
+// plainLstat is of a file in directories of which none is a link.
+func plainLstat(root *os.Root, rel string) (os.FileInfo, error) {
+	for i, r := range rel {
+		if r != '/' {
+			continue
+		}
+		if info, err := root.Lstat(rel[:i]); err != nil || !info.IsDir() {
+			return nil, errors.Join(fs.ErrNotExist, err)
+		}
+	}
+	return root.Lstat(strings.TrimSuffix(rel, "/"))
+}

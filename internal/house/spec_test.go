@@ -1,0 +1,64 @@
+package house_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// specified are the test cases and the points of acceptance that the
+// specification of environment events names, and the tests that show them.
+var specified = map[string]string{
+	"publish_success":           "environment/service_test.go",
+	"publish_idempotency":       "environment/service_test.go",
+	"publish_unknown_type":      "environment/service_test.go",
+	"rule_matching_exact":       "environment/decide_test.go",
+	"rule_matching_array":       "environment/decide_test.go",
+	"rule_matching_wildcard":    "environment/decide_test.go",
+	"rule_priority":             "environment/decide_test.go",
+	"function_handler":          "environment/service_test.go",
+	"agent_handler":             "environment/agent_test.go",
+	"queue_processing":          "environment/service_test.go",
+	"queue_prevents_concurrent": "environment/service_test.go",
+
+	"handle_no_session_id":       "environment/agent_test.go",
+	"handle_session_not_found":   "environment/agent_test.go",
+	"handle_constructs_messages": "environment/agent_test.go",
+	"handle_message_content":     "environment/agent_test.go",
+	"handle_inserts_to_session":  "app/environment_test.go",
+	"handle_calls_handle_query":  "app/environment_test.go",
+
+	"publishEvent_basic":                 "app/environment_test.go",
+	"initEventRules_registers":           "app/environment_test.go",
+	"user_query_rule_handles":            "app/environment_test.go",
+	"session_rule_logs":                  "app/environment_test.go",
+	"background_task_rule_creates_agent": "app/environment_test.go",
+	"fallback_rule_matches":              "app/environment_test.go",
+
+	"prompt_route_creates_event":      "httpapi/prompt_test.go",
+	"prompt_route_includes_payload":   "httpapi/prompt_test.go",
+	"prompt_route_includes_metadata":  "httpapi/prompt_test.go",
+	"prompt_route_returns_success":    "httpapi/prompt_test.go",
+	"prompt_route_missing_content":    "httpapi/prompt_test.go",
+	"prompt_route_no_session_support": "httpapi/prompt_test.go",
+
+	"stream_event_published":  "session/announce_test.go",
+	"stream_event_metadata":   "session/announce_test.go",
+	"existing_emit_unchanged": "httpapi/project_test.go",
+
+	"User Query E2E":      "e2e/environment_test.go",
+	"Background Task E2E": "e2e/environment_test.go",
+	"Error Handling E2E":  "e2e/environment_test.go",
+	"Concurrent Events":   "environment/service_test.go",
+	"Error Recovery":      "environment/service_test.go",
+}
+
+func TestEverySpecifiedCaseOfEnvironmentEventsHasItsTest(t *testing.T) {
+	for name, file := range specified {
+		raw, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(file)))
+		if err != nil || !strings.Contains(string(raw), name) {
+			t.Errorf("%s has no test in %s: %v", name, file, err)
+		}
+	}
+}

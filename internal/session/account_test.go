@@ -1,0 +1,90 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+)
+
+// inParent makes the session of a rig work for the session "parent", where
+// nobody sits who could answer, and remembers which requests it saw end.
+func inParent(t *testing.T, limits session.Limits, ended *[]session.Request) *rig {
+	t.Helper()
+	return newRig(t, rigOptions{do: loops, change: func(o *session.Options) {
+		o.Settings.Limits = limits
+		o.Account = func(_ db.Queryer, id string) (string, error) {
+			if id == sid {
+				return "parent", nil
+			}
+			return "", nil
+		}
+		o.Unattended = func(client string) bool { return client == "web" }
+		o.Ended = func(_ *db.Tx, r session.Request) error {
+			*ended = append(*ended, r)
+			return nil
+		}
+	}})
+}
+
+func TestWorkForAnotherSessionCountsThereAndEndsAtItsLimit(t *testing.T) {
+	var ended []session.Request
+	r := inParent(t, session.Limits{Session: session.Budget{Tokens: 40}}, &ended)
+	// A person has allowed as much again, in the session that pays.
+	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
+		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int{"session.tokens": 1}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	req := r.ends("web:s1:r1")
+	if req.State != event.StateFailed || req.ErrorKind != fault.LimitReached || !strings.Contains(req.Detail, "of the 80 tokens allowed.") {
+		t.Errorf("it ended as %s (%s): %s", req.State, req.ErrorKind, req.Detail)
+	}
+	if len(ended) != 1 || ended[0].ID != req.ID || ended[0].State != req.State {
+		t.Errorf("its end was told as %+v", ended)
+	}
+	r.read(func(q db.Queryer) error {
+		own, err := r.store.SpentIn(q, sid)
+		if err != nil || own != (session.Spent{}) {
+			t.Errorf("its own session has used %+v (%v)", own, err)
+		}
+		parents, err := r.store.SpentIn(q, "parent")
+		if used := parents.Usage.InputTokens + parents.Usage.OutputTokens; used < 80 || used > 95 {
+			t.Errorf("the session that pays has used %d tokens", used)
+		}
+		return err
+	})
+}
+
+// What the session that pays used before, and uses meanwhile, counts.
+func TestWhatOthersUseForTheSameSessionCounts(t *testing.T) {
+	var ended []session.Request
+	r := inParent(t, session.Limits{Session: session.Budget{Steps: 10}}, &ended)
+	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
+		return r.store.AddSpent(tx, "2026-01-01", "parent", session.Spent{Steps: 8})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	if req := r.ends("web:s1:r1"); req.Steps != 2 {
+		t.Errorf("it made %d steps, want 2", req.Steps)
+	}
+}
+
+func TestARequestThatNeverStartedIsToldToHaveEnded(t *testing.T) {
+	var ended []session.Request
+	r := inParent(t, session.Limits{}, &ended)
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.send("web:s1:r2", "m2", event.Prompt, "then")
+	until(t, "the second waits", func() bool { return len(r.states("web:s1:r2")) > 0 })
+	r.cancel("web:s1:r2", false)
+	r.cancel("web:s1:r1", false)
+	r.ends("web:s1:r1")
+	if r.ends("web:s1:r2"); len(ended) != 2 {
+		t.Errorf("%d ends were told, want 2", len(ended))
+	}
+}

@@ -1,0 +1,76 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/tool"
+)
+
+// A request that may not go on ends at its next step, and what may not begin
+// ends with it; neither gets the other's words or costs.
+func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
+	for name, quiet := range map[string]bool{"people are told": false, "people were told": true} {
+		t.Run(name, func(t *testing.T) {
+			hold := make(chan struct{})
+			var more chat.Usage
+			r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
+				o.Allow = func(_ context.Context, requestID, sessionID string, m chat.Usage) (*session.Refusal, error) {
+					more = m
+					if requestID != "env:s1:r1" || len(modelCalls(t, o, requestID)) < 2 {
+						return nil, nil
+					}
+					<-hold
+					return &session.Refusal{Reason: "Enough of it.", Quiet: quiet, Drop: []string{"env:s1:r2", "env:s1:none"}, DropReason: "No more."}, nil
+				}
+			}})
+			r.publish("cmd:m1", "env:s1:r1", event.RequestMessage{Queue: event.Prompt, MessageID: "m1", Messages: []chat.Message{chat.Text(chat.User, "go")}})
+			r.publish("cmd:m2", "env:s1:r2", event.RequestMessage{Queue: event.Prompt, MessageID: "m2", Messages: []chat.Message{chat.Text(chat.User, "go")}})
+			r.notify("env:s1:r3", "m3")
+			until(t, "both wait", func() bool { return len(r.states("env:s1:r3")) == 1 })
+			close(hold)
+			r.ends("env:s1:r3")
+			first, second := r.ends("env:s1:r1"), r.ends("env:s1:r2")
+			want, kind := event.StateFailed, fault.LimitReached
+			if quiet {
+				want, kind = event.StateCancelled, ""
+			}
+			if first.State != want || first.ErrorKind != kind || first.Detail != "Enough of it." || first.Steps != 2 || first.Usage.InputTokens != 20 {
+				t.Errorf("the first: %+v", first)
+			}
+			if second.State != event.StateCancelled || second.Detail != "No more." || second.Usage != (chat.Usage{}) {
+				t.Errorf("the second: %+v", second)
+			}
+			if _, final := r.output("env:s1:r2"); final != "" {
+				t.Errorf("the second said %q", final)
+			}
+			if more != (chat.Usage{}) {
+				t.Errorf("%+v was not recorded before the step", more)
+			}
+			r.checkPaired()
+		})
+	}
+}
+
+// modelCalls are the model calls that a request has recorded.
+func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []session.StoryEntry) {
+	t.Helper()
+	err := o.DB.Read(context.Background(), func(q db.Queryer) error {
+		all, err := o.Store.Journal(q, requestID)
+		for _, e := range all {
+			if e.Kind == "model" {
+				calls = append(calls, e)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return calls
+}

@@ -1,0 +1,160 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/surface"
+)
+
+// filesMigration says who refers to which blob, and which files requests have
+// given. What was stored before is looked through once.
+var filesMigration = db.Migration{Name: "files.0001-files", SQL: `
+CREATE TABLE blob_refs (
+	owner     TEXT NOT NULL,
+	blob      TEXT NOT NULL,
+	filename  TEXT NOT NULL,
+	mime_type TEXT NOT NULL,
+	PRIMARY KEY (owner, blob)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_refs_blob ON blob_refs (blob);
+
+CREATE TABLE session_files (
+	session_id TEXT NOT NULL,
+	request_id TEXT NOT NULL,
+	id         TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	filename   TEXT NOT NULL,
+	mime_type  TEXT NOT NULL,
+	bytes      INTEGER NOT NULL,
+	blob       TEXT NOT NULL,
+	PRIMARY KEY (session_id, request_id, id)
+) STRICT, WITHOUT ROWID;
+` + refersIn("'session/' || t.session_id", "history") +
+	refersIn("'session/' || t.session_id", "session_inbox") +
+	refersIn("'message/' || t.platform || '/' || t.channel_id || '/' || t.id", "surface_messages")}
+
+// refersIn takes over the references in the JSON of a table.
+func refersIn(owner, table string) string {
+	return `
+INSERT OR IGNORE INTO blob_refs (owner, blob, filename, mime_type)
+	SELECT ` + owner + `, substr(j.atom, 13), '', ''
+	FROM (SELECT *, CAST(json AS TEXT) AS text FROM ` + table + `) AS t,
+		json_tree(CASE WHEN instr(t.text, 'blob:sha256:') > 0 AND json_valid(t.text) THEN t.text ELSE '{}' END) AS j
+	WHERE j.type = 'text' AND length(j.atom) = 76 AND substr(j.atom, 1, 12) = 'blob:sha256:';
+`
+}
+
+// A blob's owners: a session, whose history or mailbox has it, and a message of
+// a platform in the cache.
+func ownerSession(id string) string { return "session/" + id }
+
+func ownerMessage(m surface.Message) string {
+	return "message/" + m.Platform + "/" + m.ChannelID + "/" + m.ID
+}
+
+// refer notes that an owner refers to a blob; what is no reference is left out.
+func refer(tx *db.Tx, owner, ref, filename, mimeType string) error {
+	name, ok := blobName(ref)
+	if !ok {
+		return nil
+	}
+	_, err := tx.Exec(`INSERT INTO blob_refs (owner, blob, filename, mime_type) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, owner, name, filename, mimeType)
+	return wrap("refer to a file", err)
+}
+
+// ReferFiles notes that a session has the files of these parts.
+func (s *Store) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
+	for _, p := range parts {
+		var ref string
+		if p.Type != chat.TypeFile && p.Type != chat.TypeImage || json.Unmarshal(p.Data, &ref) != nil {
+			continue
+		}
+		if err := refer(tx, ownerSession(sessionID), ref, p.Filename, p.MediaType); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// referMessage notes what a cached message refers to, and nothing else.
+func referMessage(tx *db.Tx, m surface.Message) error {
+	if err := forgetOwner(tx, ownerMessage(m)); err != nil {
+		return err
+	}
+	for _, a := range m.Attachments {
+		if err := refer(tx, ownerMessage(m), a.Blob, a.Filename, a.MimeType); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func forgetOwner(tx *db.Tx, owner string) error {
+	_, err := tx.Exec(`DELETE FROM blob_refs WHERE owner = ?`, owner)
+	return wrap("forget files", err)
+}
+
+// PutFile notes a file that a request has given, behind those that it gave
+// before; it is false for an id that was there.
+func (s *Store) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
+	res, err := tx.Exec(`INSERT INTO session_files (session_id, request_id, id, created_at, filename, mime_type, bytes, blob)
+		SELECT ?1, ?2, ?3, MAX(?4, COALESCE(MAX(created_at) + 1, 0)), ?5, ?6, ?7, ?8 FROM session_files WHERE session_id = ?1 AND request_id = ?2
+		ON CONFLICT DO NOTHING`, f.SessionID, f.RequestID, f.ID, f.CreatedAt, f.Filename, f.MimeType, f.Bytes, f.Blob)
+	if err != nil {
+		return false, fmt.Errorf("write file: %w", err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil || n == 0 {
+		return false, wrap("count files", err)
+	}
+	return true, refer(tx, ownerSession(f.SessionID), f.Blob, f.Filename, f.MimeType)
+}
+
+// Files lists the files that requests of a session have given, in their order.
+func (s *Store) Files(q db.Queryer, sessionID string, requestIDs []string) ([]session.File, error) {
+	if len(requestIDs) == 0 {
+		return nil, nil
+	}
+	args := []any{sessionID}
+	for _, id := range requestIDs {
+		args = append(args, id)
+	}
+	out, err := collect(q, func(r *sql.Rows) (f session.File, err error) {
+		return f, r.Scan(&f.SessionID, &f.RequestID, &f.ID, &f.CreatedAt, &f.Filename, &f.MimeType, &f.Bytes, &f.Blob)
+	}, `SELECT session_id, request_id, id, created_at, filename, mime_type, bytes, blob FROM session_files
+		WHERE session_id = ? AND request_id IN (`+strings.TrimSuffix(strings.Repeat("?,", len(requestIDs)), ",")+`) ORDER BY created_at, id LIMIT ?`, append(args, maxPage)...)
+	return out, wrap("list files", err)
+}
+
+// FileOf returns the name and the type under which a session refers to a blob;
+// a fault.NotFound if it does not.
+func (s *Store) FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error) {
+	name, ok := blobName(ref)
+	if !ok {
+		return "", "", fault.New(fault.NotFound, "There is no such file in this session.")
+	}
+	err = q.QueryRow(`SELECT filename, mime_type FROM blob_refs WHERE owner = ? AND blob = ?`, ownerSession(sessionID), name).Scan(&filename, &mimeType)
+	return filename, mimeType, wrap("read file", notFound(err, "There is no such file in this session."))
+}
+
+// Referenced returns those of the blobs that anything refers to.
+func (s *Store) Referenced(q db.Queryer, names []string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, name := range names {
+		has, err := exists(q, `SELECT 1 FROM blob_refs WHERE blob = ? LIMIT 1`, name)
+		if err != nil {
+			return nil, fmt.Errorf("look for references: %w", err)
+		}
+		if has {
+			out[name] = true
+		}
+	}
+	return out, nil
+}

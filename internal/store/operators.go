@@ -1,0 +1,134 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/toolserver"
+)
+
+// operatorsMigration keeps the tokens that operators made, as hashes, and what
+// was called with them.
+var operatorsMigration = db.Migration{Name: "toolserver.0001-operators", SQL: `
+CREATE TABLE tool_operators (
+	name       TEXT PRIMARY KEY,
+	hash       BLOB NOT NULL UNIQUE,
+	callables  TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	used_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tool_calls (
+	row        INTEGER PRIMARY KEY,
+	at         INTEGER NOT NULL,
+	operator   TEXT NOT NULL,
+	callable   TEXT NOT NULL,
+	session_id TEXT NOT NULL,
+	outcome    TEXT NOT NULL,
+	detail     TEXT NOT NULL,
+	took_ms    INTEGER NOT NULL
+) STRICT;
+`}
+
+// operatorsExpireMigration says until when a token lives; those of before live
+// until they are revoked.
+var operatorsExpireMigration = db.Migration{Name: "toolserver.0002-expiry", SQL: `
+ALTER TABLE tool_operators ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;
+`}
+
+// operatorCallsTrimBatch bounds how long one cleanup holds the writer.
+const operatorCallsTrimBatch = 1000
+
+// Operators is the tokens of operators. It has no state of its own.
+type Operators struct{}
+
+var _ toolserver.OperatorTable = Operators{}
+
+// AddOperator implements [toolserver.OperatorTable].
+func (Operators) AddOperator(tx *db.Tx, t toolserver.OperatorToken, hash []byte) error {
+	callables, err := json.Marshal(t.Callables)
+	if err != nil {
+		return fmt.Errorf("encode callables: %w", err)
+	}
+	res, err := tx.Exec(`INSERT INTO tool_operators (name, hash, callables, created_at, used_at, expires_at) VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT DO NOTHING`,
+		t.Name, hash, string(callables), t.CreatedAt, t.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("add token: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return fault.Wrap(fault.Conflict, err, "There is a token %q already: revoke it first, or choose another name.", t.Name)
+	}
+	return nil
+}
+
+const operatorColumns = `name, callables, created_at, used_at, expires_at`
+
+func scanOperator(row scanner) (t toolserver.OperatorToken, err error) {
+	var callables string
+	if err := row.Scan(&t.Name, &callables, &t.CreatedAt, &t.UsedAt, &t.ExpiresAt); err != nil {
+		return t, err
+	}
+	return t, json.Unmarshal([]byte(callables), &t.Callables)
+}
+
+// Operators implements [toolserver.OperatorTable].
+func (Operators) Operators(q db.Queryer) ([]toolserver.OperatorToken, error) {
+	out, err := collect(q, func(r *sql.Rows) (toolserver.OperatorToken, error) { return scanOperator(r) },
+		`SELECT `+operatorColumns+` FROM tool_operators ORDER BY name`)
+	return out, wrap("list tokens", err)
+}
+
+// Operator implements [toolserver.OperatorTable].
+func (Operators) Operator(q db.Queryer, hash []byte) (toolserver.OperatorToken, error) {
+	t, err := scanOperator(q.QueryRow(`SELECT `+operatorColumns+` FROM tool_operators WHERE hash = ?`, hash))
+	return t, wrap("read token", notFound(err, "There is no such token."))
+}
+
+// DropOperator implements [toolserver.OperatorTable].
+func (Operators) DropOperator(tx *db.Tx, name string) error {
+	res, err := tx.Exec(`DELETE FROM tool_operators WHERE name = ?`, name)
+	if err != nil {
+		return fmt.Errorf("drop token: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return fault.Wrap(fault.NotFound, err, "There is no token %q.", name)
+	}
+	return nil
+}
+
+// AddOperatorCall implements [toolserver.OperatorTable].
+func (Operators) AddOperatorCall(tx *db.Tx, c toolserver.OperatorCall) error {
+	_, err := tx.Exec(`INSERT INTO tool_calls (at, operator, callable, session_id, outcome, detail, took_ms) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		c.At, c.Operator, c.Callable, c.SessionID, c.Outcome, c.Detail, c.TookMS)
+	if err != nil {
+		return fmt.Errorf("add call: %w", err)
+	}
+	_, err = tx.Exec(`UPDATE tool_operators SET used_at = ? WHERE name = ?`, c.At, c.Operator)
+	return wrap("note use of token", err)
+}
+
+// OperatorCalls implements [toolserver.OperatorTable].
+func (Operators) OperatorCalls(q db.Queryer, limit int, before int64) ([]toolserver.OperatorCall, error) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	out, err := collect(q, func(r *sql.Rows) (c toolserver.OperatorCall, err error) {
+		return c, r.Scan(&c.ID, &c.At, &c.Operator, &c.Callable, &c.SessionID, &c.Outcome, &c.Detail, &c.TookMS)
+	}, `SELECT row, at, operator, callable, session_id, outcome, detail, took_ms FROM tool_calls WHERE row < ? ORDER BY row DESC LIMIT ?`, before, pageSize(limit))
+	return out, wrap("list calls", err)
+}
+
+// TrimCalls forgets calls older than a time, a bounded number at once; call it
+// again while more is true.
+func (Operators) TrimCalls(tx *db.Tx, before time.Time) (more bool, err error) {
+	res, err := tx.Exec(`DELETE FROM tool_calls WHERE row IN (SELECT row FROM tool_calls WHERE at < ? ORDER BY row LIMIT ?)`, before.UnixMilli(), operatorCallsTrimBatch)
+	if err != nil {
+		return false, fmt.Errorf("trim calls: %w", err)
+	}
+	n, err := res.RowsAffected()
+	return n == operatorCallsTrimBatch, wrap("count trimmed calls", err)
+}

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"database/sql"
+	"fmt"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/surface"
+)
+
+// surfaceAgeMigration notes when a message of a platform was written last, so
+// that it can be forgotten. What is there already begins to age now.
+var surfaceAgeMigration = db.Migration{Name: "surface.0002-age", SQL: `
+ALTER TABLE surface_messages ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+UPDATE surface_messages SET at = unixepoch() * 1000;
+CREATE INDEX surface_messages_at ON surface_messages (platform, at);
+`}
+
+// TrimMessages forgets messages of a platform that were written before a time,
+// and the oldest ones beyond a number, with their words and what they refer to;
+// a bounded number at once. Call it again while more is true.
+func (SurfaceCache) TrimMessages(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
+	var count int
+	if err := tx.QueryRow(`SELECT count(*) FROM surface_messages WHERE platform = ?`, platform).Scan(&count); err != nil {
+		return false, fmt.Errorf("count messages: %w", err)
+	}
+	type row struct {
+		id int64
+		m  surface.Message
+	}
+	old, err := collect(tx, func(r *sql.Rows) (out row, err error) {
+		out.m.Platform = platform
+		return out, r.Scan(&out.id, &out.m.ChannelID, &out.m.ID)
+	}, `SELECT row, channel_id, id FROM (SELECT row, channel_id, id, at, row_number() OVER (ORDER BY at, row) AS n
+			FROM surface_messages WHERE platform = ? ORDER BY at, row LIMIT ?) WHERE at < ? OR n <= ?`, platform, ageBatch, before.UnixMilli(), count-most)
+	if err != nil {
+		return false, fmt.Errorf("list old messages: %w", err)
+	}
+	for _, r := range old {
+		for _, statement := range []string{`DELETE FROM surface_words WHERE rowid = ?`, `DELETE FROM surface_messages WHERE row = ?`} {
+			if _, err := tx.Exec(statement, r.id); err != nil {
+				return false, fmt.Errorf("forget message %s: %w", r.m.ID, err)
+			}
+		}
+		if err := forgetOwner(tx, ownerMessage(r.m)); err != nil {
+			return false, err
+		}
+	}
+	return len(old) == ageBatch, nil
+}

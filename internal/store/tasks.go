@@ -1,0 +1,231 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/session"
+	"lilac/internal/task"
+)
+
+// tasksMigration keeps background tasks; what one is, is JSON. The other
+// columns find it.
+var tasksMigration = db.Migration{Name: "tasks.0001-tasks", SQL: `
+CREATE TABLE tasks (
+	id            TEXT PRIMARY KEY,
+	key           TEXT NOT NULL,
+	session_id    TEXT NOT NULL,
+	child_session TEXT NOT NULL,
+	running       INTEGER NOT NULL,
+	created_at    INTEGER NOT NULL,
+	ended_at      INTEGER NOT NULL,
+	json          BLOB NOT NULL,
+	checksum      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX tasks_key ON tasks (key) WHERE key <> '';
+CREATE INDEX tasks_session ON tasks (session_id, created_at, id);
+CREATE INDEX tasks_created ON tasks (created_at, id);
+CREATE UNIQUE INDEX tasks_child ON tasks (child_session) WHERE child_session <> '';
+CREATE INDEX tasks_running ON tasks (created_at, id) WHERE running = 1;
+CREATE INDEX tasks_ended ON tasks (ended_at) WHERE running = 0;
+`}
+
+var _ task.Store = (*Store)(nil)
+
+// tasksTrimBatch bounds how long one cleanup holds the writer.
+const tasksTrimBatch = 100
+
+// entryTask is the kind of a journal entry that says that a request started a
+// background task.
+const entryTask = "task"
+
+// The kinds of entries that say what a request did; see package session.
+const (
+	entryModel     = "model"
+	entryToolStart = "tool_start"
+)
+
+// startedTask is what that entry holds.
+type startedTask struct {
+	TaskID      string    `json:"taskId"`
+	Kind        task.Kind `json:"kind"`
+	Description string    `json:"description"`
+}
+
+const taskList = `id, key, session_id, child_session, running, created_at, ended_at, json`
+
+// taskValues are the columns of a task, in the order of its seal.
+func taskValues(t task.Task, data []byte) []any {
+	return []any{t.ID, t.Key, t.SessionID, t.ChildSession, t.State == task.Running, t.CreatedAt, t.EndedAt, data}
+}
+
+func scanTask(row scanner) (t task.Task, err error) {
+	var c struct {
+		id, key, session, child string
+		running, created, ended int64
+		data                    []byte
+		checksum                int64
+	}
+	if err := row.Scan(&c.id, &c.key, &c.session, &c.child, &c.running, &c.created, &c.ended, &c.data, &c.checksum); err != nil {
+		return t, err
+	}
+	return t, open(taskRows, c.checksum, c.data, &t, c.id, c.key, c.session, c.child, c.running, c.created, c.ended, c.data)
+}
+
+func scanTaskRow(r *sql.Rows) (task.Task, error) { return scanTask(r) }
+
+// AddTask inserts a task and writes into the story of its request that it was
+// started.
+func (s *Store) AddTask(tx *db.Tx, t task.Task) error {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("encode task: %w", err)
+	}
+	values := taskValues(t, data)
+	_, err = tx.Exec(`INSERT INTO tasks (`+taskList+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, seal(values...))...)
+	if err != nil || t.RequestID == "" {
+		return wrap("add task", err)
+	}
+	return s.Record(tx, t.RequestID, session.Entry{
+		At: tx.Now().UnixMilli(), Kind: entryTask, Data: startedTask{t.ID, t.Kind, t.Description},
+	})
+}
+
+// SaveTask writes what changes in the life of a task that exists.
+func (s *Store) SaveTask(tx *db.Tx, t task.Task) error {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("encode task: %w", err)
+	}
+	_, err = tx.Exec(`UPDATE tasks SET running = ?, ended_at = ?, json = ?, checksum = ? WHERE id = ?`,
+		t.State == task.Running, t.EndedAt, data, seal(taskValues(t, data)...), t.ID)
+	return wrap("save task", err)
+}
+
+const selectTask = `SELECT ` + taskList + `, checksum FROM tasks WHERE `
+
+// Task returns one task.
+func (s *Store) Task(q db.Queryer, id string) (task.Task, error) {
+	t, err := scanTask(q.QueryRow(selectTask+`id = ?`, id))
+	return t, wrap("read task", notFound(err, "There is no background task %q.", id))
+}
+
+// TaskByKey returns the task of an act.
+func (s *Store) TaskByKey(q db.Queryer, key string) (task.Task, error) {
+	t, err := scanTask(q.QueryRow(selectTask+`key = ? AND key <> ''`, key))
+	return t, wrap("read task", notFound(err, "Nothing was started under the key %q.", key))
+}
+
+// TaskByChild returns the task of a child session.
+func (s *Store) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
+	t, err := scanTask(q.QueryRow(selectTask+`child_session = ? AND child_session <> ''`, sessionID))
+	return t, wrap("read task", notFound(err, "The session %q is not that of a sub-agent.", sessionID))
+}
+
+// RunningTasks lists what runs, the oldest first; an empty session means all.
+func (s *Store) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
+	out, err := collect(q, scanTaskRow, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
+	return out, wrap("list running tasks", err)
+}
+
+// Tasks lists the newest first, older than the one named by before; an empty
+// session means all.
+func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
+	query, args := selectTask+`1`, []any{}
+	if sessionID != "" {
+		query += ` AND session_id = ?`
+		args = append(args, sessionID)
+	}
+	if before != "" {
+		cursor, err := s.Task(q, before)
+		if err != nil {
+			return nil, err
+		}
+		query += ` AND (created_at, id) < (?, ?)`
+		args = append(args, cursor.CreatedAt, cursor.ID)
+	}
+	out, err := collect(q, scanTaskRow, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	return out, wrap("list tasks", err)
+}
+
+// TrimTasks removes some of the tasks that ended before a time.
+func (s *Store) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
+	res, err := tx.Exec(`DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE running = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?)`,
+		before.UnixMilli(), tasksTrimBatch)
+	if err != nil {
+		return false, fmt.Errorf("trim tasks: %w", err)
+	}
+	n, err := res.RowsAffected()
+	return n == tasksTrimBatch, wrap("count trimmed tasks", err)
+}
+
+// AnswersIn returns what was said by the agent in a session, in order.
+func (s *Store) AnswersIn(q db.Queryer, sessionID string) ([]string, error) {
+	history, err := s.Messages(q, sessionID, 0, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, m := range history {
+		if text := m.Message.Text(); m.Message.Role == chat.Assistant && text != "" {
+			out = append(out, text)
+		}
+	}
+	return out, nil
+}
+
+// LastAnswer returns what the agent said last in a request, or "".
+func (s *Store) LastAnswer(q db.Queryer, sessionID, requestID string) (string, error) {
+	history, err := s.Messages(q, sessionID, 0, "")
+	if err != nil {
+		return "", err
+	}
+	for i := len(history) - 1; i >= 0; i-- {
+		m := history[i]
+		if text := m.Message.Text(); m.RequestID == requestID && m.Message.Role == chat.Assistant && text != "" {
+			return text, nil
+		}
+	}
+	return "", nil
+}
+
+// WorkOf is how far a request has got: its newest tool call, or what was said
+// since. A request that has not begun has got nowhere.
+func (s *Store) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
+	entries, err := s.Journal(q, requestID)
+	if err != nil {
+		return w, err
+	}
+	for _, e := range entries {
+		w.Steps = max(w.Steps, e.Step)
+		var did struct {
+			Display string       `json:"display"`
+			Message chat.Message `json:"message"`
+		}
+		if e.Kind != entryModel && e.Kind != entryToolStart {
+			continue
+		}
+		if err := json.Unmarshal(e.Data, &did); err != nil {
+			return w, fmt.Errorf("decode journal entry %d: %w", e.Seq, err)
+		}
+		if line := did.Display + did.Message.Text(); line != "" {
+			w.Line = line
+		}
+	}
+	w.Amount = int64(len(entries))
+	return w, nil
+}
+
+// PayerOf returns the session that a sub-agent's session works for, or "".
+func (s *Store) PayerOf(q db.Queryer, sessionID string) (payer string, err error) {
+	err = q.QueryRow(`SELECT session_id FROM tasks WHERE child_session = ? AND child_session <> ''`, sessionID).Scan(&payer)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return payer, wrap("look up who pays", err)
+}

@@ -1,0 +1,194 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/store"
+	"lilac/internal/task"
+)
+
+func taskIDs(tasks []task.Task) (out []string) {
+	for _, t := range tasks {
+		out = append(out, t.ID)
+	}
+	return out
+}
+
+func TestTasks(t *testing.T) {
+	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	s := store.New(d)
+	code := 3
+	first := task.Task{
+		ID: "t1", Key: "k1", SessionID: "s1", RequestID: "web:s1:m", Client: "web", Depth: 2, Kind: task.Command, Description: "build",
+		Command: "make", Dir: "src", State: task.Running, CreatedAt: 1, Deadline: 99,
+	}
+	child := task.Task{ID: "t2", SessionID: "s1", Kind: task.Agent, ChildSession: "sub-t2", ChildRequest: "sub:s1:t2", State: task.Running, CreatedAt: 2}
+	other := task.Task{ID: "t3", SessionID: "s2", Kind: task.Command, State: task.Running, CreatedAt: 2}
+	update(t, d, func(tx *db.Tx) error {
+		for _, one := range []task.Task{first, child, other} {
+			if err := s.AddTask(tx, one); err != nil {
+				return err
+			}
+		}
+		first.State, first.ExitCode, first.Reason, first.EndedAt, first.Result = task.Failed, &code, "no", 50, "the end"
+		return s.SaveTask(tx, first)
+	})
+	err = d.Read(context.Background(), func(q db.Queryer) error {
+		for _, find := range []func() (task.Task, error){
+			func() (task.Task, error) { return s.Task(q, "t1") },
+			func() (task.Task, error) { return s.TaskByKey(q, "k1") },
+		} {
+			if got, err := find(); err != nil || !cmp.Equal(got, first) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		}
+		if got, err := s.TaskByChild(q, "sub-t2"); err != nil || !cmp.Equal(got, child) {
+			t.Errorf("by its session: %+v, %v", got, err)
+		}
+		for name, err := range map[string]error{
+			"an unknown id": second(s.Task(q, "no")), "no key": second(s.TaskByKey(q, "")), "no child": second(s.TaskByChild(q, "")),
+		} {
+			if fault.KindOf(err) != fault.NotFound {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, c := range map[string]struct {
+			list func() ([]task.Task, error)
+			want []string
+		}{
+			"running":               {func() ([]task.Task, error) { return s.RunningTasks(q, "") }, []string{"t2", "t3"}},
+			"running in a session":  {func() ([]task.Task, error) { return s.RunningTasks(q, "s1") }, []string{"t2"}},
+			"all":                   {func() ([]task.Task, error) { return s.Tasks(q, "", 0, "") }, []string{"t3", "t2", "t1"}},
+			"of a session":          {func() ([]task.Task, error) { return s.Tasks(q, "s1", 0, "") }, []string{"t2", "t1"}},
+			"a page":                {func() ([]task.Task, error) { return s.Tasks(q, "", 1, "t3") }, []string{"t2"}},
+			"the next, of a second": {func() ([]task.Task, error) { return s.Tasks(q, "", 9, "t2") }, []string{"t1"}},
+		} {
+			if got, err := c.list(); err != nil || !cmp.Equal(taskIDs(got), c.want) {
+				t.Errorf("%s: %v, %v", name, taskIDs(got), err)
+			}
+		}
+		story, err := s.Journal(q, "web:s1:m")
+		if err != nil || len(story) != 1 || story[0].Kind != "task" || string(story[0].Data) != `{"taskId":"t1","kind":"command","description":"build"}` {
+			t.Errorf("the story is %+v, %v", story, err)
+		}
+		for id, want := range map[string]string{"sub-t2": "s1", "s1": "", "": ""} {
+			if payer, err := s.PayerOf(q, id); err != nil || payer != want {
+				t.Errorf("for %q pays %q, %v", id, payer, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, d, func(tx *db.Tx) error {
+		if more, err := s.TrimTasks(tx, time.UnixMilli(51)); err != nil || more {
+			t.Errorf("trim: %v, %v", more, err)
+		}
+		if _, err := s.Task(tx, "t1"); fault.KindOf(err) != fault.NotFound {
+			t.Errorf("what is old is still there: %v", err)
+		}
+		if _, err := s.Task(tx, "t2"); err != nil {
+			t.Errorf("what runs is gone: %v", err)
+		}
+		return nil
+	})
+}
+
+func second(_ task.Task, err error) error { return err }
+
+func TestTheWorkOfARequest(t *testing.T) {
+	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	s := store.New(d)
+	for i, c := range []struct {
+		entry session.Entry
+		want  task.Work
+	}{
+		{session.Entry{Kind: "queued"}, task.Work{Amount: 1}},
+		{session.Entry{Kind: "model", Step: 1, Data: map[string]any{"message": chat.Text(chat.Assistant, "I look.")}}, task.Work{Amount: 2, Steps: 1, Line: "I look."}},
+		{session.Entry{Kind: "tool_start", Step: 1, Data: map[string]any{"display": "grep x"}}, task.Work{Amount: 3, Steps: 1, Line: "grep x"}},
+		{session.Entry{Kind: "tool_end", Step: 1, Data: map[string]any{"display": "grep x, 3 lines"}}, task.Work{Amount: 4, Steps: 1, Line: "grep x"}},
+		{session.Entry{Kind: "model", Step: 2, Data: map[string]any{"message": chat.Text(chat.Assistant, "")}}, task.Work{Amount: 5, Steps: 2, Line: "grep x"}},
+	} {
+		update(t, d, func(tx *db.Tx) error { return s.Record(tx, "sub:s:1", c.entry) })
+		err := d.Read(context.Background(), func(q db.Queryer) error {
+			if got, err := s.WorkOf(q, "sub:s:1"); err != nil || got != c.want {
+				t.Errorf("after entry %d it is %+v, %v, want %+v", i, got, err, c.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestASessionIsDeletedWithItsSubAgents(t *testing.T) {
+	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	s := store.New(d)
+	child := task.Task{ID: "t", SessionID: "s1", Kind: task.Agent, ChildSession: "sub-t", State: task.Running, CreatedAt: 2}
+	update(t, d, func(tx *db.Tx) error {
+		for id, client := range map[string]string{"s1": "web", "sub-t": task.Client} {
+			if err := s.CreateSession(tx, session.Session{ID: id, Client: client, CreatedAt: 1, UpdatedAt: 1}); err != nil {
+				return err
+			}
+			for i, role := range []chat.Role{chat.User, chat.Assistant, chat.Assistant} {
+				if _, err := s.AppendHistory(tx, id, session.HistoryMessage{ID: fmt.Sprint(id, i), RequestID: "r", Message: chat.Text(role, fmt.Sprint("word ", i))}); err != nil {
+					return err
+				}
+			}
+		}
+		if list, err := s.Sessions(tx, 0, ""); err != nil || len(list) != 1 || list[0].ID != "s1" {
+			t.Errorf("the list is %+v, %v", list, err)
+		}
+		if said, err := s.AnswersIn(tx, "sub-t"); err != nil || !cmp.Equal(said, []string{"word 1", "word 2"}) {
+			t.Errorf("it said %q, %v", said, err)
+		}
+		if last, err := s.LastAnswer(tx, "sub-t", "r"); err != nil || last != "word 2" {
+			t.Errorf("it said last %q, %v", last, err)
+		}
+		if last, err := s.LastAnswer(tx, "sub-t", "another"); err != nil || last != "" {
+			t.Errorf("another request said %q, %v", last, err)
+		}
+		return s.AddTask(tx, child)
+	})
+	update(t, d, func(tx *db.Tx) error {
+		if err := s.DeleteSession(tx, "s1"); fault.KindOf(err) != fault.Conflict {
+			t.Errorf("with a task that runs: %v", err)
+		}
+		child.State, child.EndedAt = task.Completed, 3
+		return s.SaveTask(tx, child)
+	})
+	update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "s1") })
+	update(t, d, func(tx *db.Tx) error {
+		for name, err := range map[string]error{"the session": second2(s.Session(tx, "s1")), "the child": second2(s.Session(tx, "sub-t")), "the task": second(s.Task(tx, "t"))} {
+			if fault.KindOf(err) != fault.NotFound {
+				t.Errorf("%s is still there: %v", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func second2(_ session.Session, err error) error { return err }

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"lilac/internal/clock"
+	"lilac/internal/db"
+)
+
+// timersMigration keeps up to when the slots of each timer are done.
+var timersMigration = db.Migration{Name: "timers.0001-timers", SQL: `
+CREATE TABLE timers (
+	name     TEXT PRIMARY KEY,
+	schedule TEXT NOT NULL,
+	done     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`}
+
+// TimerState is what is remembered of a timer, zero if nothing is.
+func (s *Store) TimerState(q db.Queryer, name string) (state clock.State, err error) {
+	var done int64
+	err = q.QueryRow(`SELECT schedule, done FROM timers WHERE name = ?`, name).Scan(&state.Text, &done)
+	if errors.Is(err, sql.ErrNoRows) {
+		return clock.State{}, nil
+	}
+	state.Done = time.UnixMilli(done)
+	return state, wrap("read timer", err)
+}
+
+// SetTimerState remembers what is done of a timer.
+func (s *Store) SetTimerState(tx *db.Tx, name string, state clock.State) error {
+	_, err := tx.Exec(`INSERT INTO timers (name, schedule, done) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET schedule = excluded.schedule, done = excluded.done`, name, state.Text, state.Done.UnixMilli())
+	return wrap("keep timer", err)
+}
+
+// KeepTimers forgets all timers but those.
+func (s *Store) KeepTimers(tx *db.Tx, names []string) error {
+	raw, err := json.Marshal(append([]string{}, names...))
+	if err != nil {
+		return wrap("encode timers", err)
+	}
+	_, err = tx.Exec(`DELETE FROM timers WHERE name NOT IN (SELECT value FROM json_each(?))`, string(raw))
+	return wrap("forget timers", err)
+}

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"lilac/internal/db"
+	"lilac/internal/files"
+)
+
+// watchedMigration keeps what sources of files have seen. A source whose files
+// were not all looked at has no row of its own.
+var watchedMigration = db.Migration{Name: "watched.0001-watched", SQL: `
+CREATE TABLE watched_sources (
+	name  TEXT PRIMARY KEY,
+	scope TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE watched_files (
+	source   TEXT NOT NULL,
+	path     TEXT NOT NULL,
+	size     INTEGER NOT NULL,
+	modified INTEGER NOT NULL,
+	PRIMARY KEY (source, path)
+) STRICT, WITHOUT ROWID;
+`}
+
+var _ files.Seen = (*Store)(nil)
+
+// SeenFiles are the files that a source has seen in its scope.
+func (s *Store) SeenFiles(q db.Queryer, source, scope string) (seen map[string]files.Stamp, known bool, err error) {
+	var was string
+	err = q.QueryRow(`SELECT scope FROM watched_sources WHERE name = ?`, source).Scan(&was)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) || err == nil && was != scope:
+		return nil, false, nil
+	case err != nil:
+		return nil, false, wrap("read watched source", err)
+	}
+	rows, err := q.Query(`SELECT path, size, modified FROM watched_files WHERE source = ?`, source)
+	if err != nil {
+		return nil, false, wrap("read watched files", err)
+	}
+	defer rows.Close()
+	seen = map[string]files.Stamp{}
+	for rows.Next() {
+		var path string
+		var stamp files.Stamp
+		if err := rows.Scan(&path, &stamp.Size, &stamp.Modified); err != nil {
+			return nil, false, wrap("read watched file", err)
+		}
+		seen[path] = stamp
+	}
+	return seen, true, wrap("read watched files", rows.Err())
+}
+
+// ForgetFiles forgets what a source has seen.
+func (s *Store) ForgetFiles(tx *db.Tx, source string) error {
+	if _, err := tx.Exec(`DELETE FROM watched_sources WHERE name = ?`, source); err != nil {
+		return wrap("forget watched source", err)
+	}
+	_, err := tx.Exec(`DELETE FROM watched_files WHERE source = ?`, source)
+	return wrap("forget watched files", err)
+}
+
+// AllSeen says that all files in the scope of a source were looked at.
+func (s *Store) AllSeen(tx *db.Tx, source, scope string) error {
+	_, err := tx.Exec(`INSERT INTO watched_sources (name, scope) VALUES (?, ?) ON CONFLICT DO UPDATE SET scope = excluded.scope`, source, scope)
+	return wrap("keep watched source", err)
+}
+
+// SeeFile remembers a file as it is.
+func (s *Store) SeeFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
+	_, err := tx.Exec(`INSERT INTO watched_files (source, path, size, modified) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET size = excluded.size, modified = excluded.modified`, source, path, stamp.Size, stamp.Modified)
+	return wrap("keep watched file", err)
+}
+
+// MissFile remembers that a file is not there.
+func (s *Store) MissFile(tx *db.Tx, source, path string) error {
+	_, err := tx.Exec(`DELETE FROM watched_files WHERE source = ? AND path = ?`, source, path)
+	return wrap("forget watched file", err)
+}
+
+// KeepSources forgets what all sources but those have seen.
+func (s *Store) KeepSources(tx *db.Tx, names []string) error {
+	raw, err := json.Marshal(append([]string{}, names...))
+	if err != nil {
+		return wrap("encode watched sources", err)
+	}
+	for _, statement := range []string{
+		`DELETE FROM watched_files WHERE source NOT IN (SELECT value FROM json_each(?))`,
+		`DELETE FROM watched_sources WHERE name NOT IN (SELECT value FROM json_each(?))`,
+	} {
+		if _, err := tx.Exec(statement, string(raw)); err != nil {
+			return wrap("forget watched sources", err)
+		}
+	}
+	return nil
+}

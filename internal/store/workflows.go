@@ -1,0 +1,225 @@
+package store
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/workflow"
+)
+
+// workflowsMigration keeps workflows, what their tasks wait for (also what they
+// waited for: a late reply is still theirs), and replies of which it is not
+// known yet whose they are.
+var workflowsMigration = db.Migration{Name: "workflows.0001-workflows", SQL: `
+CREATE TABLE workflows (
+	id         TEXT PRIMARY KEY,
+	session_id TEXT NOT NULL,
+	waiting    INTEGER NOT NULL,
+	due        INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	ended_at   INTEGER NOT NULL,
+	json       BLOB NOT NULL,
+	checksum   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workflows_due ON workflows (due, id) WHERE due > 0;
+CREATE INDEX workflows_created ON workflows (created_at, id);
+CREATE INDEX workflows_session ON workflows (session_id, created_at, id);
+CREATE INDEX workflows_waiting ON workflows (session_id) WHERE waiting = 1;
+CREATE INDEX workflows_ended ON workflows (ended_at) WHERE ended_at > 0;
+
+CREATE TABLE workflow_waits (
+	workflow_id TEXT NOT NULL,
+	task_id     TEXT NOT NULL,
+	way         TEXT NOT NULL,
+	platform    TEXT NOT NULL,
+	place       TEXT NOT NULL,
+	message_id  TEXT NOT NULL,
+	waiting     INTEGER NOT NULL,
+	sending     INTEGER NOT NULL,
+	PRIMARY KEY (workflow_id, task_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workflow_waits_reply ON workflow_waits (platform, place, message_id) WHERE way = 'reply';
+CREATE INDEX workflow_waits_sending ON workflow_waits (platform, place) WHERE sending = 1;
+CREATE INDEX workflow_waits_place ON workflow_waits (way, place, workflow_id) WHERE waiting = 1 AND way <> 'reply';
+
+CREATE TABLE workflow_held (
+	platform   TEXT NOT NULL,
+	channel_id TEXT NOT NULL,
+	message_id TEXT NOT NULL,
+	reply_to   TEXT NOT NULL,
+	PRIMARY KEY (platform, channel_id, message_id)
+) STRICT, WITHOUT ROWID;
+`}
+
+// workflowTrimBatch bounds how long one cleanup holds the writer.
+const workflowTrimBatch = 500
+
+var workflowRows = sealed{"workflows", 1, []string{"id", "session_id", "waiting", "due", "created_at", "ended_at", "json"}}
+
+func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
+	var id, session string
+	var waiting, due, created, ended, checksum int64
+	var data []byte
+	if err := r.Scan(&id, &session, &waiting, &due, &created, &ended, &data, &checksum); err != nil {
+		return w, err
+	}
+	return w, open(workflowRows, checksum, data, &w, id, session, waiting, due, created, ended, data)
+}
+
+func workflowColumns() string { return workflowRows.list() + ", checksum" }
+
+// Workflow implements [workflow.Table].
+func (s *Store) Workflow(q db.Queryer, id string) (workflow.Workflow, error) {
+	w, err := scanWorkflow(q.QueryRow(`SELECT `+workflowColumns()+` FROM workflows WHERE id = ?`, id))
+	return w, wrap("read workflow", notFound(err, "There is no workflow %s.", id))
+}
+
+// SaveWorkflow implements [workflow.Table].
+func (s *Store) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
+	data, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("encode workflow %s: %w", w.ID, err)
+	}
+	waiting := int64(0)
+	if w.State == workflow.Waiting {
+		waiting = 1
+	}
+	values := []any{w.ID, w.Origin.SessionID, waiting, w.Due(), w.CreatedAt, w.EndedAt, data}
+	_, err = tx.Exec(`INSERT INTO workflows (`+workflowColumns()+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET session_id = excluded.session_id, waiting = excluded.waiting, due = excluded.due, created_at = excluded.created_at,
+		ended_at = excluded.ended_at, json = excluded.json, checksum = excluded.checksum`, append(values, seal(values...))...)
+	if err != nil {
+		return fmt.Errorf("save workflow: %w", err)
+	}
+	if w.State == "" {
+		return nil // nothing of it waits before it is created
+	}
+	for _, t := range w.Tasks {
+		if err := saveWait(tx, w, t); err != nil {
+			return fmt.Errorf("save what task %s waits for: %w", t.ID, err)
+		}
+	}
+	return nil
+}
+
+func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
+	place := t.Wait.ChannelID
+	switch t.Wait.Way {
+	case workflow.ForMoment, workflow.BySchedule:
+		return nil
+	case workflow.ForEvent:
+		place = t.Wait.SessionID
+	}
+	_, err := tx.Exec(`INSERT INTO workflow_waits (workflow_id, task_id, way, platform, place, message_id, waiting, sending) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET message_id = excluded.message_id, waiting = excluded.waiting, sending = excluded.sending`,
+		w.ID, t.ID, string(t.Wait.Way), t.Wait.Platform, place, t.Wait.MessageID, t.State == workflow.Waiting, t.Sending)
+	return err
+}
+
+// Workflows implements [workflow.Table].
+func (s *Store) Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error) {
+	at := int64(1) << 62
+	if before != "" {
+		w, err := s.Workflow(q, before)
+		if err != nil {
+			return nil, err
+		}
+		at = w.CreatedAt
+	}
+	out, err := collect(q, func(r *sql.Rows) (workflow.Workflow, error) { return scanWorkflow(r) },
+		`SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
+		ORDER BY created_at DESC, id DESC LIMIT ?5`, sessionID, waiting, at, before, pageSize(limit))
+	return out, wrap("list workflows", err)
+}
+
+// CountWaiting implements [workflow.Table].
+func (s *Store) CountWaiting(q db.Queryer, sessionID string) (inSession, inAll int, err error) {
+	err = q.QueryRow(`SELECT COUNT(*) FILTER (WHERE session_id = ?), COUNT(*) FROM workflows WHERE waiting = 1`, sessionID).Scan(&inSession, &inAll)
+	return inSession, inAll, wrap("count workflows", err)
+}
+
+// DueWorkflows implements [workflow.Table].
+func (s *Store) DueWorkflows(q db.Queryer, now time.Time, limit int) ([]string, error) {
+	out, err := collect(q, scanID, `SELECT id FROM workflows WHERE due > 0 AND due <= ? ORDER BY due, id LIMIT ?`, now.UnixMilli(), limit)
+	return out, wrap("list due workflows", err)
+}
+
+// NextDue implements [workflow.Table].
+func (s *Store) NextDue(q db.Queryer) (due int64, err error) {
+	err = q.QueryRow(`SELECT COALESCE(MIN(due), 0) FROM workflows WHERE due > 0`).Scan(&due)
+	return due, wrap("read what is due next", err)
+}
+
+func scanID(r *sql.Rows) (id string, err error) { return id, r.Scan(&id) }
+
+// WhoseReply implements [workflow.Table].
+func (s *Store) WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error) {
+	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
+		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id = ? AND message_id <> '' ORDER BY workflow_id`, platform, channelID, messageID)
+	return out, wrap("look up whose reply it is", err)
+}
+
+// AwaitsSending implements [workflow.Table].
+func (s *Store) AwaitsSending(q db.Queryer, platform, channelID string) (there bool, err error) {
+	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM workflow_waits WHERE sending = 1 AND platform = ? AND place = ?)`,
+		platform, channelID).Scan(&there)
+	return there, wrap("look up what is being sent", err)
+}
+
+// WaitingForMessage implements [workflow.Table].
+func (s *Store) WaitingForMessage(q db.Queryer, sessionID string) ([]string, error) {
+	return s.waitingFor(q, workflow.ForMessage, sessionID)
+}
+
+// WaitingForEvents implements [workflow.Table].
+func (s *Store) WaitingForEvents(q db.Queryer, sessionID string) ([]string, error) {
+	return s.waitingFor(q, workflow.ForEvent, sessionID)
+}
+
+// waitingFor has the way in the text: a condition of an index that is compared
+// with a parameter has SQLite prepare the statement again at each call.
+func (s *Store) waitingFor(q db.Queryer, way workflow.Way, place string) ([]string, error) {
+	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
+		WHERE waiting = 1 AND way <> 'reply' AND way = '`+string(way)+`' AND (?1 = '' OR place = ?1) ORDER BY workflow_id`, place)
+	return out, wrap("list who waits", err)
+}
+
+// HoldReply implements [workflow.Table].
+func (s *Store) HoldReply(tx *db.Tx, h workflow.HeldReply) error {
+	_, err := tx.Exec(`INSERT INTO workflow_held (platform, channel_id, message_id, reply_to) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		h.Platform, h.ChannelID, h.MessageID, h.ReplyTo)
+	return wrap("hold a reply", err)
+}
+
+// HeldReplies implements [workflow.Table].
+func (s *Store) HeldReplies(q db.Queryer, platform, channelID string) ([]workflow.HeldReply, error) {
+	out, err := collect(q, func(r *sql.Rows) (h workflow.HeldReply, err error) {
+		return h, r.Scan(&h.Platform, &h.ChannelID, &h.MessageID, &h.ReplyTo)
+	}, `SELECT platform, channel_id, message_id, reply_to FROM workflow_held WHERE platform = ? AND channel_id = ? ORDER BY length(message_id), message_id`, platform, channelID)
+	return out, wrap("list replies that are held", err)
+}
+
+// DropHeld implements [workflow.Table].
+func (s *Store) DropHeld(tx *db.Tx, h workflow.HeldReply) error {
+	_, err := tx.Exec(`DELETE FROM workflow_held WHERE platform = ? AND channel_id = ? AND message_id = ?`, h.Platform, h.ChannelID, h.MessageID)
+	return wrap("let go a reply", err)
+}
+
+// TrimWorkflows forgets what ended before a time, a bounded number at once.
+func (s *Store) TrimWorkflows(tx *db.Tx, before time.Time) (more bool, err error) {
+	ids, err := collect(tx, scanID, `SELECT id FROM workflows WHERE ended_at > 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`, before.UnixMilli(), workflowTrimBatch)
+	if err != nil {
+		return false, fmt.Errorf("list ended workflows: %w", err)
+	}
+	for _, id := range ids {
+		for _, statement := range []string{`DELETE FROM workflow_waits WHERE workflow_id = ?`, `DELETE FROM workflows WHERE id = ?`} {
+			if _, err := tx.Exec(statement, id); err != nil {
+				return false, fmt.Errorf("forget workflow %s: %w", id, err)
+			}
+		}
+	}
+	return len(ids) == workflowTrimBatch, nil
+}

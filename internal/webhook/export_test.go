@@ -1,0 +1,12 @@
+package webhook
+
+// Unchecked takes a delivery without looking at its signature: the control of
+// the tests that forge one.
+var Unchecked = Hook.read
+
+// DecodeBody, GitHubMAC and StandardMACs are what reads a stranger's bytes.
+var (
+	DecodeBody   = decodeBody
+	GitHubMAC    = githubMAC
+	StandardMACs = standardMACs
+)

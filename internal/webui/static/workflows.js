@@ -1,0 +1,175 @@
+// What the agent waits for: for whom, since when, until when, and a way to end
+// it.
+
+import * as api from './api.js';
+import { confirmed } from './dialog.js';
+import { el } from './element.js';
+import { json, line, plural, whole } from './format.js';
+import { refresh } from './refresh.js';
+import { go, to } from './router.js';
+import { stamp } from './search.js';
+import { titleOf } from './sidebar.js';
+
+export const title = 'Workflows';
+
+const pageSize = 50;
+// What tells that something may have changed: a command made or cancelled one,
+// or one woke the agent. Other things happen in silence, so it is looked at now
+// and then.
+const concerns = /^stream\.(start|tool_call|completed|error)$/;
+const every = 4000;
+const wait = 1000;
+
+const stateWords = { '': 'incomplete', waiting: 'waiting', resolved: 'done', failed: 'failed', cancelled: 'cancelled', sending: 'being sent' };
+// The colours of badges are those of requests.
+const tones = { waiting: 'queued', resolved: 'done', failed: 'failed' };
+const outcomes = {
+  reply: 'A reply came', reached: 'The time came', event: 'The event happened', timeout: 'It did not come in time',
+  notSent: 'The message could not be sent', cancelled: 'No longer waited for', finished: 'The schedule has ended',
+};
+
+export function open(root, { parts, query }, page) {
+  return parts[1] ? openOne(root, parts[1], page) : openList(root, Boolean(query.get('ended')), page);
+}
+
+function openList(root, ended, page) {
+  const box = el('input', { type: 'checkbox', name: 'ended', checked: ended });
+  box.addEventListener('change', () => go(to(['workflows'], { ended: box.checked ? '1' : '' })));
+  const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
+  const list = el('ul', { className: 'cards' });
+  const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
+  root.append(el('div', { className: 'filters' }, el('label', { className: 'check' }, box, 'Also those that have ended')), said, list, more);
+  let most = pageSize;
+  let seen = '';
+  const draw = (found) => {
+    if (JSON.stringify(found) === seen) return;
+    seen = JSON.stringify(found);
+    const focused = document.activeElement?.dataset.workflow;
+    list.replaceChildren(...found.map((w) => card(w, page.sessions())));
+    if (focused) list.querySelector(`[data-workflow="${CSS.escape(focused)}"]`)?.focus();
+    said.textContent = found.length
+      ? `${plural(found.length, 'workflow')}, the newest first. When one is over, the agent goes on in its conversation.`
+      : 'The agent waits for nothing. Ask it to remind you of something, or to ask somebody and tell you what they say.';
+  };
+  const load = async () => {
+    try {
+      const found = [];
+      let part;
+      do {
+        part = await api.workflows(!ended, pageSize, found.at(-1)?.id ?? '');
+        found.push(...part);
+      } while (part.length === pageSize && found.length < most);
+      more.hidden = part.length < pageSize;
+      draw(found);
+    } catch (failure) {
+      if (!seen && list.isConnected) { // what is shown stays
+        said.textContent = '';
+        page.problem(failure.message);
+      }
+    }
+    return true;
+  };
+  const refreshing = refresh(page, load, concerns, every, wait);
+  more.addEventListener('click', () => {
+    most += pageSize;
+    refreshing.soon(0);
+  });
+  return refreshing.close;
+}
+
+const badge = (state) => el('span', { className: 'badge', 'data-state': tones[state] ?? state }, stateWords[state] ?? state);
+
+function card(w, sessions) {
+  const session = sessions.find((s) => s.id === w.origin.sessionId);
+  const facts = [
+    `for ${session ? titleOf(session) : `${w.origin.client} ${w.origin.sessionId}`}`,
+    plural((w.tasks ?? []).length, 'task'),
+    w.state === 'waiting' && w.due ? `${(w.tasks ?? []).some((t) => t.wait.way === 'schedule') ? 'next' : 'at the latest'} ${whole(w.due)}` : '',
+    w.resumes ? `woke the agent ${plural(w.resumes, 'time')}` : '',
+  ].filter(Boolean);
+  return el('li', {}, el('a', { className: 'card', href: to(['workflows', w.id]), 'data-workflow': w.id },
+    el('span', { className: 'card-top' }, badge(w.state), el('b', { className: 'grow' }, line(w.summary) || 'Not created yet'), stamp(w.createdAt)),
+    el('span', { className: 'quiet facts' }, facts.join(' · ')),
+    w.detail ? el('span', { className: w.state === 'failed' ? 'bad' : '' }, line(w.detail, 200)) : null));
+}
+
+function openOne(root, id, page) {
+  const box = el('div', { className: 'workflow' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
+  root.append(box);
+  const all = () => el('p', {}, el('a', { href: to(['workflows']) }, 'All workflows'));
+  let seen = '';
+  const draw = (w) => {
+    if (JSON.stringify(w) === seen) return;
+    seen = JSON.stringify(w);
+    box.replaceChildren(
+      el('h2', {}, badge(w.state), ' ', w.summary || 'Not created yet'),
+      w.detail ? el('p', { className: `note ${w.state === 'failed' ? 'bad' : ''}` }, w.detail) : '',
+      el('dl', { className: 'figures' },
+        figure('Since', whole(w.createdAt)), figure('Ended', whole(w.endedAt)), figure('Next', whole(w.due)),
+        figure('Over when', w.completion === 'any' ? 'any task has a result' : 'all tasks have a result')),
+      el('p', { className: 'links' },
+        el('a', { href: to(['requests', w.origin.requestId]) }, 'The request that asked for it'),
+        w.origin.client === 'web' ? el('a', { href: to(['s', w.origin.sessionId]) }, 'The conversation') : null,
+        ...Array.from({ length: Math.min(w.resumes, 20) }, (_, i) => w.resumes - i)
+          .map((n) => el('a', { href: to(['requests', `wf:${w.id}:${n}`]) }, w.resumes > 1 ? `Request ${n} that it made` : 'The request that it made'))),
+      w.state === 'waiting' ? el('div', { className: 'actions' }, cancel(w)) : '',
+      el('h3', {}, 'What it waits for'),
+      el('ol', { className: 'cards' }, ...(w.tasks ?? []).map(task)),
+      all());
+  };
+  const cancel = (w) => {
+    const button = el('button', { type: 'button', className: 'pill danger' }, 'Cancel…');
+    button.addEventListener('click', async () => {
+      if (!(await confirmed('Cancel this workflow? The agent will not be woken.', 'Cancel it', 'Keep waiting'))) return;
+      button.disabled = true;
+      try {
+        draw(await api.cancelWorkflow(w.id));
+      } catch (failure) {
+        button.disabled = false;
+        page.problem(failure.message);
+      }
+    });
+    return button;
+  };
+  return refresh(page, async () => {
+    try {
+      const w = await api.workflow(id);
+      draw(w);
+      return w.state === 'waiting' || w.state === '';
+    } catch (failure) {
+      if (seen && failure.retryable) return true; // what is shown stays
+      box.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such workflow any more.' : failure.message), all());
+      return Boolean(failure.retryable);
+    }
+  }, concerns, every, wait).close;
+}
+
+const figure = (name, value) => (value ? el('div', {}, el('dt', {}, name), el('dd', {}, value)) : null);
+
+// whom says what a task waits for, in words.
+function whom({ wait, kind }) {
+  switch (wait.way) {
+    case 'reply': return `A reply ${wait.userId ? `of ${wait.userId} ` : ''}to ${wait.text ? 'what was asked' : `message ${wait.messageId}`} in ${wait.platform} ${wait.channelId}`;
+    case 'message': return `The next message in the conversation ${wait.channelId}`;
+    case 'event': return `An event ${wait.types.join(', ')}${wait.if ? ` with ${wait.if}` : ''}`;
+    case 'schedule': return `${wait.cron} (${wait.timezone || 'UTC'})${wait.skipMissed ? ', without what was missed' : ''}`;
+    case 'moment': return kind === 'delay' ? 'Some time to pass' : 'A moment';
+    default: return kind;
+  }
+}
+
+function task(t) {
+  const { result } = t;
+  const due = t.state === 'waiting' && t.due
+    ? `${{ moment: 'at', schedule: 'next' }[t.wait.way] ?? 'at the latest'} ${whole(t.due)}` : '';
+  const facts = [whom(t), due, t.runs ? `ran ${plural(t.runs, 'time')}` : ''].filter(Boolean);
+  const came = result && t.state !== 'waiting' ? `${outcomes[result.outcome] ?? result.outcome} · ${whole(t.resolvedAt)}` : '';
+  return el('li', { className: 'card', 'data-task': t.id },
+    el('span', { className: 'card-top' }, badge(t.sending ? 'sending' : t.state), el('b', { className: 'grow' }, line(t.description))),
+    el('span', { className: 'quiet facts' }, facts.join(' · ')),
+    t.wait.text ? el('span', { className: 'excerpt' }, `“${t.wait.text}”`) : null,
+    came ? el('span', { className: 'excerpt' }, came) : null,
+    result?.reason ? el('span', { className: 'bad' }, result.reason) : null,
+    result?.message ? el('span', { className: 'excerpt' }, `${result.message.userName || result.message.userId || 'A person'}: ${result.message.text}`) : null,
+    result?.event ? el('pre', { tabIndex: 0 }, json(result.event)) : null);
+}

@@ -1,0 +1,68 @@
+package workflow
+
+import (
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/outbox"
+	"lilac/internal/surface"
+)
+
+// Table keeps the workflows; package store satisfies it.
+type Table interface {
+	// Workflow is a fault.NotFound for an unknown id.
+	Workflow(q db.Queryer, id string) (Workflow, error)
+	// SaveWorkflow also keeps when it is due and what its tasks wait for.
+	SaveWorkflow(tx *db.Tx, w Workflow) error
+	// Workflows lists the newest first, older than the one named by before; an
+	// empty session means all, waiting leaves out what has ended.
+	Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]Workflow, error)
+	// CountWaiting counts those that wait for a session, and for all.
+	CountWaiting(q db.Queryer, sessionID string) (inSession, inAll int, err error)
+	// DueWorkflows lists the ids of what is due by a time, the first due first;
+	// NextDue is when the first is due, Unix milliseconds, zero for never.
+	DueWorkflows(q db.Queryer, now time.Time, limit int) ([]string, error)
+	NextDue(q db.Queryer) (int64, error)
+	// WhoseReply lists the workflows of which a task waits or waited for a
+	// reply to a message.
+	WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error)
+	// AwaitsSending reports whether a task waits for a reply to a message of the
+	// channel whose id is not known yet.
+	AwaitsSending(q db.Queryer, platform, channelID string) (bool, error)
+	// WaitingForMessage lists the workflows that wait for the next message of a
+	// conversation, WaitingForEvents those that wait for events of one, or of
+	// any if it is "".
+	WaitingForMessage(q db.Queryer, sessionID string) ([]string, error)
+	WaitingForEvents(q db.Queryer, sessionID string) ([]string, error)
+	// HoldReply keeps a reply that may turn out to be a workflow's; HeldReplies
+	// lists those of a channel, in order, and DropHeld forgets one.
+	HoldReply(tx *db.Tx, h HeldReply) error
+	HeldReplies(q db.Queryer, platform, channelID string) ([]HeldReply, error)
+	DropHeld(tx *db.Tx, h HeldReply) error
+}
+
+// HeldReply is a reply to a message that may be ours and about to be known.
+type HeldReply struct {
+	Platform, ChannelID, MessageID, ReplyTo string
+}
+
+// Inbox remembers which commands were handled.
+type Inbox interface {
+	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
+}
+
+// Matcher tells whether an event is what a task waits for.
+type Matcher func(event.EnvEvent) (bool, error)
+
+// Platform is what a workflow needs of a place where people talk.
+type Platform struct {
+	Outbox outbox.Outbox
+	// Read is how the model reads a message of a person.
+	Read func(q db.Queryer, m surface.Message) chat.Message
+	// Rewrite turns names in a text of ours into mentions.
+	Rewrite func(q db.Queryer, text string) (out string, users []string)
+	// Route gives a reply that turned out to be nobody's to the router.
+	Route func(tx *db.Tx, m surface.Message) error
+}

@@ -1,0 +1,359 @@
+package workflow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/outbox"
+	"lilac/internal/surface"
+)
+
+const (
+	// nonceBytes is what a platform takes (Discord: 25).
+	nonceBytes = 25
+	// postTTL is how long a message that a workflow sends is worth sending.
+	postTTL = time.Hour
+	// maxOrigins bounds how far the workflows of workflows are followed.
+	maxOrigins = 100
+)
+
+// Take gives a reply to the workflows that wait for it, in the transaction of
+// the router, which calls it for what people reply. It is true if the reply is
+// a workflow's, so that it wakes nobody else: a task waits or waited for a
+// reply to that message, or may turn out to.
+func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
+	if m.ReplyTo == "" {
+		return false, nil
+	}
+	ids, err := s.o.Table.WhoseReply(tx, m.Platform, m.ChannelID, m.ReplyTo)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		if err := s.reply(tx, id, m); err != nil {
+			return false, err
+		}
+	}
+	if len(ids) > 0 {
+		return true, nil
+	}
+	mayBe, err := s.mayBeOurs(tx, m)
+	if err != nil || !mayBe {
+		return false, err
+	}
+	return true, s.o.Table.HoldReply(tx, HeldReply{m.Platform, m.ChannelID, m.ID, m.ReplyTo})
+}
+
+// mayBeOurs reports whether what a message replies to may be one that is being
+// sent, and whose id is not known yet.
+func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
+	waits, err := s.o.Table.AwaitsSending(q, m.Platform, m.ChannelID)
+	if err != nil || !waits {
+		return false, err
+	}
+	to, err := s.o.Cache.Message(q, m.Platform, m.ChannelID, m.ReplyTo)
+	if fault.KindOf(err) == fault.NotFound {
+		return true, nil
+	}
+	// One that a relay made is known as its request's.
+	return to.FromSelf && to.RequestID == "", err
+}
+
+func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
+	_, err := s.apply(tx, id, Reply{
+		Platform: m.Platform, ChannelID: m.ChannelID, To: m.ReplyTo, Program: m.FromSelf || m.AuthorBot,
+		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: cut(m.Text, maxSaid), At: m.CreatedAt},
+	})
+	return err
+}
+
+// OnSent binds the message of a task when its id becomes known, in the
+// transaction that marks the outbox's row; replies that were held are given to
+// whom they belong.
+func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
+	parts := strings.Split(r.Key, ":") // the owner, the workflow, the task
+	if len(parts) != 3 {
+		return fmt.Errorf("bind message %s: the key names no task", r.Key)
+	}
+	in := Sent{TaskID: parts[2], Reason: r.Reason}
+	if r.State == outbox.Sent {
+		in.MessageID = r.MessageID
+		m.Platform, m.ChannelID, m.ID, m.FromSelf = r.Platform, r.Send.ChannelID, r.MessageID, true
+		if m.CreatedAt == 0 {
+			m.CreatedAt = tx.Now().UnixMilli()
+		}
+		if err := s.o.Cache.PutMessage(tx, m); err != nil {
+			return fmt.Errorf("remember our message: %w", err)
+		}
+	}
+	if _, err := s.apply(tx, parts[1], in); err != nil {
+		return err
+	}
+	return s.release(tx, r.Platform, r.Send.ChannelID)
+}
+
+// release gives what was held in a channel to whom it belongs by now.
+func (s *Service) release(tx *db.Tx, platform, channelID string) error {
+	held, err := s.o.Table.HeldReplies(tx, platform, channelID)
+	if err != nil {
+		return err
+	}
+	for _, h := range held {
+		m, err := s.o.Cache.Message(tx, h.Platform, h.ChannelID, h.MessageID)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+		gone := err != nil || m.DeletedAt > 0
+		ids, err := s.o.Table.WhoseReply(tx, h.Platform, h.ChannelID, h.ReplyTo)
+		if err != nil {
+			return err
+		}
+		if !gone && len(ids) == 0 {
+			still, err := s.mayBeOurs(tx, m)
+			if err != nil {
+				return err
+			}
+			if still {
+				continue
+			}
+		}
+		if err := s.o.Table.DropHeld(tx, h); err != nil {
+			return err
+		}
+		switch route := s.platforms[h.Platform].Route; {
+		case gone:
+		case len(ids) > 0:
+			for _, id := range ids {
+				if err := s.reply(tx, id, m); err != nil {
+					return err
+				}
+			}
+		case route != nil:
+			if err := route(tx, m); err != nil {
+				return fmt.Errorf("route a reply that was held: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// post plans the message that a task waits for a reply to.
+func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
+	p, ok := s.platforms[t.Wait.Platform]
+	if !ok {
+		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID, Reason: "Lilac is not connected to " + t.Wait.Platform + "."})
+		return err
+	}
+	content := surface.Content{Text: t.Wait.Text}
+	if p.Rewrite != nil {
+		content.Text, content.PingUsers = p.Rewrite(tx, t.Wait.Text)
+	}
+	key := postKey(w.ID, t.ID)
+	sum := sha256.Sum256([]byte(key))
+	ttl := min(postTTL.Milliseconds(), t.Due-t.CreatedAt)
+	return p.Outbox.Plan(tx, outbox.Row{
+		Key: key, RequestID: w.Origin.RequestID, SessionID: w.Origin.SessionID, ExpiresAt: tx.Now().UnixMilli() + ttl,
+		Send: surface.Send{
+			ChannelID: t.Wait.ChannelID, Content: content, ReplyTo: t.Wait.ReplyTo,
+			Nonce: base32.HexEncoding.EncodeToString(sum[:])[:nonceBytes],
+		},
+	})
+}
+
+// postKey names the message of a task in the outbox.
+func postKey(id, taskID string) string { return Group + ":" + id + ":" + taskID }
+
+// withdraw takes back the message of a task. [Service.OnSent] hears of it.
+func (s *Service) withdraw(tx *db.Tx, w Workflow, taskID string) error {
+	t, _ := w.Task(taskID)
+	p, ok := s.platforms[t.Wait.Platform]
+	if !ok {
+		return nil // nothing is sent there
+	}
+	return p.Outbox.Withdraw(tx, postKey(w.ID, taskID))
+}
+
+// wake publishes the request with which the agent goes on.
+func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
+	if s.o.Known != nil {
+		known, err := s.o.Known(tx, w.Resume.SessionID)
+		if err != nil {
+			return err
+		}
+		if !known {
+			s.o.Logger.Warn("a workflow has ended whose conversation is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
+			return nil
+		}
+	}
+	trigger, err := s.trigger(tx, w, e.TaskID)
+	if err != nil {
+		return err
+	}
+	id := RequestID(w.ID, e.N)
+	h := event.RequestHeaders(id, w.Resume.SessionID, w.Resume.Client).With(event.HeaderParentRequestID, w.Origin.RequestID)
+	return s.publish(tx, h, Group+":"+id, event.RequestMessage{
+		Queue: event.Prompt, MessageID: strings.ReplaceAll(id, ":", "-"),
+		Messages: []chat.Message{Briefing(w, e.TaskID), trigger},
+	})
+}
+
+// trigger is what set the request off: what a person wrote, as people's
+// messages are always read, or words of ours.
+func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message, error) {
+	t, _ := w.Task(taskID)
+	if t.Result == nil || t.Result.Message == nil {
+		return Trigger(w, taskID), nil
+	}
+	said := t.Result.Message
+	m := surface.Message{
+		Platform: t.Wait.Platform, ChannelID: t.Wait.ChannelID, ID: said.MessageID, AuthorID: said.UserID, AuthorName: said.UserName,
+		Text: said.Text, CreatedAt: said.At,
+	}
+	cached, err := s.o.Cache.Message(q, m.Platform, m.ChannelID, m.ID)
+	switch {
+	case err == nil && cached.DeletedAt == 0:
+		m.Attachments = cached.Attachments
+	case err != nil && fault.KindOf(err) != fault.NotFound:
+		return chat.Message{}, err
+	}
+	if p, ok := s.platforms[m.Platform]; ok && p.Read != nil {
+		return WithEarlier(p.Read(q, m), w, taskID), nil
+	}
+	return WithEarlier(chat.Text(chat.User, m.Text), w, taskID), nil
+}
+
+// Hear tells of what a person wrote in a conversation that has no replies, in
+// the transaction that makes it a request. It returns what the request has to
+// begin with: the briefings of the workflows that waited for it and go on in
+// that conversation. Those of other conversations are woken by themselves.
+func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings []chat.Message, err error) {
+	ids, err := s.o.Table.WaitingForMessage(tx, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: cut(text, maxSaid), At: tx.Now().UnixMilli()}})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range effects {
+			if wake, is := e.(Wake); is && w.Resume.SessionID == sessionID {
+				briefings = append(briefings, Briefing(w, wake.TaskID))
+				if more := earlier(w, wake.TaskID); more != "" {
+					briefings = append(briefings, chat.Text(chat.User, strings.TrimSpace(more)))
+				}
+				continue
+			}
+			if err := s.carryOut(tx, w, e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return briefings, nil
+}
+
+// Mention is the person whom the answer to a request of a workflow begins
+// with, or "".
+func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
+	r, err := event.ParseRequestID(requestID)
+	if err != nil || r.Surface != surfaceName {
+		return "", nil
+	}
+	w, err := s.o.Table.Workflow(q, r.Session)
+	if fault.KindOf(err) == fault.NotFound {
+		return "", nil
+	}
+	return w.Resume.Mention, err
+}
+
+// AskedBy is the request in which a person asked for what a request is about:
+// the origin of its workflow if a workflow made it, else itself.
+func (s *Service) AskedBy(q db.Queryer, requestID string) (string, error) {
+	for range maxOrigins {
+		r, err := event.ParseRequestID(requestID)
+		if err != nil || r.Surface != surfaceName {
+			return requestID, nil
+		}
+		w, err := s.o.Table.Workflow(q, r.Session)
+		if err != nil {
+			return "", err
+		}
+		requestID = w.Origin.RequestID
+	}
+	return requestID, nil
+}
+
+// Observe tells of an event of the environment. Telling of it again changes
+// nothing.
+func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
+	if e.Type == event.UserQuery {
+		return nil // what people say to others is nobody's to wait for
+	}
+	matching := map[string][]string{}
+	err := s.o.DB.Read(ctx, func(q db.Queryer) error {
+		ids, err := s.o.Table.WaitingForEvents(q, e.Metadata.TriggerSessionID)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			w, err := s.o.Table.Workflow(q, id)
+			if err != nil {
+				return err
+			}
+			for _, t := range w.Tasks {
+				if w.waits(t) && t.Wait.Way == ForEvent && s.matches(ctx, w, t, e) {
+					matching[id] = append(matching[id], t.ID)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || len(matching) == 0 {
+		return err
+	}
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		if _, seen, err := s.o.Inbox.Seen(tx, Group+"-env", e.ID, nil); err != nil || seen {
+			return err
+		}
+		for id, tasks := range matching {
+			if _, err := s.apply(tx, id, Occurred{TaskIDs: tasks, Event: bounded(e)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// matches reports whether the task waits for the event: one of the session
+// that the task names, or one of no session at all.
+func (s *Service) matches(ctx context.Context, w Workflow, t Task, e event.EnvEvent) bool {
+	if at := e.Metadata.TriggerSessionID; at != "" && at != t.Wait.SessionID {
+		return false
+	}
+	match, err := s.o.Match(t.Wait.Types, t.Wait.If)
+	if err == nil {
+		var holds bool
+		if holds, err = match(e); err == nil {
+			return holds
+		}
+	}
+	s.o.Logger.WarnContext(ctx, "a workflow could not decide about an event", "workflow_id", w.ID, "task_id", t.ID, "event_id", e.ID, "error", err)
+	return false
+}
+
+// bounded is an event as it is kept in a result: a payload that is too large is
+// only named.
+func bounded(e event.EnvEvent) event.EnvEvent {
+	if len(e.Payload) > maxSaid {
+		e.Payload = encode(fmt.Sprintf("(%d bytes of payload, more than is kept)", len(e.Payload)))
+	}
+	return e
+}
