@@ -89,7 +89,7 @@ func TestANewUserOnThePage(t *testing.T) {
 
 	askToCount(p, 2000)
 	reached(p, 8)
-	p.Do(chromedp.Click("#stop"))
+	p.Click("#stop")
 	p.Until("it is stopped", lastState+" === 'cancelled' && document.getElementById('running').hidden")
 	p.Shows("#transcript .note", "Stopped.")
 

@@ -269,7 +269,8 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 	p.Picture("delete", false)
 	p.Click("#ask button[value=no]")
 	p.Until("it is kept", "!document.getElementById('ask').open && document.querySelectorAll('#list a').length === 2")
-	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#list li button').click()"), chromedp.WaitVisible("#ask"), chromedp.Click("#ask button[value=yes]"))
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#list li button').click()"))
+	p.Click("#ask button[value=yes]")
 	p.Until("it is gone", "document.querySelectorAll('#list a').length === 1 && location.hash === '#/'")
 }
 

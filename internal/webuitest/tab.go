@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,22 +126,59 @@ func (p *Tab) Until(what, js string) {
 	}
 }
 
-// Click clicks what fits the selector, as soon as it is there. What is drawn
-// anew in between is looked for again.
+// Click presses the mouse on what fits the selector, as soon as it is there,
+// lies still and is covered by nothing. What was drawn anew or moved away under
+// the mouse is aimed at again: a click has happened when the element got it.
 func (p *Tab) Click(selector string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(p.ctx, within)
-		err := chromedp.Do(ctx, chromedp.Click(selector))
-		cancel()
-		if err == nil {
+	type place struct{ X, Y float64 }
+	var last *place
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		now := Eval[*place](p, "("+aimJS+")("+quote(selector)+")")
+		if now == nil || last == nil || *now != *last {
+			last = now
+			continue
+		}
+		p.Do(chromedp.MouseClickXY(now.X, now.Y))
+		if p.clicked() {
 			return
 		}
-		if !strings.Contains(err.Error(), "Could not find node") || time.Now().After(deadline) {
-			p.t.Fatalf("click %s: %v", selector, err)
+		last = nil
+	}
+	p.t.Fatalf("not within %s: a click on %s\nthe page says:\n%s", within, selector, Eval[string](p, "document.body.innerText"))
+}
+
+// clicked says whether the last click reached what was aimed at. One that led
+// to another page has.
+func (p *Tab) clicked() bool {
+	p.t.Helper()
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		switch Eval[string](p, "window.aimed ? String(window.aimed.reached) : 'gone'") {
+		case "gone", "true":
+			return true
+		case "false":
+			return false
 		}
 	}
+	return false
 }
+
+// aimJS returns where to click, or null, and notes in window.aimed whether the
+// element gets the next click.
+const aimJS = `(selector) => {
+	const element = document.querySelector(selector);
+	if (!element?.checkVisibility({ checkVisibilityCSS: true })) return null;
+	element.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'instant' });
+	const [shape] = element.getClientRects();
+	if (!shape) return null;
+	const place = { X: shape.x + shape.width / 2, Y: shape.y + shape.height / 2 };
+	if (!element.contains(document.elementFromPoint(place.X, place.Y))) return null;
+	window.aimed?.listening.abort();
+	const aimed = { listening: new AbortController(), reached: null };
+	window.aimed = aimed;
+	window.addEventListener('click', (e) => { aimed.reached = element.contains(e.target); }, { capture: true, once: true, signal: aimed.listening.signal });
+	return place;
+}`
 
 // Before goes to an address where a script runs before those of the page.
 func (p *Tab) Before(script, url string) {
