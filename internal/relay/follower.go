@@ -46,8 +46,11 @@ type follower struct {
 	// output is what was said, and heard when something was last.
 	output Output
 	heard  time.Time
-	// failed is why the output cannot be read any more.
+	// at is how far the topic was read. failed is why the rest of it will never
+	// be, late that it cannot be read now.
+	at     bus.Position
 	failed error
+	late   bool
 
 	// Only run uses what follows.
 	shown   map[string]string
@@ -97,19 +100,33 @@ func (f *follower) run(ctx context.Context) {
 }
 
 // listen reduces the output topic, from its beginning. When that is gone the
-// request may still go on to say something, which is then what is shown.
+// request may still go on to say something, which is then what is shown; when
+// it is out of reach it is read on later.
 func (f *follower) listen(ctx context.Context) {
 	for {
 		err := f.tail(ctx)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
+		trimmed, damaged := errors.Is(err, bus.ErrTrimmed), db.IsDamaged(err)
 		f.mu.Lock()
-		f.failed = err
+		first := !trimmed && !damaged && !f.late
+		if trimmed {
+			f.at = ""
+		}
+		if trimmed || damaged {
+			f.failed, f.late = err, false
+		} else {
+			// Nobody can be heard now, so nobody is silent.
+			f.late, f.heard = true, time.Now()
+		}
 		f.mu.Unlock()
 		f.notify()
-		if !errors.Is(err, bus.ErrTrimmed) {
+		if damaged {
 			return
+		}
+		if first {
+			f.s.o.Logger.WarnContext(ctx, "an answer cannot be followed now", "request_id", f.requestID, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -120,28 +137,40 @@ func (f *follower) listen(ctx context.Context) {
 }
 
 func (f *follower) tail(ctx context.Context) error {
-	return f.s.o.Bus.Tail(ctx, bus.Tail{Topic: event.OutputTopic(f.requestID)}, func(d bus.Delivery) error {
+	f.mu.Lock()
+	after := f.at
+	f.mu.Unlock()
+	reached := func() {
+		f.mu.Lock()
+		f.late = false
+		f.mu.Unlock()
+		f.notify()
+	}
+	return f.s.o.Bus.Tail(ctx, bus.Tail{Topic: event.OutputTopic(f.requestID), After: after, Ready: reached}, func(d bus.Delivery) error {
 		payload, err := event.Decode(d.Event)
 		if err != nil {
 			f.s.o.Logger.WarnContext(ctx, "an output event cannot be read", "request_id", f.requestID, "event_id", d.ID, "error", err)
-			return nil
 		}
 		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.at = d.Position
+		if err != nil {
+			return nil
+		}
 		f.output.Apply(payload)
 		f.heard, f.failed = time.Now(), nil
-		f.mu.Unlock()
 		f.notify()
 		return nil
 	})
 }
 
 // snapshot is the output as it is now; what it holds is not changed later.
-func (f *follower) snapshot() (Output, time.Time, error) {
+func (f *follower) snapshot() (o Output, heard time.Time, late bool, failed error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := f.output
+	o = f.output
 	o.Tools, o.Binaries, o.Anchors = slices.Clone(o.Tools), slices.Clone(o.Binaries), maps.Clone(o.Anchors)
-	return o, f.heard, f.failed
+	return o, f.heard, f.late, f.failed
 }
 
 // step does what is due. It returns when to look again at the latest.
@@ -153,14 +182,14 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	if row.Finished {
 		return true, 0, nil
 	}
-	output, heard, failed := f.snapshot()
+	output, heard, late, failed := f.snapshot()
 	if row, err = f.cutNow(ctx, row, output); err != nil {
 		return false, 0, err
 	}
 	if row.Reason != "" {
 		return f.giveUp(ctx, row)
 	}
-	final, wait := f.final(row, output, failed)
+	final, wait := f.final(row, output, late, failed)
 	var end *End
 	if final {
 		end = row.End
@@ -183,10 +212,10 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 }
 
 // final reports whether the output has ended: by its last event, or because
-// that has not come long after the request's end.
-func (f *follower) final(row Row, o Output, failed error) (final bool, wait time.Duration) {
+// that will not come, or has not long after the request's end although it could.
+func (f *follower) final(row Row, o Output, late bool, failed error) (final bool, wait time.Duration) {
 	const later = time.Minute
-	if row.End == nil {
+	if row.End == nil || late && !o.Final {
 		f.ended = time.Time{}
 		return false, later
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,9 +155,24 @@ type stage struct {
 	db       *db.DB
 	bus      *sqlitebus.Bus
 	platform *platform
-	seq      int
-	said     string
-	stop     func()
+	// failTails is how often outputs cannot be read when somebody begins to.
+	failTails atomic.Int64
+	seq       int
+	said      string
+	stop      func()
+}
+
+// outOfReach is a bus whose outputs cannot be read at first.
+type outOfReach struct {
+	bus.Bus
+	left *atomic.Int64
+}
+
+func (o outOfReach) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) error) error {
+	if o.left.Add(-1) >= 0 {
+		return fault.New(fault.Unavailable, "the log cannot be reached")
+	}
+	return o.Bus.Tail(ctx, t, h)
 }
 
 func newStage(t *testing.T, p *platform) *stage {
@@ -185,7 +201,7 @@ func (s *stage) start() {
 	out := outbox.New(outbox.Options{DB: s.db, Table: store.Outbox{}, Adapter: s.platform, Hooks: map[string]outbox.OnSent{
 		relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error { return relays.OnSent(tx, r, m) },
 	}})
-	relays = relay.New(relay.Options{DB: s.db, Bus: s.bus, Table: store.New(s.db), Outbox: out, Cache: store.SurfaceCache{}, Adapter: s.platform})
+	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails}, Table: store.New(s.db), Outbox: out, Cache: store.SurfaceCache{}, Adapter: s.platform})
 	if err := relays.Declare(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -283,6 +299,37 @@ func TestARestartGoesOnWithTheSameMessage(t *testing.T) {
 	})
 	if seen := p.seen(); len(seen) != 1 || seen[0].Text != "before after" {
 		t.Errorf("seen: %+v", seen)
+	}
+}
+
+// A log that is out of reach for a while, longer than an ended request's output
+// is waited for, cuts no answer short and stops no request as a silent one.
+func TestALogOutOfReachCutsNothingShort(t *testing.T) {
+	for name, before := range map[string]string{"from the start": "", "in the middle": "before "} {
+		t.Run(name, func(t *testing.T) {
+			p := &platform{}
+			play(t, p, func(s *stage) {
+				if before != "" {
+					s.say(before)
+					time.Sleep(2 * time.Second)
+				}
+				s.stop()
+				s.failTails.Store(200) // an attempt every two seconds
+				s.start()
+				time.Sleep(6 * time.Minute)
+				if seen := p.seen(); before != "" && (len(seen) != 1 || !strings.HasPrefix(seen[0].Text, strings.TrimSpace(before))) {
+					t.Errorf("meanwhile is seen: %+v", seen)
+				}
+				s.say("after")
+				s.end(event.StateDone, "")
+				if got := s.commands(); len(got) != 0 {
+					t.Errorf("the runner was told %v", got)
+				}
+			})
+			if seen := p.seen(); len(seen) != 1 || seen[0].Text != before+"after" {
+				t.Errorf("seen: %+v", seen)
+			}
+		})
 	}
 }
 
