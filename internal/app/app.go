@@ -61,6 +61,9 @@ const (
 	// forwardedAge is how long it is remembered that a session's history holds a
 	// message. A reply to an older one repeats it.
 	forwardedAge = 90 * 24 * time.Hour
+	// routerAge is how long it is kept what the router knows of a session in
+	// which nothing happens.
+	routerAge = 90 * 24 * time.Hour
 	// callsAge is how long it is kept what operators' tokens called.
 	callsAge = 90 * 24 * time.Hour
 )
@@ -344,12 +347,17 @@ func (p *program) clean(ctx context.Context) error {
 		p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
 		p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.TrimRelays(tx, tx.Now().Add(-relayAge)) })
 		p.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return p.store.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
+		p.trim(ctx, "router states", func(tx *db.Tx) (bool, error) { return p.store.TrimRouterStates(tx, tx.Now().Add(-routerAge)) })
 		p.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.Operators{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
 		p.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
 		for _, s := range p.platforms {
 			p.trim(ctx, "messages", func(tx *db.Tx) (bool, error) {
 				set := p.now.Load().config.Surface.Discord.Cache
 				return store.SurfaceCache{}.TrimMessages(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
+			})
+			p.trim(ctx, "people", func(tx *db.Tx) (bool, error) { // there are not more than what they said
+				set := p.now.Load().config.Surface.Discord.Cache
+				return store.SurfaceCache{}.TrimUsers(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
 			})
 		}
 		p.sweep(ctx)

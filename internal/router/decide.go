@@ -55,6 +55,11 @@ type State struct {
 	Gating []string `json:"gating,omitempty"`
 }
 
+// Empty says that nothing is known of the session.
+func (s State) Empty() bool {
+	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && s.First == 0 && s.Due == 0
+}
+
 // Request is one that has not ended.
 type Request struct {
 	ID string `json:"id"`

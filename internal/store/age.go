@@ -40,6 +40,17 @@ func (s *Store) TrimForwarded(tx *db.Tx, before time.Time) (more bool, err error
 		SELECT platform, session_id, message_id FROM router_forwarded WHERE at < ? ORDER BY at LIMIT ?)`, before)
 }
 
+// TrimRouterStates forgets what the router knows of sessions in which nothing
+// has happened since a time and no burst waits, a bounded number at once. What
+// is left of such a session is a request whose end was never told; a message to
+// it begins a new one.
+func (s *Store) TrimRouterStates(tx *db.Tx, before time.Time) (more bool, err error) {
+	return forget(tx, "router states", `DELETE FROM router_state WHERE (platform, session_id) IN (
+		SELECT platform, session_id FROM router_state WHERE burst = 0 AND at < ?
+			AND NOT EXISTS (SELECT 1 FROM requests r WHERE r.session_id = router_state.session_id AND r.state NOT IN ('done', 'failed', 'cancelled'))
+		ORDER BY at LIMIT ?)`, before)
+}
+
 func forget(tx *db.Tx, what, statement string, before time.Time) (more bool, err error) {
 	res, err := tx.Exec(statement, before.UnixMilli(), ageBatch)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/relay"
+	"lilac/internal/router"
 	"lilac/internal/session"
 	"lilac/internal/store"
 )
@@ -85,6 +86,62 @@ func TestForwardedMessagesAreForgottenByAgeAPieceAtATime(t *testing.T) {
 	}
 	if known("0") || known("1499") || !known("new") || rounds != 2 {
 		t.Errorf("old ones are known: %v, %v; the new one: %v; in %d pieces", known("0"), known("1499"), known("new"), rounds)
+	}
+}
+
+func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d, s := openAt(t, &now)
+	runs := router.State{Requests: []router.Request{{ID: "r", Running: true, Since: 1}}}
+	save := func(states map[string]router.State) {
+		update(t, d, func(tx *db.Tx) error {
+			for session, state := range states {
+				if err := s.SaveRouterState(tx, "discord", session, state); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	left := func() (out []string) {
+		if err := read(t, d, func(q db.Queryer) error {
+			for _, session := range []string{"over", "lost", "running", "burst", "of today"} {
+				state, err := s.RouterState(q, "discord", session)
+				if err != nil {
+					return err
+				}
+				if !state.Empty() {
+					out = append(out, session)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	rows := func() (n int) {
+		if err := read(t, d, func(q db.Queryer) error { return q.QueryRow(`SELECT count(*) FROM router_state`).Scan(&n) }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	update(t, d, func(tx *db.Tx) error {
+		return s.CreateRequest(tx, session.Request{ID: "r", SessionID: "running", Client: "discord", State: event.StateRunning})
+	})
+	save(map[string]router.State{"over": runs, "lost": runs, "running": runs, "burst": {Buffer: []string{"1"}, First: 1, Due: 2}})
+	save(map[string]router.State{"over": {}, "never": {}})
+	if diff := cmp.Diff([]string{"lost", "running", "burst"}, left()); diff != "" || rows() != 3 {
+		t.Errorf("%d rows: %s", rows(), diff)
+	}
+	now = now.Add(100 * 24 * time.Hour)
+	save(map[string]router.State{"of today": runs})
+	update(t, d, func(tx *db.Tx) error {
+		_, err := s.TrimRouterStates(tx, now.Add(-90*24*time.Hour))
+		return err
+	})
+	if diff := cmp.Diff([]string{"running", "burst", "of today"}, left()); diff != "" {
+		t.Error(diff)
 	}
 }
 

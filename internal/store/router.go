@@ -47,13 +47,17 @@ func (s *Store) RouterState(q db.Queryer, platform, sessionID string) (state rou
 
 // SaveRouterState implements [router.Table].
 func (s *Store) SaveRouterState(tx *db.Tx, platform, sessionID string, state router.State) error {
+	if state.Empty() {
+		_, err := tx.Exec(`DELETE FROM router_state WHERE platform = ? AND session_id = ?`, platform, sessionID)
+		return wrap("forget router state", err)
+	}
 	data, err := json.Marshal(state)
 	if err != nil {
 		return fmt.Errorf("encode router state: %w", err)
 	}
-	_, err = tx.Exec(`INSERT INTO router_state (platform, session_id, burst, json, checksum) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET burst = excluded.burst, json = excluded.json, checksum = excluded.checksum`,
-		platform, sessionID, state.Due > 0 || len(state.Gating) > 0, data, sum(sessionID, data))
+	_, err = tx.Exec(`INSERT INTO router_state (platform, session_id, burst, json, checksum, at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET burst = excluded.burst, json = excluded.json, checksum = excluded.checksum, at = excluded.at`,
+		platform, sessionID, state.Due > 0 || len(state.Gating) > 0, data, sum(sessionID, data), tx.Now().UnixMilli())
 	return wrap("save router state", err)
 }
 

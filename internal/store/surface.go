@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"lilac/internal/db"
 	"lilac/internal/fault"
@@ -54,6 +55,8 @@ const (
 	maxChain = 100
 	// maxSearched bounds how many channels one search covers.
 	maxSearched = 500
+	// userSeenEvery is how exactly it is noted when somebody was seen last.
+	userSeenEvery = 24 * time.Hour
 )
 
 // SurfaceCache is what is remembered of platforms. It has no state of its own.
@@ -260,9 +263,11 @@ func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, 
 
 // PutUser implements [surface.Cache].
 func (SurfaceCache) PutUser(tx *db.Tx, platform string, u surface.User) error {
-	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot`,
-		platform, u.ID, u.Name, strings.ToLower(u.Name), u.Bot)
+	// Whoever says much is written once in a while, not with each message.
+	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot, at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot, at = excluded.at
+		WHERE name <> excluded.name OR bot <> excluded.bot OR at < excluded.at - ?`,
+		platform, u.ID, u.Name, strings.ToLower(u.Name), u.Bot, tx.Now().UnixMilli(), userSeenEvery.Milliseconds())
 	return wrap("write user", err)
 }
 

@@ -17,6 +17,19 @@ UPDATE surface_messages SET at = unixepoch() * 1000;
 CREATE INDEX surface_messages_at ON surface_messages (platform, at);
 `}
 
+// peopleAgeMigration notes when somebody was seen last and when the router
+// learned something of a session. What is there already begins to age now.
+// Sessions of which the router knows nothing need no row.
+var peopleAgeMigration = db.Migration{Name: "surface.0003-people", SQL: `
+ALTER TABLE surface_users ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+UPDATE surface_users SET at = unixepoch() * 1000;
+CREATE INDEX surface_users_at ON surface_users (platform, at);
+ALTER TABLE router_state ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+DELETE FROM router_state WHERE json = CAST('{}' AS BLOB);
+UPDATE router_state SET at = unixepoch() * 1000;
+CREATE INDEX router_state_at ON router_state (at);
+`}
+
 // TrimMessages forgets messages of a platform that were written before a time,
 // and the oldest ones beyond a number, with their words and what they refer to;
 // a bounded number at once. Call it again while more is true.
@@ -48,4 +61,21 @@ func (SurfaceCache) TrimMessages(tx *db.Tx, platform string, before time.Time, m
 		}
 	}
 	return len(old) == ageBatch, nil
+}
+
+// TrimUsers forgets people of a platform who were seen last before a time, and
+// those seen longest ago beyond a number; a bounded number at once. Call it
+// again while more is true. Who is forgotten is met again with the next message.
+func (SurfaceCache) TrimUsers(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
+	var count int
+	if err := tx.QueryRow(`SELECT count(*) FROM surface_users WHERE platform = ?`, platform).Scan(&count); err != nil {
+		return false, fmt.Errorf("count people: %w", err)
+	}
+	res, err := tx.Exec(`DELETE FROM surface_users WHERE platform = ? AND id IN (SELECT id FROM (SELECT id, at, row_number() OVER (ORDER BY at, id) AS n
+		FROM surface_users WHERE platform = ? ORDER BY at, id LIMIT ?) WHERE at < ? OR n <= ?)`, platform, platform, ageBatch, before.UnixMilli(), count-most)
+	if err != nil {
+		return false, fmt.Errorf("trim people: %w", err)
+	}
+	n, err := res.RowsAffected()
+	return n == ageBatch, wrap("count trimmed people", err)
 }

@@ -174,6 +174,73 @@ func TestPeopleAreFoundByNameWhateverTheCase(t *testing.T) {
 	}
 }
 
+func TestPeopleAreForgottenByAgeAndBeyondANumber(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d, _ := openAt(t, &now)
+	c := store.SurfaceCache{}
+	meet := func(platform string, people ...surface.User) {
+		update(t, d, func(tx *db.Tx) error {
+			for _, u := range people {
+				if err := c.PutUser(tx, platform, u); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	trim := func(most int) (rounds int) {
+		for more := true; more; rounds++ {
+			update(t, d, func(tx *db.Tx) (err error) {
+				more, err = c.TrimUsers(tx, "discord", now.Add(-180*24*time.Hour), most)
+				return err
+			})
+		}
+		return rounds
+	}
+	names := func(platform string) (out []string) {
+		if err := read(t, d, func(q db.Queryer) error {
+			for _, id := range []string{"1", "2", "3"} {
+				u, err := c.User(q, platform, id)
+				if err != nil && fault.KindOf(err) != fault.NotFound {
+					return err
+				}
+				if err == nil {
+					out = append(out, u.Name)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	ada, bob, cy := surface.User{ID: "1", Name: "ada"}, surface.User{ID: "2", Name: "bob"}, surface.User{ID: "3", Name: "cy"}
+	meet("discord", ada, bob, cy)
+	meet("irc", ada)
+	now = now.Add(100 * 24 * time.Hour)
+	meet("discord", ada) // says something again, under the same name
+	now = now.Add(50 * 24 * time.Hour)
+	bob.Name = "robert"
+	meet("discord", bob)
+	now = now.Add(60 * 24 * time.Hour)
+	if trim(10); !slices.Equal(names("discord"), []string{"ada", "robert"}) || len(names("irc")) != 1 {
+		t.Errorf("left: %v and %v", names("discord"), names("irc"))
+	}
+	var many []surface.User
+	for i := range 2500 { // more than one round
+		many = append(many, surface.User{ID: fmt.Sprint(1000 + i), Name: "guest"})
+	}
+	meet("discord", many...)
+	now = now.Add(48 * time.Hour)
+	meet("discord", ada)
+	if rounds := trim(2000); rounds != 1 || !slices.Equal(names("discord"), []string{"ada"}) {
+		t.Errorf("left: %v, in %d rounds", names("discord"), rounds)
+	}
+	if rounds := trim(500); rounds < 2 || !slices.Equal(names("discord"), []string{"ada"}) {
+		t.Errorf("left: %v, in %d rounds", names("discord"), rounds)
+	}
+}
+
 // What is forgotten is not found any more, keeps no file, and leaves the rest
 // as it was; what is said or changed again begins anew.
 func TestOldMessagesAreForgottenAndTheOthersAreFound(t *testing.T) {
