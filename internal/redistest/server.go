@@ -170,9 +170,11 @@ func (s *Server) Restart() {
 	s.mu.Unlock()
 	deadline := time.Now().Add(startWithin)
 	for {
-		// Another server on the same address would answer, too.
-		reply, err := s.TryDo("INFO", "server")
-		if info, _ := reply.(string); strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", cmd.Process.Pid)) {
+		// Another server on the same address would answer, too, and one that
+		// still loads what it has answers this and nothing else.
+		reply, err := s.TryDo("INFO")
+		info, _ := reply.(string)
+		if strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", cmd.Process.Pid)) && strings.Contains(info, "\r\nloading:0\r\n") {
 			return
 		}
 		select {

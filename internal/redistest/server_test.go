@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,18 @@ func TestAServerLosesWhatCameAfterASnapshotOrEverything(t *testing.T) {
 	s.FlushAll()
 	if got := s.Do("DBSIZE"); got != int64(0) {
 		t.Errorf("it holds %v keys", got)
+	}
+}
+
+// A server that has much to load answers some commands before it has it.
+func TestAServerThatIsStartedHasLoadedWhatItHas(t *testing.T) {
+	const keys = 100_000
+	s := redistest.Start(t, redistest.Options{})
+	s.Do("EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'key' .. i, i) end", "0", strconv.Itoa(keys))
+	s.Kill()
+	s.Restart()
+	if got := s.Do("DBSIZE"); got != int64(keys) {
+		t.Errorf("it holds %v keys, want %d", got, keys)
 	}
 }
 
