@@ -153,6 +153,13 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 		if err := a.o.Table.PutNonce(tx, m.ChannelID, in.nonce, m.ID, now.UnixMilli(), now.Add(-nonceAge).UnixMilli()); err != nil {
 			return err
 		}
+		// A reply may follow before the platform's answer to the call does, and
+		// must be known as one to what is running.
+		answers, err := a.o.Table.Answering(tx, m.ChannelID, in.nonce)
+		if err != nil {
+			return err
+		}
+		in.m.RequestID = answers
 	}
 	if err := a.remember(tx, in); err != nil {
 		return err

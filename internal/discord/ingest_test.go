@@ -10,9 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lilac/internal/db"
 	"lilac/internal/discord"
 	"lilac/internal/discordtest"
 	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/store"
 	"lilac/internal/surface"
 )
 
@@ -72,6 +75,27 @@ func TestAReplyToUsIsAReplyToTheBotAndNoMention(t *testing.T) {
 	}
 	if got := w.log.String(); got != "" {
 		t.Errorf("it logged %s", got)
+	}
+}
+
+// answering is a table in which every nonce of ours is an answer's.
+type answering struct{ store.Discord }
+
+func (answering) Answering(_ db.Queryer, _, nonce string) (string, error) { return "r-" + nonce, nil }
+
+// A reply to an answer may come before the call that made it has ended.
+func TestAnAnswerIsKnownAsOneWhenTheGatewayTellsOfIt(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	o := w.options()
+	o.Table = answering{o.Table.(store.Discord)}
+	a, _ := w.connected(o)
+	w.server.FailNext("POST /channels/{channel}/messages", discordtest.CutAfter)
+	if _, err := a.Send(t.Context(), say(w, "So far", "n1")); fault.KindOf(err) != fault.Timeout {
+		t.Fatal(err)
+	}
+	told, _ := w.hears("So far")
+	if m, err := w.cached(w.channel, told.MessageID); err != nil || m.RequestID != "r-n1" {
+		t.Errorf("the cache holds %+v (%v)", m, err)
 	}
 }
 

@@ -73,6 +73,9 @@ type Table interface {
 	// PlannedSend returns what is about to be sent with a nonce; a
 	// fault.NotFound if nothing is.
 	PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error)
+	// Answering returns the request whose answer is about to be shown with a
+	// nonce, "" for what is sent for another reason.
+	Answering(q db.Queryer, channelID, nonce string) (requestID string, err error)
 	// Planned reports whether a message of ours in the channel has this id, or
 	// is about to be made with this nonce.
 	Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error)

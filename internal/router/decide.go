@@ -86,9 +86,11 @@ type Message struct {
 	// Mentions says that our literal id is in the text, Interrupts that it asks
 	// to interrupt.
 	Mentions, Interrupts bool
-	// ReplyTo is the message that it replies to, ReplyToUs that it is ours.
-	ReplyTo   string
-	ReplyToUs bool
+	// ReplyTo is the message that it replies to, ReplyToUs that it is ours, and
+	// ReplyToRequest the request whose answer that shows, as far as it is known.
+	ReplyTo        string
+	ReplyToUs      bool
+	ReplyToRequest string
 }
 
 // Deleted says that a message is gone.
@@ -205,7 +207,7 @@ func (d *decision) message(m Message) {
 		d.prompt(m)
 		return
 	}
-	reply := m.ReplyTo != "" && slices.Contains(current.Outputs, m.ReplyTo)
+	reply := m.ReplyTo != "" && (m.ReplyToRequest == current.ID || slices.Contains(current.Outputs, m.ReplyTo))
 	switch {
 	case m.Interrupts:
 		d.join(current.ID, event.Interrupt, m, !reply)

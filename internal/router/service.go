@@ -200,6 +200,14 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	if !direct {
 		m.Mode = s.o.Mode(session)
 	}
+	if m.ReplyToUs {
+		// The cache may know it before the event does that tells of the message.
+		to, err := s.o.Cache.Message(tx, p.Platform, p.ChannelID, m.ReplyTo)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return Message{}, fmt.Errorf("load what is replied to: %w", err)
+		}
+		m.ReplyToRequest = to.RequestID
+	}
 	m.Interrupts = (m.Mentions || direct) && s.interrupts(p.Text)
 	if s.o.Take != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
 		m.Taken, err = s.o.Take(tx, surface.Message{

@@ -221,6 +221,8 @@ func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
 			w.say("1", "7", "<@900> how is it?", mentioned)
 			w.settled()
 			w.answer("discord:10:1", "2", "1", "All is well.")
+			w.lifecycle("discord:10:1", event.StateDone)
+			w.settled()
 			c.change(w)
 			w.say("3", "7", "and now?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
 			w.settled()
@@ -229,6 +231,23 @@ func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The platform tells of a message before it answers the call that made it, and
+// a reply may come in between: nothing has said yet that it is an output.
+func TestAReplyToAnAnswerThatOnlyTheCacheKnowsJoinsIt(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.say("1", "7", "<@900> how is it?", mentioned)
+	w.settled()
+	w.answer("discord:10:1", "2", "1", "All is")
+	w.say("3", "7", "and here?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
+	w.say("4", "7", "<@900> only here", surface.Facts{ReplyToBot: true, MentionsBot: true, ReplyToMessageID: "2"})
+	w.expect(
+		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "how is it?")}},
+		sent{event.FollowUp, "discord:10:1", []string{line("7", "3", "and here?")}},
+		sent{event.Steer, "discord:10:1", []string{line("7", "4", "only here")}},
+	)
 }
 
 func TestWhoAsksAboutAMessageThatTheHistoryHoldsNamesIt(t *testing.T) {

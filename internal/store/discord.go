@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"lilac/internal/db"
 	"lilac/internal/discord"
 	"lilac/internal/fault"
 	"lilac/internal/outbox"
+	"lilac/internal/relay"
 	"lilac/internal/surface"
 )
 
@@ -188,17 +190,37 @@ func (Discord) NonceMessage(q db.Queryer, channelID, nonce string) (id string, e
 
 // PlannedSend implements [discord.Table].
 func (Discord) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
+	r, err := planned(q, channelID, nonce)
+	return r.Send, err
+}
+
+// planned is what is about to be sent with a nonce.
+func planned(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
 	rows, err := collect(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
 		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND unfinished = 1`, channelID)
 	if err != nil {
-		return surface.Send{}, fmt.Errorf("look for a nonce in the outbox: %w", err)
+		return outbox.Row{}, fmt.Errorf("look for a nonce in the outbox: %w", err)
 	}
 	for _, r := range rows {
 		if r.Send.Nonce == nonce {
-			return r.Send, nil
+			return r, nil
 		}
 	}
-	return surface.Send{}, fault.New(fault.NotFound, "Nothing with this nonce is about to be sent to %s.", channelID)
+	return outbox.Row{}, fault.New(fault.NotFound, "Nothing with this nonce is about to be sent to %s.", channelID)
+}
+
+// Answering implements [discord.Table].
+func (Discord) Answering(q db.Queryer, channelID, nonce string) (string, error) {
+	r, err := planned(q, channelID, nonce)
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return "", nil
+	case err != nil:
+		return "", err
+	case !strings.HasPrefix(r.Key, relay.HookName+":"):
+		return "", nil
+	}
+	return r.RequestID, nil
 }
 
 // Planned implements [discord.Table].

@@ -9,6 +9,7 @@ import (
 	"lilac/internal/discord"
 	"lilac/internal/fault"
 	"lilac/internal/outbox"
+	"lilac/internal/relay"
 	"lilac/internal/store"
 	"lilac/internal/surface"
 )
@@ -81,6 +82,30 @@ func TestAGapThatGrowsWhileItIsReadStays(t *testing.T) {
 	closed(grown.Archived())
 	if got := left(); got.ChannelID != "" {
 		t.Errorf("left: %+v", got)
+	}
+}
+
+func TestAnAnswerIsKnownByItsNonceBeforeItIsConfirmed(t *testing.T) {
+	d, _ := open(t)
+	for key, want := range map[string]string{
+		relay.HookName + ":discord:7:1:0.0~0": "discord:7:1",
+		"callables:discord:7:1:x":             "", // what a tool sends is no part of the answer
+	} {
+		row := outbox.Row{Key: key, Platform: "discord", State: outbox.Planned, RequestID: "discord:7:1", Send: surface.Send{ChannelID: "7", Nonce: key[:4]}}
+		update(t, d, func(tx *db.Tx) error {
+			_, err := store.Outbox{}.Plan(tx, row)
+			return err
+		})
+		if err := read(t, d, func(q db.Queryer) error {
+			for nonce, want := range map[string]string{row.Send.Nonce: want, "none": ""} {
+				if got, err := (store.Discord{}).Answering(q, "7", nonce); err != nil || got != want {
+					t.Errorf("%s, nonce %s: %q, %v, want %q", key, nonce, got, err, want)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
