@@ -123,6 +123,11 @@ func TestConfigCommands(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "openai/gpt-5") {
 		t.Errorf("check ended with %d: %s", code, out)
 	}
+	_, errOut, code := call(t, "", map[string]string{"LILAC_MODEL": "x", "LILAC_LOG_LEVEL": "inof"}, "config", "check")
+	if lines := strings.Split(strings.TrimSpace(errOut), "\n"); code != 2 || len(lines) != 2 ||
+		!strings.HasPrefix(lines[0], "lilac: LILAC_LOG_LEVEL: ") || !strings.HasPrefix(lines[1], "lilac: LILAC_MODEL: ") {
+		t.Errorf("check of two mistakes ended with %d: %s", code, errOut)
+	}
 	for _, args := range [][]string{{"config", "print"}, {"config", "print", "--json"}} {
 		out, _, code = call(t, "", env, args...)
 		if code != 0 || strings.Contains(out, "canary") || !strings.Contains(out, "***") {

@@ -44,8 +44,19 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(c.err, "lilac:", oneLine(c.secrets.Redact(err.Error())))
+	c.complain(err)
 	return fault.KindOf(err).ExitCode()
+}
+
+// complain prints an error on one line; mistakes of the configuration on one each.
+func (c *cli) complain(err error) {
+	found, more := config.Each(err)
+	for _, e := range found {
+		fmt.Fprintln(c.err, "lilac:", oneLine(c.secrets.Redact(e.Error())))
+	}
+	if more > 0 {
+		fmt.Fprintf(c.err, "lilac: there are %d more mistakes.\n", more)
+	}
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }

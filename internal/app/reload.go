@@ -43,8 +43,14 @@ func (p *program) reload(why string) {
 			trouble = "the configuration file is gone; what it said is still used"
 		}
 		p.reloadTrouble.Store(&trouble)
-		p.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message)
+		p.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message, "mistakes", mistakes(err))
 	}
+}
+
+// mistakes counts what is wrong with a configuration.
+func mistakes(err error) int {
+	found, more := config.Each(err)
+	return len(found) + more
 }
 
 func (p *program) takeOver(next *config.Config, why string) error {

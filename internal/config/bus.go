@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"log/slog"
 	"net/url"
 	"os"
@@ -92,9 +93,9 @@ func (c *Config) checkBus() error {
 			return fault.InvalidField("bus.url", "The URL of Redis ends in /%s, which is not the number of a database.", db)
 		}
 	}
-	if b.Prefix == "" || strings.ContainsAny(b.Prefix, " \t*?[]{}") {
-		return fault.InvalidField("bus.prefix", "%q is not a prefix for keys: it must not be empty and holds no space, brace, bracket or wildcard.", b.Prefix)
-	}
 	_, err = b.Password()
+	if b.Prefix == "" || strings.ContainsAny(b.Prefix, " \t*?[]{}") {
+		err = errors.Join(err, fault.InvalidField("bus.prefix", "%q is not a prefix for keys: it must not be empty and holds no space, brace, bracket or wildcard.", b.Prefix))
+	}
 	return err
 }

@@ -125,7 +125,7 @@ func secretsIn(out []string, v reflect.Value) []string {
 // KeyInFile reports whether a provider's key stands in the file.
 func (c *Config) KeyInFile() bool {
 	for name, p := range c.Providers {
-		if p.APIKey.Set() && c.Origin("providers."+name+".apiKey") == "the file" {
+		if p.APIKey.Set() && c.Origin("providers."+name+".apiKey") == fromFile {
 			return true
 		}
 	}

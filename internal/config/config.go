@@ -49,6 +49,8 @@ type Config struct {
 	// in the file it stands.
 	origin map[string]string
 	places map[string]place
+	// unread are the keys of the file whose values could not be read.
+	unread []string
 }
 
 // Bus chooses the engine that carries the events.

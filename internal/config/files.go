@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,20 +27,24 @@ const MissedTell = "tell"
 // WatchedFiles are the sources of file.changed, ready, in the order of their names.
 func (c *Config) WatchedFiles() ([]files.Source, error) {
 	var out []files.Source
+	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
 		f, field := c.Files[name], "files."+name
 		s := files.Source{Name: name, Debounce: time.Duration(f.Debounce), Queue: f.Queue, Changes: files.Changes, SkipMissed: f.Missed == MissedSkip}
-		switch {
-		case !nameForm.MatchString(name):
-			return nil, badName(field, name)
-		case len(f.Paths) == 0:
-			return nil, fault.InvalidField(field, "The files %s have no paths.", name)
-		case f.Debounce < 0:
-			return nil, fault.InvalidField(field+".debounce", "The debounce of the files %s is negative.", name)
-		case f.Queue < 0:
-			return nil, fault.InvalidField(field+".queue", "The queue of the files %s is negative.", name)
-		case f.Missed != "" && f.Missed != MissedTell && f.Missed != MissedSkip:
-			return nil, fault.InvalidField(field+".missed", "The files %s have %q for what is missed; use tell or skip.", name, f.Missed)
+		if !nameForm.MatchString(name) {
+			found = append(found, badName(field, name))
+		}
+		if len(f.Paths) == 0 {
+			found = append(found, fault.InvalidField(field, "The files %s have no paths.", name))
+		}
+		if f.Debounce < 0 {
+			found = append(found, fault.InvalidField(field+".debounce", "The debounce of the files %s is negative.", name))
+		}
+		if f.Queue < 0 {
+			found = append(found, fault.InvalidField(field+".queue", "The queue of the files %s is negative.", name))
+		}
+		if f.Missed != "" && f.Missed != MissedTell && f.Missed != MissedSkip {
+			found = append(found, fault.InvalidField(field+".missed", "The files %s have %q for what is missed; use tell or skip.", name, f.Missed))
 		}
 		if s.Debounce == 0 {
 			s.Debounce = files.DefaultDebounce
@@ -49,9 +54,7 @@ func (c *Config) WatchedFiles() ([]files.Source, error) {
 		}
 		for i, path := range f.Paths {
 			p, err := c.pattern(path)
-			if err != nil {
-				return nil, inField(fmt.Sprintf("%s.paths[%d]", field, i), err)
-			}
+			found = append(found, inField(fmt.Sprintf("%s.paths[%d]", field, i), err))
 			s.Patterns = append(s.Patterns, p)
 		}
 		if len(f.Changes) > 0 {
@@ -59,11 +62,14 @@ func (c *Config) WatchedFiles() ([]files.Source, error) {
 		}
 		for i, change := range f.Changes {
 			if !slices.Contains(files.Changes, files.Change(change)) {
-				return nil, fault.InvalidField(fmt.Sprintf("%s.changes[%d]", field, i), "%q is no change of a file; there are %v.", change, files.Changes)
+				found = append(found, fault.InvalidField(fmt.Sprintf("%s.changes[%d]", field, i), "%q is no change of a file; there are %v.", change, files.Changes))
 			}
 			s.Changes = append(s.Changes, files.Change(change))
 		}
 		out = append(out, s)
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -31,10 +31,10 @@ files:
 func TestFilesWithMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"files:\n  a: {}\n":                                     ":2:3: The files a have no paths",
-		"files:\n  a:\n    paths: [x]\n":                        `:3:5: The path "x" is neither absolute`,
-		"files:\n  a:\n    paths: ['/[']\n":                     `:3:5: The path "/[" is not a glob`,
-		"files:\n  a:\n    paths: [~/.lilac/blobs/]\n":          ":3:5: The path ",
-		"files:\n  a:\n    paths: [/x]\n    changes: [chmod]\n": `:4:5: "chmod" is no change`,
+		"files:\n  a:\n    paths: [x]\n":                        `:3:13: The path "x" is neither absolute`,
+		"files:\n  a:\n    paths: ['/[']\n":                     `:3:13: The path "/[" is not a glob`,
+		"files:\n  a:\n    paths: [~/.lilac/blobs/]\n":          ":3:13: The path ",
+		"files:\n  a:\n    paths: [/x]\n    changes: [chmod]\n": `:4:15: "chmod" is no change`,
 		"files:\n  a:\n    paths: [/x]\n    queue: -1\n":        ":4:5: The queue of the files a is negative",
 		"files:\n  a:\n    paths: [/x]\n    missed: once\n":     ":4:5: The files a have \"once\" for what is missed",
 	} {

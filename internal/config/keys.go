@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"lilac/internal/fault"
@@ -15,11 +16,60 @@ var configType = reflect.TypeFor[Config]()
 // place is where a key stands in the file.
 type place struct{ Line, Column int }
 
-// keyWalker finds the keys of a file that no field has.
+// keyWalker finds the keys of a file: which there are, and which no field has.
 type keyWalker struct {
-	file     string
-	seen     map[string]place
-	warnings []Warning
+	file string
+	// seen are the known keys, items the entries of lists, as in allowedHosts[1].
+	seen, items map[string]place
+	entries     []entry
+	warnings    []Warning
+}
+
+// entry is a key with its value, and what it is a part of.
+type entry struct {
+	key   string
+	in    *ast.MappingNode // nil if it is alone
+	value *ast.MappingValueNode
+}
+
+// drop takes the innermost key at whose value, or in it, something stands out of
+// the file and returns it.
+func (w *keyWalker) drop(at place) (string, bool) {
+	found := -1
+	for i, e := range w.entries {
+		if e.in != nil && slices.Contains(e.in.Values, e.value) && holds(e.value, at) {
+			found = i
+		}
+	}
+	if found < 0 {
+		return "", false
+	}
+	e := w.entries[found]
+	e.in.Values = slices.DeleteFunc(e.in.Values, func(v *ast.MappingValueNode) bool { return v == e.value })
+	return e.key, true
+}
+
+// finder looks for the node at a place.
+type finder struct {
+	at    place
+	found bool
+}
+
+// Visit implements ast.Visitor.
+func (f *finder) Visit(n ast.Node) ast.Visitor {
+	if t := n.GetToken(); t != nil && t.Position != nil && (place{t.Position.Line, t.Position.Column}) == f.at {
+		f.found = true
+	}
+	if f.found {
+		return nil
+	}
+	return f
+}
+
+func holds(n ast.Node, at place) bool {
+	f := finder{at: at}
+	ast.Walk(&f, n)
+	return f.found
 }
 
 func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
@@ -29,16 +79,22 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		for _, value := range n.Values {
-			w.value(value, t, path)
+			w.value(n, value, t, path)
 		}
 	case *ast.MappingValueNode:
-		w.value(n, t, path)
+		w.value(nil, n, t, path)
+	case *ast.SequenceNode:
+		for i, item := range n.Values {
+			if token := item.GetToken(); token != nil {
+				w.items[fmt.Sprintf("%s[%d]", path, i)] = place{token.Position.Line, token.Position.Column}
+			}
+		}
 	case *ast.AnchorNode:
 		w.walk(n.Value, t, path)
 	}
 }
 
-func (w *keyWalker) value(n *ast.MappingValueNode, t reflect.Type, path string) {
+func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflect.Type, path string) {
 	token := n.Key.GetToken()
 	key := token.Value
 	if key == "<<" {
@@ -49,6 +105,7 @@ func (w *keyWalker) value(n *ast.MappingValueNode, t reflect.Type, path string) 
 	if path != "" {
 		full = path + "." + key
 	}
+	w.entries = append(w.entries, entry{full, in, n})
 	switch t.Kind() {
 	case reflect.Map:
 		w.seen[full] = place{token.Position.Line, token.Position.Column}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -48,8 +50,11 @@ func (w Warning) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", w.File, w.Line, w.Column, w.Message)
 }
 
+// fromFile is the origin of what stands in the file.
+const fromFile = "the file"
+
 // Load reads, merges and validates. Its errors are of kind fault.Invalid and
-// say what to change.
+// say what to change; several are [Mistakes], and [Each] tells them apart.
 func Load(src Source) (*Config, []Warning, error) {
 	getenv := src.Getenv
 	if getenv == nil {
@@ -58,7 +63,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	c := Default()
 	c.getenv = getenv
 	c.origin = map[string]string{}
-	warnings, err := c.readFile(src)
+	warnings, mistakes, err := c.readFile(src)
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -67,35 +72,33 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := c.resolvePaths(); err != nil {
 		return nil, warnings, err
 	}
-	if err := c.validate(); err != nil {
-		return nil, warnings, c.located(err)
+	for _, err := range parts(c.validate()) {
+		if !c.follows(err) {
+			mistakes = append(mistakes, c.located(err))
+		}
+	}
+	if err := asError(mistakes); err != nil {
+		return nil, warnings, err
 	}
 	return c, warnings, nil
 }
 
-// located puts before a mistake where in the file it stands, if it does: the
-// key itself, or the nearest one above it.
-func (c *Config) located(err error) error {
+// follows reports whether a mistake is only there because something else could
+// not be read.
+func (c *Config) follows(err error) bool {
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Field == "" {
-		return err
-	}
-	for key := strings.TrimRight(f.Field, "[]0123456789"); key != ""; {
-		if from, set := c.origin[key]; set && from != "the file" {
-			return err // the environment or a flag said it
-		}
-		if at, ok := c.places[key]; ok {
-			placed := *f
-			placed.Message = fmt.Sprintf("%s:%d:%d: %s", c.File, at.Line, at.Column, f.Message)
-			return &placed
-		}
-		dot := strings.LastIndexByte(key, '.')
-		key = key[:max(0, dot)]
-	}
-	return err
+	return errors.As(err, &f) && f.Field != "" && slices.ContainsFunc(c.unread, func(key string) bool { return touches(key, f.Field) })
 }
 
-func (c *Config) readFile(src Source) ([]Warning, error) {
+// unreadable reports whether something of these keys could not be read, so
+// that what depends on it cannot be judged.
+func (c *Config) unreadable(keys ...string) bool {
+	return slices.ContainsFunc(c.unread, func(unread string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return touches(key, unread) })
+	})
+}
+
+func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
 	path, named := src.File, true
 	if path == "" {
 		path = c.getenv("LILAC_CONFIG")
@@ -106,23 +109,23 @@ func (c *Config) readFile(src Source) ([]Warning, error) {
 	path, err := c.absolute(path)
 	if err != nil {
 		if !named {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	c.Sought = path
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", path)
+		return nil, nil, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", path)
 	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
-		return nil, fault.New(fault.Invalid, "%s is not a configuration file (a regular file of at most 1 MiB).", path)
+		return nil, nil, fault.New(fault.Invalid, "%s is not a configuration file (a regular file of at most 1 MiB).", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", path)
+		return nil, nil, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", path)
 	}
 	c.File = path
 	return c.decode(path, data)
@@ -130,43 +133,82 @@ func (c *Config) readFile(src Source) ([]Warning, error) {
 
 // decode merges a file into c. A provider or model that the file names is
 // merged field by field with the built-in one of that name.
-func (c *Config) decode(path string, data []byte) ([]Warning, error) {
+func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, c.fileError(path, err)
+		return nil, nil, c.fileError(path, err)
 	}
 	if len(file.Docs) > 1 {
-		return nil, fault.New(fault.Invalid, "%s holds %d documents; it must be one.", path, len(file.Docs))
+		return nil, nil, fault.New(fault.Invalid, "%s holds %d documents; it must be one.", path, len(file.Docs))
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	body := file.Docs[0].Body
 	switch body.Type() {
 	case ast.MappingType, ast.MappingValueType:
 	case ast.NullType, ast.CommentType, ast.CommentGroupType:
-		return nil, nil
+		return nil, nil, nil
 	default:
-		return nil, fault.New(fault.Invalid, "%s is not a list of keys and values.", path)
+		return nil, nil, fault.New(fault.Invalid, "%s is not a list of keys and values.", path)
+	}
+	keys := keyWalker{file: path, seen: map[string]place{}, items: map[string]place{}}
+	keys.walk(body, configType, "")
+	c.places = keys.items
+	for key, at := range keys.seen {
+		c.origin[key] = fromFile
+		c.places[key] = at
 	}
 	sub := &substituter{getenv: c.getenv, file: path}
 	ast.Walk(sub, body)
-	if sub.err != nil {
-		return nil, sub.err
+	mistakes := sub.mistakes
+	for _, m := range mistakes {
+		if key, ok := keys.drop(m.at); ok {
+			c.unread = append(c.unread, key)
+		}
 	}
-	keys := keyWalker{file: path, seen: map[string]place{}}
-	keys.walk(body, configType, "")
-	c.places = keys.seen
-	for key := range keys.seen {
-		c.origin[key] = "the file"
+	mistakes = append(mistakes, c.fill(path, body, &keys)...)
+	dir := filepath.Dir(path)
+	for key, at := range map[string]*string{
+		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile, "bus.caFile": &c.Bus.CAFile,
+	} {
+		if c.Origin(key) == fromFile && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
+			*at = filepath.Join(dir, *at)
+		}
 	}
+	return keys.warnings, mistakes, nil
+}
 
-	builtin := c.Providers
-	c.Providers = nil
-	if err := yaml.NodeToValue(body, c); err != nil {
-		return keys.warnings, c.fileError(path, err)
+// fill gives c what stands in the file. What cannot be read is left out and
+// told.
+func (c *Config) fill(path string, body ast.Node, keys *keyWalker) []mistake {
+	var mistakes []mistake
+	for range maxMistakes {
+		next := *c
+		next.Providers = nil
+		err := yaml.NodeToValue(body, &next)
+		if err == nil {
+			next.Providers = withBuiltin(next.Providers, c.Providers)
+			next.unread = c.unread
+			*c = next
+			return mistakes
+		}
+		at := errorPlace(err)
+		mistakes = append(mistakes, mistake{c.fileError(path, err), at})
+		key, ok := keys.drop(at)
+		if !ok {
+			break
+		}
+		c.unread = append(c.unread, key)
 	}
-	for name, p := range c.Providers {
+	c.unread = slices.AppendSeq(c.unread, maps.Keys(keys.seen)) // nothing was taken from the file
+	return mistakes
+}
+
+// withBuiltin merges providers of the file with the built-in ones.
+func withBuiltin(given, builtin map[string]Provider) map[string]Provider {
+	out := maps.Clone(builtin)
+	for name, p := range given {
 		base := builtin[name]
 		if p.Type == "" {
 			p.Type = base.Type
@@ -174,18 +216,21 @@ func (c *Config) decode(path string, data []byte) ([]Warning, error) {
 		if p.BaseURL == "" && p.Type == base.Type {
 			p.BaseURL = base.BaseURL
 		}
-		builtin[name] = p
+		out[name] = p
 	}
-	c.Providers = builtin
-	dir := filepath.Dir(path)
-	for key, at := range map[string]*string{
-		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile, "bus.caFile": &c.Bus.CAFile,
-	} {
-		if c.Origin(key) == "the file" && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
-			*at = filepath.Join(dir, *at)
-		}
+	return out
+}
+
+// errorPlace is where the YAML library says that an error is; zero if it does not.
+func errorPlace(err error) place {
+	var y yaml.Error
+	if !errors.As(err, &y) {
+		return place{}
 	}
-	return keys.warnings, nil
+	if t := y.GetToken(); t != nil && t.Position != nil {
+		return place{t.Position.Line, t.Position.Column}
+	}
+	return place{}
 }
 
 // fileError keeps the position and the first line of what the YAML library says,
@@ -194,11 +239,11 @@ func (c *Config) fileError(path string, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
 		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")
-		if t := y.GetToken(); t != nil && t.Position != nil {
+		if at := errorPlace(err); at != (place{}) {
 			if want, got, ok := mismatch(err); ok {
-				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(place{t.Position.Line, t.Position.Column}), want, got)
+				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(at), want, got)
 			}
-			return fault.New(fault.Invalid, "%s:%d:%d: %s.", path, t.Position.Line, t.Position.Column, message)
+			return fault.New(fault.Invalid, "%s:%d:%d: %s.", path, at.Line, at.Column, message)
 		}
 		return fault.New(fault.Invalid, "%s: %s.", path, message)
 	}
@@ -214,14 +259,12 @@ func firstLine(s string) string {
 type substituter struct {
 	getenv func(string) string
 	file   string
-	err    error
+
+	mistakes []mistake
 }
 
 // Visit implements ast.Visitor.
 func (s *substituter) Visit(n ast.Node) ast.Visitor {
-	if s.err != nil {
-		return nil
-	}
 	if value, ok := n.(*ast.MappingValueNode); ok {
 		ast.Walk(s, value.Value) // the keys stay as they are
 		return nil
@@ -233,7 +276,8 @@ func (s *substituter) Visit(n ast.Node) ast.Visitor {
 	out, missing := substitute(str.Value, s.getenv)
 	if missing != "" {
 		at := str.GetToken().Position
-		s.err = fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set.", s.file, at.Line, at.Column, missing)
+		err := fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set.", s.file, at.Line, at.Column, missing)
+		s.mistakes = append(s.mistakes, mistake{err, place{at.Line, at.Column}})
 		return nil
 	}
 	str.Value = out

@@ -139,7 +139,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 	}{
 		{"wrong type", "limits:\n  request:\n    steps: many\n", nil, "c.yaml:3:12: limits.request.steps has to be a number, not a text"},
 		{"a list for keys", "rules:\n  - name: a\n", nil, "c.yaml:2:3: rules has to be keys with values, not a list"},
-		{"keys for a text", "rules: {a: {rate: {runs: 1}}}", nil, "rules.a.rate has to be a text, not keys with values"},
+		{"keys for a text", "rules: {a: {when: {type: x}, do: {drop: true}, rate: {runs: 1}}}", nil, "rules.a.rate has to be a text, not keys with values"},
 		{"a number for a list", "allowedHosts: 3", nil, "c.yaml:1:15: allowedHosts has to be a list, not a number"},
 		{"broken YAML", "addr: [1\nlog: {", nil, "c.yaml:"},
 		{"same key twice", "addr: 127.0.0.1:1\naddr: 127.0.0.1:2\n", nil, "c.yaml:2:1: "},
@@ -435,7 +435,7 @@ func TestMistakesAreReportedWhereTheyStand(t *testing.T) {
 		want string
 	}{
 		{"limits:\n  request:\n    steps: -1\n", nil, "c.yaml:3:5: "},
-		{"allowedHosts:\n  - good.example\n  - \"bad host\"\n", nil, "c.yaml:1:1: "},
+		{"allowedHosts:\n  - good.example\n  - \"bad host\"\n", nil, "c.yaml:3:5: "},
 		{"# first\nlog:\n  level: inof\n", nil, "c.yaml:3:3: "},
 		{"providers:\n  x:\n    type: opnai\n", nil, "c.yaml:3:5: "},
 		{"model: nowhere/m\n", nil, "c.yaml:1:1: "},

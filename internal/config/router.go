@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 
 	"lilac/internal/fault"
@@ -19,12 +20,16 @@ type Debounce struct {
 }
 
 func (c *Config) checkRouter() error {
+	var found []error
 	d := c.Router.Debounce
 	if d.Wait < 0 || d.Max < d.Wait {
-		return fault.InvalidField("router.debounce", "router.debounce waits %s and at most %s; the second has to be the longer one.", d.Wait, d.Max)
+		found = append(found, fault.InvalidField("router.debounce", "router.debounce waits %s and at most %s; the second has to be the longer one.", d.Wait, d.Max))
 	}
-	_, _, err := c.ResolveGate()
-	return err
+	if !c.unreadable(modelKeys...) {
+		_, _, err := c.ResolveGate()
+		found = append(found, err)
+	}
+	return errors.Join(found...)
 }
 
 // ResolveGate returns the model of router.gate; false when there is none.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -84,13 +85,17 @@ func (t *EventTypes) UnmarshalYAML(n ast.Node) error {
 // EnvironmentRules are the rules, ready, in the order of their names.
 func (c *Config) EnvironmentRules() ([]environment.Rule, error) {
 	var out []environment.Rule
+	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
 		r, err := environment.Compile(c.Rules[name].spec(name))
-		if err != nil {
+		for _, err := range parts(err) {
 			wire := fault.ToWire(err)
-			return nil, fault.InvalidField(fmt.Sprintf("rules.%s.%s", name, wire.Field), "%s", wire.Message)
+			found = append(found, fault.InvalidField(fmt.Sprintf("rules.%s.%s", name, wire.Field), "%s", wire.Message))
 		}
 		out = append(out, r)
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -113,19 +118,18 @@ var nameForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 var builtinRules = []string{"user_query", "session", "background_task", "fallback"}
 
 func (c *Config) checkRules() error {
+	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
 		if !nameForm.MatchString(name) || slices.Contains(builtinRules, name) {
-			return fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtinRules)
+			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtinRules))
 		}
-		if c.Rules[name].Budget.Money == 0 {
+		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {
 			continue
 		}
-		if m, err := c.ResolveModel(); err != nil {
-			return err
-		} else if m.Price == nil {
-			return fault.InvalidField("rules."+name+".budget.money", "The rule %s has a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", name, m, m.String())
+		if m, err := c.ResolveModel(); err == nil && m.Price == nil {
+			found = append(found, fault.InvalidField("rules."+name+".budget.money", "The rule %s has a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", name, m, m.String()))
 		}
 	}
 	_, err := c.EnvironmentRules()
-	return err
+	return errors.Join(append(found, err)...)
 }

@@ -33,9 +33,7 @@ func (n SandboxNetwork) EgressRules() []egress.Rule {
 }
 
 func (c *Config) checkSandbox() error {
-	if err := c.checkSandboxPaths(); err != nil {
-		return err
-	}
+	found := []error{c.checkSandboxPaths()}
 	for _, rule := range c.Sandbox.Network.EgressRules() {
 		if err := rule.Validate(); err != nil {
 			var f *fault.Error
@@ -43,7 +41,7 @@ func (c *Config) checkSandbox() error {
 			if errors.As(err, &f) && f.Field != "host" {
 				field += "." + f.Field
 			}
-			return fault.InvalidField(field, "%s: %s", field, err)
+			found = append(found, fault.InvalidField(field, "%s: %s", field, err))
 		}
 	}
 	l, n := c.Sandbox.Limits, c.Sandbox.Network
@@ -70,9 +68,9 @@ func (c *Config) checkSandbox() error {
 		case limit.min >= 1<<10:
 			least = Size(limit.min).String()
 		}
-		return fault.InvalidField(limit.field, "%s is too small to run a command; it must be at least %s.", limit.field, least)
+		found = append(found, fault.InvalidField(limit.field, "%s is too small to run a command; it must be at least %s.", limit.field, least))
 	}
-	return nil
+	return errors.Join(found...)
 }
 
 // checkSandboxPaths makes the paths absolute and keeps the data directory out
@@ -82,31 +80,38 @@ func (c *Config) checkSandboxPaths() error {
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
 	}
+	var found []error
 	for name, list := range map[string][]string{"readOnly": c.Sandbox.ReadOnly, "writable": c.Sandbox.Writable, "hidden": c.Sandbox.Hidden} {
 		for i, given := range list {
-			field := fmt.Sprintf("sandbox.%s[%d]", name, i)
-			if !filepath.IsAbs(given) && given != "~" && !strings.HasPrefix(given, "~/") {
-				return fault.InvalidField(field, "%s is %q; it must be an absolute path, or begin with ~/.", field, given)
-			}
-			if list[i], err = c.absolute(given); err != nil {
-				return fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", field)
-			}
-			real, err := realPath(list[i])
-			if err != nil {
-				return fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
-			}
-			if name == "hidden" {
-				continue
-			}
-			if within(data, real) || within(real, data) {
-				return fault.InvalidField(field, "%s would show the data directory %s; the agent could read its secrets.", field, c.DataDir)
-			}
-			for _, kernel := range []string{"/proc", "/sys", "/dev"} {
-				if within(real, kernel) {
-					return fault.InvalidField(field, "%s is %s, which shows more than files.", field, given)
-				}
-			}
+			list[i], err = c.sandboxPath(fmt.Sprintf("sandbox.%s[%d]", name, i), given, name == "hidden", data)
+			found = append(found, err)
 		}
 	}
-	return nil
+	return errors.Join(found...)
+}
+
+// sandboxPath is one such path, absolute.
+func (c *Config) sandboxPath(field, given string, hidden bool, data string) (string, error) {
+	if !filepath.IsAbs(given) && given != "~" && !strings.HasPrefix(given, "~/") {
+		return given, fault.InvalidField(field, "%s is %q; it must be an absolute path, or begin with ~/.", field, given)
+	}
+	path, err := c.absolute(given)
+	if err != nil {
+		return given, fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", field)
+	}
+	real, err := realPath(path)
+	switch {
+	case err != nil:
+		return path, fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
+	case hidden:
+		return path, nil
+	case within(data, real) || within(real, data):
+		return path, fault.InvalidField(field, "%s would show the data directory %s; the agent could read its secrets.", field, c.DataDir)
+	}
+	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+		if within(real, kernel) {
+			return path, fault.InvalidField(field, "%s is %s, which shows more than files.", field, given)
+		}
+	}
+	return path, nil
 }

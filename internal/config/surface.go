@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -82,9 +84,10 @@ type EntityNames struct {
 
 // checkSurface looks at what is set of the platforms.
 func (c *Config) checkSurface() error {
+	var found []error
 	token := &c.Surface.Discord.Token
 	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
-		return fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it.")
+		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))
 	}
 	d := c.Surface.Discord
 	for key, address := range map[string]string{"apiURL": d.APIURL, "gatewayURL": d.GatewayURL} {
@@ -93,35 +96,37 @@ func (c *Config) checkSurface() error {
 			schemes = map[string]bool{"ws": true, "wss": true, "": address == ""}
 		}
 		if u, err := url.Parse(address); err != nil || !schemes[u.Scheme] || u.Host == "" && address != "" {
-			return fault.InvalidField("surface.discord."+key, "%q is not an address of a Discord-compatible server.", address)
+			found = append(found, fault.InvalidField("surface.discord."+key, "%q is not an address of a Discord-compatible server.", address))
 		}
 	}
 	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
 	for channel, set := range d.Channels {
 		lists["channels"] = append(lists["channels"], channel)
-		if err := checkMode("surface.discord.channels."+channel+".mode", set.Mode); err != nil {
-			return err
-		}
+		found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
 	}
 	for key, ids := range lists {
-		for _, id := range ids {
+		for i, id := range ids {
+			field := fmt.Sprintf("surface.discord.%s[%d]", key, i)
+			if key == "channels" {
+				field = "surface.discord.channels." + id
+			}
 			if n, err := strconv.ParseUint(id, 10, 64); err != nil || n == 0 {
-				return fault.InvalidField("surface.discord."+key, "%q is not an id of Discord. Switch on Settings, Advanced, Developer Mode in Discord; then the menu of a server, channel or person has “Copy ID”. In the file it stands in quotes.", id)
+				found = append(found, fault.InvalidField(field, "%q is not an id of Discord. Switch on Settings, Advanced, Developer Mode in Discord; then the menu of a server, channel or person has “Copy ID”. In the file it stands in quotes.", id))
 			}
 		}
 	}
 	for key, n := range map[string]int64{"backfill.age": int64(d.Backfill.Age), "backfill.messages": int64(d.Backfill.Messages), "attachments.maxBytes": int64(d.Attachments.MaxBytes)} {
 		if n < 0 {
-			return fault.InvalidField("surface.discord."+key, "surface.discord.%s is below zero.", key)
+			found = append(found, fault.InvalidField("surface.discord."+key, "surface.discord.%s is below zero.", key))
 		}
 	}
-	switch {
-	case time.Duration(d.Cache.Age) < minKeep:
-		return fault.InvalidField("surface.discord.cache.age", "surface.discord.cache.age is less than 48h.")
-	case d.Cache.Messages < minCached:
-		return fault.InvalidField("surface.discord.cache.messages", "surface.discord.cache.messages is less than %d.", minCached)
+	if time.Duration(d.Cache.Age) < minKeep {
+		found = append(found, fault.InvalidField("surface.discord.cache.age", "surface.discord.cache.age is less than 48h."))
 	}
-	return checkMode("surface.discord.mode", d.Mode)
+	if d.Cache.Messages < minCached {
+		found = append(found, fault.InvalidField("surface.discord.cache.messages", "surface.discord.cache.messages is less than %d.", minCached))
+	}
+	return errors.Join(append(found, checkMode("surface.discord.mode", d.Mode))...)
 }
 
 // minKeep is longer than anything takes that is on its way to a table which
@@ -129,16 +134,18 @@ func (c *Config) checkSurface() error {
 const minKeep = 48 * time.Hour
 
 func (c *Config) checkAttachments() error {
+	var found []error
 	a := c.Attachments
-	switch {
-	case a.MaxBytes <= 0:
-		return fault.InvalidField("attachments.maxBytes", "attachments.maxBytes has to be above zero.")
-	case a.MaxTotal < a.MaxBytes:
-		return fault.InvalidField("attachments.maxTotal", "attachments.maxTotal is less than attachments.maxBytes.")
-	case time.Duration(a.Keep) < minKeep:
-		return fault.InvalidField("attachments.keep", "attachments.keep is less than 48h.")
+	if a.MaxBytes <= 0 {
+		found = append(found, fault.InvalidField("attachments.maxBytes", "attachments.maxBytes has to be above zero."))
 	}
-	return nil
+	if a.MaxTotal < a.MaxBytes {
+		found = append(found, fault.InvalidField("attachments.maxTotal", "attachments.maxTotal is less than attachments.maxBytes."))
+	}
+	if time.Duration(a.Keep) < minKeep {
+		found = append(found, fault.InvalidField("attachments.keep", "attachments.keep is less than 48h."))
+	}
+	return errors.Join(found...)
 }
 
 func checkMode(key, mode string) error {

@@ -56,7 +56,7 @@ func TestMistakesOfTheSurfaceAreNamed(t *testing.T) {
 		`{allowedChannelIds: ["#general"]}`:  "Copy ID",
 		`{mode: loud}`:                       "mention or active",
 		`{channels: {"12": {mode: loud}}}`:   "surface.discord.channels.12.mode",
-		`{channels: {general: {}}}`:          "mention or active",
+		`{channels: {"1": {}}}`:              "mention or active",
 		`{apiURL: "ftp://example.org"}`:      "not an address",
 		`{gatewayURL: "https://e.org"}`:      "not an address",
 		`{backfill: {messages: -1}}`:         "below zero",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 // checkTasks refuses limits under which no task could run.
 func (c *Config) checkTasks() error {
+	var found []error
 	t := c.Tasks
 	for _, limit := range []struct {
 		field      string
@@ -23,8 +25,8 @@ func (c *Config) checkTasks() error {
 		{"tasks.keep", int64(t.Keep), int64(time.Hour), "1h"},
 	} {
 		if limit.value < limit.min {
-			return fault.InvalidField(limit.field, "%s is too small; it must be at least %s.", limit.field, limit.least)
+			found = append(found, fault.InvalidField(limit.field, "%s is too small; it must be at least %s.", limit.field, limit.least))
 		}
 	}
-	return nil
+	return errors.Join(found...)
 }

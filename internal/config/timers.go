@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -27,21 +28,25 @@ const (
 // Clock are the timers, ready, in the order of their names.
 func (c *Config) Clock() ([]clock.Timer, error) {
 	var out []clock.Timer
+	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Timers)) {
 		t, field := c.Timers[name], "timers."+name
 		if !nameForm.MatchString(name) {
-			return nil, badName(field, name)
+			found = append(found, badName(field, name))
 		}
 		s, text, err := c.scheduleOf(field, t)
 		if err != nil {
-			return nil, err
+			found = append(found, err)
 		}
 		switch t.Missed {
 		case "", MissedOnce, MissedSkip:
 		default:
-			return nil, fault.InvalidField(field+".missed", "The timer %s has %q for what is missed; use once or skip.", name, t.Missed)
+			found = append(found, fault.InvalidField(field+".missed", "The timer %s has %q for what is missed; use once or skip.", name, t.Missed))
 		}
 		out = append(out, clock.Timer{Name: name, Text: text, Schedule: s, SkipMissed: t.Missed == MissedSkip})
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

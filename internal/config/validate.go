@@ -22,30 +22,37 @@ const minTokenLength = 16
 // maxCompactAt leaves room for what the estimate of a conversation's size misses.
 const maxCompactAt = 0.95
 
+// validate tells every mistake that can be told without another one.
 func (c *Config) validate() error {
+	var found []error
 	for _, check := range []func() error{
 		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
 	} {
-		if err := check(); err != nil {
-			return err
-		}
+		found = append(found, check())
 	}
-	return nil
+	return errors.Join(found...)
 }
 
-func (c *Config) checkAddr() error {
+func (c *Config) checkAddr() error { return errors.Join(c.checkListen(), c.checkTokens()) }
+
+func (c *Config) checkTokens() error {
+	var found []error
+	if c.Token.Set() && len(c.Token) < minTokenLength {
+		found = append(found, fault.InvalidField("LILAC_TOKEN", "LILAC_TOKEN is shorter than %d characters.", minTokenLength))
+	}
+	if c.MetricsToken.Set() && (len(c.MetricsToken) < minTokenLength || c.MetricsToken == c.Token) {
+		found = append(found, fault.InvalidField("LILAC_METRICS_TOKEN", "LILAC_METRICS_TOKEN is shorter than %d characters, or the same as LILAC_TOKEN.", minTokenLength))
+	}
+	return errors.Join(found...)
+}
+
+func (c *Config) checkListen() error {
 	host, port, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		return fault.InvalidField("addr", "The address %q is not of the form host:port.", c.Addr)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fault.InvalidField("addr", "The address %q has no port between 0 and 65535.", c.Addr)
-	}
-	if c.Token.Set() && len(c.Token) < minTokenLength {
-		return fault.InvalidField("LILAC_TOKEN", "LILAC_TOKEN is shorter than %d characters.", minTokenLength)
-	}
-	if c.MetricsToken.Set() && (len(c.MetricsToken) < minTokenLength || c.MetricsToken == c.Token) {
-		return fault.InvalidField("LILAC_METRICS_TOKEN", "LILAC_METRICS_TOKEN is shorter than %d characters, or the same as LILAC_TOKEN.", minTokenLength)
 	}
 	if !Loopback(host) && !c.Token.Set() {
 		return fault.InvalidField("addr", "The address %q can be reached from other machines. Set LILAC_TOKEN to a token of your own, or listen on 127.0.0.1.", c.Addr)
@@ -78,12 +85,13 @@ func Loopback(host string) bool {
 }
 
 func (c *Config) checkHosts() error {
+	var found []error
 	for i, h := range c.AllowedHosts {
 		if h == "" || strings.ContainsAny(h, "/*: \t") {
-			return fault.InvalidField(fmt.Sprintf("allowedHosts[%d]", i), "%q is not a host name (without scheme, port and wildcards).", h)
+			found = append(found, fault.InvalidField(fmt.Sprintf("allowedHosts[%d]", i), "%q is not a host name (without scheme, port and wildcards).", h))
 		}
 	}
-	return nil
+	return errors.Join(found...)
 }
 
 // checkApart keeps the agent's files away from ours: who can write the
@@ -129,30 +137,34 @@ func realPath(path string) (string, error) {
 }
 
 func (c *Config) checkProviders() error {
+	var found []error
 	for name, p := range c.Providers {
 		field := "providers." + name
 		if name == "" || strings.ContainsAny(name, "/ \t") {
-			return fault.InvalidField(field, "%q is not a name for a provider: it must not be empty and holds no slash or space.", name)
+			found = append(found, fault.InvalidField(field, "%q is not a name for a provider: it must not be empty and holds no slash or space.", name))
+			continue
 		}
 		switch p.Type {
 		case Demo:
 			if name != "demo" {
-				return fault.InvalidField(field+".type", "Only the built-in provider demo is of type demo.")
+				found = append(found, fault.InvalidField(field+".type", "Only the built-in provider demo is of type demo."))
 			}
 			continue
 		case Anthropic, OpenAI:
 		case "":
-			return fault.InvalidField(field+".type", "The provider %s has no type; use anthropic or openai.", name)
+			found = append(found, fault.InvalidField(field+".type", "The provider %s has no type; use anthropic or openai.", name))
+			continue
 		default:
-			return fault.InvalidField(field+".type", "The provider %s has the unknown type %q%s Use anthropic or openai.",
-				name, p.Type, sentence(didYouMean(string(p.Type), []string{"anthropic", "openai"})))
+			found = append(found, fault.InvalidField(field+".type", "The provider %s has the unknown type %q%s Use anthropic or openai.",
+				name, p.Type, sentence(didYouMean(string(p.Type), []string{"anthropic", "openai"}))))
+			continue
 		}
 		u, err := url.Parse(p.BaseURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-			return fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name)
+			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))
 		}
 	}
-	return nil
+	return errors.Join(found...)
 }
 
 // sentence closes the part of a sentence that a hint may or may not end.
@@ -164,24 +176,32 @@ func sentence(hint string) string {
 }
 
 func (c *Config) checkModels() error {
+	var found []error
 	for name, m := range c.Models {
 		field := "models." + name
 		provider, model, ok := strings.Cut(name, "/")
 		if name != "demo" && (!ok || provider == "" || model == "") {
-			return fault.InvalidField(field, "The model %q is not of the form provider/model.", name)
+			found = append(found, fault.InvalidField(field, "The model %q is not of the form provider/model.", name))
 		}
 		if m.ContextTokens < 0 || m.MaxOutputTokens < 0 {
-			return fault.InvalidField(field, "The model %q has a negative size.", name)
+			found = append(found, fault.InvalidField(field, "The model %q has a negative size.", name))
 		}
 		if p := m.Price; p != nil && min(p.Input, p.Output, p.CacheRead, p.CacheWrite) < 0 {
-			return fault.InvalidField(field+".price", "The model %q has a negative price.", name)
+			found = append(found, fault.InvalidField(field+".price", "The model %q has a negative price.", name))
 		}
 	}
-	_, err := c.ResolveModel()
-	return err
+	if !c.unreadable(modelKeys...) {
+		_, err := c.ResolveModel()
+		found = append(found, err)
+	}
+	return errors.Join(found...)
 }
 
+// modelKeys are what decides which models there are, and what they cost.
+var modelKeys = []string{"model", "models", "providers"}
+
 func (c *Config) checkLimits() error {
+	var found []error
 	for _, b := range []struct {
 		scope string
 		Budget
@@ -191,33 +211,34 @@ func (c *Config) checkLimits() error {
 			low  bool
 		}{{"steps", b.Steps < 0}, {"tokens", b.Tokens < 0}, {"money", b.Money < 0}, {"time", b.Time < 0}} {
 			if field := "limits." + b.scope + "." + l.name; l.low {
-				return fault.InvalidField(field, "%s is negative; use 0 for no limit.", field)
+				found = append(found, fault.InvalidField(field, "%s is negative; use 0 for no limit.", field))
 			}
 		}
 	}
 	if _, err := c.Limits.Zone(); err != nil {
 		f := fault.InvalidField("limits.timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", c.Limits.TimeZone)
 		f.Err = err
-		return f
+		found = append(found, f)
 	}
-	switch {
-	case c.Limits.Wait <= 0:
-		return fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h.")
-	case c.Limits.Tool <= 0:
-		return fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m.")
-	case !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt):
-		return fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt)
+	if c.Limits.Wait <= 0 {
+		found = append(found, fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h."))
 	}
-	return nil
+	if c.Limits.Tool <= 0 {
+		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
+	}
+	if !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt) {
+		found = append(found, fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt))
+	}
+	return errors.Join(found...)
 }
 
 func (c *Config) checkMoney() error {
-	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 {
+	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 || c.unreadable(modelKeys...) {
 		return nil
 	}
 	m, err := c.ResolveModel()
 	if err != nil {
-		return err
+		return nil // checkModels tells it
 	}
 	if m.Price == nil {
 		return fault.InvalidField("limits", "There is a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", m, m.String())
@@ -226,6 +247,7 @@ func (c *Config) checkMoney() error {
 }
 
 func (c *Config) checkWords() error {
+	var found []error
 	for _, w := range []struct {
 		field, value string
 		allowed      []string
@@ -235,11 +257,11 @@ func (c *Config) checkWords() error {
 		{"log.format", c.Log.Format, []string{"auto", "json", "text"}},
 	} {
 		if !slices.Contains(w.allowed, w.value) {
-			return fault.InvalidField(w.field, "%s is %q%s It must be one of %s.",
-				w.field, w.value, sentence(didYouMean(w.value, w.allowed)), strings.Join(w.allowed, ", "))
+			found = append(found, fault.InvalidField(w.field, "%s is %q%s It must be one of %s.",
+				w.field, w.value, sentence(didYouMean(w.value, w.allowed)), strings.Join(w.allowed, ", ")))
 		}
 	}
-	return nil
+	return errors.Join(found...)
 }
 
 func (c *Config) resolvePaths() error {

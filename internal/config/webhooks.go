@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,20 +22,24 @@ type Webhook struct {
 // Hooks are the webhooks by name, ready.
 func (c *Config) Hooks() (map[string]webhook.Hook, error) {
 	out := map[string]webhook.Hook{}
+	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Webhooks)) {
 		w := c.Webhooks[name]
 		field := "webhooks." + name
 		if !nameForm.MatchString(name) {
-			return nil, badName(field, name)
+			found = append(found, badName(field, name))
 		}
 		h, err := webhook.New(webhook.Spec{
 			Name: name, Form: webhook.Form(w.Form), Secret: w.Secret.Reveal(), MaxBytes: int64(w.MaxBytes), Queue: w.Queue, BodyOnce: w.BodyOnce,
 		})
 		if err != nil {
 			wire := fault.ToWire(err)
-			return nil, fault.InvalidField(fmt.Sprintf("%s.%s", field, wire.Field), "%s", wire.Message)
+			found = append(found, fault.InvalidField(fmt.Sprintf("%s.%s", field, wire.Field), "%s", wire.Message))
 		}
 		out[name] = h
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"lilac/internal/client"
@@ -45,7 +46,17 @@ type Patient struct {
 // Broken is the one finding about a configuration that cannot be used: without
 // it nothing else can be looked at.
 func Broken(err error) []Finding {
-	return []Finding{{"configuration", Fail, fault.ToWire(err).Message, "Change it there; \"lilac config schema\" and docs/configuration.md say what may stand where."}}
+	var out []Finding
+	found, more := config.Each(err)
+	for _, mistake := range found {
+		out = append(out, Finding{"configuration", Fail, fault.ToWire(mistake).Message, ""})
+	}
+	last := &out[len(out)-1]
+	last.Advice = "Change it there; \"lilac config schema\" and docs/configuration.md say what may stand where."
+	if more > 0 {
+		last.Advice = fmt.Sprintf("There are %d more mistakes. ", more) + last.Advice
+	}
+	return out
 }
 
 // Examine runs every check. It takes a few seconds at most, but for a deep one.

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -61,13 +62,15 @@ func Compile(s Spec) (Rule, error) {
 	if r.Priority == 0 {
 		r.Priority = PriorityConfigured
 	}
+	var found []error
 	if r.Priority >= PriorityUserQuery {
-		return Rule{}, fault.InvalidField("priority", "The priority of the rule %s has to be below %d: what people say comes first.", s.Name, PriorityUserQuery)
+		found = append(found, fault.InvalidField("priority", "The priority of the rule %s has to be below %d: what people say comes first.", s.Name, PriorityUserQuery))
 	}
 	for _, step := range []func(Spec, *Rule) error{compileWhen, compileDo, compileTarget, compileLimits} {
-		if err := step(s, &r); err != nil {
-			return Rule{}, err
-		}
+		found = append(found, step(s, &r))
+	}
+	if err := errors.Join(found...); err != nil {
+		return Rule{}, err
 	}
 	return r, nil
 }

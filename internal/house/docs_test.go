@@ -53,7 +53,7 @@ func configurationDoc(t *testing.T) string {
 	b.WriteString("# Configuration\n\n" + generatedNote +
 		"A flag beats the environment, the environment beats the file, the file beats the default. The file is\n" +
 		"YAML: `--config FILE`, else `LILAC_CONFIG`, else `~/.lilac/config.yaml` if there is one. A text in it may name\n" +
-		"environment variables as `${NAME}` (`$${` is a plain `${`). `lilac config check` says whether it is usable,\n" +
+		"environment variables as `${NAME}` (`$${` is a plain `${`). `lilac config check` tells every mistake and where it stands,\n" +
 		"`lilac config print` what is in effect, `lilac config schema` prints its JSON Schema for editors.\n\n" +
 		"A changed file is seen at once, and within a minute where the system does not tell: on network file systems, and when the\n" +
 		"first file appears in the data directory. SIGHUP reads it, too. What is marked *live* applies to everything that begins\n" +
