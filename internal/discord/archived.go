@@ -22,12 +22,16 @@ func (a *Adapter) findArchived(ctx context.Context, g Gap) error {
 		return nil
 	}
 	since := max(g.Threads, time.Now().Add(-a.o.BackfillAge).UnixMilli())
-	public, err := a.archived(ctx, rest.GetPublicArchivedThreads, g.ChannelID, since, maxArchivedPages)
+	public, err := a.archived(ctx, rest.GetPublicArchivedThreads, g.ChannelID, since, func(c wireChannel) (before string, over bool) {
+		return c.Metadata.ArchivedAt, millis(c.Metadata.ArchivedAt) < since
+	})
 	if err != nil {
 		return err
 	}
-	// These are in the order of their ids, so a page holds the newest.
-	private, err := a.archived(ctx, rest.GetJoinedPrivateArchivedThreads, g.ChannelID, since, 1)
+	// These are in the order of their ids, so the last one can be an old one.
+	private, err := a.archived(ctx, rest.GetJoinedPrivateArchivedThreads, g.ChannelID, since, func(c wireChannel) (before string, over bool) {
+		return c.ID, false
+	})
 	if err != nil {
 		return err
 	}
@@ -49,10 +53,12 @@ func (a *Adapter) findArchived(ctx context.Context, g Gap) error {
 
 // archived lists threads of a channel that were archived after a moment
 // ("Channels Resource", list public archived threads, list joined private
-// archived threads). A channel that does not let us look has none.
-func (a *Adapter) archived(ctx context.Context, e *rest.Endpoint, channelID string, since int64, pages int) (out []wireChannel, err error) {
+// archived threads). Next says of the last thread of a page where the next one
+// begins, and whether it is over age. A channel that does not let us look has
+// none.
+func (a *Adapter) archived(ctx context.Context, e *rest.Endpoint, channelID string, since int64, next func(last wireChannel) (before string, over bool)) (out []wireChannel, err error) {
 	query := discord.QueryValues{"limit": pageSize}
-	for range pages {
+	for range maxArchivedPages {
 		var page struct {
 			Threads []wireChannel `json:"threads"`
 			More    bool          `json:"has_more"`
@@ -69,11 +75,16 @@ func (a *Adapter) archived(ctx context.Context, e *rest.Endpoint, channelID stri
 			if millis(c.Metadata.ArchivedAt) >= since {
 				out = append(out, c)
 			}
-			query["before"] = c.Metadata.ArchivedAt
 		}
-		if n := len(page.Threads); !page.More || n == 0 || millis(page.Threads[n-1].Metadata.ArchivedAt) < since {
-			break
+		if !page.More || len(page.Threads) == 0 {
+			return out, nil
 		}
+		before, over := next(page.Threads[len(page.Threads)-1])
+		if over {
+			return out, nil
+		}
+		query["before"] = before
 	}
+	a.o.Logger.WarnContext(ctx, "a channel has more archived threads than are looked at", "channel_id", channelID, "looked_at", maxArchivedPages*pageSize)
 	return out, nil
 }

@@ -20,8 +20,9 @@ type Finding struct {
 	Do string
 }
 
-// maxChecked bounds how many channels of one server are looked at.
-const maxChecked = 50
+// maxNamed bounds how many channels of one server are named in which something
+// is missing; Discord tells of all of them at once.
+const maxNamed = 20
 
 // permission is one that the bot needs in a channel ("Permissions", bitwise
 // permission flags), by the name that people read.
@@ -30,19 +31,26 @@ type permission struct {
 	name string
 }
 
-// needed are the permissions in the order in which people read them.
-var needed = []permission{
-	{1 << 10, "View Channels"},
-	{1 << 11, "Send Messages"},
-	{1 << 38, "Send Messages in Threads"},
-	{1 << 15, "Attach Files"},
-	{1 << 16, "Read Message History"},
-	{1 << 6, "Add Reactions"},
-}
+// needed are the permissions in the order in which people read them. A voice
+// channel has no threads, and who may not connect may not read there either
+// ("Permissions", implicit permissions).
+var (
+	needed = []permission{
+		{permissionView, "View Channels"},
+		{1 << 11, "Send Messages"},
+		{permissionThreads, "Send Messages in Threads"},
+		{1 << 15, "Attach Files"},
+		{1 << 16, "Read Message History"},
+		{1 << 6, "Add Reactions"},
+	}
+	neededInVoice = append([]permission{{permissionConnect, "Connect"}}, slices.DeleteFunc(slices.Clone(needed), func(p permission) bool { return p.bit == permissionThreads })...)
+)
 
 const (
 	permissionAdministrator = 1 << 3
 	permissionView          = 1 << 10
+	permissionConnect       = 1 << 20
+	permissionThreads       = 1 << 38
 	// intentGranted are the flags of an application that may read messages
 	// ("Application Resource", application flags).
 	intentGranted = 1<<18 | 1<<19
@@ -139,20 +147,25 @@ func (c *checker) guild(ctx context.Context, id string) []Finding {
 	if err != nil {
 		return []Finding{c.awayServer(ctx, err, id)}
 	}
-	g, visible := c.guilds[id], 0
+	g, visible, more := c.guilds[id], 0, 0
 	var out []Finding
 	for _, ch := range channels {
 		have := c.permissions(g, ch)
 		// A channel that the bot cannot see is one that it is kept out of.
-		if !ch.threaded() || have&permissionView == 0 {
+		if !ch.threaded() && !ch.voice() || have&permissionView == 0 || ch.voice() && have&permissionConnect == 0 {
 			continue
 		}
-		if visible++; visible > maxChecked {
-			break
-		}
-		if f := lacking(have, "", ch.Name, g.Name); !f.OK {
+		visible++
+		if f := lacking(have, "", ch, g.Name); f.OK {
+			continue
+		} else if len(out) == maxNamed {
+			more++
+		} else {
 			out = append(out, f)
 		}
+	}
+	if more > 0 {
+		out = append(out, Finding{What: fmt.Sprintf("in %d more channels of %s the bot lacks permissions", more, g.Name), Do: "Do the same there, or give the bot’s role the permissions everywhere: Server Settings, Roles."})
 	}
 	if visible == 0 {
 		return []Finding{{What: fmt.Sprintf("the bot sees no channel of the server %s", g.Name), Do: "In Discord: Server Settings, Roles, the bot's role, Permissions: switch on “View Channels”."}}
@@ -181,7 +194,7 @@ func (c *checker) channel(ctx context.Context, id string) Finding {
 		ch = parent
 	}
 	g := c.guilds[ch.GuildID]
-	return lacking(c.permissions(g, ch), thread, ch.Name, g.Name)
+	return lacking(c.permissions(g, ch), thread, ch, g.Name)
 }
 
 // awayServer is a server that Discord does not show; the commonest mistake is
@@ -216,9 +229,13 @@ func (c *checker) away(err error, what string) Finding {
 
 // lacking names the permissions that are missing and where to give them: a
 // thread has those of its channel.
-func lacking(have uint64, thread, channel, server string) Finding {
+func lacking(have uint64, thread string, in wireChannel, server string) Finding {
 	var missing []string
-	for _, p := range needed {
+	all, channel := needed, in.Name
+	if in.voice() {
+		all = neededInVoice
+	}
+	for _, p := range all {
 		if have&p.bit == 0 {
 			missing = append(missing, "“"+p.name+"”")
 		}

@@ -1,6 +1,7 @@
 package discord_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,6 +78,35 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 				w.server.Deny(w.channel, w.server.Self().ID, discordtest.SendInThreads)
 			},
 			[]string{"the thread “talk” of #general", "right-click #general", "“Send Messages in Threads”"},
+		},
+		{
+			"a permission in a voice channel, where people write too",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.Deny(w.server.Voice(w.guild, "lounge"), w.server.Self().ID, discordtest.SendMessages|discordtest.SendInThreads)
+			},
+			[]string{"in #lounge of home the bot lacks “Send Messages”: "},
+		},
+		{
+			"voice channels that the bot is kept out of",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.Deny(w.server.Voice(w.guild, "lounge"), w.guild, discordtest.Connect)
+				w.server.Deny(w.server.Voice(w.guild, "board"), w.guild, discordtest.ViewChannel)
+			},
+			nil,
+		},
+		{
+			"a permission in many channels",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				for i := range 70 {
+					if channel := w.server.Channel(w.guild, fmt.Sprint("room-", i)); i >= 47 {
+						w.server.Deny(channel, w.server.Self().ID, discordtest.SendMessages)
+					}
+				}
+			},
+			[]string{"#room-47", "#room-66", "in 3 more channels of home the bot lacks permissions: Do the same there"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

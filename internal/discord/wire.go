@@ -98,12 +98,14 @@ const (
 const (
 	channelText          = 0
 	channelDM            = 1
+	channelVoice         = 2
 	channelGroupDM       = 3
 	channelCategory      = 4
 	channelNews          = 5
 	channelNewsThread    = 10
 	channelPublicThread  = 11
 	channelPrivateThread = 12
+	channelStage         = 13
 	channelDirectory     = 14
 	channelForum         = 15
 	channelMedia         = 16
@@ -138,6 +140,9 @@ func (c wireChannel) threaded() bool {
 // threadsOnly reports whether nothing is said in it but in its threads; its
 // last message is a thread then ("Threads", forum and media channel fields).
 func (c wireChannel) threadsOnly() bool { return c.Type == channelForum || c.Type == channelMedia }
+
+// voice reports whether people meet in it to speak; they can also write.
+func (c wireChannel) voice() bool { return c.Type == channelVoice || c.Type == channelStage }
 
 // empty reports whether nothing is said in it at all.
 func (c wireChannel) empty() bool { return c.Type == channelCategory || c.Type == channelDirectory }

@@ -97,7 +97,7 @@ func (c *call) listChannels() answer {
 	if !found {
 		return unknownGuild
 	}
-	return ok(c.s.world.channelsOf(g, typeText, typeForum))
+	return ok(c.s.world.channelsOf(g, typeText, typeVoice, typeForum))
 }
 
 // listArchived is Channels Resource, "List Public Archived Threads": the one

@@ -94,6 +94,14 @@ func (s *Server) Channel(guildID, name string) (channelID string) {
 	return s.openLocked(&channel{guild: g.id, name: name, kind: typeText}, "CHANNEL_CREATE")
 }
 
+// Voice makes a voice channel, in which people can also write.
+func (s *Server) Voice(guildID, name string) (channelID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.world.guildNamed(guildID)
+	return s.openLocked(&channel{guild: g.id, name: name, kind: typeVoice}, "CHANNEL_CREATE")
+}
+
 // Forum makes a channel that holds nothing but threads.
 func (s *Server) Forum(guildID, name string) (channelID string) {
 	s.mu.Lock()

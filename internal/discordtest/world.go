@@ -37,11 +37,12 @@ const (
 	EmbedLinks         Permission = 1 << 14
 	AttachFiles        Permission = 1 << 15
 	ReadMessageHistory Permission = 1 << 16
+	Connect            Permission = 1 << 20
 	SendInThreads      Permission = 1 << 38
 )
 
 // everyonePermissions is what the role everybody has grants in a new guild.
-const everyonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | SendInThreads
+const everyonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory | Connect | SendInThreads
 
 // allPermissions are the bits that have a meaning: 0–46 and 48–52.
 const allPermissions Permission = 1<<53 - 1&^(1<<47)
@@ -50,6 +51,7 @@ const allPermissions Permission = 1<<53 - 1&^(1<<47)
 const (
 	typeText          = 0
 	typeDM            = 1
+	typeVoice         = 2
 	typeThread        = 11
 	typePrivateThread = 12
 	typeForum         = 15
@@ -161,7 +163,9 @@ func (w *world) permissions(c *channel, userID string) Permission {
 	for _, o := range []overwrite{at.overwrites[g.id], roles, at.overwrites[userID]} {
 		granted = granted&^o.deny | o.allow
 	}
-	if granted&ViewChannel == 0 {
+	// "Implicit Permissions": who may not see a channel, or not connect to a voice
+	// channel, may do nothing there.
+	if granted&ViewChannel == 0 || at.kind == typeVoice && granted&Connect == 0 {
 		return 0
 	}
 	return granted
@@ -258,7 +262,7 @@ func (w *world) wireCreate(g *guild, intents int) object {
 		c := w.channels[id]
 		switch {
 		case c.guild != g.id || c.deleted || c.archived: // only active threads are told of
-		case c.kind == typeThread:
+		case c.thread():
 			threads = append(threads, c.wire())
 		default:
 			channels = append(channels, c.wire())
