@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -109,6 +108,8 @@ type program struct {
 	store *store.Store
 	blobs *store.Blobs
 	env   *environment.Service
+	// box is what confines commands.
+	box *sandbox.Opening
 	// sockets is where commands find the tool server and the way out.
 	sockets *rundir.Dir
 	// callables is what commands can call; close ends it.
@@ -139,12 +140,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	o.Secrets.Add(o.Config.Secrets()...)
 	p := &program{Options: o, logins: httpapi.NewLogins(time.Now)}
 	p.buildOperations()
-	// To find out what confines commands takes as long as all the rest of the
-	// start, so it is done beside it.
-	box := sync.OnceValues(func() (sandbox.Sandbox, error) { return sandbox.Open(ctx, sandbox.Mode(o.Config.Sandbox.Mode)) })
-	var looking sync.WaitGroup
-	looking.Go(func() { _, _ = box() }) // its result is taken below
-	defer looking.Wait()
+	p.box = sandbox.Start(ctx, sandbox.Mode(o.Config.Sandbox.Mode))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -170,7 +166,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	}
 	p.buildWorkflows()
 	p.buildDiscord(p.blobs)
-	if err := p.buildCores(ctx, box, p.blobs); err != nil {
+	if err := p.buildCores(ctx, p.blobs); err != nil {
 		return nil, err
 	}
 	p.monitor = p.newMonitor()
@@ -197,11 +193,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (p *program) buildCores(ctx context.Context, look func() (sandbox.Sandbox, error), blobs *store.Blobs) error {
-	box, err := look()
-	if err != nil {
-		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
-	}
+func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) (err error) {
 	if p.sockets, err = rundir.Open(p.Config.DataDir); err != nil {
 		return err
 	}
@@ -209,10 +201,10 @@ func (p *program) buildCores(ctx context.Context, look func() (sandbox.Sandbox, 
 	if err != nil {
 		return err
 	}
-	if p.callables, err = p.openCallables(ctx, box, files); err != nil {
+	if p.callables, err = p.openCallables(ctx, files); err != nil {
 		return err
 	}
-	tools, err := p.buildTools(box, files)
+	tools, err := p.buildTools(files)
 	if err != nil {
 		return err
 	}
@@ -245,8 +237,8 @@ func (p *program) buildCores(ctx context.Context, look func() (sandbox.Sandbox, 
 }
 
 // buildTools makes what the agent can do.
-func (p *program) buildTools(box sandbox.Sandbox, files *builtin.Attachments) ([]tool.Tool, error) {
-	opts, err := toolOptions(p.Config, box, p.sockets.Path, files, p.callables, p.Logger)
+func (p *program) buildTools(files *builtin.Attachments) ([]tool.Tool, error) {
+	opts, err := toolOptions(p.Config, p.box, p.sockets.Path, files, p.callables, p.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -285,6 +277,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.sources.clock.Run(failed) })
 	work.Go(func() error { return p.sources.files.Run(failed) })
 	work.Go(func() error { return p.clean(failed) })
+	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {
 		s.start(failed, work)
 	}
@@ -313,6 +306,14 @@ func (p *program) run(ctx context.Context) error {
 	}
 	stopCores()
 	return errors.Join(httpErr, work.Wait())
+}
+
+// tellOfSandbox says it if commands are refused.
+func (p *program) tellOfSandbox(ctx context.Context) error {
+	if err := p.box.Wait(); err != nil && ctx.Err() == nil {
+		p.Logger.Warn("commands are refused", "reason", fault.ToWire(err).Message)
+	}
+	return nil
 }
 
 // stopHTTP refuses what is new, ends the streams and lets requests finish.
@@ -394,6 +395,7 @@ func (p *program) link() string {
 }
 
 func (p *program) close() error {
+	_ = p.box.Wait() // why there is none was told
 	var errs []error
 	if p.listener != nil {
 		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {

@@ -82,6 +82,9 @@ func start(t *testing.T, file string) *running {
 		cancel()
 		t.Fatal(err)
 	}
+	if err := r.p.callables.server.Check(); err != nil {
+		t.Error(err)
+	}
 	done := make(chan error, 1)
 	go func() { done <- r.p.run(ctx) }()
 	var once sync.Once

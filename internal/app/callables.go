@@ -44,8 +44,8 @@ type toolService struct {
 
 var _ builtin.Access = (*toolService)(nil)
 
-func (p *program) openCallables(ctx context.Context, box sandbox.Sandbox, files *builtin.Attachments) (*toolService, error) {
-	c := &toolService{program: p, confined: box.Name() != sandbox.Unconfined().Name()}
+func (p *program) openCallables(ctx context.Context, files *builtin.Attachments) (*toolService, error) {
+	c := &toolService{program: p, confined: sandbox.Mode(p.Config.Sandbox.Mode) != sandbox.ModeOff}
 	var err error
 	if c.executable, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)

@@ -181,6 +181,9 @@ func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {
 			return nil
 		},
 	})
+	if err == nil {
+		err = w.server.Check()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

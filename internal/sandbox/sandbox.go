@@ -127,6 +127,46 @@ func Open(ctx context.Context, mode Mode) (box Sandbox, err error) {
 	return box, nil
 }
 
+// Opening is a Sandbox that is still being looked for; its commands wait.
+type Opening struct {
+	found chan struct{}
+	box   Sandbox
+	err   error
+}
+
+// Start begins to open the sandbox for a mode. To find one out takes as long as
+// the rest of a program's start. Whoever calls it calls [Opening.Wait].
+func Start(ctx context.Context, mode Mode) *Opening {
+	o := &Opening{found: make(chan struct{})}
+	go func() {
+		defer close(o.found)
+		o.box, o.err = Open(ctx, mode)
+	}()
+	return o
+}
+
+// Wait returns when the sandbox is known, with why there is none.
+func (o *Opening) Wait() error {
+	<-o.found
+	return o.err
+}
+
+// Name implements [Sandbox]. It waits.
+func (o *Opening) Name() string {
+	<-o.found
+	return o.box.Name()
+}
+
+// Run implements [Sandbox].
+func (o *Opening) Run(ctx context.Context, cmd Command, policy Policy) (Result, error) {
+	select {
+	case <-o.found:
+		return o.box.Run(ctx, cmd, policy)
+	case <-ctx.Done():
+		return Result{}, context.Cause(ctx)
+	}
+}
+
 // Refusing returns a Sandbox that answers every command with err.
 func Refusing(err error) Sandbox { return refusing{err} }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -44,29 +45,35 @@ var callableID = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 // registered is a callable with its schema.
 type registered struct {
 	Callable
-	schema   *jsonschema.Schema
-	resolved *jsonschema.Resolved
+	// input reads the schema when it is first needed: to read them all would be
+	// a fifth of the program's start.
+	input func() (*jsonschema.Resolved, error)
 }
 
 func register(c Callable) (registered, error) {
-	r := registered{Callable: c, schema: &jsonschema.Schema{}}
+	r := registered{Callable: c, input: sync.OnceValues(c.readSchema)}
 	if !callableID.MatchString(c.ID) || c.Run == nil {
 		return r, fmt.Errorf("callable %q needs an id of words with dots, and something to run", c.ID)
 	}
 	if r.Time <= 0 {
 		r.Time = defaultTime
 	}
-	if err := json.Unmarshal([]byte(c.Schema), r.schema); err != nil {
-		return r, fmt.Errorf("read schema of %s: %w", c.ID, err)
-	}
-	var err error
-	if r.resolved, err = r.schema.Resolve(nil); err != nil {
-		return r, fmt.Errorf("resolve schema of %s: %w", c.ID, err)
-	}
-	if r.schema.Type != "object" {
-		return r, fmt.Errorf("schema of %s is of type %q, not object", c.ID, r.schema.Type)
-	}
 	return r, nil
+}
+
+func (c Callable) readSchema() (*jsonschema.Resolved, error) {
+	schema := &jsonschema.Schema{}
+	if err := json.Unmarshal([]byte(c.Schema), schema); err != nil {
+		return nil, fmt.Errorf("read schema of %s: %w", c.ID, err)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, fmt.Errorf("resolve schema of %s: %w", c.ID, err)
+	}
+	if schema.Type != "object" {
+		return nil, fmt.Errorf("schema of %s is of type %q, not object", c.ID, schema.Type)
+	}
+	return resolved, nil
 }
 
 func (r registered) summary() toolwire.Summary {

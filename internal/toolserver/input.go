@@ -36,7 +36,11 @@ func (r registered) accept(raw json.RawMessage) (json.RawMessage, error) {
 	if !ok {
 		return nil, fault.InvalidField("input", "The input has to be a JSON object, not %s.", describe(given))
 	}
-	value, err := coerceObject("", fields, r.schema, 0)
+	schema, err := r.input()
+	if err != nil {
+		return nil, err
+	}
+	value, err := coerceObject("", fields, schema.Schema(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +52,7 @@ func (r registered) accept(raw json.RawMessage) (json.RawMessage, error) {
 	if err := json.Unmarshal(out, &plain); err != nil {
 		return nil, fault.InvalidField("input", "The input holds a number that is too large.")
 	}
-	if err := r.resolved.Validate(plain); err != nil {
+	if err := schema.Validate(plain); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "The input does not fit; tools help %s says what does", r.ID)
 	}
 	return out, nil

@@ -77,7 +77,8 @@ type Server struct {
 	together  chan struct{}
 }
 
-// New returns a server of the callables. An error is a defect in one of them.
+// New returns a server of the callables. An error is a defect in one of them;
+// one in a schema is an error of [Server.Check], and of the calls.
 func New(o Options) (*Server, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Record == nil {
@@ -99,6 +100,16 @@ func New(o Options) (*Server, error) {
 		s.callables[c.ID] = r
 	}
 	return s, nil
+}
+
+// Check reads the schema of every callable and returns what is wrong with them.
+func (s *Server) Check() error {
+	var errs []error
+	for _, c := range s.callables {
+		_, err := c.input()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Handler serves the routes. The listener decides who reaches it: a Unix socket
