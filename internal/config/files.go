@@ -31,7 +31,7 @@ func (c *Config) WatchedFiles() ([]files.Source, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
 		f, field := c.Files[name], "files."+name
 		s := files.Source{Name: name, Debounce: time.Duration(f.Debounce), Queue: f.Queue, Changes: files.Changes, SkipMissed: f.Missed == MissedSkip}
-		if !nameForm.MatchString(name) {
+		if !nameForm().MatchString(name) {
 			found = append(found, badName(field, name))
 		}
 		if len(f.Paths) == 0 {

@@ -1,8 +1,9 @@
 package config
 
 import (
-	"regexp"
 	"strings"
+
+	"lilac/internal/lazyregexp"
 )
 
 // fact is what is known of a family of models.
@@ -74,7 +75,7 @@ const (
 // sameModel matches what may follow a family's name without making it another
 // model with another price: nothing, a date or "latest". A higher version may
 // cost more.
-var sameModel = regexp.MustCompile(`^(-latest|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})*$`)
+var sameModel = lazyregexp.New(`^(-latest|[-@][0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})*$`)
 
 // lookupKnown returns the sizes of the longest family that name begins with,
 // and its price only if the rest of the name says that it is the same model:
@@ -90,7 +91,7 @@ func lookupKnown(name string) (sizes Model, found bool) {
 		return Model{ContextTokens: unknownContextTokens, MaxOutputTokens: unknownMaxOutputTokens}, false
 	}
 	out := Model{ContextTokens: best.contextTokens, MaxOutputTokens: best.maxOutputTokens}
-	if sameModel.MatchString(name[len(best.prefix):]) {
+	if sameModel().MatchString(name[len(best.prefix):]) {
 		price := best.price
 		out.Price = &price
 	}

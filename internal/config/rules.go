@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"lilac/internal/environment"
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 // Rule says what an environment event sets off.
@@ -112,7 +112,7 @@ func (r Rule) spec(name string) environment.Spec {
 }
 
 // nameForm is that of the names of rules: they stand in logs and in tables.
-var nameForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+var nameForm = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // builtinRules are the names of the rules that come with the program.
 var builtinRules = []string{"user_query", "session", "background_task", "fallback"}
@@ -120,7 +120,7 @@ var builtinRules = []string{"user_query", "session", "background_task", "fallbac
 func (c *Config) checkRules() error {
 	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
-		if !nameForm.MatchString(name) || slices.Contains(builtinRules, name) {
+		if !nameForm().MatchString(name) || slices.Contains(builtinRules, name) {
 			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtinRules))
 		}
 		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {

@@ -31,7 +31,7 @@ func (c *Config) Clock() ([]clock.Timer, error) {
 	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.Timers)) {
 		t, field := c.Timers[name], "timers."+name
-		if !nameForm.MatchString(name) {
+		if !nameForm().MatchString(name) {
 			found = append(found, badName(field, name))
 		}
 		s, text, err := c.scheduleOf(field, t)

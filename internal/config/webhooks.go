@@ -26,7 +26,7 @@ func (c *Config) Hooks() (map[string]webhook.Hook, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Webhooks)) {
 		w := c.Webhooks[name]
 		field := "webhooks." + name
-		if !nameForm.MatchString(name) {
+		if !nameForm().MatchString(name) {
 			found = append(found, badName(field, name))
 		}
 		h, err := webhook.New(webhook.Spec{

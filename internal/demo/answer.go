@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"lilac/internal/chat"
+	"lilac/internal/lazyregexp"
 	"lilac/internal/llm"
 )
 
@@ -109,22 +109,22 @@ const suggestions = "Meanwhile you can try what I do understand:\n\n" +
 	"- `count to 50` takes a while, so you can write to me in the middle, stop me, or kill the program"
 
 var (
-	hello   = regexp.MustCompile(`(?i)^(hi|hello|hey|hallo|good (morning|evening|day)|who are you|what are you|help)\b`)
-	counted = regexp.MustCompile(`(?i)\bcount (?:slowly )?(?:up )?to (\d{1,9})\b`)
-	think   = regexp.MustCompile(`(?i)^think\b`)
+	hello   = lazyregexp.New(`(?i)^(hi|hello|hey|hallo|good (morning|evening|day)|who are you|what are you|help)\b`)
+	counted = lazyregexp.New(`(?i)\bcount (?:slowly )?(?:up )?to (\d{1,9})\b`)
+	think   = lazyregexp.New(`(?i)^think\b`)
 )
 
 // talk answers what asks for no tool.
 func talk(said []string, working bool) (text, reasoning string) {
 	last := said[len(said)-1]
-	if m := counted.FindStringSubmatch(last); m != nil {
+	if m := counted().FindStringSubmatch(last); m != nil {
 		n, err := strconv.Atoi(m[1])
 		if err != nil || n > maxCount {
 			n = maxCount
 		}
 		return count(n), ""
 	}
-	if think.MatchString(last) {
+	if think().MatchString(last) {
 		reasoning = "The person asks me to think. I have only a few rules, so I look through them, one after the other, and find that none of them fits."
 	}
 	switch {
@@ -132,7 +132,7 @@ func talk(said []string, working bool) (text, reasoning string) {
 		return "", reasoning
 	case last == "":
 		return introduction + " Your message had no text that I could read.\n\n" + suggestions, reasoning
-	case hello.MatchString(last):
+	case hello().MatchString(last):
 		return "Hello! " + introduction + " " + advice + "\n\n" + suggestions, reasoning
 	}
 	var quoted []string

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lilac/internal/chat"
+	"lilac/internal/lazyregexp"
 	"lilac/internal/llm"
 )
 
@@ -25,30 +26,30 @@ const polite = `(?:(?:please|now|then|and|also|can you|could you|would you|first
 
 // patterns are tried in order on each line; the first that fits decides.
 var patterns = []struct {
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 	tool string
 	// args name the input's fields, in the order of the groups; each with
 	// the names that it may have in the tool's schema.
 	args [][]string
 }{
-	{regexp.MustCompile("(?i)\\brun\\s+`([^`]+)`\\s+in the background\\b"), "task", [][]string{command}},
-	{regexp.MustCompile(`(?i)^\s*` + polite + `run\s+(.+?)\s+in the background\b`), "task", [][]string{command}},
-	{regexp.MustCompile(`^\s*\$\s+(.+)$`), "bash", [][]string{command}},
-	{regexp.MustCompile("(?i)\\brun\\s+`([^`]+)`"), "bash", [][]string{command}},
-	{regexp.MustCompile(`(?i)^\s*` + polite + `run\s+(.+)$`), "bash", [][]string{command}},
-	{regexp.MustCompile(`(?i)\blist\s+(?:all\s+|the\s+|my\s+)*files(?:\s+(?:like|matching)\s+(\S+))?`), "glob", [][]string{pattern}},
-	{regexp.MustCompile(`(?i)^\s*` + polite + `(?:grep|search)\s+(?:for\s+)?(.+)$`), "grep", [][]string{pattern}},
-	{regexp.MustCompile(`(?i)^\s*` + polite + `read\s+(?:the\s+)?(?:file\s+)?(\S+)\s*$`), "read", [][]string{path}},
+	{lazyregexp.New("(?i)\\brun\\s+`([^`]+)`\\s+in the background\\b"), "task", [][]string{command}},
+	{lazyregexp.New(`(?i)^\s*` + polite + `run\s+(.+?)\s+in the background\b`), "task", [][]string{command}},
+	{lazyregexp.New(`^\s*\$\s+(.+)$`), "bash", [][]string{command}},
+	{lazyregexp.New("(?i)\\brun\\s+`([^`]+)`"), "bash", [][]string{command}},
+	{lazyregexp.New(`(?i)^\s*` + polite + `run\s+(.+)$`), "bash", [][]string{command}},
+	{lazyregexp.New(`(?i)\blist\s+(?:all\s+|the\s+|my\s+)*files(?:\s+(?:like|matching)\s+(\S+))?`), "glob", [][]string{pattern}},
+	{lazyregexp.New(`(?i)^\s*` + polite + `(?:grep|search)\s+(?:for\s+)?(.+)$`), "grep", [][]string{pattern}},
+	{lazyregexp.New(`(?i)^\s*` + polite + `read\s+(?:the\s+)?(?:file\s+)?(\S+)\s*$`), "read", [][]string{path}},
 }
 
 // theTests are not a command; findTests runs those of the workspace.
-var theTests = regexp.MustCompile(`(?i)^(?:all\s+|the\s+|my\s+)*(?:unit\s+)?tests?(?:\s+suite)?$`)
+var theTests = lazyregexp.New(`(?i)^(?:all\s+|the\s+|my\s+)*(?:unit\s+)?tests?(?:\s+suite)?$`)
 
 const findTests = "if [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; elif [ -f Cargo.toml ]; then cargo test; " +
 	"elif [ -f Makefile ]; then make test; else echo 'There are no tests in the workspace that I know how to run.'; fi"
 
 // write is tried on the whole message: its text may have several lines.
-var write = regexp.MustCompile(`(?is)^\s*` + polite + `write\s+(?:to\s+)?(\S+?):\s*(.*)$`)
+var write = lazyregexp.New(`(?is)^\s*` + polite + `write\s+(?:to\s+)?(\S+?):\s*(.*)$`)
 
 var (
 	command = []string{"command", "cmd"}
@@ -84,19 +85,19 @@ func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) 
 			found = append(found, wish{tool: tool, input: input})
 		}
 	}
-	if m := write.FindStringSubmatch(text); m != nil {
+	if m := write().FindStringSubmatch(text); m != nil {
 		add("write", [][]string{path, content}, []string{strings.Trim(m[1], "`\"'"), strings.TrimRight(m[2], "\n") + "\n"})
 		return found, missing
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
 		for _, p := range patterns {
-			m := p.re.FindStringSubmatch(line)
+			m := p.re().FindStringSubmatch(line)
 			if m == nil {
 				continue
 			}
 			value := strings.TrimSpace(m[1])
-			if p.tool == "task" && theTests.MatchString(value) {
+			if p.tool == "task" && theTests().MatchString(value) {
 				value = findTests
 			}
 			if p.tool != "bash" && p.tool != "task" {

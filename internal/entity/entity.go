@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"lilac/internal/lazyregexp"
 )
 
 // Known answers from what is known of a platform; nil functions know nothing.
@@ -87,7 +89,7 @@ func writable(name string) bool {
 	if name == "" || len(name) > maxName || name != strings.Join(strings.Fields(name), " ") || !utf8.ValidString(name) {
 		return false
 	}
-	if len(strings.Fields(name)) > maxWords || massMention(name) || idSuffix.MatchString(name) {
+	if len(strings.Fields(name)) > maxWords || massMention(name) || idSuffix().MatchString(name) {
 		return false
 	}
 	first, _ := utf8.DecodeRuneInString(name)
@@ -116,16 +118,16 @@ func inName(r rune) bool { return letter(r) || r == '-' || r == '.' || unicode.I
 
 var (
 	// mention matches Discord's forms ("Message Formatting").
-	mention = regexp.MustCompile(`<(@!?|@&|#)(\d{1,20})>`)
+	mention = lazyregexp.New(`<(@!?|@&|#)(\d{1,20})>`)
 	// idSuffix ends the readable form of somebody whose name does not do.
-	idSuffix = regexp.MustCompile(`-(\d{1,20})$`)
+	idSuffix = lazyregexp.New(`-(\d{1,20})$`)
 )
 
 // In replaces a platform's mentions by names. A mention whose name would not
 // be found again where it stands is written with its id, or stays as it is.
 func (m *Mapper) In(text string) string {
 	text = prose(text, func(s string) string {
-		return replace(s, mention, func(start, end int, sigil, id string) string {
+		return replace(s, mention(), func(start, end int, sigil, id string) string {
 			switch sigil {
 			case "@&":
 				// A role is never written back: nobody may be notified by one.
@@ -150,7 +152,7 @@ func (m *Mapper) In(text string) string {
 
 func (m *Mapper) in(text string, name func(n kind, id string) string) string {
 	return prose(text, func(s string) string {
-		return replace(s, mention, func(start, end int, sigil, id string) string {
+		return replace(s, mention(), func(start, end int, sigil, id string) string {
 			if !opens(s, start) || !ends(s, end) {
 				return s[start:end]
 			}
@@ -268,7 +270,7 @@ func (n kind) id(name string) string {
 		}
 	}
 	// The form that holds an id means it only as it would be written.
-	if found := idSuffix.FindStringSubmatch(name); found != nil && strings.EqualFold(name, fallback(n.nameOf, found[1], n.word)) {
+	if found := idSuffix().FindStringSubmatch(name); found != nil && strings.EqualFold(name, fallback(n.nameOf, found[1], n.word)) {
 		return found[1]
 	}
 	return ""

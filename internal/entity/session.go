@@ -2,16 +2,16 @@ package entity
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 var (
-	channelForm = regexp.MustCompile(`^<#(\d{1,20})>$`)
-	digits      = regexp.MustCompile(`^\d{1,20}$`)
+	channelForm = lazyregexp.New(`^<#(\d{1,20})>$`)
+	digits      = lazyregexp.New(`^\d{1,20}$`)
 )
 
 // SessionID resolves a session's id in any of its forms: 123, <#123>, ops,
@@ -19,14 +19,14 @@ var (
 // ones, never a guess.
 func (m *Mapper) SessionID(form string) (id string, err error) {
 	form = strings.TrimSpace(form)
-	if found := channelForm.FindStringSubmatch(form); found != nil {
+	if found := channelForm().FindStringSubmatch(form); found != nil {
 		return found[1], nil
 	}
 	alias := strings.ToLower(strings.TrimPrefix(form, "#"))
 	if id, ok := m.places.ids[alias]; ok {
 		return id, nil
 	}
-	if digits.MatchString(form) {
+	if digits().MatchString(form) {
 		return form, nil
 	}
 	if near := m.near(alias); len(near) > 0 {

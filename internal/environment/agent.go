@@ -5,13 +5,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"lilac/internal/chat"
 	"lilac/internal/event"
+	"lilac/internal/lazyregexp"
 )
 
 type jsonValue = json.RawMessage
@@ -181,11 +181,11 @@ func digest(s string) string {
 }
 
 // plainID are the event ids that can stand in the id of a request.
-var plainID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var plainID = lazyregexp.New(`^[A-Za-z0-9._-]{1,64}$`)
 
 // RequestID is the request that an event starts in a session that is idle.
 func RequestID(sessionID, eventID string) string {
-	if !plainID.MatchString(eventID) {
+	if !plainID().MatchString(eventID) {
 		eventID = digest(eventID)
 	}
 	return event.RequestID{Surface: "env", Session: sessionID, Specific: eventID}.String()

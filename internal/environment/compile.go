@@ -3,13 +3,13 @@ package environment
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 // Spec is a rule as an operator writes it.
@@ -50,7 +50,7 @@ const (
 	maxRatePer = 7 * 24 * time.Hour
 )
 
-var typePattern = regexp.MustCompile(`^(\*|[a-z0-9_.]{1,64}(\.\*)?)$`)
+var typePattern = lazyregexp.New(`^(\*|[a-z0-9_.]{1,64}(\.\*)?)$`)
 
 // Compile checks a rule and makes it ready. Its errors are fault.Invalid with
 // the field within the rule, as in "when.if".
@@ -80,7 +80,7 @@ func compileWhen(s Spec, r *Rule) error {
 		return fault.InvalidField("when.type", "The rule %s says of no type that it is for it; \"*\" is for all.", s.Name)
 	}
 	for _, t := range s.Types {
-		if !typePattern.MatchString(t) {
+		if !typePattern().MatchString(t) {
 			return fault.InvalidField("when.type", "%q is no type of events: it is one like webhook.received, a beginning like webhook.*, or *.", t)
 		}
 		if names(t, event.UserQuery) {

@@ -3,10 +3,10 @@ package event
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"lilac/internal/chat"
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 // Types of environment events that the program itself produces. The catalog
@@ -40,7 +40,7 @@ const (
 	StreamError             Type = "stream.error"
 )
 
-var envType = regexp.MustCompile(`^[a-z0-9_.]{1,64}$`)
+var envType = lazyregexp.New(`^[a-z0-9_.]{1,64}$`)
 
 // Validate checks what a publisher of an environment event must keep: an id,
 // a type of the form [a-z0-9_.]{1,64} that is not one of the bus's own, and a
@@ -49,7 +49,7 @@ func (e EnvEvent) Validate() error {
 	switch {
 	case e.ID == "" || len(e.ID) > 256:
 		return fault.InvalidField("id", "An event needs an id of 1 to 256 characters.")
-	case !envType.MatchString(string(e.Type)):
+	case !envType().MatchString(string(e.Type)):
 		return fault.InvalidField("type", "The type %q is not made of 1 to 64 characters a-z, 0-9, _ and dots.", e.Type)
 	case len(e.Payload) > 0 && !json.Valid(e.Payload):
 		return fault.InvalidField("payload", "The payload is not JSON.")

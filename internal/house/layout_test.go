@@ -18,7 +18,9 @@ var rooms = map[string]string{
 	"chat":  "",
 	"fault": "",
 	"sse":   "",
-	"event": "chat fault",
+	"event": "chat fault lazyregexp",
+
+	"lazyregexp": "",
 
 	"schedule": "fault",
 	"webhook":  "event fault",
@@ -32,8 +34,8 @@ var rooms = map[string]string{
 	"damagetest": "db event fault",
 
 	"egress":  "fault",
-	"config":  "egress environment fault schedule webhook clock files",
-	"logs":    "",
+	"config":  "egress environment fault schedule webhook clock files lazyregexp",
+	"logs":    "lazyregexp",
 	"metrics": "",
 	"health":  "",
 	"notify":  "",
@@ -44,7 +46,7 @@ var rooms = map[string]string{
 	"llm":       "chat fault sse",
 	"anthropic": "llm chat fault sse",
 	"openai":    "llm chat fault sse",
-	"demo":      "llm chat fault",
+	"demo":      "llm chat fault lazyregexp",
 	"llmtest":   "llm chat fault sse",
 
 	"rundir":  "",
@@ -54,31 +56,31 @@ var rooms = map[string]string{
 
 	"agent":       "chat llm tool fault",
 	"session":     "agent bus chat db event fault llm tool",
-	"environment": "bus chat db event fault tool",
+	"environment": "bus chat db event fault tool lazyregexp",
 	"clock":       "environment schedule db event fault",
 	"files":       "environment db event fault",
 
 	"task": "chat db event fault tool",
 
-	"entity":  "fault",
+	"entity":  "fault lazyregexp",
 	"surface": "db event",
 	"outbox":  "surface db event fault",
 	"compose": "surface chat entity event",
 	"relay":   "bus chat db event fault outbox surface",
 	"router":  "bus chat compose db event fault llm surface",
 
-	"workflow": "bus chat db event fault outbox schedule surface",
+	"workflow": "bus chat db event fault outbox schedule surface lazyregexp",
 
 	"discord": "db egress event fault surface",
 
 	"store": "db bus chat event discord fault session environment surface outbox router relay task toolserver workflow clock files",
 
-	"httpapi":    "webhook origin health metrics bus chat db environment event fault session sse task workflow toolserver",
+	"httpapi":    "webhook origin health metrics bus chat db environment event fault session sse task workflow toolserver lazyregexp",
 	"webui":      "",
 	"webuitest":  everything,
 	"origin":     "fault",
 	"toolwire":   "fault",
-	"toolserver": "origin toolwire fault db schedule",
+	"toolserver": "origin toolwire fault db schedule lazyregexp",
 	"toolcli":    "toolwire fault",
 	"callables":  "builtin schedule tool toolserver toolwire chat db entity environment event fault outbox session surface workflow task",
 	"cmd/tools":  "toolcli",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +12,7 @@ import (
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 	"lilac/internal/session"
 
 	"github.com/oklog/ulid/v2"
@@ -22,7 +22,7 @@ import (
 const maxTitle = 200
 
 // A client is the first part of request ids, which a colon ends.
-var clientName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+var clientName = lazyregexp.New(`^[a-z][a-z0-9_-]{0,31}$`)
 
 var errNoSessions = &fault.Error{Kind: fault.Unavailable, Code: "no_sessions", Message: "Sessions are not available on this server."}
 
@@ -51,7 +51,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if utf8.RuneCountInString(in.Title) > maxTitle {
 		return fault.InvalidField("title", "A title has at most %d characters.", maxTitle)
 	}
-	if !clientName.MatchString(in.Client) {
+	if !clientName().MatchString(in.Client) {
 		return fault.InvalidField("client", "A client is 1 to 32 characters a-z, 0-9, _ and -, and begins with a letter.")
 	}
 	now := a.Now().UnixMilli()

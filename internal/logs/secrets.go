@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"lilac/internal/lazyregexp"
 )
 
 // Redacted stands where a secret was.
@@ -28,18 +30,18 @@ const (
 // its webhook is used), keys with a well-known beginning, and operators' tokens.
 var shapes = []struct {
 	hint    string // in lower case; without it the pattern cannot match
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	with    string
 }{
-	{"bearer", regexp.MustCompile(`(?i)\b(bearer)[ :]+[A-Za-z0-9._~+/=-]{6,}`), "$1 " + Redacted},
-	{"basic", regexp.MustCompile(`(?i)\b(basic) [A-Za-z0-9+/=]{12,}`), "$1 " + Redacted},
-	{"@", regexp.MustCompile(`(://)[^/\s@"']*:[^/\s@"']*@`), "${1}" + Redacted + "@"},
-	{"=", regexp.MustCompile(`(?i)([?&](?:key|api[-_]?key|token|access[-_]token|secret|password|code|sig|signature)=)[^&\s"'#]+`), "${1}" + Redacted},
-	{"sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{16,}`), Redacted},
-	{"/interactions/", regexp.MustCompile(`(?i)(/interactions/\d+/)[^/?\s"']+`), "${1}" + Redacted},
-	{"/webhooks/", regexp.MustCompile(`(?i)(/webhooks/\d+/)[^/?\s"']+`), "${1}" + Redacted},
-	{"lilac_", regexp.MustCompile(`\blilac_[0-9a-f]{32,}`), Redacted},
-	{"aiza", regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`), Redacted},
+	{"bearer", lazyregexp.New(`(?i)\b(bearer)[ :]+[A-Za-z0-9._~+/=-]{6,}`), "$1 " + Redacted},
+	{"basic", lazyregexp.New(`(?i)\b(basic) [A-Za-z0-9+/=]{12,}`), "$1 " + Redacted},
+	{"@", lazyregexp.New(`(://)[^/\s@"']*:[^/\s@"']*@`), "${1}" + Redacted + "@"},
+	{"=", lazyregexp.New(`(?i)([?&](?:key|api[-_]?key|token|access[-_]token|secret|password|code|sig|signature)=)[^&\s"'#]+`), "${1}" + Redacted},
+	{"sk-", lazyregexp.New(`\bsk-[A-Za-z0-9_-]{16,}`), Redacted},
+	{"/interactions/", lazyregexp.New(`(?i)(/interactions/\d+/)[^/?\s"']+`), "${1}" + Redacted},
+	{"/webhooks/", lazyregexp.New(`(?i)(/webhooks/\d+/)[^/?\s"']+`), "${1}" + Redacted},
+	{"lilac_", lazyregexp.New(`\blilac_[0-9a-f]{32,}`), Redacted},
+	{"aiza", lazyregexp.New(`\bAIza[A-Za-z0-9_-]{30,}`), Redacted},
 }
 
 // Secrets are the values that no log may show. The zero value knows none. It
@@ -98,7 +100,7 @@ func (s *Secrets) Redact(text string) string {
 			lower = strings.ToLower(text)
 		}
 		if strings.Contains(text, shape.hint) || strings.Contains(lower, shape.hint) {
-			text = shape.pattern.ReplaceAllString(text, shape.with)
+			text = shape.pattern().ReplaceAllString(text, shape.with)
 		}
 	}
 	return text

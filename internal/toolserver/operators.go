@@ -6,13 +6,13 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"lilac/internal/db"
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 	"lilac/internal/schedule"
 )
 
@@ -85,7 +85,7 @@ type Operators struct {
 	Revoked func(name string)
 }
 
-var operatorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var operatorName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // Create makes a token of a new name. It is returned here and nowhere else.
 // life is how long it lives, like 36h or 30d, or [Forever]; "" is [DefaultLife].
@@ -94,7 +94,7 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 	if err != nil {
 		return "", err
 	}
-	if !operatorName.MatchString(name) {
+	if !operatorName().MatchString(name) {
 		return "", fault.InvalidField("name", "A token's name has 1 to 64 letters, digits, dots, hyphens and underscores, not %q.", name)
 	}
 	if len(callables) == 0 || len(callables) > maxPatterns {

@@ -188,7 +188,7 @@ func (d *decision) create(in Create) {
 	if err != nil {
 		d.ID, d.Origin = in.ID, in.From
 		d.do(Refuse{err})
-		if validID.MatchString(in.ID) {
+		if validID().MatchString(in.ID) {
 			d.tell(Failed, fault.ToWire(err).Message)
 		}
 		return
@@ -232,7 +232,7 @@ func (d *decision) add(in Add) {
 
 func (d *decision) refuseTask(id string, err error) {
 	d.do(Refuse{err})
-	if validID.MatchString(id) {
+	if validID().MatchString(id) {
 		d.tellTask(id, string(Failed), string(Failed), fault.ToWire(err).Message)
 	}
 }

@@ -2,13 +2,13 @@ package workflow
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 // Limits. What is larger is refused with a sentence that names the bound.
@@ -83,7 +83,7 @@ type Input struct {
 	Until  int64  `json:"until,omitempty"`
 }
 
-var validID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var validID = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // withoutReplies are the surfaces on which nothing replies to a message: there
 // the next message of the conversation is waited for.
@@ -100,7 +100,7 @@ func newTask(s Spec, now time.Time) (Task, error) {
 	t := Task{ID: s.TaskID, Kind: s.Kind, Description: strings.TrimSpace(s.Description), State: Waiting, CreatedAt: now.UnixMilli()}
 	var in Input
 	switch {
-	case !validID.MatchString(s.TaskID):
+	case !validID().MatchString(s.TaskID):
 		return t, fault.InvalidField("taskId", "A task needs an id of 1 to 64 letters, digits, - and _.")
 	case t.Description == "" || len(t.Description) > maxDescription:
 		return t, fault.InvalidField("description", "A task needs a description of at most %d bytes: what is waited for, in words for a person.", maxDescription)
@@ -250,7 +250,7 @@ func newWorkflow(id string, from Origin, d Definition, now time.Time) (Workflow,
 		}
 	}
 	switch {
-	case !validID.MatchString(id):
+	case !validID().MatchString(id):
 		return w, fault.InvalidField("workflowId", "A workflow needs an id of 1 to 64 letters, digits, - and _.")
 	case w.Summary == "" || len(w.Summary) > maxSummary:
 		return w, fault.InvalidField("summary", "A workflow needs a summary of at most %d bytes: what it is for, so that you know when it is over.", maxSummary)
