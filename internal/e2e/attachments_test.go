@@ -129,85 +129,89 @@ func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 // Files that were not taken when they came are fetched when they are wanted,
 // also when their addresses have expired; what is there is not written again.
 func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
-	t.Parallel()
-	var results []string
-	var mu sync.Mutex
-	note := func(next func(string) llmtest.Call) func(string) llmtest.Call {
-		return func(result string) llmtest.Call {
-			mu.Lock()
-			defer mu.Unlock()
-			results = append(results, result)
-			return next(result)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		var results []string
+		var mu sync.Mutex
+		note := func(next func(string) llmtest.Call) func(string) llmtest.Call {
+			return func(result string) llmtest.Call {
+				mu.Lock()
+				defer mu.Unlock()
+				results = append(results, result)
+				return next(result)
+			}
 		}
-	}
-	download := fixed("attachment_download", map[string]string{"downloadDir": "in"})
-	var d *e2e.Discord
-	model, _ := steps(t, "I have it.", func(string) llmtest.Call {
-		d.ExpireFiles()
-		return download("")
-	}, note(download), note(fixed("glob", map[string]string{"pattern": "**"})))
-	s, fake := onDiscord(t, e2e.SQLite, model.URL)
-	d = fake
-	d.Fail("GET /cdn", discordtest.Fault{Status: http.StatusInternalServerError}, 1)
-	d.Say(d.General, d.Ada, d.Self().Mention()+" look", discordtest.SayOptions{Files: []discordtest.File{{Name: "a.pdf", ContentType: "application/pdf", Data: []byte(onePage)}}})
-	// A message without files in between changes nothing.
-	d.Shown(d.General, "the answer is whole", e2e.Holds("I have it."))
-	mu.Lock()
-	defer mu.Unlock()
-	if len(results) != 2 || results[0] != results[1] || !strings.Contains(results[0], `"ok":true`) {
-		t.Fatalf("the model is told %q", results)
-	}
-	got, err := os.ReadDir(filepath.Join(s.Dir, "workspace", "in"))
-	if err != nil || len(got) != 1 || filepath.Ext(got[0].Name()) != ".pdf" {
-		t.Errorf("in the workspace: %v, %v", got, err)
-	}
-	renewed := 0
-	for _, r := range d.Requests() {
-		if r.Route == "POST /attachments/refresh-urls" {
-			renewed++
+		download := fixed("attachment_download", map[string]string{"downloadDir": "in"})
+		var d *e2e.Discord
+		model, _ := steps(t, "I have it.", func(string) llmtest.Call {
+			d.ExpireFiles()
+			return download("")
+		}, note(download), note(fixed("glob", map[string]string{"pattern": "**"})))
+		s, fake := onDiscord(t, bus, model.URL)
+		d = fake
+		d.Fail("GET /cdn", discordtest.Fault{Status: http.StatusInternalServerError}, 1)
+		d.Say(d.General, d.Ada, d.Self().Mention()+" look", discordtest.SayOptions{Files: []discordtest.File{{Name: "a.pdf", ContentType: "application/pdf", Data: []byte(onePage)}}})
+		// A message without files in between changes nothing.
+		d.Shown(d.General, "the answer is whole", e2e.Holds("I have it."))
+		mu.Lock()
+		defer mu.Unlock()
+		if len(results) != 2 || results[0] != results[1] || !strings.Contains(results[0], `"ok":true`) {
+			t.Fatalf("the model is told %q", results)
 		}
-	}
-	if renewed < 1 || renewed > 3 {
-		t.Errorf("addresses were renewed %d times", renewed)
-	}
+		got, err := os.ReadDir(filepath.Join(s.Dir, "workspace", "in"))
+		if err != nil || len(got) != 1 || filepath.Ext(got[0].Name()) != ".pdf" {
+			t.Errorf("in the workspace: %v, %v", got, err)
+		}
+		renewed := 0
+		for _, r := range d.Requests() {
+			if r.Route == "POST /attachments/refresh-urls" {
+				renewed++
+			}
+		}
+		if renewed < 1 || renewed > 3 {
+			t.Errorf("addresses were renewed %d times", renewed)
+		}
+	})
 }
 
 // More files than a message carries follow the answer, ten at a time, as
 // replies to it.
 func TestManyLateFilesFollowTheAnswer(t *testing.T) {
-	t.Parallel()
-	var paths []string
-	for i := range 12 {
-		paths = append(paths, fmt.Sprintf("f%02d.txt", i))
-	}
-	model, _ := steps(t, "Twelve files.", fixed("attachment_add", map[string]any{"paths": paths}))
-	s, d := onDiscord(t, e2e.SQLite, model.URL)
-	for _, name := range paths {
-		if err := os.WriteFile(filepath.Join(s.Dir, "workspace", name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		var paths []string
+		for i := range 12 {
+			paths = append(paths, fmt.Sprintf("f%02d.txt", i))
 		}
-	}
-	asked := d.MentionUs(d.General, d.Ada, "all of them")
-	e2e.Eventually(t, answerWithin, "all files are there", func() bool { names, _ := filesIn(d, d.General); return len(names) == 12 })
-	names, contents := filesIn(d, d.General)
-	if !slices.Equal(names, paths) {
-		t.Errorf("they are there as %q", names)
-	}
-	for name, content := range contents {
-		if name != content {
-			t.Errorf("%s holds %q", name, content)
+		model, _ := steps(t, "Twelve files.", fixed("attachment_add", map[string]any{"paths": paths}))
+		s, d := onDiscord(t, bus, model.URL)
+		for _, name := range paths {
+			if err := os.WriteFile(filepath.Join(s.Dir, "workspace", name), []byte(name), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	ours := d.Ours(d.General)
-	for i, m := range ours {
-		want := ours[0].ID
-		if i == 0 {
-			want = asked
+		asked := d.MentionUs(d.General, d.Ada, "all of them")
+		e2e.Eventually(t, answerWithin, "all files are there", func() bool { names, _ := filesIn(d, d.General); return len(names) == 12 })
+		names, contents := filesIn(d, d.General)
+		if !slices.Equal(names, paths) {
+			t.Errorf("they are there as %q", names)
 		}
-		if len(m.Attachments) > 10 || m.ReplyTo != want {
-			t.Errorf("a message with %d files replies to %q, want %q", len(m.Attachments), m.ReplyTo, want)
+		for name, content := range contents {
+			if name != content {
+				t.Errorf("%s holds %q", name, content)
+			}
 		}
-	}
+		ours := d.Ours(d.General)
+		for i, m := range ours {
+			want := ours[0].ID
+			if i == 0 {
+				want = asked
+			}
+			if len(m.Attachments) > 10 || m.ReplyTo != want {
+				t.Errorf("a message with %d files replies to %q, want %q", len(m.Attachments), m.ReplyTo, want)
+			}
+		}
+	})
 }
 
 // What looks like the block in somebody's text names no file.

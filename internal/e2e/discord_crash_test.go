@@ -36,17 +36,19 @@ func TestEveryMessageOnDiscordIsAnsweredOnce(t *testing.T) {
 
 // The same crashes with one protection off must be noticed.
 func TestControlCrashesOnDiscordWithoutProtectionAreNoticed(t *testing.T) {
-	for _, c := range []struct{ name, at, without, want string }{
-		{"what may have been sent is sent again", "called:POST", "reconcile", "messages, want two questions and two answers"},
-		{"a message that is not read again", "ingest", "position", "was not answered"},
-		{"an answer that nobody goes on showing", "outboxed:sent", "relays", "was not answered"},
-		{"a run that is not taken up", "recorded:input", "recovery", "was not answered"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			noticed(t, crashOnDiscord(t, e2e.SQLite, c.at, "LILAC_WITHOUT="+c.without), c.want)
-		})
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for _, c := range []struct{ name, at, without, want string }{
+			{"a message that is not read again", "ingest", "position", "was not answered"},
+			{"what may have been sent is sent again", "called:POST", "reconcile", "messages, want two questions and two answers"},
+			{"an answer that nobody goes on showing", "outboxed:sent", "relays", "was not answered"},
+			{"a run that is not taken up", "recorded:input", "recovery", "was not answered"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				noticed(t, crashOnDiscord(t, bus, c.at, "LILAC_WITHOUT="+c.without), c.want)
+			})
+		}
+	})
 }
 
 // discordActs are the points that are the same act in each run, in the order in
@@ -136,7 +138,7 @@ func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (
 
 	patience := answerWithin
 	if len(env) > 0 {
-		patience = 10 * time.Second // a control waits for what does not come
+		patience = 5 * time.Second // a control waits for what does not come
 	}
 	for _, question := range []string{asked, away} {
 		if !e2e.Poll(patience, func() bool { return slices.ContainsFunc(d.Ours(d.General), answers(question)) }) {

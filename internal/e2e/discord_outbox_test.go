@@ -22,29 +22,33 @@ import (
 // A restart after two days sends what is still worth sending, once, and
 // nothing else; also of what was being sent when the process ended.
 func TestARestartSendsNothingThatIsTooOld(t *testing.T) {
-	t.Parallel()
-	wrong, s := outboxAfterDays(t)
-	for _, w := range wrong {
-		t.Error(w)
-	}
-	if n := leftOver(s); n != 0 {
-		t.Errorf("%d things are left over", n)
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		wrong, s := outboxAfterDays(t, bus)
+		for _, w := range wrong {
+			t.Error(w)
+		}
+		if n := leftOver(s); n != 0 {
+			t.Errorf("%d things are left over", n)
+		}
+	})
 }
 
 func TestControlARestartWithoutExpirySendsYesterday(t *testing.T) {
-	t.Parallel()
-	wrong, _ := outboxAfterDays(t, "LILAC_WITHOUT=expiry")
-	noticed(t, wrong, "was sent although it was too old")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		wrong, _ := outboxAfterDays(t, bus, "LILAC_WITHOUT=expiry")
+		noticed(t, wrong, "was sent although it was too old")
+	})
 }
 
 // outboxAfterDays starts a server on an outbox with 200 rows of the last 48
 // hours, and returns what is wrong with what it sends.
-func outboxAfterDays(t *testing.T, env ...string) (wrong []string, s *e2e.Server) {
+func outboxAfterDays(t *testing.T, bus e2e.Engine, env ...string) (wrong []string, s *e2e.Server) {
 	t.Helper()
 	const rows, young = 200, 12
 	d := e2e.NewDiscord(t, discordtest.Options{})
-	s = e2e.Start(t, slices.Concat(modelEnv("http://127.0.0.1:1"), d.Env(), env)...)
+	s = e2e.Start(t, slices.Concat(bus(t), modelEnv("http://127.0.0.1:1"), d.Env(), env)...)
 	s.Terminate(startStop)
 	channels := []string{d.General, d.Lounge}
 	now := time.Now()

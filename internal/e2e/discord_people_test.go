@@ -89,47 +89,49 @@ func TestAnInterruptCutsTheAnswerOffAndComesFirst(t *testing.T) {
 // The gate is asked about what is said in an active channel. Only a clean yes
 // in time is one.
 func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
-	for name, c := range map[string]struct {
-		verdict llmtest.Script
-		answers bool
-	}{
-		"forward": {llmtest.Say(`{"forward": true, "reason": "a question"}`), true},
-		"skip":    {llmtest.Say(`{"forward": false, "reason": "small talk"}`), false},
-		"unclear": {llmtest.Say(`Yes: {"forward": true, "reason": "a question"}`), false},
-		"error":   {llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "no"}, false},
-		"too late": {
-			llmtest.Script{Text: []string{`{"forward": true, `}, Hang: true}, false,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var judged atomic.Int32
-			model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
-				if r.Model == "small" {
-					judged.Add(1)
-					return c.verdict
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for name, c := range map[string]struct {
+			verdict llmtest.Script
+			answers bool
+		}{
+			"forward": {llmtest.Say(`{"forward": true, "reason": "a question"}`), true},
+			"skip":    {llmtest.Say(`{"forward": false, "reason": "small talk"}`), false},
+			"unclear": {llmtest.Say(`Yes: {"forward": true, "reason": "a question"}`), false},
+			"error":   {llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "no"}, false},
+			"too late": {
+				llmtest.Script{Text: []string{`{"forward": true, `}, Hang: true}, false,
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				var judged atomic.Int32
+				model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+					if r.Model == "small" {
+						judged.Add(1)
+						return c.verdict
+					}
+					return llmtest.Say(endText)
+				})
+				d := e2e.NewDiscord(t, discordtest.Options{})
+				d.Router("gate: openai/small")
+				s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), d.Env())...)
+				d.Say(d.Lounge, d.Bob, "does somebody know the attic?", discordtest.SayOptions{})
+				e2e.Eventually(t, answerWithin, "the gate has judged", func() bool {
+					return judged.Load() > 0 && s.Count("SELECT count(*) FROM router_state WHERE burst = 1") == 0
+				})
+				if c.answers {
+					d.Shown(d.Lounge, "it is answered", e2e.Finished(endText))
+					return
 				}
-				return llmtest.Say(endText)
+				// Whoever speaks to the bot does not pass the gate.
+				asked := d.MentionUs(d.Lounge, d.Ada, "and you?")
+				d.Shown(d.Lounge, "a mention is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(endText)(m) })
+				if n := s.Count("SELECT count(*) FROM requests"); n != 1 || judged.Load() != 1 {
+					t.Errorf("there were %d requests, and the gate was asked %d times", n, judged.Load())
+				}
 			})
-			d := e2e.NewDiscord(t, discordtest.Options{})
-			d.Router("gate: openai/small")
-			s := e2e.Start(t, slices.Concat(modelEnv(model.URL), d.Env())...)
-			d.Say(d.Lounge, d.Bob, "does somebody know the attic?", discordtest.SayOptions{})
-			e2e.Eventually(t, answerWithin, "the gate has judged", func() bool {
-				return judged.Load() > 0 && s.Count("SELECT count(*) FROM router_state WHERE burst = 1") == 0
-			})
-			if c.answers {
-				d.Shown(d.Lounge, "it is answered", e2e.Finished(endText))
-				return
-			}
-			// Whoever speaks to the bot does not pass the gate.
-			asked := d.MentionUs(d.Lounge, d.Ada, "and you?")
-			d.Shown(d.Lounge, "a mention is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(endText)(m) })
-			if n := s.Count("SELECT count(*) FROM requests"); n != 1 || judged.Load() != 1 {
-				t.Errorf("there were %d requests, and the gate was asked %d times", n, judged.Load())
-			}
-		})
-	}
+		}
+	})
 }
 
 func TestSilenceLeavesNoTrace(t *testing.T) {
@@ -202,59 +204,63 @@ func TestEditsAndDeletionsReachWhatTheModelReads(t *testing.T) {
 }
 
 func TestMessagesOfOursThatWeDidNotSendAreWarnedOf(t *testing.T) {
-	t.Parallel()
-	model := newChatModel(t)
-	model.letGo()
-	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
-	const warning = "another program uses the same token"
-	asked := d.MentionUs(d.General, d.Ada, "what is there?")
-	d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
-	if strings.Contains(s.Log(), warning) {
-		t.Error("it warns of its own message")
-	}
-	d.Say(d.General, d.Self(), "something else", discordtest.SayOptions{})
-	e2e.Eventually(t, answerWithin, "the other program is warned of", func() bool { return strings.Contains(s.Log(), warning) })
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		model.letGo()
+		s, d := onDiscord(t, bus, model.server.URL)
+		const warning = "another program uses the same token"
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
+		if strings.Contains(s.Log(), warning) {
+			t.Error("it warns of its own message")
+		}
+		d.Say(d.General, d.Self(), "something else", discordtest.SayOptions{})
+		e2e.Eventually(t, answerWithin, "the other program is warned of", func() bool { return strings.Contains(s.Log(), warning) })
+	})
 }
 
 // Who is heard, and how, changes with the configuration file.
 func TestWhoIsHeardChangesWithoutARestart(t *testing.T) {
-	t.Parallel()
-	model := newChatModel(t)
-	model.letGo()
-	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
-	reloads := 0
-	set := func(key, value string) {
-		t.Helper()
-		d.Set(key, value)
-		reloads++
-		e2e.Eventually(t, answerWithin, "the configuration was reloaded", func() bool {
-			return strings.Count(s.Log(), "the configuration was reloaded") == reloads
-		})
-	}
-	ends := func(n int) {
-		t.Helper()
-		e2e.Eventually(t, answerWithin, "the requests have ended", func() bool { return countEnds(s) == n && leftOver(s) == 0 })
-	}
-	private := d.DM(d.Ada)
-	d.Say(d.General, d.Bob, "not for a bot", discordtest.SayOptions{})
-	set("mode", "active")
-	d.Say(d.General, d.Bob, "for everybody", discordtest.SayOptions{})
-	d.Shown(d.General, "an active channel is answered", e2e.Finished(wholeText))
-	ends(1)
-	set("allowedGuildIds", `["1"]`)
-	d.MentionUs(d.General, d.Ada, "do you hear me?")
-	d.Say(private, d.Ada, "and here?", discordtest.SayOptions{})
-	d.Shown(private, "a private message is answered", e2e.Finished(wholeText))
-	ends(2)
-	if len(d.Ours(d.General)) != 1 || wasAsked(model.server, "do you hear me?") || wasAsked(model.server, "not for a bot") {
-		t.Error("it hears whom it should not hear")
-	}
-	set("allowedGuildIds", `["`+d.Guild+`"]`)
-	d.MentionUs(d.General, d.Ada, "and now?")
-	ends(3)
-	if strings.Contains(s.Log(), `"need_restart":["`) {
-		t.Error("something needs a restart")
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newChatModel(t)
+		model.letGo()
+		s, d := onDiscord(t, bus, model.server.URL)
+		reloads := 0
+		set := func(key, value string) {
+			t.Helper()
+			d.Set(key, value)
+			reloads++
+			e2e.Eventually(t, answerWithin, "the configuration was reloaded", func() bool {
+				return strings.Count(s.Log(), "the configuration was reloaded") == reloads
+			})
+		}
+		ends := func(n int) {
+			t.Helper()
+			e2e.Eventually(t, answerWithin, "the requests have ended", func() bool { return countEnds(s) == n && leftOver(s) == 0 })
+		}
+		private := d.DM(d.Ada)
+		d.Say(d.General, d.Bob, "not for a bot", discordtest.SayOptions{})
+		set("mode", "active")
+		d.Say(d.General, d.Bob, "for everybody", discordtest.SayOptions{})
+		d.Shown(d.General, "an active channel is answered", e2e.Finished(wholeText))
+		ends(1)
+		set("allowedGuildIds", `["1"]`)
+		d.MentionUs(d.General, d.Ada, "do you hear me?")
+		d.Say(private, d.Ada, "and here?", discordtest.SayOptions{})
+		d.Shown(private, "a private message is answered", e2e.Finished(wholeText))
+		ends(2)
+		if len(d.Ours(d.General)) != 1 || wasAsked(model.server, "do you hear me?") || wasAsked(model.server, "not for a bot") {
+			t.Error("it hears whom it should not hear")
+		}
+		set("allowedGuildIds", `["`+d.Guild+`"]`)
+		d.MentionUs(d.General, d.Ada, "and now?")
+		ends(3)
+		if strings.Contains(s.Log(), `"need_restart":["`) {
+			t.Error("something needs a restart")
+		}
+	})
 }
 
 func TestTwoWhoSpeakAtOnceAreBothAnswered(t *testing.T) {

@@ -200,59 +200,63 @@ func TestAnAnswerGoesOnInItsMessageAfterAKill(t *testing.T) {
 }
 
 func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
-	for name, spoil := range map[string]func(d *e2e.Discord){
-		"deleted": func(d *e2e.Discord) { d.DeleteChannel(d.General) },
-		"no permission": func(d *e2e.Discord) {
-			d.Deny(d.General, d.Self().ID, discordtest.SendMessages|discordtest.ViewChannel)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			// The model talks in public for ever, and ends in private.
-			model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
-				if strings.Contains(lastOfPerson(r), "are you there?") {
-					return llmtest.Script{Text: llmtest.Words(endText)}
-				}
-				return llmtest.Script{Text: llmtest.Words(strings.Repeat("and more ", 1000)), Delay: 20 * time.Millisecond, Hang: true}
-			})
-			s, d := onDiscord(t, e2e.SQLite, model.URL)
-			asked := d.MentionUs(d.General, d.Ada, "what is there?")
-			d.Shown(d.General, "the answer begins", e2e.Holds("and more"))
-			spoil(d)
-			story := s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
-			if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "an answer cannot be shown") {
-				t.Errorf("ended as %s: %s", story.State, story.Detail)
-			}
-			writes := func() (n int) {
-				for _, r := range d.Requests() {
-					if strings.Contains(r.Path, d.General+"/messages") {
-						n++
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for name, spoil := range map[string]func(d *e2e.Discord){
+			"deleted": func(d *e2e.Discord) { d.DeleteChannel(d.General) },
+			"no permission": func(d *e2e.Discord) {
+				d.Deny(d.General, d.Self().ID, discordtest.SendMessages|discordtest.ViewChannel)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				// The model talks in public for ever, and ends in private.
+				model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+					if strings.Contains(lastOfPerson(r), "are you there?") {
+						return llmtest.Script{Text: llmtest.Words(endText)}
 					}
+					return llmtest.Script{Text: llmtest.Words(strings.Repeat("and more ", 1000)), Delay: 20 * time.Millisecond, Hang: true}
+				})
+				s, d := onDiscord(t, bus, model.URL)
+				asked := d.MentionUs(d.General, d.Ada, "what is there?")
+				d.Shown(d.General, "the answer begins", e2e.Holds("and more"))
+				spoil(d)
+				story := s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
+				if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "an answer cannot be shown") {
+					t.Errorf("ended as %s: %s", story.State, story.Detail)
 				}
-				return n
-			}
-			// When nothing is shown or sent any more there is nobody who could try again.
-			e2e.Eventually(t, answerWithin, "everything is given up", func() bool {
-				return s.Count("SELECT count(*) FROM relays WHERE live = 1") == 0 && s.Count("SELECT count(*) FROM outbox WHERE unfinished = 1") == 0
+				writes := func() (n int) {
+					for _, r := range d.Requests() {
+						if strings.Contains(r.Path, d.General+"/messages") {
+							n++
+						}
+					}
+					return n
+				}
+				// When nothing is shown or sent any more there is nobody who could try again.
+				e2e.Eventually(t, answerWithin, "everything is given up", func() bool {
+					return s.Count("SELECT count(*) FROM relays WHERE live = 1") == 0 && s.Count("SELECT count(*) FROM outbox WHERE unfinished = 1") == 0
+				})
+				before := writes()
+				d.Say(d.DM(d.Ada), d.Ada, "are you there?", discordtest.SayOptions{})
+				d.Shown(d.DM(d.Ada), "other channels work", e2e.Finished(endText))
+				if more := writes() - before; more > 0 {
+					t.Errorf("%d more requests were made", more)
+				}
 			})
-			before := writes()
-			d.Say(d.DM(d.Ada), d.Ada, "are you there?", discordtest.SayOptions{})
-			d.Shown(d.DM(d.Ada), "other channels work", e2e.Finished(endText))
-			if more := writes() - before; more > 0 {
-				t.Errorf("%d more requests were made", more)
-			}
-		})
-	}
+		}
+	})
 }
 
 func TestADeafBotIsNotReady(t *testing.T) {
-	t.Parallel()
-	d := e2e.NewDiscord(t, discordtest.Options{WithoutMessageContent: true})
-	s := e2e.New(t, slices.Concat(modelEnv("http://127.0.0.1:1"), d.Env())...)
-	s.Spawn()
-	e2e.Eventually(t, answerWithin, "it says what to click", func() bool { return strings.Contains(s.Log(), "Message Content Intent") })
-	e2e.Eventually(t, answerWithin, "a bot that hears nothing is not ready", func() bool { return !s.Ready() })
-	e2e.Eventually(t, answerWithin, "the page works", func() bool { return s.Request("GET", "/healthz", nil, nil) == 200 })
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		d := e2e.NewDiscord(t, discordtest.Options{WithoutMessageContent: true})
+		s := e2e.New(t, slices.Concat(bus(t), modelEnv("http://127.0.0.1:1"), d.Env())...)
+		s.Spawn()
+		e2e.Eventually(t, answerWithin, "it says what to click", func() bool { return strings.Contains(s.Log(), "Message Content Intent") })
+		e2e.Eventually(t, answerWithin, "a bot that hears nothing is not ready", func() bool { return !s.Ready() })
+		e2e.Eventually(t, answerWithin, "the page works", func() bool { return s.Request("GET", "/healthz", nil, nil) == 200 })
+	})
 }
 
 // Discord has carried the message out and its 200 never arrives: the process
