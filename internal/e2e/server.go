@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -72,6 +73,9 @@ type Server struct {
 	Addr string
 	// Env is added to a clean environment at each start.
 	Env []string
+	// Within is the command that starts the program, if it is not to be started
+	// as it is; the program's own follows it, and it becomes that process.
+	Within []string
 
 	client *http.Client
 	cmd    *exec.Cmd
@@ -121,7 +125,8 @@ func (s *Server) Spawn(extra ...string) {
 	}
 	// What is left of the last process must not fail a first request.
 	s.client.CloseIdleConnections()
-	cmd := exec.Command(Binary(s.t), "serve", "--addr", s.Addr, "--data", filepath.Join(s.Dir, "data"))
+	argv := append(slices.Clone(s.Within), Binary(s.t), "serve", "--addr", s.Addr, "--data", filepath.Join(s.Dir, "data"))
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + s.Dir,

@@ -1,0 +1,168 @@
+package e2e_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// nameServer is a name server that a program asks instead of the machine's: what
+// anybody looks up is seen on the wire.
+type nameServer struct {
+	address string
+	// within starts a program for which it is the name server.
+	within []string
+
+	mu    sync.Mutex
+	names []string
+}
+
+// newNameServer starts one. It is nil on a machine where only root may, except
+// in CI, where that fails the test.
+func newNameServer(t *testing.T) *nameServer {
+	t.Helper()
+	s := &nameServer{}
+	err := s.listen(t)
+	if err == nil {
+		err = s.become(t)
+	}
+	if err == nil {
+		return s
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("this test needs a name server of its own, so it must run as root: %v", err)
+	}
+	t.Logf("what is looked up is not seen, because there is no name server of the test's own: %v", err)
+	return nil
+}
+
+// listen takes the port of name servers at an address that nobody else uses: a
+// process's id makes it.
+func (s *nameServer) listen(t *testing.T) error {
+	for n := range 20 {
+		id := os.Getpid()*20 + n
+		s.address = fmt.Sprintf("127.%d.%d.%d", 64+id>>14&63, id>>7&127, 1+id&127)
+		udp, err := net.ListenPacket("udp", s.address+":53")
+		if errors.Is(err, os.ErrPermission) {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		tcp, err := net.Listen("tcp", s.address+":53")
+		if err != nil {
+			_ = udp.Close()
+			continue
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() { s.packets(udp) })
+		serving.Go(func() { s.streams(tcp, &serving) })
+		t.Cleanup(func() {
+			_ = udp.Close()
+			_ = tcp.Close()
+			serving.Wait()
+		})
+		return nil
+	}
+	return errors.New("port 53 is taken everywhere")
+}
+
+// become finds the command for which a file of ours lies over resolv.conf: in a
+// mount namespace of its own, so that nobody else sees it.
+func (s *nameServer) become(t *testing.T) error {
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(file, []byte("nameserver "+s.address+"\noptions timeout:1 attempts:1\n"), 0o644); err != nil {
+		return err
+	}
+	const mount = `mount --bind "$0" /etc/resolv.conf && exec "$@"`
+	var failed error
+	for _, unshare := range [][]string{{"unshare", "--mount", "--propagation", "private"}, {"unshare", "--user", "--map-root-user", "--mount"}} {
+		s.within = append(unshare, "sh", "-c", mount, file)
+		out, err := exec.Command(s.within[0], append(s.within[1:], "cat", "/etc/resolv.conf")...).CombinedOutput()
+		if err == nil && strings.Contains(string(out), s.address) {
+			return nil
+		}
+		failed = fmt.Errorf("%v: %s", err, out)
+	}
+	return failed
+}
+
+func (s *nameServer) packets(udp net.PacketConn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, from, err := udp.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		if answer := s.answer(buf[:n]); answer != nil {
+			_, _ = udp.WriteTo(answer, from)
+		}
+	}
+}
+
+func (s *nameServer) streams(tcp net.Listener, serving *sync.WaitGroup) {
+	for {
+		c, err := tcp.Accept()
+		if err != nil {
+			return
+		}
+		serving.Go(func() {
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			data, _ := io.ReadAll(io.LimitReader(c, 64<<10))
+			if len(data) > 2 {
+				data = data[2:] // its length
+			}
+			s.answer(data)
+		})
+	}
+}
+
+// answer remembers what was asked, and says that there is no such name.
+func (s *nameServer) answer(query []byte) []byte {
+	const header = 12
+	name, rest := "", []byte(nil)
+	if len(query) > header {
+		rest = query[header:]
+	}
+	for len(rest) > 0 && rest[0] > 0 && int(rest[0]) < len(rest) {
+		name += string(rest[1:1+rest[0]]) + "."
+		rest = rest[1+rest[0]:]
+	}
+	s.mu.Lock()
+	if len(s.names) < 10_000 {
+		// What is no query may carry something, too.
+		s.names = append(s.names, name+" "+string(query))
+	}
+	s.mu.Unlock()
+	const question = 5 // the end of the name, type and class
+	if len(rest) < question {
+		return nil
+	}
+	answer := append([]byte{}, query[:len(query)-len(rest)+question]...)
+	binary.BigEndian.PutUint16(answer[2:], 0x8183) // an answer: no such name
+	binary.BigEndian.PutUint16(answer[4:], 1)
+	for i := 6; i < header; i++ {
+		answer[i] = 0
+	}
+	return answer
+}
+
+// asked is all that was looked up.
+func (s *nameServer) asked() string {
+	if s == nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.names, "\n")
+}
