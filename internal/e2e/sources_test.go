@@ -28,7 +28,8 @@ func opsModel(t testing.TB) *llmtest.Server {
 	return llmtest.New(t, func(llmtest.Request) llmtest.Script { return llmtest.Script{Text: llmtest.Words(opsAnswer)} })
 }
 
-// ciFailed is the rule of the README, for the session ops.
+// ciFailed is a rule like that of the README, which TestTheStoryOfTheReadme
+// takes as it is there.
 func ciFailed(session string) string {
 	return `
 webhooks:

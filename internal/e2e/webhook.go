@@ -26,10 +26,16 @@ func Configured(t testing.TB, text string) []string {
 	return []string{"LILAC_CONFIG=" + file}
 }
 
-// Hook sends a webhook as GitHub does, through a proxy that keeps the name by
+// Hook sends a webhook about a workflow's run, as [Server.HookOf] does.
+func (s *Server) Hook(name, id, body string) (status int, duplicate bool) {
+	s.t.Helper()
+	return s.HookOf("workflow_run", name, id, body)
+}
+
+// HookOf sends a webhook about an event as GitHub does, through a proxy that keeps the name by
 // which the world knows the server. It returns the status, 0 when nobody
 // answered, and whether the delivery was there before.
-func (s *Server) Hook(name, id, body string) (status int, duplicate bool) {
+func (s *Server) HookOf(about, name, id, body string) (status int, duplicate bool) {
 	s.t.Helper()
 	hook, err := webhook.New(webhook.Spec{Name: name, Secret: HookSecret})
 	if err != nil {
@@ -41,7 +47,7 @@ func (s *Server) Hook(name, id, body string) (status int, duplicate bool) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header = hook.Sign(webhook.Delivery{ID: id, Event: "workflow_run", Body: []byte(body)}, time.Now())
+	req.Header = hook.Sign(webhook.Delivery{ID: id, Event: about, Body: []byte(body)}, time.Now())
 	req.Header.Set("Content-Type", "application/json")
 	req.Host = "hooks.example.com"
 	res, err := s.client.Do(req)
