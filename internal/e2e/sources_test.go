@@ -448,6 +448,7 @@ rules:
 		quiet = append(quiet, ask())
 	}
 	var next, accepted, refused atomic.Int64
+	answers := make([]time.Duration, count)
 	var work sync.WaitGroup
 	began := time.Now()
 	// The long form is as fast as was asked for, the short one as fast as it goes.
@@ -457,7 +458,10 @@ rules:
 		work.Go(func() {
 			for n := next.Add(1); n <= int64(count); n = next.Add(1) {
 				<-pace.C
-				switch code, _ := s.Hook("github", fmt.Sprint("d", n), failedRun); code {
+				start := time.Now()
+				code, _ := s.Hook("github", fmt.Sprint("d", n), failedRun)
+				answers[n-1] = time.Since(start)
+				switch code {
 				case http.StatusAccepted:
 					accepted.Add(1)
 				case http.StatusTooManyRequests:
@@ -498,7 +502,14 @@ rules:
 	slices.Sort(quiet)
 	slices.Sort(loud)
 	at := func(all []time.Duration, part float64) time.Duration { return all[int(part*float64(len(all)-1))] }
-	t.Logf("%d webhooks in %s (%d refused)", count, took.Round(time.Millisecond), refused.Load())
+	slices.Sort(answers)
+	t.Logf("%d webhooks in %s (%d refused), answered within %s, %.0f%% of them within %s", count, took.Round(time.Millisecond), refused.Load(),
+		at(answers, 0.5).Round(100*time.Microsecond), 99.0, at(answers, 0.99).Round(100*time.Microsecond))
+	// A webhook is to be answered within 100 ms; here it may take five times as
+	// long, because other tests run beside it.
+	if half := at(answers, 0.5); half > 5*100*time.Millisecond {
+		t.Errorf("half of the webhooks waited for longer than %s", half)
+	}
 	for _, part := range []float64{0.5, 0.9, 0.99} {
 		before, meanwhile := at(quiet, part), at(loud, part)
 		t.Logf("%.0f%% of a person's questions within %s before (of %d), %s meanwhile (of %d): %.1f times as long", 100*part,
