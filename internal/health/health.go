@@ -16,7 +16,7 @@ const (
 	DefaultPatience = 10 * time.Second
 	// firstRetry is how soon a part that failed is looked at again; the wait
 	// doubles up to the usual one. A start is seen to be done at once.
-	firstRetry = 20 * time.Millisecond
+	firstRetry = time.Millisecond
 )
 
 // Status is how a part is.
