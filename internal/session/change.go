@@ -53,7 +53,12 @@ type change struct {
 // change loads a session's state and runs fn in one transaction. fn may run
 // more than once; each time with a change of its own.
 func (s *Service) change(ctx context.Context, sessionID string, fn func(c *change) error) error {
-	return s.opt.DB.Update(ctx, func(tx *db.Tx) error {
+	return s.changeIn(ctx, s.opt.DB.Update, sessionID, fn)
+}
+
+// changeIn is change in a transaction of a kind, of those of [db.DB].
+func (s *Service) changeIn(ctx context.Context, update func(context.Context, func(*db.Tx) error) error, sessionID string, fn func(c *change) error) error {
+	return update(ctx, func(tx *db.Tx) error {
 		state, err := s.opt.Store.State(tx, sessionID)
 		if err != nil {
 			return err

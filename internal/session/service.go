@@ -250,7 +250,9 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	if err != nil {
 		return bus.Permanent(err)
 	}
-	return s.change(ctx, d.Headers.SessionID(), func(c *change) error {
+	// What it writes follows from a durable event: should a power cut take it, the
+	// event is delivered again. What the run does next is synced before it counts.
+	return s.changeIn(ctx, s.opt.DB.UpdateRelaxed, d.Headers.SessionID(), func(c *change) error {
 		c.eventID, c.traceParent = d.ID, d.Headers[event.HeaderTraceParent]
 		if d.Ack != nil {
 			if err := d.Ack(c.tx); err != nil {
