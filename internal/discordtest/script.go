@@ -86,6 +86,13 @@ func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID s
 	return id
 }
 
+// AllowMessageContent switches the intent on in the developer portal.
+func (s *Server) AllowMessageContent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.WithoutMessageContent = false
+}
+
 // Channel makes a text channel.
 func (s *Server) Channel(guildID, name string) (channelID string) {
 	s.mu.Lock()

@@ -27,10 +27,23 @@ const onePage = "%PDF-1.7\n%%EOF\n"
 func steps(t *testing.T, end string, calls ...func(result string) llmtest.Call) (model *llmtest.Server, bodies func() []string) {
 	var mu sync.Mutex
 	var seen []string
+	answer := inTurn(end, calls...)
 	model = llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		mu.Lock()
 		seen = append(seen, string(r.Body))
 		mu.Unlock()
+		return answer(r)
+	})
+	return model, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
+// inTurn is what the model of [steps] says.
+func inTurn(end string, calls ...func(result string) llmtest.Call) func(llmtest.Request) llmtest.Script {
+	return func(r llmtest.Request) llmtest.Script {
 		done := 0
 		for i := len(r.Messages) - 1; i >= 0; i-- {
 			if done += len(r.Messages[i].Results); r.Messages[i].Role == "user" && len(r.Messages[i].Results) == 0 {
@@ -43,11 +56,6 @@ func steps(t *testing.T, end string, calls ...func(result string) llmtest.Call) 
 		call := calls[done](r.Last())
 		call.ID = fmt.Sprintf("call-%d-%d", r.N, done)
 		return llmtest.Script{Calls: []llmtest.Call{call}}
-	})
-	return model, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(seen)
 	}
 }
 

@@ -47,14 +47,26 @@ func (m *chatModel) letGo() {
 	}
 }
 
+// waits makes answers wait again until they are let go.
+func (m *chatModel) waits() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.hold:
+		m.hold = make(chan struct{})
+	default:
+	}
+}
+
 func (m *chatModel) answer(r llmtest.Request) llmtest.Script {
 	m.mu.Lock()
 	m.seen = append(m.seen, lastOfPerson(r))
+	hold := m.hold
 	m.mu.Unlock()
 	if len(r.Messages[len(r.Messages)-1].Results) == 0 {
 		return llmtest.Script{Text: llmtest.Words(lookingText), Calls: []llmtest.Call{{ID: fmt.Sprintf("call-%d", r.N), Name: "glob", Input: `{"pattern":"*.md"}`}}}
 	}
-	<-m.hold
+	<-hold
 	return llmtest.Script{Text: llmtest.Words(endText)}
 }
 
