@@ -503,8 +503,8 @@ rules:
 	slices.Sort(loud)
 	at := func(all []time.Duration, part float64) time.Duration { return all[int(part*float64(len(all)-1))] }
 	slices.Sort(answers)
-	t.Logf("%d webhooks in %s (%d refused), answered within %s, %.0f%% of them within %s", count, took.Round(time.Millisecond), refused.Load(),
-		at(answers, 0.5).Round(100*time.Microsecond), 99.0, at(answers, 0.99).Round(100*time.Microsecond))
+	t.Logf("%d webhooks in %s (%d refused), answered within %s, 99%% of them within %s", count, took.Round(time.Millisecond), refused.Load(),
+		at(answers, 0.5).Round(100*time.Microsecond), at(answers, 0.99).Round(100*time.Microsecond))
 	// A webhook is to be answered within 100 ms; here it may take five times as
 	// long, because other tests run beside it.
 	if half := at(answers, 0.5); half > 5*100*time.Millisecond {
