@@ -24,7 +24,7 @@ func TestAReaderRestsUntilItsStreamMayPublishAgain(t *testing.T) {
 		{"just published", restStreams, context.Background(), 0, minInterval - restLead},
 		{"published a while ago", restStreams, context.Background(), 30 * time.Millisecond, minInterval - restLead - 30*time.Millisecond},
 		{"due already", restStreams, context.Background(), minInterval, 0},
-		{"a thousand streams", 1000, context.Background(), 0, 200*time.Millisecond - restLead},
+		{"a thousand streams", 1000, context.Background(), 0, 1000*time.Second/streamRate - restLead},
 		{"the run has ended", restStreams, ended, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
