@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -105,7 +106,10 @@ func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 		t.Parallel()
 		model, bodies := steps(t, "Here they are.", fixed("write", map[string]string{"path": "report.csv", "content": "a,b\n1,2\n"}),
 			fixed("attachment_download", map[string]any{}), sendBack)
-		s, d := onDiscord(t, bus, model.URL)
+		d := e2e.NewDiscord(t, discordtest.Options{})
+		d.Configure("models: {openai/test-model: {images: true}}\n")
+		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), d.Env())...)
+		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
 		d.Say(d.General, d.Ada, d.Self().Mention()+" make a table of this", discordtest.SayOptions{Files: []discordtest.File{
 			{Name: "scan.png", ContentType: "image/png", Data: onePixel}, {Name: "letter.pdf", ContentType: "application/pdf", Data: []byte(onePage)},
 		}})
@@ -124,6 +128,9 @@ func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 			if len(m.Attachments) > 0 && m.ID != answer.ID && m.ReplyTo != answer.ID {
 				t.Errorf("files are on a message that replies to %q", m.ReplyTo)
 			}
+		}
+		if first := bodies()[0]; strings.Count(first, base64.StdEncoding.EncodeToString(onePixel)) != 1 {
+			t.Errorf("a model that sees does not see the picture: %s", first)
 		}
 		if first := bodies()[0]; !strings.Contains(first, "[[lilac.attachments]]") || !strings.Contains(first, "scan.png") || !strings.Contains(first, "letter.pdf") {
 			t.Errorf("the model does not read of the files: %s", first)

@@ -137,6 +137,13 @@ func (p *platform) Typing(context.Context, string) error {
 	return nil
 }
 
+// typing is how often it was shown.
+func (p *platform) typing() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.typed
+}
+
 // seen are the messages that people see.
 func (p *platform) seen() (out []shownMessage) {
 	p.mu.Lock()
@@ -285,6 +292,35 @@ func TestOneMessageFillsUp(t *testing.T) {
 	}
 	if n := seen[0].edits; n < 2 || n > 7 {
 		t.Errorf("five seconds made %d edits, one in 1.2 s is the limit", n)
+	}
+}
+
+// That an answer is being made is shown as typing until something of it is
+// seen, and never when it is over.
+func TestTypingEndsWithTheFirstMessageOrTheRequest(t *testing.T) {
+	for name, says := range map[string]string{"an answer": "here it is", "none": "NO_REPLY"} {
+		t.Run(name, func(t *testing.T) {
+			p := &platform{}
+			var silent, speaking, over int
+			play(t, p, func(s *stage) {
+				time.Sleep(30 * time.Second)
+				silent = p.typing()
+				s.say(says)
+				time.Sleep(30 * time.Second)
+				speaking = p.typing() - silent
+				s.end(event.StateDone, "")
+				ended := p.typing()
+				time.Sleep(time.Minute)
+				over = p.typing() - ended
+			})
+			// A platform shows it for about ten seconds.
+			if silent < 3 || silent > 5 {
+				t.Errorf("in half a minute of silence it typed %d times", silent)
+			}
+			if seen := says != "NO_REPLY"; seen != (speaking == 0) || over != 0 {
+				t.Errorf("it typed %d times beside its words, %d times after the end", speaking, over)
+			}
+		})
 	}
 }
 
