@@ -274,6 +274,27 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 	p.Until("it is gone", "document.querySelectorAll('#list a').length === 1 && location.hash === '#/'")
 }
 
+// A conversation that is loaded does not take the keyboard from who went on
+// meanwhile, only from who opened it.
+func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	f.conversation("Another talk")
+	held := make(chan struct{})
+	f.set(func() {
+		f.messages = []object{{"id": "m0", "requestId": "web:s1:m0", "role": "user", "content": "hello", "createdAt": 1}}
+		f.held = held
+	})
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("the list is there", "document.querySelectorAll('#list a').length === 2")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#list li:last-child a').focus()"))
+	close(held)
+	p.Shows("#transcript .words", "hello")
+	p.Until("the keyboard is in the list", "document.activeElement.innerText === 'Another talk'")
+	p.Press("Enter")
+	p.Until("the keyboard goes into what was opened", "location.hash === '#/s/s2' && document.activeElement.id === 'text'")
+}
+
 func TestFilesGoWithTheMessage(t *testing.T) {
 	f, p := talk(t)
 	file := filepath.Join(t.TempDir(), "notes.txt")

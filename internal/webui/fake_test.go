@@ -47,6 +47,8 @@ type fake struct {
 	cancels     int
 	// answers are what requests that wait at a limit were told.
 	answers []string
+	// held, when it is set, is what the messages wait for.
+	held chan struct{}
 	// loads counts how often the messages were asked for.
 	loads int
 	// streams counts how often the event stream was opened, open how often it
@@ -155,8 +157,14 @@ func (f *fake) routes() http.Handler {
 				return
 			}
 			if answer := h(w, r); answer != nil {
+				f.mu.Lock() // what it is made of may be changed by the test
+				text, err := json.Marshal(answer)
+				f.mu.Unlock()
+				if err != nil {
+					f.t.Errorf("answer %s: %v", pattern, err)
+				}
 				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(answer)
+				_, _ = w.Write(text)
 			}
 		})
 	}
@@ -230,6 +238,12 @@ func (f *fake) routes() http.Handler {
 // listMessages answers with a page of messages, and on the first one with what
 // running requests have said.
 func (f *fake) listMessages(_ http.ResponseWriter, r *http.Request) any {
+	f.mu.Lock()
+	held := f.held
+	f.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	defer f.set(func() {})
 	f.mu.Lock()
 	defer f.mu.Unlock()

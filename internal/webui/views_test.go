@@ -230,6 +230,58 @@ func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
 	p.Until("nothing is left to cancel", "!document.querySelector('.actions')")
 }
 
+// What changes by itself leaves the keyboard where a person has it, and what was
+// opened open.
+func TestTheKeyboardStaysWhereItIsWhenAViewIsDrawnAnew(t *testing.T) {
+	for _, c := range []struct {
+		name, hash, drawn, held string
+		change                  func(f *fake)
+		changed                 string
+	}{
+		{"tasks", "#/tasks", "document.querySelectorAll('.card').length === 2", "[data-task=t2]", func(f *fake) {
+			f.set(func() { f.views.tasks[0]["description"] = "all of it" })
+		}, "document.querySelector('[data-task=t2]').innerText.includes('all of it')"},
+		{"task", "#/tasks/t2", "document.querySelector('.story a')", ".story a", func(f *fake) {
+			f.set(func() { f.views.tasks[0]["description"] = "all of it" })
+		}, "document.querySelector('.story h2').innerText.includes('all of it')"},
+		{"requests", "#/requests", "document.querySelectorAll('.card').length === 2", `[data-request="web:s1:m0"]`, func(f *fake) {
+			f.set(func() {
+				f.requests = append([]object{{"id": "web:s1:m7", "sessionId": "s1", "state": "running", "usage": object{}}}, f.requests...)
+			})
+			f.emit("stream.start", object{"requestId": "web:s1:m7"})
+		}, "document.querySelectorAll('.card').length === 3"},
+		{"timeline", "#/requests/web:s1:m0", "document.querySelectorAll('.timeline > li').length === 11", `[data-key="6i"] summary`, func(f *fake) {
+			f.set(func() { f.views.stories["web:s1:m0"]["steps"] = 77 })
+			f.emit("stream.tool_call", object{"requestId": "web:s1:m0"})
+		}, "document.querySelector('.story .figures').innerText.includes('77')"},
+		{"rules", "#/rules", "document.querySelectorAll('[data-rule].card').length === 4", "[data-rule=ci-failed] summary", func(f *fake) {
+			f.set(func() { f.views.rules[0]["used"] = object{"runs": 4, "tokens": 50100, "costMicros": 140000} })
+			f.emit("webhook.received", object{"body": object{}})
+		}, "document.getElementById('view').innerText.includes('50,100')"},
+		{"workflows", "#/workflows", "document.querySelectorAll('[data-workflow]').length === 2", "[data-workflow=w2]", func(f *fake) {
+			f.set(func() { f.views.workflows[1]["summary"] = "Something else." })
+		}, "document.querySelector('[data-workflow=w2]').innerText.includes('Something else.')"},
+		{"workflow", "#/workflows/w1", "document.querySelectorAll('[data-task]').length === 2", ".actions .danger", func(f *fake) {
+			f.set(func() { f.views.workflows[0]["summary"] = "Something else." })
+		}, "document.querySelector('.workflow').innerText.includes('Something else.')"},
+		{"health", "#/health", "document.querySelector('[data-drop]')", "[data-drop]", func(f *fake) {
+			f.set(func() { f.views.groups[1]["backlog"] = 1234 })
+		}, "document.querySelector('.table').innerText.includes('1,234')"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, p := furnished(t, "", c.hash, 1100, 760)
+			f.streaming()
+			p.Until("it is drawn", c.drawn)
+			p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).focus()", c.held)))
+			p.Do(chromedp.Evaluate[chromedp.Void]("document.activeElement.closest('details')?.setAttribute('open', '')"))
+			c.change(f)
+			p.Until("it changes", c.changed)
+			p.Until("the keyboard is where it was", fmt.Sprintf("document.activeElement === document.querySelector(%q)", c.held))
+			p.Until("what was opened is open", "document.activeElement.closest('details')?.open ?? true")
+		})
+	}
+}
+
 func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	p.Shows(".state h2", "Lilac is ready.")

@@ -49,6 +49,7 @@ export class Conversation {
       if (messageId) this.find(messageId);
       return;
     }
+    const held = document.activeElement;
     this.turn++;
     clearTimeout(this.reloading);
     this.state = reduce.newState(id);
@@ -61,7 +62,8 @@ export class Conversation {
     this.draw();
     if (id) await this.load();
     if (messageId) await this.find(messageId);
-    else this.composer.text.focus({ preventScroll: true });
+    // Who went elsewhere while it was loaded stays there.
+    else if ([held, document.body].includes(document.activeElement)) this.composer.text.focus({ preventScroll: true });
   }
 
   // --- loading ---------------------------------------------------------------

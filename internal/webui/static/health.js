@@ -3,7 +3,7 @@
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
-import { el } from './element.js';
+import { el, renew } from './element.js';
 import { count, duration, plural, whole } from './format.js';
 
 export const title = 'Health';
@@ -19,21 +19,26 @@ export function open(root, _place, page) {
     if (!document.hidden) {
       const [ready, status, groups] = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
       if (closed) return;
-      const focused = document.activeElement?.dataset.drop;
-      draw(box, ready, status, groups, drop);
-      if (focused) [...box.querySelectorAll('[data-drop]')].find((b) => b.dataset.drop === focused)?.focus();
+      draw(ready, status, groups);
       const refused = [ready, status, groups].find((r) => r.reason?.status === 401);
       if (refused) page.problem(refused.reason.message);
     }
     timer = setTimeout(load, refreshEvery);
   };
-  const drop = async (g) => {
+  let consuming = [];
+  const draw = (ready, status, groups) => {
+    consuming = groups.value ?? consuming;
+    renew(box, sections(ready, status, groups, drop));
+  };
+  const drop = async (key) => {
+    const g = consuming.find((one) => keyOf(one) === key);
+    if (!g) return;
     const question = `Drop the group ${g.group} of ${g.topic} for good? ${plural(g.backlog + g.pending, 'event')} that it has not handled will not be handled. Do it only when what consumed for it is gone.`;
     if (!(await confirmed(question, 'Drop it'))) return;
     try {
       await api.dropGroup(g.topic, g.group);
       const now = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
-      if (!closed) draw(box, ...now, drop);
+      if (!closed) draw(...now);
     } catch (failure) {
       page.problem(failure.message);
     }
@@ -45,16 +50,18 @@ export function open(root, _place, page) {
   };
 }
 
-function draw(box, ready, status, groups, drop) {
+const keyOf = (g) => `${g.topic} ${g.group}`;
+
+function sections(ready, status, groups, drop) {
   const state = ready.value;
   const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac cannot do its work now.';
   const parts = state?.body.parts ?? [];
-  box.replaceChildren(
+  return [
     el('section', { className: `state ${state?.ok ? 'good' : 'bad'}`, role: 'status' }, el('h2', {}, sentence)),
     ...(parts.length ? [el('section', {}, el('h3', {}, 'Parts'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
     ...(status.value ? [program(status.value)] : []),
     ...(groups.value ? [consumers(groups.value, drop)] : []),
-  );
+  ];
 }
 
 const partWords = { ok: ['works', 'done'], warning: ['warning', 'queued'], failed: ['fails', 'failed'] };
@@ -73,9 +80,9 @@ function program(s) {
 // leave offers to drop a group that nobody serves; the server refuses any other.
 function leave(g, drop) {
   const button = el('button', { type: 'button', className: 'pill danger' }, 'Drop…');
-  button.dataset.drop = `${g.topic} ${g.group}`;
+  button.dataset.drop = keyOf(g);
   button.setAttribute('aria-label', `Drop the group ${g.group} of ${g.topic}`);
-  button.addEventListener('click', () => drop(g));
+  button.addEventListener('click', () => drop(button.dataset.drop));
   return el('td', {}, 'not served ', button);
 }
 
@@ -85,7 +92,7 @@ function consumers(groups, drop) {
     groups.length
       ? el('div', { className: 'wide', tabIndex: 0, role: 'region', 'aria-label': 'Consumers of events' }, el('table', { className: 'table' },
         el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))),
-        el('tbody', {}, ...groups.map((g) => el('tr', {},
+        el('tbody', {}, ...groups.map((g) => el('tr', { 'data-key': keyOf(g) },
           el('td', {}, g.topic), el('td', {}, g.group), el('td', {}, count(g.backlog)), el('td', {}, count(g.pending)),
           el('td', {}, g.oldestMs ? duration(g.oldestMs) : '–'), g.active ? el('td', {}) : leave(g, drop))))))
       : el('p', { className: 'quiet' }, 'Nothing consumes events.'));

@@ -1,7 +1,7 @@
 // The list of requests: what ran, how it ended, what it used.
 
 import * as api from './api.js';
-import { el } from './element.js';
+import { el, renew } from './element.js';
 import { count, duration, line, money, plural } from './format.js';
 import { stamp } from './search.js';
 import { titleOf } from './sidebar.js';
@@ -23,11 +23,12 @@ export function open(root, { query }, page) {
 
   const draw = () => {
     const whose = sessionId ? ' of this conversation' : '';
-    said.replaceChildren(requests.length
+    const words = requests.length
       ? `${plural(requests.length, 'request')}${whose}, the newest first. `
-      : `No requests${whose} yet. Send a message, and what it sets off is here.`);
-    if (sessionId) said.append(el('a', { href: to(['requests']) }, 'Show those of all conversations'));
-    list.replaceChildren(...requests.map((r) => card(r, page.sessions())));
+      : `No requests${whose} yet. Send a message, and what it sets off is here.`;
+    const all = sessionId ? [el('a', { href: to(['requests']) }, 'Show those of all conversations')] : [];
+    renew(said, [document.createTextNode(words), ...all]);
+    renew(list, requests.map((r) => card(r, page.sessions())));
   };
   const load = async (before) => {
     try {
@@ -81,7 +82,7 @@ function card(r, sessions) {
     r.recoveries ? `taken up again ${plural(r.recoveries, 'time')}` : '',
     r.model ?? '',
   ].filter(Boolean);
-  return el('li', {}, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
+  return el('li', { 'data-key': r.id }, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
     el('span', { className: 'card-top' }, badge(r), el('b', { className: 'grow' }, titleOf(session)), stamp(r.createdAt)),
     el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
     asks(r) ? el('span', {}, line(r.detail, 200)) : null,

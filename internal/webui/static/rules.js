@@ -2,7 +2,7 @@
 // and their last matches.
 
 import * as api from './api.js';
-import { el } from './element.js';
+import { el, renew } from './element.js';
 import { count, line, money, plural, whole } from './format.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
@@ -19,9 +19,8 @@ export function open(root, _place, page) {
     try {
       const rules = await api.rules();
       if (closed) return;
-      const opened = new Set([...list.querySelectorAll('details[open]')].map((d) => d.dataset.rule));
       said.textContent = 'An event is handled by the rule of the highest priority that matches it. A day begins at midnight UTC.';
-      list.replaceChildren(...rules.map((r) => card(r, opened.has(r.name), page.sessions())));
+      renew(list, rules.map((r) => card(r, page.sessions())));
     } catch (failure) {
       if (closed) return;
       said.textContent = '';
@@ -45,7 +44,7 @@ export function open(root, _place, page) {
 
 const deeds = { agent: 'wakes the agent', publish: 'makes another event', drop: 'drops the event', function: 'is part of the program' };
 
-function card(r, opened, sessions) {
+function card(r, sessions) {
   const budget = [
     r.budget.runs && plural(r.budget.runs, 'run'), r.budget.tokens && `${count(r.budget.tokens)} tokens`, money(r.budget.costMicros),
   ].filter(Boolean).join(', ');
@@ -53,14 +52,14 @@ function card(r, opened, sessions) {
     r.session && `only ${r.session}`, r.debounce && `waits ${r.debounce}`, r.rate && `at most ${r.rate}`,
     budget && `at most ${budget} a day in a conversation`,
   ].filter(Boolean).join(' · ');
-  return el('li', { className: 'card', 'data-rule': r.name },
+  return el('li', { className: 'card', 'data-rule': r.name, 'data-key': r.name },
     el('span', { className: 'card-top' }, el('b', { className: 'grow' }, r.name),
       !r.enabled ? badge('off') : r.dryRun ? badge('dry run', 'queued') : null,
       el('span', { className: 'quiet facts' }, `priority ${r.priority}`)),
     el('span', { className: 'plainly' }, el('code', {}, r.types.join(', ')), ` ${deeds[r.does] ?? r.does}`),
     limits ? el('span', { className: 'quiet facts' }, limits) : null,
     r.does === 'function' ? null : figures(r),
-    r.last.length ? matches(r, opened, sessions) : null);
+    r.last.length ? matches(r, sessions) : null);
 }
 
 const badge = (word, state = '') => el('span', { className: 'badge', 'data-state': state }, word);
@@ -84,13 +83,13 @@ const ends = {
   merged: ['merged with a later one', ''], dropped: ['dropped', ''],
 };
 
-function matches(r, opened, sessions) {
-  return el('details', { 'data-rule': r.name, open: opened },
+function matches(r, sessions) {
+  return el('details', { 'data-rule': r.name },
     el('summary', {}, `Last ${plural(r.last.length, 'match', 'matches')}`),
     el('ol', { className: 'matches' }, ...r.last.map((m) => {
       const [word, state] = ends[m.outcome] ?? [m.outcome, ''];
       const session = sessions.find((s) => s.id === m.sessionId)?.title || m.sessionId;
-      return el('li', {},
+      return el('li', { 'data-key': m.eventId },
         stamp(m.at), badge(word, state), el('span', { className: 'match', title: whole(m.at) }, m.type),
         m.requestId ? el('a', { href: to(['requests', m.requestId]), 'aria-label': `Request of ${m.type}, ${whole(m.at)}` }, 'Request') : null,
         m.sessionId ? el('a', { className: 'where', href: to(['s', m.sessionId]) }, line(session, 60)) : null);

@@ -76,7 +76,7 @@ async function open(cursor, signal) {
 export async function find(cursor, id) {
   const most = 200;
   const attempt = new AbortController();
-  const alarm = setTimeout(() => attempt.abort(), 5000);
+  const alarm = setTimeout(() => attempt.abort(), 15000);
   let found = null;
   let seen = 0;
   try {

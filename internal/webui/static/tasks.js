@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
-import { el } from './element.js';
+import { el, renew } from './element.js';
 import { duration, line, plural, whole } from './format.js';
 import { refresh } from './refresh.js';
 import { to } from './router.js';
@@ -44,7 +44,7 @@ function openList(root, sessionId, page) {
     said.textContent = tasks.length
       ? `${plural(tasks.length, 'task')}${whose}, the newest first.`
       : `Nothing was run in the background${whose} yet. Ask for something that takes long.`;
-    list.replaceChildren(...tasks.map((t) => card(t, page.sessions())));
+    renew(list, tasks.map((t) => card(t, page.sessions())));
   };
   const load = async (before = '') => {
     try {
@@ -61,7 +61,7 @@ function openList(root, sessionId, page) {
 
 function card(t, sessions) {
   const session = sessions.find((s) => s.id === t.sessionId);
-  return el('li', {}, el('a', { className: 'card', href: to(['tasks', t.id]), 'data-task': t.id },
+  return el('li', { 'data-key': t.id }, el('a', { className: 'card', href: to(['tasks', t.id]), 'data-task': t.id },
     el('span', { className: 'card-top' }, badge(t), el('b', { className: 'grow' }, line(t.description, 120)), stamp(t.createdAt)),
     el('span', { className: 'quiet facts' }, [kinds[t.kind] ?? t.kind, ran(t), titleOf(session)].join(' · ')),
     t.reason && t.state !== 'stopped' ? el('span', { className: 'bad' }, line(t.reason, 200)) : null));
@@ -84,7 +84,7 @@ function openOne(root, id, page) {
       return false;
     }
     stop.hidden = task.state !== 'running';
-    top.replaceChildren(...facts(task, page.sessions()), stop);
+    renew(top, [...facts(task, page.sessions()), stop]);
     const text = `${part.offset > 0 ? '… ' : ''}${part.text}` || (task.state === 'running' ? 'Nothing yet.' : 'It put out nothing.');
     if (output.textContent !== text) {
       const atEnd = output.scrollTop + output.clientHeight >= output.scrollHeight - 40;

@@ -53,6 +53,8 @@ function draw(box, story, page) {
   const session = page.sessions().find((s) => s.id === story.sessionId);
   const woken = story.messages.find((m) => m.eventId === story.wokenBy) ?? story.messages[0];
   const opened = new Set([...box.querySelectorAll('details[open]')].map((d) => d.dataset.key));
+  const held = box.contains(document.activeElement) ? document.activeElement : null;
+  const foldOf = (e) => e.closest('details')?.dataset.key;
   box.replaceChildren(
     el('div', { className: 'story-top' },
       el('h2', {}, badge(story), ' ', woken ? line(woken.text, 120) : 'A request'),
@@ -62,6 +64,8 @@ function draw(box, story, page) {
     el('p', { className: 'quiet small' }, `Request ${story.id}`),
   );
   for (const fold of box.querySelectorAll('details')) if (opened.has(fold.dataset.key)) fold.open = true;
+  // The keyboard stays where it was.
+  if (held) [...box.querySelectorAll(held.localName)].find((e) => foldOf(e) === foldOf(held) && e.getAttribute('href') === held.getAttribute('href'))?.focus({ preventScroll: true });
 }
 
 function facts({ usage = {}, startedAt, endedAt, createdAt, steps, recoveries, model, entries }) {

@@ -3,7 +3,7 @@
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
-import { el } from './element.js';
+import { el, renew } from './element.js';
 import { json, line, plural, whole } from './format.js';
 import { refresh } from './refresh.js';
 import { go, to } from './router.js';
@@ -44,9 +44,7 @@ function openList(root, ended, page) {
   const draw = (found) => {
     if (JSON.stringify(found) === seen) return;
     seen = JSON.stringify(found);
-    const focused = document.activeElement?.dataset.workflow;
-    list.replaceChildren(...found.map((w) => card(w, page.sessions())));
-    if (focused) list.querySelector(`[data-workflow="${CSS.escape(focused)}"]`)?.focus();
+    renew(list, found.map((w) => card(w, page.sessions())));
     said.textContent = found.length
       ? `${plural(found.length, 'workflow')}, the newest first. When one is over, the agent goes on in its conversation.`
       : 'The agent waits for nothing. Ask it to remind you of something, or to ask somebody and tell you what they say.';
@@ -87,7 +85,7 @@ function card(w, sessions) {
     w.state === 'waiting' && w.due ? `${(w.tasks ?? []).some((t) => t.wait.way === 'schedule') ? 'next' : 'at the latest'} ${whole(w.due)}` : '',
     w.resumes ? `woke the agent ${plural(w.resumes, 'time')}` : '',
   ].filter(Boolean);
-  return el('li', {}, el('a', { className: 'card', href: to(['workflows', w.id]), 'data-workflow': w.id },
+  return el('li', { 'data-key': w.id }, el('a', { className: 'card', href: to(['workflows', w.id]), 'data-workflow': w.id },
     el('span', { className: 'card-top' }, badge(w.state), el('b', { className: 'grow' }, line(w.summary) || 'Not created yet'), stamp(w.createdAt)),
     el('span', { className: 'quiet facts' }, facts.join(' · ')),
     w.detail ? el('span', { className: w.state === 'failed' ? 'bad' : '' }, line(w.detail, 200)) : null));
@@ -101,9 +99,9 @@ function openOne(root, id, page) {
   const draw = (w) => {
     if (JSON.stringify(w) === seen) return;
     seen = JSON.stringify(w);
-    box.replaceChildren(
+    renew(box, [
       el('h2', {}, badge(w.state), ' ', w.summary || 'Not created yet'),
-      w.detail ? el('p', { className: `note ${w.state === 'failed' ? 'bad' : ''}` }, w.detail) : '',
+      w.detail ? el('p', { className: `note ${w.state === 'failed' ? 'bad' : ''}` }, w.detail) : null,
       el('dl', { className: 'figures' },
         figure('Since', whole(w.createdAt)), figure('Ended', whole(w.endedAt)), figure('Next', whole(w.due)),
         figure('Over when', w.completion === 'any' ? 'any task has a result' : 'all tasks have a result')),
@@ -112,10 +110,11 @@ function openOne(root, id, page) {
         w.origin.client === 'web' ? el('a', { href: to(['s', w.origin.sessionId]) }, 'The conversation') : null,
         ...Array.from({ length: Math.min(w.resumes, 20) }, (_, i) => w.resumes - i)
           .map((n) => el('a', { href: to(['requests', `wf:${w.id}:${n}`]) }, w.resumes > 1 ? `Request ${n} that it made` : 'The request that it made'))),
-      w.state === 'waiting' ? el('div', { className: 'actions' }, cancel(w)) : '',
+      w.state === 'waiting' ? el('div', { className: 'actions' }, cancel(w)) : null,
       el('h3', {}, 'What it waits for'),
       el('ol', { className: 'cards' }, ...(w.tasks ?? []).map(task)),
-      all());
+      all(),
+    ].filter(Boolean));
   };
   const cancel = (w) => {
     const button = el('button', { type: 'button', className: 'pill danger' }, 'Cancel…');
