@@ -111,7 +111,7 @@ var probes = map[string]probe{
 		return err
 	}},
 	"port of the machine": {try: func(v target) error {
-		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", v.Port), 5*time.Second)
+		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", v.Port), time.Minute)
 		if err == nil {
 			_ = conn.Close()
 		}

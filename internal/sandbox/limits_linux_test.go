@@ -78,7 +78,7 @@ func TestBombsAreContained(t *testing.T) {
 				before := rss(t)
 				var out bytes.Buffer
 				started := time.Now()
-				res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"bash", "-c", b.script}, Stdout: &capped{&out}, Timeout: 60 * time.Second},
+				res, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"bash", "-c", b.script}, Stdout: &capped{&out}, Timeout: 2 * time.Minute},
 					sandbox.Policy{Workspace: t.TempDir(), Limits: b.limits})
 				if err != nil {
 					t.Fatal(err)
@@ -146,7 +146,7 @@ func TestEverythingOfABombIsGoneAtOnce(t *testing.T) {
 			`for i in $(seq 150); do setsid sleep `+mark+` & done; wait`)
 		ended := time.Now()
 		waitFor(t, "the end of the orphans", func() bool { return len(sleepers(mark)) == 0 })
-		if took := time.Since(ended); took > 10*time.Second {
+		if took := time.Since(ended); took > measured(2*time.Second) {
 			t.Errorf("it took %v", took)
 		}
 		if res.Exceeded != sandbox.ExceededProcesses {

@@ -18,6 +18,11 @@ import (
 // escaped from an unconfined process group can hold them open.
 const drainGrace = 400 * time.Millisecond
 
+// deathGrace bounds how long the processes of a sandbox that were told to die
+// are waited for. They do so at once unless the kernel holds one of them, and
+// as soon as they get a processor.
+const deathGrace = 5 * time.Second
+
 // process is one run of a program in a process group of its own.
 type process struct {
 	path string

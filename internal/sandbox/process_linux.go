@@ -249,6 +249,44 @@ func start(cmd *exec.Cmd) *life {
 	return l
 }
 
+// pipeBytes is what a pipe holds at most.
+const pipeBytes = 64 << 10
+
+// drain reads a pipe to its end or its deadline, and then what is left in it: a
+// machine that stood still meanwhile must not cost what was written before.
+type drain struct {
+	from *os.File
+	left int // how much is read after the deadline; somebody may write for ever
+}
+
+func (d *drain) Read(p []byte) (int, error) {
+	n, err := d.from.Read(p)
+	if !errors.Is(err, os.ErrDeadlineExceeded) || d.left == 0 || len(p) == 0 {
+		return n, err
+	}
+	conn, failed := d.from.SyscallConn()
+	if failed != nil {
+		return 0, err
+	}
+	var empty error
+	failed = conn.Control(func(fd uintptr) {
+		for {
+			n, empty = unix.Read(int(fd), p[:min(len(p), d.left)])
+			if !errors.Is(empty, unix.EINTR) {
+				return
+			}
+		}
+	})
+	switch {
+	case failed != nil || empty != nil: // somebody may still write
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	d.left -= n
+	return n, nil
+}
+
 // stream carries output from the process to a writer.
 type stream struct {
 	from  *os.File
@@ -260,8 +298,9 @@ type stream struct {
 // never blocks on a full pipe.
 func (s *stream) copy(printed *meter) {
 	buf := make([]byte, 32<<10)
+	from := drain{from: s.from, left: pipeBytes}
 	for {
-		n, err := s.from.Read(buf)
+		n, err := from.Read(buf)
 		if n = printed.take(n); n > 0 {
 			if s.setup != nil {
 				_, _ = s.setup.Write(buf[:n])

@@ -30,7 +30,7 @@ func readReport(status *os.File, admit func(pid int) error) report {
 	if status == nil {
 		return r
 	}
-	decoder := json.NewDecoder(status)
+	decoder := json.NewDecoder(&drain{from: status, left: pipeBytes})
 	for {
 		var line struct {
 			news
@@ -78,7 +78,7 @@ func (r report) kill() {
 		return
 	}
 	_ = unix.PidfdSendSignal(r.init, unix.SIGKILL, nil, 0)
-	until := time.Now().Add(drainGrace)
+	until := time.Now().Add(deathGrace)
 	for {
 		left := time.Until(until)
 		if left <= 0 {
