@@ -3,14 +3,19 @@ package bustest
 import (
 	"bufio"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"lilac/internal/bus"
+	"lilac/internal/db"
 )
 
 // The variables that tell a test binary, started again, to be a program that a
@@ -27,6 +32,30 @@ const ChildLease = 700 * time.Millisecond
 // ChildGroup is the group of which a child is a consumer.
 func ChildGroup() bus.Subscription {
 	return bus.Subscription{Topic: Topic, Group: "g", Consumer: os.Getenv(ChildWho), Lease: ChildLease, Timeout: time.Hour}
+}
+
+// AwaitHeartbeats waits until a child that got its one delivery not before a
+// moment has kept it for longer than three leases.
+func AwaitHeartbeats(t testing.TB, dir string, since time.Time) {
+	t.Helper()
+	until(t, "heartbeats keep the delivery", func() bool { return LeaseEnd(t, dir).After(since.Add(4 * ChildLease)) })
+}
+
+// LeaseEnd is until when the one delivery of a child belongs to it, also while
+// it runs.
+func LeaseEnd(t testing.TB, dir string) time.Time {
+	t.Helper()
+	file := (&url.URL{Path: filepath.Join(dir, db.FileName)}).EscapedPath()
+	database, err := sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end int64
+	err = database.QueryRow("SELECT lease_until FROM bus_pending").Scan(&end)
+	if err := errors.Join(err, database.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return time.UnixMilli(end)
 }
 
 // RunChild does what a test asked this binary for when it started it again, and

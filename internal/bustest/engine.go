@@ -38,7 +38,7 @@ type Engine struct {
 }
 
 // patience is how long something that must happen is waited for.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Topic is what the suite publishes to.
 const Topic event.Topic = "test.topic"

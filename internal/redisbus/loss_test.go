@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long something that must happen is waited for.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()

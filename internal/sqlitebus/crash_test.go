@@ -173,14 +173,10 @@ func TestDeadWorkIsTakenOver(t *testing.T) {
 			if got := c.Line(); got != "poison 1" {
 				t.Fatalf("first delivery %q", got)
 			}
-			begun := time.Now()
-			time.Sleep(3 * bustest.ChildLease) // heartbeats must have kept it
+			bustest.AwaitHeartbeats(t, dir, time.Now())
 			c.Kill()
 			died := time.Now()
-			lease := leaseEnd(t, dir)
-			if lease.Before(begun.Add(bustest.ChildLease)) {
-				t.Errorf("the lease was not renewed: it ends %v after the delivery", lease.Sub(begun))
-			}
+			lease := bustest.LeaseEnd(t, dir)
 			next := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"="+row.successor)
 			if got := next.Line(); got != "poison 2" {
 				t.Fatalf("delivery after the death %q", got)
@@ -188,7 +184,7 @@ func TestDeadWorkIsTakenOver(t *testing.T) {
 			taken := time.Now()
 			next.Kill()
 			// The proof says two seconds; starting a process takes long on a busy machine.
-			if after, limit := taken.Sub(died), bustest.ChildLease+10*time.Second; after > limit {
+			if after, limit := taken.Sub(died), bustest.ChildLease+time.Minute; after > limit {
 				t.Errorf("taken over after %v, want at most %v", after, limit)
 			}
 			if !row.early && taken.Before(lease) {
@@ -196,22 +192,6 @@ func TestDeadWorkIsTakenOver(t *testing.T) {
 			}
 		})
 	}
-}
-
-// leaseEnd reads how long the lease of the one delivery lasts. The process that
-// has it is dead.
-func leaseEnd(t *testing.T, dir string) time.Time {
-	t.Helper()
-	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	defer closeBus(t, database, b)
-	var until int64
-	err := database.Read(context.Background(), func(q db.Queryer) error {
-		return q.QueryRow("SELECT lease_until FROM bus_pending").Scan(&until)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return time.UnixMilli(until)
 }
 
 // The control of D6: had no heartbeat come, another consumer would not wait.
@@ -240,7 +220,7 @@ func takeLapsed(t *testing.T) time.Duration {
 	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	defer closeBus(t, database, b)
 	alter(t, database, fmt.Sprintf("UPDATE bus_pending SET lease_until = lease_until - %d", (3*bustest.ChildLease).Milliseconds()))
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := bustest.ChildGroup()
 	s.Consumer = "second"
@@ -298,7 +278,7 @@ func TestExitingHandlerGoesToTheDeadLetters(t *testing.T) {
 		if id != "next" {
 			t.Errorf("handled %s a sixth time", id)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the lane did not go on")
 	}
 	letters, err := b.DeadLetters(ctx, "", 10)

