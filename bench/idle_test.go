@@ -162,12 +162,17 @@ func TestNothingPollsWhenIdle(t *testing.T) {
 	defer func() { stop(); <-read }()
 	select {
 	case <-reading:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the control did not begin")
 	}
-	if n := fewestWakeups(t, s.PID(), 3, most); n <= most {
-		t.Errorf("control: the program woke up only %d times in a second of streaming; the count shows nothing", n)
+	// On a busy machine there may be seconds in which it gets no processor.
+	loud := int64(0)
+	for range 20 {
+		if loud = max(loud, fewestWakeups(t, s.PID(), 1, 0)); loud > most {
+			return
+		}
 	}
+	t.Errorf("control: the program woke up at most %d times in a second of streaming; the count shows nothing", loud)
 }
 
 // fewestWakeups is how often the threads of a process woke up in the quietest
