@@ -128,7 +128,7 @@ func TestWhatIsSentAndWaitedForIsSentOnce(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		w.platform.mu.Lock()
 		sent := len(w.platform.sent)
 		w.platform.mu.Unlock()

@@ -106,7 +106,7 @@ func open(t *testing.T, opts egress.Options) (*egress.Gate, *http.Client) {
 			t.Error(err)
 		}
 	})
-	return gate, &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return gate, &http.Client{Transport: transport, Timeout: time.Minute}
 }
 
 func dial(ctx context.Context, gate *egress.Gate) (net.Conn, error) {
@@ -297,7 +297,7 @@ func TestBytesAndConnectionsAreBounded(t *testing.T) {
 	}
 	// Those above the limit are closed without an answer.
 	for _, conn := range conns[2:] {
-		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 			t.Errorf("a connection above the limit: %v", err)
 		}
@@ -334,7 +334,7 @@ func TestClosingEndsTunnels(t *testing.T) {
 	if err := gate.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.ReadAll(reader); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error("the tunnel is still open")
 	}

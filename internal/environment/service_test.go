@@ -167,7 +167,7 @@ func (w *world) commands(n int) []event.Event {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
@@ -198,7 +198,7 @@ func next(t *testing.T, got <-chan event.EnvEvent) event.EnvEvent {
 	select {
 	case e := <-got:
 		return e
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no event was handled")
 		return event.EnvEvent{}
 	}
@@ -309,7 +309,7 @@ func TestQueue(t *testing.T) {
 				if id != fmt.Sprintf("%02d", i) {
 					t.Fatalf("event %s came as number %d", id, i)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("an event is missing")
 			}
 		}
@@ -340,7 +340,7 @@ func TestQueue(t *testing.T) {
 				if n != 2 {
 					t.Errorf("handled at attempt %d", n)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("it was not retried")
 			}
 		})

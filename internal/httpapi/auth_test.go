@@ -206,7 +206,7 @@ func TestRawRequestsWithOddHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(c, "%sAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", head, token)

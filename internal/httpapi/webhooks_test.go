@@ -188,7 +188,7 @@ func TestAFullQueueSaysSo(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- svc.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	for end := time.Now().Add(30 * time.Second); w.counts("ci").Waiting > 0; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); w.counts("ci").Waiting > 0; time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("nothing made room: %+v", w.counts("ci"))
 		}

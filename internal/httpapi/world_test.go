@@ -412,7 +412,7 @@ func (w *world) listen(query, lastID string) *listener {
 // until reads frames up to and with one of the type.
 func (l *listener) until(typ string) (out []frame) {
 	l.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case f, ok := <-l.frames:

@@ -37,7 +37,7 @@ func TestManagerHearsWhatIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		buf := make([]byte, 1024)
-		if err := l.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		if err := l.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := l.Read(buf)

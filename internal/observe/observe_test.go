@@ -207,7 +207,7 @@ func TestRequestsAreMeasuredByTheirLifecycle(t *testing.T) {
 		}
 	}
 	// The tail is in place when it sees the first; until then it is repeated.
-	for i, deadline := 0, time.Now().Add(30*time.Second); !strings.Contains(text(t, &r), `state="failed",surface="web"`); i++ {
+	for i, deadline := 0, time.Now().Add(time.Minute); !strings.Contains(text(t, &r), `state="failed",surface="web"`); i++ {
 		if time.Now().After(deadline) {
 			t.Fatal("no request was measured")
 		}
@@ -217,7 +217,7 @@ func TestRequestsAreMeasuredByTheirLifecycle(t *testing.T) {
 	publish("a", event.StateRunning)
 	publish("a", event.StateDone)
 	publish("b", event.StateFailed)
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(text(t, &r), `lilac_request_duration_seconds_sum{state="done",surface="web"} 2`); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(text(t, &r), `lilac_request_duration_seconds_sum{state="done",surface="web"} 2`); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(text(t, &r))
 		}
@@ -232,7 +232,7 @@ func TestRequestsAreMeasuredByTheirLifecycle(t *testing.T) {
 	if err := b.Declare(t.Context(), bus.Subscription{Topic: event.TopicEnv, Group: "g", Mode: bus.Work, Consumer: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(text(t, &r), `lilac_bus_group_served{topic="env",group="g"} 0`); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(text(t, &r), `lilac_bus_group_served{topic="env",group="g"} 0`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(text(t, &r))
 		}

@@ -157,7 +157,7 @@ func (w *world) expect(want ...sent) {
 
 func (w *world) eventually(done func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("it did not happen; the runner was told %v", w.sent())
 		}

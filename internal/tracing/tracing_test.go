@@ -211,7 +211,7 @@ func TestBusyCollectorIsAskedAgainAndABrokenOneDropped(t *testing.T) {
 	tr := tracing.New(tracing.Options{URL: c.URL, Client: c.client(), Wait: time.Millisecond})
 	_, s := tr.Start(context.Background(), "a", tracing.Internal)
 	s.End()
-	for deadline := time.Now().Add(30 * time.Second); len(c.spans(t)) == 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(c.spans(t)) == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it was not sent again")
 		}
@@ -238,7 +238,7 @@ func TestCollectorThatHangsHoldsUpNothing(t *testing.T) {
 		_, s := tr.Start(context.Background(), "a", tracing.Internal)
 		s.End()
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("%d spans took %s", n, took)
 	}
 	if tr.Dropped() == 0 {

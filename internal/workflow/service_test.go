@@ -170,7 +170,7 @@ func (w *world) get(id string) (out workflow.Workflow) {
 
 func (w *world) becomes(id string, want workflow.State) workflow.Workflow {
 	w.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		got := w.get(id)
 		if got.State == want {
 			return got
