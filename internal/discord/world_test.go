@@ -151,10 +151,10 @@ func (w *world) connected(o discord.Options) (*discord.Adapter, func()) {
 
 func (w *world) await(what string, holds func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("after 30 s still not: %s\n%s", what, w.log.String())
+			w.t.Fatalf("after a minute still not: %s\n%s", what, w.log.String())
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -48,7 +48,7 @@ const intents = gateway.IntentGuilds | gateway.IntentGuildMessages | gateway.Int
 func connect(t *testing.T, s *discordtest.Server, opts ...gateway.ConfigOpt) *client {
 	t.Helper()
 	c := prepare(t, s, opts...)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := c.gateway.Open(ctx); err != nil {
 		t.Fatalf("open the gateway: %v", err)
@@ -88,7 +88,7 @@ func (c *client) take(change func()) {
 // await waits for the events to hold something.
 func (c *client) await(what string, holds func([]event) bool) {
 	c.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		c.mu.Lock()
 		fine := holds(c.events)

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,28 +12,41 @@ import (
 	"lilac/internal/llmtest"
 )
 
-// surrounded starts a server whose model answers slowly, so that it can be
-// killed in the middle of an answer.
-func surrounded(t *testing.T, bus e2e.Engine) (*e2e.Server, *llmtest.Server) {
+// surroundings are a server and a model that comes to the end of its answers
+// only when it is let go, so that the server can be killed in the middle of one.
+type surroundings struct {
+	*e2e.Server
+	model *llmtest.Server
+	whole atomic.Bool
+}
+
+func surrounded(t *testing.T, bus e2e.Engine) *surroundings {
 	t.Helper()
-	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+	s := &surroundings{}
+	s.model = llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		text := "That is how it is, and there is nothing more to be said about it today."
 		if strings.Contains(r.Last(), "Process event: background_task.completed") {
 			text = "The build is done: all is well, and the report is in the usual place for you."
 		}
-		return llmtest.Script{Text: llmtest.Words(text), Delay: 20 * time.Millisecond}
+		words := llmtest.Words(text)
+		if !s.whole.Load() {
+			return llmtest.Script{Text: words[:len(words)/2], Delay: 20 * time.Millisecond, Hang: true}
+		}
+		return llmtest.Script{Text: words, Delay: 20 * time.Millisecond}
 	})
-	return e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...), model
+	s.Server = e2e.Start(t, append(bus(t), modelEnv(s.model.URL)...)...)
+	return s
 }
 
 // killInTheMiddle kills the server when a request has begun to answer, and
-// starts it again.
-func killInTheMiddle(t *testing.T, s *e2e.Server, requestID string) {
+// starts it again; from then on answers come to their end.
+func (s *surroundings) killInTheMiddle(t *testing.T, requestID string) {
 	t.Helper()
 	e2e.Eventually(t, answerWithin, "the answer has begun", func() bool {
 		return s.Story(requestID).State == string(event.StateStreaming)
 	})
 	s.Kill()
+	s.whole.Store(true)
 	s.Restart()
 }
 
@@ -40,11 +54,11 @@ func killInTheMiddle(t *testing.T, s *e2e.Server, requestID string) {
 // agent answer, and the event stream brings the answer to the reader, once.
 func TestUserQueryE2E(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		s, _ := surrounded(t, bus)
+		s := surrounded(t, bus)
 		session := s.NewSession()
-		reader := follow(t, s, session)
+		reader := follow(t, s.Server, session)
 		a := s.Prompt(session, "How is it?", event.Prompt)
-		killInTheMiddle(t, s, a.RequestID)
+		s.killInTheMiddle(t, a.RequestID)
 		if end := s.WaitEnded(a.RequestID, answerWithin); end.State != "done" {
 			t.Fatalf("ended as %s: %s", end.State, end.Detail)
 		}
@@ -69,9 +83,9 @@ func TestUserQueryE2E(t *testing.T) {
 // three messages, decides, and the person reads what it says, once.
 func TestBackgroundTaskE2E(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		s, _ := surrounded(t, bus)
+		s := surrounded(t, bus)
 		session := s.NewSession()
-		reader := follow(t, s, session)
+		reader := follow(t, s.Server, session)
 		completed := map[string]any{
 			"id": "task-123-done", "type": "background_task.completed",
 			"metadata": map[string]any{"trigger_session_id": session, "source": "tool"},
@@ -83,7 +97,7 @@ func TestBackgroundTaskE2E(t *testing.T) {
 		s.Kill() // it was accepted
 		s.Restart()
 		request := "env:" + session + ":task-123-done"
-		killInTheMiddle(t, s, request)
+		s.killInTheMiddle(t, request)
 		if code := s.Request("POST", "/events", completed, nil); code != http.StatusOK {
 			t.Errorf("the repeated event was answered %d", code)
 		}
@@ -115,7 +129,8 @@ func TestBackgroundTaskE2E(t *testing.T) {
 // warned about, and the system goes on.
 func TestErrorHandlingE2E(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		s, model := surrounded(t, bus)
+		s := surrounded(t, bus)
+		s.whole.Store(true)
 		session := s.NewSession()
 		for _, c := range []struct {
 			event any
@@ -142,8 +157,8 @@ func TestErrorHandlingE2E(t *testing.T) {
 			t.Errorf("ended as %s: %s", end.State, end.Detail)
 		}
 		var dead struct{ DeadLetters []any }
-		if s.Request("GET", "/dlq", nil, &dead); len(dead.DeadLetters) > 0 || model.Count() != 1 {
-			t.Errorf("%d dead letters, %d calls of the model, want none and one", len(dead.DeadLetters), model.Count())
+		if s.Request("GET", "/dlq", nil, &dead); len(dead.DeadLetters) > 0 || s.model.Count() != 1 {
+			t.Errorf("%d dead letters, %d calls of the model, want none and one", len(dead.DeadLetters), s.model.Count())
 		}
 	})
 }

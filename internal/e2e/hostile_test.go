@@ -17,6 +17,7 @@ import (
 	"lilac/internal/discordtest"
 	"lilac/internal/e2e"
 	"lilac/internal/event"
+	"lilac/internal/freeport"
 	"lilac/internal/llmtest"
 )
 
@@ -325,11 +326,12 @@ type sink struct {
 func newSink(t *testing.T) *sink {
 	t.Helper()
 	s := &sink{}
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	// Nobody else may come here by mistake.
+	s.address = freeport.Loopback(t)
+	tcp, err := net.Listen("tcp", s.address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.address = tcp.Addr().String()
 	udp, err := net.ListenPacket("udp", s.address)
 	if err != nil {
 		t.Fatal(err)

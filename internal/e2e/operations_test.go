@@ -57,7 +57,7 @@ func TestBackupTakenWhileRequestsRunGoesOnElsewhere(t *testing.T) {
 // checkAllAnswered fails the test for each request without its one answer.
 func checkAllAnswered(t *testing.T, s *e2e.Server, all []e2e.Accepted, want string) {
 	t.Helper()
-	for _, w := range unanswered(t, s, all, want, 60*time.Second) {
+	for _, w := range unanswered(t, s, all, want, answerWithin) {
 		t.Error(w)
 	}
 }
@@ -114,15 +114,14 @@ func (l *listener) heard(state string) (n int) {
 func TestServiceManagerHearsHowItIs(t *testing.T) {
 	l := listen(t)
 	s := e2e.Start(t, "NOTIFY_SOCKET="+l.path, "WATCHDOG_USEC=300000", "LILAC_MODEL=demo")
-	e2e.Eventually(t, 30*time.Second, "it says that it is ready and alive", func() bool { return l.heard("READY=1") == 1 && l.heard("WATCHDOG=1") > 1 })
+	e2e.Eventually(t, answerWithin, "it says that it is ready and alive", func() bool { return l.heard("READY=1") == 1 && l.heard("WATCHDOG=1") > 1 })
 	if err := syscall.Kill(s.PID(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	e2e.Eventually(t, 30*time.Second, "it reloads and is ready again", func() bool { return l.heard("RELOADING=1") == 1 && l.heard("READY=1") == 2 })
-	s.Terminate(20 * time.Second)
-	if l.heard("STOPPING=1") != 1 {
-		t.Error("it did not say that it stops")
-	}
+	e2e.Eventually(t, answerWithin, "it reloads and is ready again", func() bool { return l.heard("RELOADING=1") == 1 && l.heard("READY=1") == 2 })
+	s.Terminate(answerWithin)
+	// What it said may be read after it has ended.
+	e2e.Eventually(t, answerWithin, "it has said that it stops", func() bool { return l.heard("STOPPING=1") == 1 })
 }
 
 func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
@@ -139,11 +138,11 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	e2e.Eventually(t, 30*time.Second, "it begins to stop", func() bool { return strings.Contains(s.Log(), `"stopping"`) })
+	e2e.Eventually(t, answerWithin, "it begins to stop", func() bool { return strings.Contains(s.Log(), `"stopping"`) })
 	if s.Exited() {
 		t.Fatal("control: nothing kept it; the second signal would prove nothing")
 	}
-	s.Terminate(20 * time.Second)
+	s.Terminate(answerWithin)
 	if !strings.Contains(s.Log(), "told twice") {
 		t.Errorf("the second signal was not obeyed:\n%s", s.Log())
 	}
@@ -175,14 +174,14 @@ func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
 	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	const trace = "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c"
 	collector, got := otlp(t)
-	model := slowModel(t, 60, 20*time.Millisecond)
+	model := newPatientModel(t, 60)
 	s := e2e.Start(t, append(modelEnv(model.URL), "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_SERVICE_NAME=traced")...)
 	session := s.NewSession()
 	var a e2e.Accepted
 	if code := s.Request("POST", "/sessions/"+session+"/prompt", map[string]string{"content": "count"}, &a, "Traceparent", header); code != 200 {
 		t.Fatalf("the prompt was answered with %d", code)
 	}
-	e2e.Eventually(t, 30*time.Second, "it streams", func() bool { return len(s.Output(a.RequestID)) > 0 })
+	e2e.Eventually(t, answerWithin, "it streams", func() bool { return len(s.Output(a.RequestID)) > 0 })
 	for _, topic := range []string{"env", "cmd.request"} {
 		found := false
 		for _, e := range s.Topic(topic) {
@@ -193,9 +192,10 @@ func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
 		}
 	}
 	s.Kill()
+	model.hurried.Store(true)
 	s.Restart()
-	s.WaitEnded(a.RequestID, 60*time.Second)
-	s.Terminate(20 * time.Second) // sends what waits
+	s.WaitEnded(a.RequestID, answerWithin)
+	s.Terminate(answerWithin) // sends what waits
 	spans := got()
 	for _, want := range []string{"traced", "invoke_agent lilac", "chat test-model", "gen_ai.usage.input_tokens", "gen_ai.response.model", a.RequestID} {
 		if !strings.Contains(spans, want) {
@@ -214,8 +214,8 @@ func TestWithoutACollectorNothingIsSent(t *testing.T) {
 	model := slowModel(t, 2, time.Millisecond)
 	s := e2e.Start(t, append(modelEnv(model.URL), "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_SDK_DISABLED=true")...)
 	a := s.Prompt(s.NewSession(), "count", event.Prompt)
-	s.WaitEnded(a.RequestID, 30*time.Second)
-	s.Terminate(20 * time.Second)
+	s.WaitEnded(a.RequestID, answerWithin)
+	s.Terminate(answerWithin)
 	if got() != "" {
 		t.Error("spans were sent")
 	}
@@ -233,9 +233,9 @@ func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
 	config := e2e.Configured(t, "webhooks: {github: {secret: "+hook+"}}\nsurface: {discord: {apiURL: 'http://127.0.0.1:1', gatewayURL: 'ws://127.0.0.1:1'}}\n")
 	s := e2e.New(t, append(config, "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY="+key, "LILAC_MODEL=openai/m", "LILAC_LOG_LEVEL=debug", "SOME_PASSWORD="+password, "DISCORD_TOKEN="+discord)...)
 	s.Spawn()
-	e2e.Eventually(t, 60*time.Second, "the server answers", func() bool { return s.Request("GET", "/healthz", nil, nil) == http.StatusOK })
+	e2e.Eventually(t, answerWithin, "the server answers", func() bool { return s.Request("GET", "/healthz", nil, nil) == http.StatusOK })
 	a := s.Prompt(s.NewSession(), password, event.Prompt)
-	if got := s.WaitEnded(a.RequestID, 60*time.Second).State; got != string(event.StateFailed) {
+	if got := s.WaitEnded(a.RequestID, answerWithin).State; got != string(event.StateFailed) {
 		t.Errorf("the request ended as %s", got)
 	}
 	s.Request("GET", "/sessions/"+key+"/messages?token="+key, nil, nil)
@@ -249,7 +249,7 @@ func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
 		s.Request("POST", "/webhooks/github", map[string]any{"secret": said}, nil, "X-Hub-Signature-256", "sha256="+said, "X-GitHub-Delivery", said)
 		s.Request("POST", "/webhooks/"+said, nil, nil)
 	}
-	s.Terminate(20 * time.Second)
+	s.Terminate(answerWithin)
 	lines := 0
 	for line := range strings.Lines(s.Log()) {
 		if strings.HasPrefix(line, "Lilac is ready: ") {

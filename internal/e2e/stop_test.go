@@ -97,6 +97,16 @@ func many(short, long int) int {
 	return short
 }
 
+// measured is within which time something has to happen: what was promised in
+// the long form, which has a machine of its own, and what shows that it happens
+// at all where other programs take the processor and the disk.
+func measured(promised time.Duration) time.Duration {
+	if many(0, 1) == 0 {
+		return answerWithin
+	}
+	return promised
+}
+
 // noticed ends a control: what it has switched off must have been seen.
 func noticed(t *testing.T, wrong []string, want string) {
 	t.Helper()
@@ -114,7 +124,7 @@ func noticed(t *testing.T, wrong []string, want string) {
 // nothing of it but a pause.
 func TestGracefulStopLosesNoAnswer(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		for _, wrong := range stopAndGoOn(t, bus, many(20, 100), stopWithin, terminate) {
+		for _, wrong := range stopAndGoOn(t, bus, many(20, 100), stopWithin(), terminate) {
 			t.Error(wrong)
 		}
 	})
@@ -122,12 +132,12 @@ func TestGracefulStopLosesNoAnswer(t *testing.T) {
 
 func TestControlAKillIsNoGracefulStop(t *testing.T) {
 	t.Parallel()
-	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, stopWithin, (*e2e.Server).Kill), "as from a crash")
+	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, stopWithin(), (*e2e.Server).Kill), "as from a crash")
 }
 
 func TestControlAStopWithoutRecoveryLosesAnswers(t *testing.T) {
 	t.Parallel()
-	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, stopWithin, terminate, "LILAC_WITHOUT=recovery"), "has not ended")
+	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, stopWithin(), terminate, "LILAC_WITHOUT=recovery"), "has not ended")
 }
 
 func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
@@ -140,7 +150,12 @@ func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
 }
 
 // stopWithin is how long a graceful stop may take.
-const stopWithin = 10 * time.Second
+func stopWithin() time.Duration {
+	if many(0, 1) == 0 {
+		return 30 * time.Second // a third of what it would be with a wait for the streams
+	}
+	return 10 * time.Second
+}
 
 func terminate(s *e2e.Server) { s.Terminate(answerWithin) }
 
@@ -183,8 +198,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 // After kill -9 with many running requests all of them go on soon.
 func TestRunningRequestsGoOnAfterKill(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		// In CI five times what the long form requires.
-		took, wrong := killAndGoOn(t, bus, many(20, 100), time.Duration(many(10, 2))*time.Second)
+		took, wrong := killAndGoOn(t, bus, many(20, 100), measured(2*time.Second))
 		for _, w := range wrong {
 			t.Error(w)
 		}

@@ -20,7 +20,7 @@ import (
 func TestAStopEndsATasksProcesses(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		for _, wrong := range stopTask(t, bus, cancelWithin, func(s *e2e.Server, id string) { s.Request("POST", "/tasks/"+id+"/stop", nil, nil) }) {
+		for _, wrong := range stopTask(t, bus, cancelWithin(), func(s *e2e.Server, id string) { s.Request("POST", "/tasks/"+id+"/stop", nil, nil) }) {
 			t.Error(wrong)
 		}
 	})
