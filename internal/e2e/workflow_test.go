@@ -144,80 +144,86 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 // like any other, in the wrong channel.
 func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {
 	needsCommands(t)
-	t.Parallel()
-	model := newAskingModel(t)
-	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
-	question := model.ask(t, d, "")
-	s.Kill()
-	s.Exec("DELETE FROM workflow_waits")
-	d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
-	s.Restart()
-	d.Shown(d.Lounge, "it is answered where it was said", e2e.Holds("Tuesday"))
-	if _, states := workflowsOf(s); !slices.Equal(states, []string{"waiting"}) {
-		t.Errorf("the workflow is %v", states)
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newAskingModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		question := model.ask(t, d, "")
+		s.Kill()
+		s.Exec("DELETE FROM workflow_waits")
+		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
+		s.Restart()
+		d.Shown(d.Lounge, "it is answered where it was said", e2e.Holds("Tuesday"))
+		if _, states := workflowsOf(s); !slices.Equal(states, []string{"waiting"}) {
+			t.Errorf("the workflow is %v", states)
+		}
+	})
 }
 
 // A time-out wakes the agent, too; a wait is listed, shown and cancelled by the
 // command line.
 func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 	needsCommands(t)
-	t.Parallel()
-	model := newAskingModel(t)
-	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
-	model.ask(t, d, "--timeout=2s")
-	told := d.Shown(d.General, "the time-out is told", e2e.Holds("It did not come in time"))
-	if told.ReplyTo != "" {
-		t.Errorf("it replies to %s", told.ReplyTo)
-	}
-	model.ask(t, d, "--timeout=2d --key=again")
-	var ids, states []string
-	e2e.Eventually(t, answerWithin, "another one waits", func() bool {
-		ids, states = workflowsOf(s)
-		return slices.Equal(states, []string{"waiting", "resolved"})
-	})
-	for _, c := range [][2]string{
-		{"workflows list", ids[0]},
-		{"workflows show " + ids[0], "tell her what Bob says"},
-		{"workflows cancel " + ids[0], "cancelled"},
-		{"workflows show nope", "no workflow"},
-	} {
-		args, want := c[0], c[1]
-		out, _ := command(t, s, strings.Fields(args)...)
-		if !strings.Contains(out, want) {
-			t.Errorf("lilac %s: %s", args, out)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newAskingModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		model.ask(t, d, "--timeout=2s")
+		told := d.Shown(d.General, "the time-out is told", e2e.Holds("It did not come in time"))
+		if told.ReplyTo != "" {
+			t.Errorf("it replies to %s", told.ReplyTo)
 		}
-	}
+		model.ask(t, d, "--timeout=2d --key=again")
+		var ids, states []string
+		e2e.Eventually(t, answerWithin, "another one waits", func() bool {
+			ids, states = workflowsOf(s)
+			return slices.Equal(states, []string{"waiting", "resolved"})
+		})
+		for _, c := range [][2]string{
+			{"workflows list", ids[0]},
+			{"workflows show " + ids[0], "tell her what Bob says"},
+			{"workflows cancel " + ids[0], "cancelled"},
+			{"workflows show nope", "no workflow"},
+		} {
+			args, want := c[0], c[1]
+			out, _ := command(t, s, strings.Fields(args)...)
+			if !strings.Contains(out, want) {
+				t.Errorf("lilac %s: %s", args, out)
+			}
+		}
+	})
 }
 
 // A question that Discord does not take, of a workflow that is cancelled
 // meanwhile, is not asked later; what is asked behind it is.
 func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 	needsCommands(t)
-	t.Parallel()
-	model := newAskingModel(t)
-	s, d := onDiscord(t, e2e.SQLite, model.server.URL)
-	d.Fail(d.Lounge+"/messages", discordtest.BadGateway, 1000)
-	model.mu.Lock()
-	model.command = `tools workflow.send_and_wait --session-id=` + d.Lounge + ` --text="never mind" --summary=x`
-	model.mu.Unlock()
-	d.MentionUs(d.General, d.Ada, "ask Bob")
-	d.Shown(d.General, "the agent says that it asked", e2e.Finished("I asked Bob."))
-	e2e.Eventually(t, answerWithin, "it was tried", func() bool {
-		return s.Count(`SELECT count(*) FROM outbox WHERE key LIKE 'workflow:%' AND CAST(json AS TEXT) LIKE '%"State":"unknown"%'`) == 1
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newAskingModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		d.Fail(d.Lounge+"/messages", discordtest.BadGateway, 1000)
+		model.mu.Lock()
+		model.command = `tools workflow.send_and_wait --session-id=` + d.Lounge + ` --text="never mind" --summary=x`
+		model.mu.Unlock()
+		d.MentionUs(d.General, d.Ada, "ask Bob")
+		d.Shown(d.General, "the agent says that it asked", e2e.Finished("I asked Bob."))
+		e2e.Eventually(t, answerWithin, "it was tried", func() bool {
+			return s.Count(`SELECT count(*) FROM outbox WHERE key LIKE 'workflow:%' AND CAST(json AS TEXT) LIKE '%"State":"unknown"%'`) == 1
+		})
+		ids, _ := workflowsOf(s)
+		if out, err := command(t, s, "workflows", "cancel", ids[0]); err != nil || !strings.Contains(out, "cancelled") {
+			t.Fatalf("%v %s", err, out)
+		}
+		s.Kill() // a restart changes nothing about it
+		d.ClearFaults()
+		s.Restart()
+		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
+		model.ask(t, d, "")
+		if ours := d.Ours(d.Lounge); len(ours) != 1 {
+			t.Errorf("in the lounge stands %+v", ours)
+		}
 	})
-	ids, _ := workflowsOf(s)
-	if out, err := command(t, s, "workflows", "cancel", ids[0]); err != nil || !strings.Contains(out, "cancelled") {
-		t.Fatalf("%v %s", err, out)
-	}
-	s.Kill() // a restart changes nothing about it
-	d.ClearFaults()
-	s.Restart()
-	e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
-	model.ask(t, d, "")
-	if ours := d.Ours(d.Lounge); len(ours) != 1 {
-		t.Errorf("in the lounge stands %+v", ours)
-	}
 }
 
 // A reply that came longer ago than anything is answered counts all the same;
