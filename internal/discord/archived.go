@@ -39,7 +39,7 @@ func (a *Adapter) findArchived(ctx context.Context, g Gap) error {
 	err = a.o.DB.Update(ctx, func(tx *db.Tx) error {
 		known := map[string]bool{g.ChannelID: true}
 		for _, c := range found {
-			if err := a.openGap(tx, c, "", since, known); err != nil {
+			if err := a.openGap(tx, c, "", since, known, sight{}); err != nil {
 				return err
 			}
 		}

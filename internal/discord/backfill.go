@@ -59,7 +59,8 @@ func (a *Adapter) ready(w wireReady) func(*db.Tx) error {
 // guild takes in a server's channels, and opens a gap in each whose last
 // message is newer than what was read, or whose threads may have been archived
 // meanwhile: Discord tells of none that is ("Threads", active & archived
-// threads).
+// threads). It tells of channels that we may not see, too; asking for those
+// would be refused, and too much of that bans the address.
 func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
 	heard := a.meet(slices.Concat(g.Channels, g.Threads), g.ID)
 	a.mu.Lock()
@@ -68,7 +69,7 @@ func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
 	return func(tx *db.Tx) error {
 		known := map[string]bool{}
 		for _, c := range heard { // threads after their channels
-			if err := a.openGap(tx, c, g.ID, since, known); err != nil {
+			if err := a.openGap(tx, c, g.ID, since, known, g.sightOf(a.selfID(), c)); err != nil {
 				return err
 			}
 		}
@@ -91,8 +92,9 @@ func (a *Adapter) meet(channels []wireChannel, guildID string) (heard []wireChan
 // openGap compares what a channel holds with what was read of it. A channel
 // that is new to us is read from now on, unless it was made while we were away,
 // or is a thread of one that we know: it was archived until somebody wrote.
-// Known gets the channel if it is none of those.
-func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64, known map[string]bool) error {
+// Known gets the channel if it is none of those. What is said in one that is
+// hidden from us is not said to us, also when it is shown to us later.
+func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64, known map[string]bool, seen sight) error {
 	s, err := a.session(tx, c.ID, placeOf(c, guildID))
 	if err != nil {
 		return err
@@ -110,6 +112,12 @@ func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64,
 	}
 	if laterID(c.LastMessageID, s.LastMessageID) {
 		s.LastMessageID = c.LastMessageID
+	}
+	if seen.hidden && !c.threadsOnly() && laterID(c.LastMessageID, s.ReadMessageID) {
+		s.ReadMessageID = c.LastMessageID
+	}
+	if seen.unread {
+		return a.o.Table.PutSession(tx, s)
 	}
 	gap := Gap{ChannelID: c.ID}
 	if laterID(c.LastMessageID, s.ReadMessageID) && !c.threadsOnly() {

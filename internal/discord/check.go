@@ -40,21 +40,15 @@ var (
 		{1 << 11, "Send Messages"},
 		{permissionThreads, "Send Messages in Threads"},
 		{1 << 15, "Attach Files"},
-		{1 << 16, "Read Message History"},
+		{permissionHistory, "Read Message History"},
 		{1 << 6, "Add Reactions"},
 	}
 	neededInVoice = append([]permission{{permissionConnect, "Connect"}}, slices.DeleteFunc(slices.Clone(needed), func(p permission) bool { return p.bit == permissionThreads })...)
 )
 
-const (
-	permissionAdministrator = 1 << 3
-	permissionView          = 1 << 10
-	permissionConnect       = 1 << 20
-	permissionThreads       = 1 << 38
-	// intentGranted are the flags of an application that may read messages
-	// ("Application Resource", application flags).
-	intentGranted = 1<<18 | 1<<19
-)
+// intentGranted are the flags of an application that may read messages
+// ("Application Resource", application flags).
+const intentGranted = 1<<18 | 1<<19
 
 // checker looks at the bot from outside; it needs no gateway and no store.
 type checker struct {
@@ -150,9 +144,9 @@ func (c *checker) guild(ctx context.Context, id string) []Finding {
 	g, visible, more := c.guilds[id], 0, 0
 	var out []Finding
 	for _, ch := range channels {
-		have := c.permissions(g, ch)
+		have := granted(g, c.members[g.ID], c.self, ch)
 		// A channel that the bot cannot see is one that it is kept out of.
-		if !ch.threaded() && !ch.voice() || have&permissionView == 0 || ch.voice() && have&permissionConnect == 0 {
+		if !ch.threaded() && !ch.voice() || hides(have, ch) {
 			continue
 		}
 		visible++
@@ -194,7 +188,7 @@ func (c *checker) channel(ctx context.Context, id string) Finding {
 		ch = parent
 	}
 	g := c.guilds[ch.GuildID]
-	return lacking(c.permissions(g, ch), thread, ch, g.Name)
+	return lacking(granted(g, c.members[g.ID], c.self, ch), thread, ch, g.Name)
 }
 
 // awayServer is a server that Discord does not show; the commonest mistake is
@@ -248,38 +242,4 @@ func lacking(have uint64, thread string, in wireChannel, server string) Finding 
 		What: fmt.Sprintf("in %s#%s of %s the bot lacks %s", thread, channel, server, list),
 		Do:   fmt.Sprintf("In Discord: right-click #%s, Edit Channel, Permissions, Advanced, add the bot's role, and allow %s.", channel, list),
 	}
-}
-
-// permissions computes what we may do in a channel ("Permissions", permission
-// overwrites).
-func (c *checker) permissions(g wireGuild, ch wireChannel) uint64 {
-	mine := c.members[g.ID].Roles
-	var base uint64
-	for _, r := range g.Roles {
-		if r.ID == g.ID || slices.Contains(mine, r.ID) {
-			base |= permissionBits(r.Permissions)
-		}
-	}
-	if g.OwnerID == c.self || base&permissionAdministrator != 0 {
-		return ^uint64(0)
-	}
-	var everyone, roles, self struct{ allow, deny uint64 }
-	for _, o := range ch.Overwrites {
-		allow, deny := permissionBits(o.Allow), permissionBits(o.Deny)
-		switch {
-		case o.ID == g.ID:
-			everyone.allow, everyone.deny = allow, deny
-		case o.ID == c.self:
-			self.allow, self.deny = allow, deny
-		case slices.Contains(mine, o.ID):
-			roles.allow, roles.deny = roles.allow|allow, roles.deny|deny
-		}
-	}
-	have := base&^everyone.deny | everyone.allow
-	have = have&^roles.deny | roles.allow
-	have = have&^self.deny | self.allow
-	if have&permissionView == 0 {
-		return 0
-	}
-	return have
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -497,6 +498,63 @@ func (t threadless) OpenGap(tx *db.Tx, g discord.Gap) error {
 		return nil
 	}
 	return t.Discord.OpenGap(tx, g)
+}
+
+// Discord tells of channels that the bot may not see, with their last message.
+// Asking for those is refused, and too many refusals ban the address. What was
+// said in them is not said to the bot, also when it is let in later.
+func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	var hidden []string
+	hide := func(channel string, p discordtest.Permission) {
+		w.server.Deny(channel, w.guild, p)
+		hidden = append(hidden, channel)
+	}
+	for i := range 10 {
+		hide(w.server.Channel(w.guild, fmt.Sprint("board-", i)), discordtest.ViewChannel)
+	}
+	hide(w.server.Channel(w.guild, "no history"), discordtest.ReadMessageHistory)
+	hide(w.server.Voice(w.guild, "closed door"), discordtest.Connect)
+	hide(w.server.Forum(w.guild, "hidden ideas"), discordtest.ViewChannel)
+	shown := w.server.Channel(w.guild, "for the bot's role")
+	w.server.Deny(shown, w.guild, discordtest.ViewChannel)
+	w.server.Allow(shown, w.server.Role(w.guild, 0, w.server.Self().ID), discordtest.ViewChannel)
+	all := func(text string) {
+		for _, channel := range hidden[:12] {
+			w.server.Say(channel, w.ann, text, discordtest.SayOptions{})
+		}
+	}
+	again := func() {
+		_, stop := w.connected(w.options())
+		w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+		w.hears("hello")
+		w.await("nothing is left to read", func() bool {
+			var gaps []discord.Gap
+			if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { gaps, err = store.Discord{}.Gaps(q, 10); return err }); err != nil {
+				t.Fatal(err)
+			}
+			return len(gaps) == 0
+		})
+		stop()
+		w.server.ExpireSessions()
+	}
+	again()
+	all("behind closed doors")
+	w.server.Say(shown, w.ann, "to the bot", discordtest.SayOptions{})
+	again()
+	w.hears("to the bot")
+	for _, r := range w.server.Requests() {
+		if r.Status == http.StatusForbidden {
+			t.Errorf("%s was asked for and refused", r.Path)
+		}
+	}
+	w.server.Permit(hidden[0], w.guild, discordtest.ViewChannel)
+	w.server.Say(hidden[0], w.ann, "come in", discordtest.SayOptions{})
+	again()
+	w.hears("come in")
+	if said := w.said(); slices.Contains(said, "behind closed doors") {
+		t.Errorf("it heard %q", said)
+	}
 }
 
 func TestWhatIsTooOldIsNotReadAfterADowntime(t *testing.T) {

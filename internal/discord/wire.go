@@ -164,6 +164,7 @@ type wireGuild struct {
 	Name        string        `json:"name"`
 	OwnerID     string        `json:"owner_id"`
 	Roles       []wireRole    `json:"roles"`
+	Members     []wireMember  `json:"members"`
 	Channels    []wireChannel `json:"channels"`
 	Threads     []wireChannel `json:"threads"`
 	Unavailable bool          `json:"unavailable"`
