@@ -1,6 +1,7 @@
 package webui_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -52,6 +53,47 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 	if f.loads != tabs {
 		t.Errorf("the messages were asked for %d times, want once for each tab", f.loads)
 	}
+}
+
+// The stream says once, when a request begins, that its words are not sent. A
+// tab that comes later has to know it too, and one that comes after the tab
+// that heard it is gone.
+func TestWhoComesLateIsToldThatWordsAreMissing(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
+	f.listened()
+	const torn, whole, note = "web:s1:m0", "web:s1:m1", "missing here until the answer is complete"
+	said := func(p *webuitest.Tab, text string, times int) {
+		t.Helper()
+		p.Until(fmt.Sprintf("%q stands there %d times", text, times), fmt.Sprintf("document.querySelector('#transcript').innerText.split(%q).length === %d", text, times+1))
+	}
+	f.emit("stream.start", object{"requestId": torn})
+	f.emit("stream.gap", object{"requestId": torn, "topic": "out.req." + torn})
+	f.emit("stream.start", object{"requestId": whole})
+	said(first, note, 1)
+	// What a conversation replays for a tab that opens it does not say it again.
+	f.set(func() { f.running, f.from = []string{torn, whole}, len(f.events) })
+	f.text(whole, "words", 0)
+	second := first.Another(f.url("#/s/s1"))
+	said(second, note, 1)
+	first.Close()
+	f.opened(2)
+	third := second.Another(f.url("#/s/s1"))
+	said(third, note, 1)
+	said(third, "words", 1)
+
+	f.set(func() {
+		f.running = []string{whole}
+		f.messages = []object{{"id": "a0", "requestId": torn, "role": "assistant", "content": "all of it", "createdAt": 1}}
+	})
+	f.emit("stream.completed", object{"requestId": torn, "content": "all of it", "usage": nil})
+	for _, p := range []*webuitest.Tab{second, third} {
+		said(p, "all of it", 1)
+	}
+	fourth := third.Another(f.url("#/s/s1"))
+	said(fourth, "words", 1)
+	said(fourth, note, 0)
 }
 
 // Without the lock each tab reads for itself, and six streams are all that a

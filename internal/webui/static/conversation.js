@@ -102,6 +102,10 @@ export class Conversation {
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
     this.transcript.clear();
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
+    for (const requestId of answer.running) {
+      const missing = this.hub.missing(requestId);
+      if (missing) reduce.apply(this.state, missing);
+    }
     const { early } = this;
     this.early = null;
     this.apply(early);

@@ -5,12 +5,18 @@
 // goes to another one, which goes on behind the last cursor that it has heard.
 // An event may then come twice; readers know it by its id.
 //
+// The stream says once that words of a request are missing. Who comes later,
+// a tab or a conversation, is told of it as long as the request runs.
+//
 // Without locks (a page over plain HTTP from another machine has none) every
 // tab reads for itself.
 
 import { follow } from './stream.js';
 
 const name = 'lilac.events';
+
+// For how many requests it is remembered that words are missing.
+const mostTorn = 1000;
 
 // How often a server that does not let us in is asked again.
 const refusedWait = 10000;
@@ -22,6 +28,7 @@ export class Hub {
     this.cursor = '';
     this.how = '';
     this.failure = null;
+    this.torn = new Map();
     this.leading = false;
     if (!navigator.locks || !window.BroadcastChannel) {
       this.lead();
@@ -63,10 +70,21 @@ export class Hub {
     });
   }
 
-  told({ kind, frames, how, failure }) {
+  told({ kind, frames, how, failure, torn = [] }) {
+    for (const event of torn) this.tear(event);
     if (kind === 'frames') this.take(frames);
     else if (kind === 'state') this.become(how, failure);
-    else if (kind === 'hello' && this.leading) this.say({ kind: 'state', how: this.how, failure: this.failure });
+    else if (kind === 'hello' && this.leading) this.say({ kind: 'state', how: this.how, failure: this.failure, torn: [...this.torn.values()] });
+  }
+
+  // missing is the event that said that words of a request are missing, if one did.
+  missing(requestId) {
+    return this.torn.get(requestId);
+  }
+
+  tear(event) {
+    this.torn.set(event.payload.requestId, event);
+    if (this.torn.size > mostTorn) this.torn.delete(this.torn.keys().next().value);
   }
 
   say(message) {
@@ -75,6 +93,10 @@ export class Hub {
 
   take(frames) {
     this.cursor = frames.at(-1).cursor;
+    for (const { type, event } of frames) {
+      if (type === 'stream.gap' && event.payload?.requestId) this.tear(event);
+      else if (type === 'stream.completed' || type === 'stream.error') this.torn.delete(event.payload?.requestId);
+    }
     for (const reader of this.readers) reader(frames);
   }
 
