@@ -180,6 +180,7 @@ func wake(c chan struct{}) {
 // closeGaps reads what was not heard, until ctx ends. Gaps are in the store,
 // so a crash in between loses nothing.
 func (a *Adapter) closeGaps(ctx context.Context) error {
+	var last []Gap
 	for {
 		var gaps []Gap
 		err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -203,9 +204,14 @@ func (a *Adapter) closeGaps(ctx context.Context) error {
 			return ctx.Err()
 		}
 		var again <-chan time.Time
-		if failed {
+		switch {
+		case failed:
 			again = time.After(gapRetry)
+		case len(gaps) > 0 && !slices.Equal(gaps, last):
+			last = gaps
+			continue // there may be more than are looked at in one go
 		}
+		last = nil
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -500,6 +500,33 @@ func (t threadless) OpenGap(tx *db.Tx, g discord.Gap) error {
 	return t.Discord.OpenGap(tx, g)
 }
 
+// forSome is a table that lists few gaps at a time.
+type forSome struct{ store.Discord }
+
+func (f forSome) Gaps(q db.Queryer, _ int) ([]discord.Gap, error) { return f.Discord.Gaps(q, 2) }
+
+func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	var channels []string
+	for i := range 7 {
+		channels = append(channels, w.server.Channel(w.guild, fmt.Sprint("room-", i)))
+	}
+	_, stop := w.connected(w.options())
+	w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+	w.hears("hello")
+	stop()
+	w.server.ExpireSessions()
+	for i, channel := range channels {
+		w.server.Say(channel, w.bob, fmt.Sprint("message ", i), discordtest.SayOptions{})
+	}
+	o := w.options()
+	o.Table = forSome{o.Table.(store.Discord)}
+	w.connected(o)
+	for i := range channels {
+		w.hears(fmt.Sprint("message ", i))
+	}
+}
+
 // Discord tells of channels that the bot may not see, with their last message.
 // Asking for those is refused, and too many refusals ban the address. What was
 // said in them is not said to the bot, also when it is let in later.
