@@ -19,6 +19,10 @@ func (p *program) buildWorkflows() {
 			_, known, err := p.store.ClientOf(q, sessionID)
 			return known, err
 		},
+		Ends: func(q db.Queryer, e event.EnvEvent) (bool, error) {
+			depth, err := environment.Depth(e, func(requestID string) (int, error) { return p.store.DepthOf(q, requestID) })
+			return depth > environment.MaxDepth, err
+		},
 	})
 }
 

@@ -2,7 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
-	"net/http"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +82,30 @@ func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) 
 	reply := func(n int) {
 		d.Say(d.General, d.Ada, fmt.Sprintf("%s answer %d.", d.Self().Mention(), n), discordtest.SayOptions{ReplyTo: questions[n]})
 	}
-	next := 0
+	// woken counts the requests that waits made, ended has those that are over.
+	woken, ended := map[string]int{}, map[string]string{}
+	look := func() {
+		clear(woken)
+		for _, e := range s.Topic("cmd.request") {
+			if id := e.Headers.RequestID(); strings.HasPrefix(id, "wf:") {
+				woken[id]++
+			}
+		}
+	}
+	over := func(ids map[string]int) bool {
+		for id := range ids {
+			if ended[id] != "" {
+				continue
+			}
+			story := s.Story(id)
+			if !event.RequestState(story.State).Ended() {
+				return false
+			}
+			ended[id] = story.State + " " + story.Detail
+		}
+		return true
+	}
+	next, before := 0, map[string]int{}
 	for round := range kills {
 		s.Kill()
 		if forget != "" {
@@ -96,28 +119,22 @@ func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) 
 		for ; next < until; next++ {
 			reply(next)
 		}
+		// What was woken before the last kill is not killed again: a step that is
+		// killed four times fails, as it should.
+		e2e.Eventually(t, answerWithin, "what was woken before is over", func() bool { return over(before) })
+		look()
+		before = maps.Clone(woken)
 	}
-	woken := map[string]int{}
-	settled := func() bool {
-		clear(woken)
-		for _, e := range s.Topic("cmd.request") {
-			if id := e.Headers.RequestID(); strings.HasPrefix(id, "wf:") {
-				woken[id]++
-			}
-		}
-		idle := !slices.ContainsFunc(sessions, func(id string) bool {
-			var info struct{ State string }
-			return s.Request("GET", "/sessions/"+id, nil, &info) != http.StatusOK || info.State != "idle"
-		})
-		return len(d.Ours(d.General)) > 0 || idle && len(woken) >= waits
-	}
-	e2e.Poll(answerWithin*2, settled)
+	e2e.Poll(2*answerWithin, func() bool {
+		look()
+		return len(d.Ours(d.General)) > 0 || len(woken) >= waits && over(woken)
+	})
 	if len(woken) != waits {
 		add("%d of %d waits woke the agent", len(woken), waits)
 	}
 	for id, n := range woken {
-		if story := s.Story(id); n != 1 || !strings.HasSuffix(id, ":1") || story.State != string(event.StateDone) {
-			add("%s was published %d times and is %s", id, n, story.State)
+		if n != 1 || !strings.HasSuffix(id, ":1") || ended[id] != string(event.StateDone)+" " {
+			add("%s was published %d times and ended as %q", id, n, ended[id])
 		}
 	}
 	if ours := d.Ours(d.General); len(ours) > 0 {

@@ -194,13 +194,19 @@ func (s *Service) note(tx *db.Tx, r Rule, e event.EnvEvent, sessionID, outcome s
 
 func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// depth is how many events came before this one: what a rule counted, or one
-// more than the event that set off the request whose work caused it.
+// depth is the place of the event in its chain.
 func (s *Service) depth(q db.Queryer, e event.EnvEvent) (int, error) {
+	return Depth(e, func(requestID string) (int, error) { return s.o.Records.DepthOf(q, requestID) })
+}
+
+// Depth is the place of an event in a chain of events that cause each other:
+// what a rule counted, or one more than that of the event that led to the request
+// whose work caused it, which of tells; 0 if none did.
+func Depth(e event.EnvEvent, of func(requestID string) (int, error)) (int, error) {
 	depth := depthOf(e)
 	var request string
 	if raw, ok := e.Metadata.Extra[event.MetadataRequest]; ok && json.Unmarshal(raw, &request) == nil && request != "" {
-		before, err := s.o.Records.DepthOf(q, request)
+		before, err := of(request)
 		if err != nil {
 			return 0, err
 		}

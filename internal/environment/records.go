@@ -62,7 +62,8 @@ type Records interface {
 	// KeptEvent returns an event that was kept for the session, or a
 	// fault.NotFound.
 	KeptEvent(q db.Queryer, sessionID, eventID string) (event.EnvEvent, error)
-	// DepthOf is the depth of the event that started a request; 0 if none did.
+	// DepthOf is the depth of the event that led to a request, also by way of a
+	// workflow or of a sub-agent; 0 if none did.
 	DepthOf(q db.Queryer, requestID string) (int, error)
 	// StartedBy is the run that started a request, if one did.
 	StartedBy(q db.Queryer, requestID string) (Run, bool, error)

@@ -4,12 +4,16 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"lilac/internal/db"
 	"lilac/internal/environment"
 	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/task"
+	"lilac/internal/workflow"
 )
 
 // rulesMigration keeps what rules did, what they wait for, and the events that
@@ -175,12 +179,75 @@ func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 	return out, wrap("read requests of rule", err)
 }
 
-// DepthOf is the depth of the event that started a request; 0 if none did.
+// maxCauses bounds how many requests are looked at that led to one.
+const maxCauses = 100
+
+// DepthOf is the depth of the event that led to a request; 0 if none did. What a
+// workflow or a sub-agent does is work of the request that made it. A person's
+// reply begins anew.
 func (s *Store) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
+	return s.depthOf(q, requestID, map[string]int{})
+}
+
+// depthOf is DepthOf with what is known already: two ways may lead to a request.
+func (s *Store) depthOf(q db.Queryer, requestID string, known map[string]int) (depth int, err error) {
+	if depth, ok := known[requestID]; ok || len(known) >= maxCauses {
+		return depth, nil
+	}
+	known[requestID] = 0
+	defer func() { known[requestID] = depth }()
 	err = q.QueryRow(`SELECT COALESCE(MAX(r.depth), 0) FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 		WHERE r.request_id = ?1 OR m.request_id = ?1`, requestID).Scan(&depth)
-	return depth, wrap("read depth", err)
+	if err != nil {
+		return 0, wrap("read depth", err)
+	}
+	id, err := event.ParseRequestID(requestID)
+	if err != nil {
+		return depth, nil // nobody but a rule made it
+	}
+	before := 0
+	switch id.Surface {
+	case workflow.Surface:
+		before, err = s.depthOfWorkflow(q, id.Session, known)
+	case task.Client:
+		var t task.Task
+		if t, err = s.Task(q, id.Specific); err == nil {
+			before = t.Depth - 1 // that of its end is one more than that of its request
+		}
+	}
+	if fault.KindOf(err) == fault.NotFound { // it was forgotten
+		err = nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read what led to %s: %w", requestID, err)
+	}
+	return max(depth, before), nil
+}
+
+// depthOfWorkflow is the depth of what a workflow sets off.
+func (s *Store) depthOfWorkflow(q db.Queryer, id string, known map[string]int) (depth int, err error) {
+	w, err := s.Workflow(q, id)
+	if err != nil {
+		return 0, err
+	}
+	if depth, err = s.depthOf(q, w.Origin.RequestID, known); err != nil {
+		return 0, err
+	}
+	for _, t := range w.Tasks {
+		switch {
+		case t.Result == nil:
+		case t.Result.Message != nil:
+			return 0, nil
+		case t.Result.Event != nil:
+			at, err := environment.Depth(*t.Result.Event, func(requestID string) (int, error) { return s.depthOf(q, requestID, known) })
+			if err != nil {
+				return 0, err
+			}
+			depth = max(depth, at)
+		}
+	}
+	return depth, nil
 }
 
 // spentByRuns sums what the requests of runs used, each request once. A run

@@ -18,12 +18,12 @@ const (
 	maxShown = 8 << 10
 )
 
-// surfaceName stands in the place of a surface in the ids of requests that
+// Surface stands in the place of a surface in the ids of requests that
 // workflows make.
-const surfaceName = "wf"
+const Surface = "wf"
 
 // RequestID is the n-th request that a workflow makes.
-func RequestID(id string, n int) string { return surfaceName + ":" + id + ":" + strconv.Itoa(n) }
+func RequestID(id string, n int) string { return Surface + ":" + id + ":" + strconv.Itoa(n) }
 
 // Briefing is the system message of a request that a workflow makes: what it
 // was for, and what came of it. What people wrote is not in it: no words of

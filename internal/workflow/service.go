@@ -39,7 +39,10 @@ type Options struct {
 	// Match compiles which events a task waits for.
 	Match func(types []string, condition string) (Matcher, error)
 	// Known reports whether a session exists; nil knows all.
-	Known  func(q db.Queryer, sessionID string) (bool, error)
+	Known func(q db.Queryer, sessionID string) (bool, error)
+	// Ends reports whether an event is one too many of those that cause each
+	// other, so that it must wake nobody; nil says of none.
+	Ends   func(q db.Queryer, e event.EnvEvent) (bool, error)
 	Logger *slog.Logger
 }
 

@@ -264,7 +264,7 @@ func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings 
 // with, or "".
 func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
 	r, err := event.ParseRequestID(requestID)
-	if err != nil || r.Surface != surfaceName {
+	if err != nil || r.Surface != Surface {
 		return "", nil
 	}
 	w, err := s.o.Table.Workflow(q, r.Session)
@@ -279,7 +279,7 @@ func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
 func (s *Service) AskedBy(q db.Queryer, requestID string) (string, error) {
 	for range maxOrigins {
 		r, err := event.ParseRequestID(requestID)
-		if err != nil || r.Surface != surfaceName {
+		if err != nil || r.Surface != Surface {
 			return requestID, nil
 		}
 		w, err := s.o.Table.Workflow(q, r.Session)
@@ -320,6 +320,16 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 		return err
 	}
 	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		if s.o.Ends != nil {
+			ends, err := s.o.Ends(tx, e)
+			if err != nil {
+				return fmt.Errorf("look at the chain of events: %w", err)
+			}
+			if ends {
+				s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other, and a workflow goes on waiting", "event_id", e.ID)
+				return nil
+			}
+		}
 		if _, seen, err := s.o.Inbox.Seen(tx, Group+"-env", e.ID, nil); err != nil || seen {
 			return err
 		}

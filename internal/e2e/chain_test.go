@@ -1,0 +1,68 @@
+package e2e_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lilac/internal/e2e"
+	"lilac/internal/environment"
+	"lilac/internal/event"
+	"lilac/internal/llmtest"
+)
+
+// A rule that wakes itself in a roundabout way comes to an end, too: what the
+// agent has a workflow or a sub-agent do counts as what it does.
+func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
+	needsCommands(t)
+	const publish = `tools events.publish --type=custom.again`
+	for name, way := range map[string]struct{ woken, then string }{
+		"a workflow that waits for a moment": {`tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"1s"}]'`, publish},
+		"a workflow that waits for an event": {`tools workflow.create --summary=again --tasks:json='[{"kind":"wait_for_event","description":"x","types":["custom.step"]}]'; tools events.publish --type=custom.step`, publish},
+		"a sub-agent":                        {`tools task.start --prompt="do it"`, publish},
+		"a workflow that wakes itself":       {`tools workflow.create --summary=again --tasks:json='[{"kind":"wait_for_event","description":"x","types":["custom.step"]}]'; tools events.publish --type=custom.step`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+				last := r.Messages[len(r.Messages)-1]
+				if len(last.Results) > 0 || strings.Contains(last.Text, "background task expert") {
+					return llmtest.Say("Done.")
+				}
+				command := way.woken
+				if way.then != "" && !strings.Contains(last.Text, "The rule") {
+					command = way.then
+				}
+				return llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: "bash", Input: `{"command":` + strconv.Quote(command) + `}`}}}
+			})
+			s := e2e.Start(t, slices.Concat(modelEnv(model.URL), e2e.Configured(t, `
+rules:
+  again:
+    when: {type: custom.again}
+    do: {agent: {prompt: "The rule."}}
+    session: title:ops
+  step:
+    when: {type: custom.step}
+    do: {drop: true}
+`))...)
+			session := named(t, s, "ops")
+			if code := s.Request("POST", "/events", map[string]any{"id": "first", "type": "custom.again", "metadata": map[string]any{"trigger_session_id": session}}, nil); code != 200 {
+				t.Fatalf("the event was answered %d", code)
+			}
+			e2e.Eventually(t, 2*answerWithin, "the chain ends", func() bool {
+				return strings.Contains(s.Log(), "a chain of events ends here") || wasAsked(model, "set off by the last of 8 events")
+			})
+			e2e.Eventually(t, answerWithin, "what runs is over", func() bool {
+				var info struct{ State string }
+				s.Request("GET", "/sessions/"+session, nil, &info)
+				return info.State == "idle"
+			})
+			events := len(envEvents(s, event.Type("custom.again"))) + len(envEvents(s, event.Type("custom.step")))
+			if events > 2*(environment.MaxDepth+1) {
+				t.Errorf("%d events caused each other", events)
+			}
+			t.Logf("%d events, %d calls of the model", events, model.Count())
+		})
+	}
+}
