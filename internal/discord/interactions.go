@@ -27,7 +27,8 @@ const (
 	acknowledgeLimit = 3 * time.Second
 	answerLimit      = 20 * time.Second
 
-	// stopPrefix begins the id of a Stop button; the request's id follows.
+	// stopPrefix begins the id of a Stop button; the request's id follows, unless
+	// it is too long: then it is the request that the message shows.
 	stopPrefix = "stop:"
 )
 
@@ -52,7 +53,11 @@ type interaction struct {
 	GuildID       string      `json:"guild_id"`
 	Member        *wireMember `json:"member"`
 	User          *wireUser   `json:"user"`
-	Data          struct {
+	// Message is the one with the button.
+	Message struct {
+		ID string `json:"id"`
+	} `json:"message"`
+	Data struct {
 		Name     string `json:"name"`
 		CustomID string `json:"custom_id"`
 		TargetID string `json:"target_id"`
@@ -164,7 +169,14 @@ func (a *Adapter) obey(ctx context.Context, i interaction) (string, error) {
 	}
 	if i.Type == interactionComponent {
 		request, is := strings.CutPrefix(i.Data.CustomID, stopPrefix)
-		if !is {
+		if request == "" {
+			shown, err := a.cached(ctx, i.ChannelID, i.Message.ID)
+			if err != nil && fault.KindOf(err) != fault.NotFound {
+				return "", err
+			}
+			request = shown.RequestID
+		}
+		if !is || request == "" {
 			return "", fault.New(fault.Invalid, "I do not know this button any more.")
 		}
 		return a.stop(ctx, request, by, mod)

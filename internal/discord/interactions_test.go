@@ -124,6 +124,39 @@ func TestOnlyWhoAskedAndModeratorsMayStop(t *testing.T) {
 	}
 }
 
+// What another part sets off can have a longer id than a button.
+func TestARequestWithALongIdCanBeStopped(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{asker: w.ann.ID}
+	o := w.options()
+	o.Interactions = d
+	a, _ := w.connected(o)
+	w.knowsCommands()
+	request := "env:" + w.channel + ":webhook.deployments." + strings.Repeat("a1b2", 20)
+	s := say(w, "working", "act-1")
+	s.Buttons = []surface.Button{{ID: "stop:" + request, Label: "Stop"}}
+	m, err := a.Send(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	press := func() string {
+		return w.answered(w.server.Press(w.channel, m.ID, w.ann.ID, w.server.Ours(w.channel)[0].Buttons[0].ID))
+	}
+	if got := press(); got != "I do not know this button any more." {
+		t.Errorf("before the message is known: %q", got)
+	}
+	m.RequestID = request
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return store.SurfaceCache{}.PutMessage(tx, m) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := press(); got != "Stopped." {
+		t.Errorf("who asked is told %q", got)
+	}
+	if stopped, _ := d.done(); len(stopped) != 1 || !strings.HasPrefix(stopped[0], request+" ") {
+		t.Errorf("stopped: %q", stopped)
+	}
+}
+
 func TestCommandsAreAnswered(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	d := &desk{wait: make(chan struct{})}

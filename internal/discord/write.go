@@ -247,6 +247,9 @@ func (a *Adapter) buttons(buttons []surface.Button) []wireActionRow {
 		if i%maxButtons == 0 && len(rows) < maxButtons {
 			rows = append(rows, wireActionRow{Type: componentRow})
 		}
+		if len(b.ID) > maxButton && strings.HasPrefix(b.ID, stopPrefix) {
+			b.ID = stopPrefix
+		}
 		style := styleSecondary
 		if b.Danger {
 			style = styleDanger
