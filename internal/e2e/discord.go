@@ -49,8 +49,15 @@ func NewDiscord(t testing.TB, o discordtest.Options, extra ...string) *Discord {
 		fmt.Sprintf("channels: {%q: {mode: active}}", d.Lounge),
 		fmt.Sprintf("attachments: {hosts: [%q]}", strings.TrimPrefix(d.URL, "http://")),
 	}, extra...)
-	d.Router("debounce: {wait: 300ms, max: 2s}")
+	d.Debounce("300ms", "2s")
 	return d
+}
+
+// Debounce writes the configuration with how long a burst is waited for.
+func (d *Discord) Debounce(wait, most string) {
+	d.t.Helper()
+	d.router = slices.DeleteFunc(d.router, func(line string) bool { return strings.HasPrefix(line, "debounce:") })
+	d.Router(fmt.Sprintf("debounce: {wait: %s, max: %s}", wait, most))
 }
 
 // Router writes the configuration with these lines below the key router.

@@ -54,7 +54,10 @@ func TestWhatWakesTheBotOnDiscord(t *testing.T) {
 		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
-		s, d := onDiscord(t, bus, model.server.URL)
+		d := e2e.NewDiscord(t, discordtest.Options{})
+		d.Debounce("3s", "30s") // what is said in one go may come in pieces
+		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.server.URL), d.Env())...)
+		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
 
 		d.Say(d.General, d.Bob, "this is not meant for a bot", discordtest.SayOptions{})
 		d.MentionUs(d.General, d.Ada, "first")

@@ -75,7 +75,7 @@ func TestANewUserOnThePage(t *testing.T) {
 	p.Until("the answer is over", lastState+" === 'done'")
 	p.Until("it is Markdown", "document.querySelector('#transcript .answer .md > *')")
 
-	askToCount(p, 200)
+	askToCount(p, 400)
 	reached(p, 5)
 	p.Until("a message can steer", "document.querySelector('#modes input:checked').value === 'steer' && !document.getElementById('running').hidden")
 	p.Say("hello from the middle")
@@ -136,6 +136,7 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 	p.Until("its events are there", "['user_query', 'stream.start', 'stream.tool_call', 'stream.completed'].every(t => [...document.querySelectorAll('.event .type')].some(e => e.innerText === t))")
 	p.Click(".event summary")
 	p.Click(".event .links a")
+	p.Until("it has an address", "location.hash.startsWith('#/events/')")
 	p.Do(chromedp.Reload())
 	p.Until("a link to an event works without the page's memory", "document.querySelector('.one-event pre')?.innerText.includes('stream.')")
 

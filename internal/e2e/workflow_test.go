@@ -168,7 +168,7 @@ func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 		t.Parallel()
 		model := newAskingModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
-		model.ask(t, d, "--timeout=2s")
+		model.ask(t, d, "--timeout=8s")
 		told := d.Shown(d.General, "the time-out is told", e2e.Holds("It did not come in time"))
 		if told.ReplyTo != "" {
 			t.Errorf("it replies to %s", told.ReplyTo)
