@@ -41,11 +41,19 @@ type spender struct {
 
 func newSpender(t *testing.T, loops bool, budget string) *spender {
 	t.Helper()
-	s := &spender{session: "s1", model: llmtest.New(t, func(llmtest.Request) llmtest.Script {
-		script := llmtest.Say("It is nothing.")
+	return spends(t, budget, func(llmtest.Request) llmtest.Script {
 		if loops {
-			script = llmtest.Script{Calls: []llmtest.Call{{ID: "call", Name: "glob", Input: `{"pattern":"*"}`}}}
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "call", Name: "glob", Input: `{"pattern":"*"}`}}}
 		}
+		return llmtest.Say("It is nothing.")
+	})
+}
+
+// spends is a spender with another model.
+func spends(t *testing.T, budget string, model func(llmtest.Request) llmtest.Script) *spender {
+	t.Helper()
+	s := &spender{session: "s1", model: llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		script := model(r)
 		script.Usage = llmtest.Usage{Input: perCall - 10, Output: 10}
 		return script
 	})}
@@ -172,6 +180,34 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 		s.quiet()
 		if n := s.model.Count(); n != 5 || s.told() != 1 {
 			t.Errorf("the model was called %d times, want 5, and people were told %d times, want once", n, s.told())
+		}
+	})
+	t.Run("what a sub-agent uses counts for the rule", func(t *testing.T) {
+		// The agent calls the model twice, its sub-agent for ever.
+		s := spends(t, "tokens: 850", func(r llmtest.Request) llmtest.Script {
+			last := r.Messages[len(r.Messages)-1]
+			switch {
+			case strings.HasSuffix(last.Text, "Look at it."):
+				return llmtest.Script{Calls: []llmtest.Call{{ID: "start", Name: "task", Input: `{"action":"start","prompt":"Loop."}`}}}
+			case last.Results["start"] != "":
+				return llmtest.Say("It is looked at.")
+			case strings.Contains(last.Text, "background task expert"): // of another rule
+				return llmtest.Say("It has ended.")
+			}
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "loop", Name: "glob", Input: `{"pattern":"*"}`}}}
+		})
+		s.storm(0, 1)
+		s.eventually("the rule stops", func() bool { return s.told() > 0 })
+		s.quiet()
+		// The two may work side by side, each within a step; the other rule tells
+		// how it ended.
+		if n := s.model.Count(); n < 9 || n > 12 || s.told() != 1 {
+			t.Errorf("the model was called %d times, want 10, and people were told %d times, want once", n, s.told())
+		}
+		s.storm(1, 3)
+		s.quiet()
+		if n := s.model.Count(); n > 12 || s.told() != 1 {
+			t.Errorf("then the model was called %d times, and people were told %d times", n, s.told())
 		}
 	})
 	t.Run("control: without a budget a model loops", func(t *testing.T) {

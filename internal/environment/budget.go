@@ -13,8 +13,12 @@ import (
 	"lilac/internal/event"
 )
 
-// requestPrefix begins the id of every request that a rule starts.
-const requestPrefix = "env:"
+const (
+	// requestPrefix begins the id of every request that a rule starts.
+	requestPrefix = "env:"
+	// subPrefix begins that of every sub-agent's.
+	subPrefix = "sub:"
+)
 
 // stoppedSource is the name in the inbox of what was said about budgets.
 const stoppedSource = "rule.stopped"
@@ -32,15 +36,19 @@ type Refusal struct {
 }
 
 // Allow says before a model call whether a request may go on. It returns a
-// refusal when a rule started it and the budget of that is used up, and nil for
-// other requests. more is what the request has used beyond its records.
+// refusal when a rule started it, or the request whose sub-agent it is, and the
+// budget of that is used up, and nil for other requests. more is what the request has used beyond its records.
 func (s *Service) Allow(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error) {
-	if s.o.Records == nil || !strings.HasPrefix(requestID, requestPrefix) {
+	sub := strings.HasPrefix(requestID, subPrefix)
+	if s.o.Records == nil || !sub && !strings.HasPrefix(requestID, requestPrefix) {
 		return nil, nil
 	}
 	var rule Rule
 	var reached *Reached
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		if requestID, sessionID, err = s.o.Records.WorksFor(q, requestID, sessionID); err != nil {
+			return err
+		}
 		rule, reached, err = s.overdrawn(q, requestID, sessionID, more)
 		return err
 	})
@@ -52,6 +60,10 @@ func (s *Service) Allow(ctx context.Context, requestID, sessionID string, more c
 	}
 	out := Refusal{Sentence: reached.sentence(rule.Name), Rest: fmt.Sprintf("The rule %s does nothing more here today.", rule.Name)}
 	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		if sub { // nobody reads what it ends with, and others wait elsewhere
+			_, err := s.stopped(ctx, tx, rule, sessionID, "", *reached)
+			return err
+		}
 		first, err := s.stopped(ctx, tx, rule, sessionID, requestID, *reached)
 		if err != nil {
 			return err

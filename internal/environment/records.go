@@ -65,13 +65,17 @@ type Records interface {
 	// DepthOf is the depth of the event that led to a request, also by way of a
 	// workflow or of a sub-agent; 0 if none did.
 	DepthOf(q db.Queryer, requestID string) (int, error)
+	// WorksFor is the request that a sub-agent's works for, and its session; any
+	// other works for itself.
+	WorksFor(q db.Queryer, requestID, sessionID string) (request, session string, err error)
 	// StartedBy is the run that started a request, if one did.
 	StartedBy(q db.Queryer, requestID string) (Run, bool, error)
 	// Queued are the requests that a rule started in a session and that have
 	// not begun.
 	Queued(q db.Queryer, rule, sessionID string) ([]string, error)
 	// RunsSince counts what a rule did in a session after a moment; SpentBy is
-	// what the requests used that it set off there since another.
+	// what the requests used that it set off there since another, with their
+	// sub-agents.
 	RunsSince(q db.Queryer, rule, sessionID string, after time.Time) (int64, error)
 	SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (Budget, error)
 	// CountOutcome counts an outcome of the rule, session and day.

@@ -250,15 +250,35 @@ func (s *Store) depthOfWorkflow(q db.Queryer, id string, known map[string]int) (
 	return depth, nil
 }
 
-// spentByRuns sums what the requests of runs used, each request once. A run
-// whose message joined the request of a person used nothing of its own.
-const spentByRuns = `SELECT COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.inputTokens') + json_extract(CAST(usage AS TEXT), '$.outputTokens')), 0),
+// spentByRuns sums what the requests of runs used, each request once, with what
+// the sub-agents used that they started. A run whose message joined the request of a
+// person used nothing of its own.
+const spentByRuns = `WITH mine AS (
+		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
+		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
+		WHERE r.rule = ?1 AND r.at >= ?2 AND (?3 = '' OR r.session_id = ?3) AND COALESCE(m.request_id, r.request_id) LIKE 'env:%'
+	)
+	SELECT COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.inputTokens') + json_extract(CAST(usage AS TEXT), '$.outputTokens')), 0),
 	COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.costMicros')), 0)
 	FROM requests WHERE id IN (
-		SELECT COALESCE(m.request_id, r.request_id) FROM rule_runs r
-		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
-		WHERE r.rule = ? AND r.at >= ? AND (? = '' OR r.session_id = ?)
-	) AND id LIKE 'env:%'`
+		SELECT id FROM mine UNION
+		SELECT '` + task.Client + `:' || t.session_id || ':' || t.id FROM tasks t
+		WHERE t.created_at >= ?2 AND t.child_session <> '' AND json_extract(CAST(t.json AS TEXT), '$.requestId') IN (SELECT id FROM mine)
+	)`
+
+// WorksFor is the request that a sub-agent's works for, and its session; that of
+// anybody else works for itself.
+func (s *Store) WorksFor(q db.Queryer, requestID, sessionID string) (request, session string, err error) {
+	id, err := event.ParseRequestID(requestID)
+	if err != nil || id.Surface != task.Client {
+		return requestID, sessionID, nil
+	}
+	t, err := s.Task(q, id.Specific)
+	if fault.KindOf(err) == fault.NotFound {
+		return requestID, sessionID, nil
+	}
+	return t.RequestID, t.SessionID, err
+}
 
 // RunsSince counts what a rule did in a session after a moment.
 func (s *Store) RunsSince(q db.Queryer, rule, sessionID string, after time.Time) (n int64, err error) {
@@ -269,7 +289,7 @@ func (s *Store) RunsSince(q db.Queryer, rule, sessionID string, after time.Time)
 
 // SpentBy is what the requests used that a rule set off in a session.
 func (s *Store) SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (b environment.Budget, err error) {
-	err = q.QueryRow(spentByRuns, rule, since.UnixMilli(), sessionID, sessionID).Scan(&b.Tokens, &b.CostMicros)
+	err = q.QueryRow(spentByRuns, rule, since.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
 	return b, wrap("sum what runs used", err)
 }
 
@@ -366,7 +386,7 @@ func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 		out[c.outcome] = c.n
 	}
 	var b environment.Budget
-	if err := q.QueryRow(spentByRuns, rule, since.UnixMilli(), "", "").Scan(&b.Tokens, &b.CostMicros); err != nil {
+	if err := q.QueryRow(spentByRuns, rule, since.UnixMilli(), "").Scan(&b.Tokens, &b.CostMicros); err != nil {
 		return nil, b, wrap("sum what runs used", err)
 	}
 	b.Runs = out[environment.OutcomeAgent] + out[environment.OutcomePublished]
