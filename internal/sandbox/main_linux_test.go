@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,8 +32,17 @@ const openEnv = "LILAC_TEST_OPEN"
 // forbidEnv takes the system call of that name away from it first.
 const forbidEnv = "LILAC_TEST_FORBID"
 
+// filterEnv leaves it only the system calls of these numbers.
+const filterEnv = "LILAC_TEST_FILTER"
+
 func TestMain(m *testing.M) {
 	sandbox.Enter()
+	if numbers := os.Getenv(filterEnv); numbers != "" {
+		if err := leave(strings.Fields(numbers)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	if name := os.Getenv(forbidEnv); name != "" {
 		if err := forbid(map[string]uint32{"sethostname": unix.SYS_SETHOSTNAME, "mount": unix.SYS_MOUNT}[name]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -70,12 +80,31 @@ func TestMain(m *testing.M) {
 // forbid makes a system call fail for all threads and what they start, as the
 // filter of a container or of a service does.
 func forbid(number uint32) error {
-	program := []unix.SockFilter{
+	return filter([]unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	})
+}
+
+// leave makes all system calls but these fail, as SystemCallFilter does with
+// SystemCallErrorNumber=EPERM.
+func leave(numbers []string) error {
+	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}}
+	for _, text := range numbers {
+		number, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("read the number of a system call: %w", err)
+		}
+		program = append(program,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(number), Jf: 1},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
 	}
+	return filter(append(program, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}))
+}
+
+func filter(program []unix.SockFilter) error {
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)
