@@ -97,7 +97,10 @@ func (w *fileWatch) follow(ctx context.Context, events <-chan fsnotify.Event, er
 			w.used = stateOf(w.path)
 			reread()
 			continue
-		case <-events:
+		case e := <-events:
+			if !w.matters(e) {
+				continue
+			}
 		case <-errs: // events were lost
 		case <-fallback.C:
 		case <-rest.C:
@@ -116,6 +119,13 @@ func (w *fileWatch) follow(ctx context.Context, events <-chan fsnotify.Event, er
 			rest.Reset(settleTime)
 		}
 	}
+}
+
+// matters reports whether an event can concern the file. What is written to its
+// neighbours cannot: a directory that is watched may be a person's home.
+func (w *fileWatch) matters(e fsnotify.Event) bool {
+	_, watched := w.on[e.Name]
+	return watched || e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename)
 }
 
 // point makes the watcher watch what it has to, and nothing else.

@@ -195,3 +195,31 @@ func TestAFileIsLookedAtWithoutWatches(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is done about what is written to the neighbours of the file. That the
+// file appears, and that it is written to, is the control.
+func TestWritesToNeighboursAreNoReasonToLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := place{t, t.TempDir()}
+		p.write("c.yaml", "one")
+		w := &fileWatch{path: p.at("c.yaml"), used: stateOf(p.at("c.yaml")), logger: slog.New(slog.DiscardHandler), on: map[string]fileState{p.at("c.yaml"): {}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var looked atomic.Int64
+		events := make(chan fsnotify.Event)
+		go func() { _ = w.follow(ctx, events, nil, func() { looked.Add(1) }, nil, func() {}, func() {}) }()
+		time.Sleep(time.Second)
+		looks := func(name string, op fsnotify.Op) int64 {
+			before := looked.Load()
+			events <- fsnotify.Event{Name: p.at(name), Op: op}
+			synctest.Wait()
+			return looked.Load() - before
+		}
+		if n := looks("neighbour.log", fsnotify.Write) + looks("neighbour.log", fsnotify.Chmod); n != 0 {
+			t.Errorf("it looked %d times", n)
+		}
+		if looks("neighbour.log", fsnotify.Create) == 0 || looks("neighbour.log", fsnotify.Rename) == 0 || looks("c.yaml", fsnotify.Write) == 0 {
+			t.Error("it does not look at what can concern the file")
+		}
+	})
+}
