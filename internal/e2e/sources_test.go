@@ -505,9 +505,9 @@ rules:
 	slices.Sort(answers)
 	t.Logf("%d webhooks in %s (%d refused), answered within %s, 99%% of them within %s", count, took.Round(time.Millisecond), refused.Load(),
 		at(answers, 0.5).Round(100*time.Microsecond), at(answers, 0.99).Round(100*time.Microsecond))
-	// A webhook is to be answered within 100 ms; here it may take five times as
-	// long, because other tests run beside it.
-	if half := at(answers, 0.5); half > 5*100*time.Millisecond {
+	// A webhook is to be answered within 100 ms. These come as fast as they go,
+	// so half of them may take five times as long.
+	if half := at(answers, 0.5); half > measured(5*100*time.Millisecond) {
 		t.Errorf("half of the webhooks waited for longer than %s", half)
 	}
 	for _, part := range []float64{0.5, 0.9, 0.99} {
