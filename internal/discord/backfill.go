@@ -66,7 +66,16 @@ func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
 	a.mu.Lock()
 	since := a.unheardSince
 	a.mu.Unlock()
+	var there []string
+	for _, c := range g.Channels {
+		there = append(there, c.ID)
+	}
 	return func(tx *db.Tx) error {
+		if g.ID != "" && !g.Unavailable && len(there) > 0 {
+			if err := a.o.Table.ForgetGone(tx, Platform, g.ID, there); err != nil {
+				return err
+			}
+		}
 		known := map[string]bool{}
 		for _, c := range heard { // threads after their channels
 			if err := a.openGap(tx, c, g.ID, since, known, g.sightOf(a.selfID(), c)); err != nil {
@@ -167,6 +176,12 @@ func (a *Adapter) channel(c wireChannel) func(*db.Tx) error {
 		}
 		return a.o.Table.PutSession(tx, s)
 	}
+}
+
+// deleted takes in that a channel is gone.
+func (a *Adapter) deleted(c wireChannel) func(*db.Tx) error {
+	a.channels.forget(c.ID)
+	return func(tx *db.Tx) error { return a.o.Table.ForgetSession(tx, Platform, c.ID) }
 }
 
 // wake lets whoever waits on c look again.

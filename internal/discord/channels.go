@@ -99,6 +99,19 @@ func (a *Adapter) Allowed(ctx context.Context, channelID string) (bool, error) {
 	return false, err
 }
 
+// opened refuses a channel that is not allowed, in these words, and one that
+// is not there.
+func (a *Adapter) opened(ctx context.Context, channelID, closed string) error {
+	if slices.Contains(a.allow.Load().AllowedChannelIDs, channelID) {
+		return nil
+	}
+	p, err := a.place(ctx, channelID)
+	if err == nil && !a.allow.Load().allowed(channelID, p) {
+		err = fault.New(fault.Denied, closed, channelID)
+	}
+	return err
+}
+
 // Channel implements [surface.Adapter].
 func (a *Adapter) Channel(ctx context.Context, channelID string) (surface.Session, error) {
 	p, err := a.place(ctx, channelID)

@@ -25,6 +25,7 @@ import (
 	"lilac/internal/fault"
 	"lilac/internal/health"
 	"lilac/internal/store"
+	"lilac/internal/surface"
 )
 
 // long reports whether the long forms of the proofs are asked for.
@@ -524,6 +525,68 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 	w.connected(o)
 	for i := range channels {
 		w.hears(fmt.Sprint("message ", i))
+	}
+}
+
+// A channel that was deleted, while it was heard or while nobody listened,
+// leaves its name to another one; what was said in it is still remembered.
+func TestADeletedChannelLeavesItsName(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	titled := func(title string) (ids []string) {
+		t.Helper()
+		if err := w.db.Read(t.Context(), func(q db.Queryer) error {
+			sessions, err := store.SurfaceCache{}.Sessions(q, discord.Platform)
+			for _, s := range sessions {
+				if s.Title == title {
+					ids = append(ids, s.ChannelID)
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	first := w.server.Channel(w.guild, "ops")
+	thread := w.server.Thread(first, "talk")
+	private := w.server.DM(w.ann)
+	o := w.options()
+	o.AllowDMs = true
+	a, stop := w.connected(o)
+	for i, channel := range []string{first, thread, private} {
+		w.server.Say(channel, w.ann, fmt.Sprint("message ", i), discordtest.SayOptions{})
+		w.hears(fmt.Sprint("message ", i))
+	}
+	w.server.DeleteChannel(first)
+	second := w.server.Channel(w.guild, "ops")
+	w.server.Say(second, w.ann, "in the second", discordtest.SayOptions{})
+	w.hears("in the second")
+	if got := titled("ops"); !slices.Equal(got, []string{second}) {
+		t.Errorf("of the name ops are %q, want %q", got, second)
+	}
+	_, err := a.Send(t.Context(), surface.Send{ChannelID: first, Content: surface.Content{Text: "x"}, Nonce: "n"})
+	var refused *fault.Error
+	if fault.KindOf(err) != fault.NotFound || !errors.As(err, &refused) || refused.Code != surface.CodeUnknownChannel {
+		t.Errorf("writing to it: %v", err)
+	}
+	stop()
+	w.server.ExpireSessions()
+	w.server.DeleteChannel(second)
+	third := w.server.Channel(w.guild, "ops")
+	w.connected(o)
+	w.server.Say(third, w.ann, "in the third", discordtest.SayOptions{})
+	w.hears("in the third")
+	if got := titled("ops"); !slices.Equal(got, []string{third}) {
+		t.Errorf("of the name ops are %q, want %q", got, third)
+	}
+	if got := titled("talk"); len(got) != 0 {
+		t.Errorf("the thread of a deleted channel is there: %q", got)
+	}
+	if len(titled("Ann")) != 1 || len(titled("general")) != 1 {
+		t.Error("other conversations are gone")
+	}
+	if said := w.said(); len(said) != 5 {
+		t.Errorf("heard %q", said)
 	}
 }
 

@@ -110,7 +110,7 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		return read(a, ctx, d, a.channel)
 	case "CHANNEL_DELETE", "THREAD_DELETE":
-		return read(a, ctx, d, func(c wireChannel) func(*db.Tx) error { a.channels.forget(c.ID); return nil })
+		return read(a, ctx, d, a.deleted)
 	case "MESSAGE_CREATE", "MESSAGE_UPDATE":
 		return read(a, ctx, d, func(m wireMessage) func(*db.Tx) error {
 			in, unknown := a.placed(ctx, m, d.kind == "MESSAGE_UPDATE")

@@ -65,6 +65,12 @@ type Table interface {
 	// meanwhile.
 	CloseGap(tx *db.Tx, read Gap) error
 
+	// ForgetSession forgets a channel that was deleted, with its threads, so that
+	// another one can have its name. ForgetGone does so with all channels of a
+	// server but these.
+	ForgetSession(tx *db.Tx, platform, channelID string) error
+	ForgetGone(tx *db.Tx, platform, guildID string, channelIDs []string) error
+
 	// PutNonce remembers which message a nonce made, and forgets those from
 	// before a time (Unix milliseconds).
 	PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error

@@ -48,11 +48,7 @@ func (a *Adapter) fetch(ctx context.Context, channelID, messageID string) (m wir
 }
 
 func (a *Adapter) mayRead(ctx context.Context, channelID string) error {
-	allowed, err := a.Allowed(ctx, channelID)
-	if err == nil && !allowed {
-		err = fault.New(fault.Denied, "The configuration does not let the bot read the channel %s.", channelID)
-	}
-	return err
+	return a.opened(ctx, channelID, "The configuration does not let the bot read the channel %s.")
 }
 
 // List implements [surface.Adapter]: newest first.

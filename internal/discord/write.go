@@ -188,11 +188,7 @@ func (a *Adapter) mayWrite(ctx context.Context, channelID string) error {
 	if !snowflake(channelID) {
 		return fault.New(fault.Invalid, "%q is not a channel of Discord.", channelID)
 	}
-	allowed, err := a.Allowed(ctx, channelID)
-	if err == nil && !allowed {
-		err = fault.New(fault.Denied, "The configuration does not let the bot write to the channel %s. Add it, or its server, to surface.discord.allowedChannelIds or allowedGuildIds.", channelID)
-	}
-	return err
+	return a.opened(ctx, channelID, "The configuration does not let the bot write to the channel %s. Add it, or its server, to surface.discord.allowedChannelIds or allowedGuildIds.")
 }
 
 func (a *Adapter) files(ctx context.Context, files []surface.File) (out []*discord.File, err error) {

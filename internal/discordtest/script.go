@@ -200,13 +200,16 @@ func (s *Server) archiveLocked(c *channel, archived bool) {
 	s.dispatchLocked("THREAD_UPDATE", c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 }
 
-// DeleteChannel removes a channel or thread.
+// DeleteChannel removes a channel with its threads, or a thread.
 func (s *Server) DeleteChannel(channelID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.world.in(channelID)
 	s.dispatchLocked(c.event("DELETE"), c, intentGuilds, intentGuilds, func(*session) object { return c.wire() })
 	c.deleted = true
+	for _, t := range s.world.channels { // "Threads": they live in their channel, and nobody is told of each
+		t.deleted = t.deleted || t.parent == c.id
+	}
 }
 
 func (c *channel) event(what string) string {

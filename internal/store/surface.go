@@ -261,6 +261,25 @@ func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, 
 	return out, wrap("list sessions", err)
 }
 
+// ForgetSession implements [discord.Table]: what was said in it stays until it
+// is over age.
+func (SurfaceCache) ForgetSession(tx *db.Tx, platform, channelID string) error {
+	_, err := tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND (channel_id = ? OR json ->> '$.parentChannelId' = ?)`, platform, channelID, channelID)
+	return wrap("forget session", err)
+}
+
+// ForgetGone implements [discord.Table].
+func (SurfaceCache) ForgetGone(tx *db.Tx, platform, guildID string, channelIDs []string) error {
+	left, err := json.Marshal(channelIDs)
+	if err != nil {
+		return fmt.Errorf("encode channels: %w", err)
+	}
+	_, err = tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND json ->> '$.guildId' = ?
+		AND iif(json ->> '$.kind' = ?, json ->> '$.parentChannelId', channel_id) NOT IN (SELECT value FROM json_each(?))`,
+		platform, guildID, string(surface.Thread), string(left))
+	return wrap("forget sessions", err)
+}
+
 // PutUser implements [surface.Cache].
 func (SurfaceCache) PutUser(tx *db.Tx, platform string, u surface.User) error {
 	// Whoever says much is written once in a while, not with each message.

@@ -174,6 +174,46 @@ func TestPeopleAreFoundByNameWhateverTheCase(t *testing.T) {
 	}
 }
 
+func TestChannelsThatAreGoneAreForgottenWithTheirThreads(t *testing.T) {
+	d, _ := open(t)
+	c := store.SurfaceCache{}
+	of := func(guild, id, parent string, kind surface.ChannelKind) surface.Session {
+		return surface.Session{Platform: "discord", ChannelID: id, GuildID: guild, ParentChannelID: parent, Kind: kind}
+	}
+	update(t, d, func(tx *db.Tx) error {
+		for _, s := range []surface.Session{
+			of("g", "1", "", surface.Channel), of("g", "11", "1", surface.Thread), of("g", "2", "", surface.Channel), of("g", "21", "2", surface.Thread),
+			of("g", "3", "", surface.Channel), of("g", "31", "3", surface.Thread), of("other", "4", "", surface.Channel), of("", "5", "", surface.Direct),
+		} {
+			if err := c.PutSession(tx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	left := func() (out []string) {
+		if err := read(t, d, func(q db.Queryer) error {
+			sessions, err := c.Sessions(q, "discord")
+			for _, s := range sessions {
+				out = append(out, s.ChannelID)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(out)
+		return out
+	}
+	update(t, d, func(tx *db.Tx) error { return c.ForgetSession(tx, "discord", "1") })
+	if got := left(); !slices.Equal(got, []string{"2", "21", "3", "31", "4", "5"}) {
+		t.Errorf("left %v", got)
+	}
+	update(t, d, func(tx *db.Tx) error { return c.ForgetGone(tx, "discord", "g", []string{"3", "9"}) })
+	if got := left(); !slices.Equal(got, []string{"3", "31", "4", "5"}) {
+		t.Errorf("left %v", got)
+	}
+}
+
 func TestPeopleAreForgottenByAgeAndBeyondANumber(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	d, _ := openAt(t, &now)
