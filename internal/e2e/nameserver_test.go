@@ -26,8 +26,10 @@ type nameServer struct {
 	names []string
 }
 
-// newNameServer starts one. It is nil on a machine where only root may, except
-// in CI, where that fails the test.
+const resolvConf = "/etc/resolv.conf"
+
+// newNameServer starts one. It is nil where that is not possible, for who is not
+// root for example; for root in CI that fails the test.
 func newNameServer(t *testing.T) *nameServer {
 	t.Helper()
 	s := &nameServer{}
@@ -38,8 +40,8 @@ func newNameServer(t *testing.T) *nameServer {
 	if err == nil {
 		return s
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("this test needs a name server of its own, so it must run as root: %v", err)
+	if _, missing := os.Stat(resolvConf); os.Getenv("CI") == "true" && os.Geteuid() == 0 && missing == nil {
+		t.Fatalf("this test needs a name server of its own: %v", err)
 	}
 	t.Logf("what is looked up is not seen, because there is no name server of the test's own: %v", err)
 	return nil
@@ -83,11 +85,11 @@ func (s *nameServer) become(t *testing.T) error {
 	if err := os.WriteFile(file, []byte("nameserver "+s.address+"\noptions timeout:1 attempts:1\n"), 0o644); err != nil {
 		return err
 	}
-	const mount = `mount --bind "$0" /etc/resolv.conf && exec "$@"`
+	const mount = `mount --bind "$0" ` + resolvConf + ` && exec "$@"`
 	var failed error
 	for _, unshare := range [][]string{{"unshare", "--mount", "--propagation", "private"}, {"unshare", "--user", "--map-root-user", "--mount"}} {
 		s.within = append(unshare, "sh", "-c", mount, file)
-		out, err := exec.Command(s.within[0], append(s.within[1:], "cat", "/etc/resolv.conf")...).CombinedOutput()
+		out, err := exec.Command(s.within[0], append(s.within[1:], "cat", resolvConf)...).CombinedOutput()
 		if err == nil && strings.Contains(string(out), s.address) {
 			return nil
 		}
