@@ -47,6 +47,7 @@ limits:
 sandbox:
   mode: bubblewarp
   readOnly: [src, /opt, /proc/1]
+  network: {hosts: {a.org: {ports: [0], headers: {Host: b}}}}
 rules:
   a-2:
     when: {type: "?", if: "("}
@@ -72,17 +73,19 @@ surface:
 		`10:3: sandbox.mode is "bubblewarp", did you mean "bubblewrap"?`,
 		`11:14: sandbox.readOnly[0] is "src"`,
 		"11:25: sandbox.readOnly[2] is /proc/1",
-		`14:12: "?" is no type of events`,
-		"16:5: ",
-		"18:8: The secret of the webhook w1 is shorter",
-		`19:8: The webhook w2 has the unknown form "none"`,
-		"19:28: the environment variable ALSO_NOT is not set",
-		`21:14: "often" is not a duration`,
-		"22:7: ",
-		`22:20: The timer u has "never"`,
-		`24:31: "x" is not an id of Discord`,
-		"24:43: surface.discord.cache.age is less than 48h",
-		"24:52: surface.discord.cache.messages is less",
+		"12:29: sandbox.network.hosts.a.org.ports: 0 is not a port",
+		"12:41: sandbox.network.hosts.a.org.headers: The header Host belongs to the connection",
+		`15:12: "?" is no type of events`,
+		"17:5: ",
+		"19:8: The secret of the webhook w1 is shorter",
+		`20:8: The webhook w2 has the unknown form "none"`,
+		"20:28: the environment variable ALSO_NOT is not set",
+		`22:14: "often" is not a duration`,
+		"23:7: ",
+		`23:20: The timer u has "never"`,
+		`25:31: "x" is not an id of Discord`,
+		"25:43: surface.discord.cache.age is less than 48h",
+		"25:52: surface.discord.cache.messages is less",
 		`LILAC_LOG_LEVEL: log.level is "inof", did you mean "info"?`,
 		"LILAC_TOKEN is shorter",
 	}

@@ -35,7 +35,7 @@ func (n SandboxNetwork) EgressRules() []egress.Rule {
 func (c *Config) checkSandbox() error {
 	found := []error{c.checkSandboxPaths()}
 	for _, rule := range c.Sandbox.Network.EgressRules() {
-		if err := rule.Validate(); err != nil {
+		for _, err := range parts(rule.Validate()) {
 			var f *fault.Error
 			field := "sandbox.network.hosts." + rule.Host
 			if errors.As(err, &f) && f.Field != "host" {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -37,23 +38,24 @@ func (r Rule) Validate() error {
 	if strings.HasPrefix(r.Host, "*.") && (isAddress(name) || !strings.Contains(name, ".")) {
 		return fault.InvalidField("host", "%q is too wide: after *. stands a name with at least one dot.", r.Host)
 	}
+	var found []error
 	for _, port := range r.Ports {
 		if port < 1 || port > 65535 {
-			return fault.InvalidField("ports", "%d is not a port.", port)
+			found = append(found, fault.InvalidField("ports", "%d is not a port.", port))
 		}
 	}
 	for key, value := range r.Headers {
 		if !headerName.MatchString(key) || strings.ContainsFunc(value, unicode.IsControl) {
-			return fault.InvalidField("headers", "%q is not a header that can be sent.", key)
+			found = append(found, fault.InvalidField("headers", "%q is not a header that can be sent.", key))
 		}
 		if slices.Contains([]string{"Host", "Content-Length", "Connection", "Transfer-Encoding", "Upgrade", "Te", "Trailer"}, http.CanonicalHeaderKey(key)) {
-			return fault.InvalidField("headers", "The header %s belongs to the connection and cannot be set.", key)
+			found = append(found, fault.InvalidField("headers", "The header %s belongs to the connection and cannot be set.", key))
 		}
 	}
 	if len(r.Headers) > 0 && strings.HasPrefix(r.Host, "*.") {
-		return fault.InvalidField("headers", "Headers are for one host by its name, not for %s: a credential goes to no host that is not named.", r.Host)
+		found = append(found, fault.InvalidField("headers", "Headers are for one host by its name, not for %s: a credential goes to no host that is not named.", r.Host))
 	}
-	return nil
+	return errors.Join(found...)
 }
 
 func (r Rule) allows(host string, port int) bool {
