@@ -99,15 +99,17 @@ local function keep()
     end
   end
 end
-local out = {}
+local out, try = {}, redis.pcall
+local epoch = ARGV[1] .. '-' -- numbers of events are far below where Lua writes an exponent
 for j = first, #ARGV, 5 do
   local t, pos, id = topics[tonumber(ARGV[j])], ARGV[j+1], ARGV[j+2]
-  if t.held[id] then
-    out[#out+1] = t.held[id]
+  local held = t.held[id]
+  if held then
+    out[#out+1] = held
   else
     local given, n = pos ~= '', t.n + 1
-    if given then n = tonumber(string.match(pos, '-(%d+)$')) else pos = ARGV[1] .. '-' .. string.format('%.0f', n) end
-    local ok = redis.pcall('XADD', t.stream, pos, 'i', id, 'a', now, 'h', ARGV[j+3], 'd', ARGV[j+4])
+    if given then n = tonumber(string.match(pos, '-(%d+)$')) else pos = epoch .. n end
+    local ok = try('XADD', t.stream, pos, 'i', id, 'a', now, 'h', ARGV[j+3], 'd', ARGV[j+4])
     if type(ok) == 'table' and ok.err then
       if not given then
         keep()
@@ -121,8 +123,9 @@ for j = first, #ARGV, 5 do
         t.fresh = false
       end
       if n > t.n then t.n = n end
-      t.last, t.changed, t.held[id] = pos, true, pos
-      t.added[#t.added+1], t.added[#t.added+2] = id, pos
+      local added = t.added
+      local k = #added
+      t.last, t.changed, t.held[id], added[k+1], added[k+2] = pos, true, pos, id, pos
       out[#out+1] = pos
     end
   end
