@@ -96,7 +96,9 @@ func (a *Adapter) warnOfNobody(ctx context.Context) {
 // goes on saying it.
 func (a *Adapter) Run(ctx context.Context) error {
 	a.warnOfNobody(ctx)
-	if err := a.load(ctx); err != nil {
+	if err := a.load(ctx); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	group, working := errgroup.WithContext(ctx)

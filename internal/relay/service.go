@@ -134,7 +134,9 @@ func (s *Service) follow(ctx context.Context) error {
 	if err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
 		found, err = s.o.Table.LiveRelays(q, s.platform())
 		return err
-	}); err != nil {
+	}); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("load relays: %w", err)
 	}
 	for _, id := range found {

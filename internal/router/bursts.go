@@ -63,7 +63,9 @@ func (s *Service) watchBursts(ctx context.Context) error {
 	if err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
 		found, err = s.o.Table.RouterBursts(q, s.o.Platform)
 		return err
-	}); err != nil {
+	}); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("load bursts: %w", err)
 	}
 	for session, state := range found {

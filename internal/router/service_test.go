@@ -327,6 +327,17 @@ func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
 	)
 }
 
+func TestAStopBeforeTheStartIsDoneIsNoFailure(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.svc.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestABurstSurvivesARestart(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
