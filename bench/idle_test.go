@@ -131,21 +131,24 @@ func goroutines(b *testing.B, s *e2e.Server) int {
 }
 
 // TestNothingPollsWhenIdle counts how often the threads of the program wake up
-// in a second in which nobody asks for anything. The control is the same count
-// while one answer is streamed.
+// in a second in which nobody asks for anything, and how often the model is
+// asked. The control is the same count while one answer is streamed.
 func TestNothingPollsWhenIdle(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wake-ups are read from /proc: run this on Linux")
 	}
 	const most = 50
-	fake := (&stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}).listen(t)
-	s := e2e.Start(t, "OPENAI_BASE_URL="+fake+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
+	model := &stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}
+	s := e2e.Start(t, "OPENAI_BASE_URL="+model.listen(t)+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
 	n := fewestWakeups(t, s.PID(), 20, most)
 	t.Logf("%d wake-ups in a second", n)
 	if n > most {
 		t.Errorf("the idle program woke up %d times in its quietest second of 20, want at most %d", n, most)
 	}
 	session := s.NewSession()
+	if asked := model.asked.Load(); asked != 0 {
+		t.Errorf("the model was asked %d times, and nobody had spoken", asked)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	reading, read := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -164,6 +167,9 @@ func TestNothingPollsWhenIdle(t *testing.T) {
 	case <-reading:
 	case <-time.After(time.Minute):
 		t.Fatal("the control did not begin")
+	}
+	if model.asked.Load() == 0 {
+		t.Error("control: the calls of the model are not counted")
 	}
 	// On a busy machine there may be seconds in which it gets no processor.
 	loud := int64(0)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -14,6 +15,7 @@ type stampedModel struct {
 	base   time.Time
 	tokens int
 	delay  time.Duration
+	asked  atomic.Int64
 }
 
 func (m *stampedModel) listen(b testing.TB) string {
@@ -23,6 +25,7 @@ func (m *stampedModel) listen(b testing.TB) string {
 }
 
 func (m *stampedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.asked.Add(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)
 	tick := time.NewTicker(m.delay)
