@@ -165,10 +165,12 @@ func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 		{"what is waited for is forgotten", "", moment{at: "ingested", told: true, reply: whileDown}, "DELETE FROM workflow_waits", "was not told"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := newStory(t, e2e.SQLite, "LILAC_WITHOUT="+c.without)
-			s.control, s.forget = true, c.forget
-			noticed(t, s.tell(c.moment), c.want)
+			e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+				t.Parallel()
+				s := newStory(t, bus, "LILAC_WITHOUT="+c.without)
+				s.control, s.forget = true, c.forget
+				noticed(t, s.tell(c.moment), c.want)
+			})
 		})
 	}
 }
@@ -176,36 +178,38 @@ func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 // The same wish on the page, over a restart: there Ada is told.
 func TestAWishOnThePageIsReportedThere(t *testing.T) {
 	needsCommands(t)
-	t.Parallel()
-	y := newStory(t, e2e.SQLite)
-	y.begin(false)
-	session := y.s.NewSession()
-	wish := y.s.Prompt(session, wishText, event.Prompt)
-	y.s.WaitEnded(wish.RequestID, answerWithin)
-	y.until("the question is there", func() bool { return y.question() != "" })
-	y.kill()
-	y.reply()
-	y.begin(false)
-	ids, _ := workflowsOf(y.s)
-	if len(ids) != 1 {
-		t.Fatalf("the workflows are %v", ids)
-	}
-	y.s.WaitEnded("wf:"+ids[0]+":1", answerWithin)
-	var answers []string
-	for _, m := range y.s.Messages(session) {
-		if text := m.Text(); m.Role == "assistant" && text != "" {
-			answers = append(answers, text)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		y := newStory(t, bus)
+		y.begin(false)
+		session := y.s.NewSession()
+		wish := y.s.Prompt(session, wishText, event.Prompt)
+		y.s.WaitEnded(wish.RequestID, answerWithin)
+		y.until("the question is there", func() bool { return y.question() != "" })
+		y.kill()
+		y.reply()
+		y.begin(false)
+		ids, _ := workflowsOf(y.s)
+		if len(ids) != 1 {
+			t.Fatalf("the workflows are %v", ids)
 		}
-	}
-	if !slices.Equal(answers, []string{saidText, reportText}) {
-		t.Errorf("on the page stands %q", answers)
-	}
-	if ours := y.d.Ours(y.ops); len(ours) != 2 {
-		t.Errorf("in #ops stands %+v", ours)
-	}
-	for _, wrong := range y.wrong {
-		t.Error(wrong)
-	}
+		y.s.WaitEnded("wf:"+ids[0]+":1", answerWithin)
+		var answers []string
+		for _, m := range y.s.Messages(session) {
+			if text := m.Text(); m.Role == "assistant" && text != "" {
+				answers = append(answers, text)
+			}
+		}
+		if !slices.Equal(answers, []string{saidText, reportText}) {
+			t.Errorf("on the page stands %q", answers)
+		}
+		if ours := y.d.Ours(y.ops); len(ours) != 2 {
+			t.Errorf("in #ops stands %+v", ours)
+		}
+		for _, wrong := range y.wrong {
+			t.Error(wrong)
+		}
+	})
 }
 
 // shortMoments are some of each part of the story.

@@ -29,9 +29,11 @@ func TestWaitsOfTheProgramWakeOnceThroughManyKills(t *testing.T) {
 }
 
 func TestControlWaitsThatTheStoreForgotAreNoticed(t *testing.T) {
-	t.Parallel()
 	needsCommands(t)
-	noticed(t, endureKills(t, e2e.SQLite, 4, 1, "DELETE FROM workflow_waits"), "woke the agent where it was said")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, endureKills(t, bus, 4, 1, "DELETE FROM workflow_waits"), "woke the agent where it was said")
+	})
 }
 
 // endureKills has the agent wait, kills it again and again while the replies

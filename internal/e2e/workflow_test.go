@@ -230,19 +230,21 @@ func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 // what else was said then does not.
 func TestAReplyOfALongDowntimeIsNotTooOld(t *testing.T) {
 	needsCommands(t)
-	t.Parallel()
-	model := newAskingModel(t)
-	s, d := onDiscord(t, e2e.SQLite, model.server.URL, "backfill: {age: 1ms}")
-	question := model.ask(t, d, "")
-	s.Kill()
-	d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
-	d.Say(d.Lounge, d.Bob, "something old", discordtest.SayOptions{})
-	d.ExpireSessions() // the gateway tells of none of it
-	s.Restart()
-	d.Shown(d.General, "what Bob said is told", e2e.Finished("Bob says: Tuesday"))
-	d.Say(d.Lounge, d.Bob, "something new", discordtest.SayOptions{})
-	d.Shown(d.Lounge, "what is new is answered", e2e.Holds("something new"))
-	if woken, _ := model.heard(); len(woken) != 2 || strings.Contains(woken[1], "old") {
-		t.Errorf("the model was woken with %q", woken)
-	}
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		model := newAskingModel(t)
+		s, d := onDiscord(t, bus, model.server.URL, "backfill: {age: 1ms}")
+		question := model.ask(t, d, "")
+		s.Kill()
+		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
+		d.Say(d.Lounge, d.Bob, "something old", discordtest.SayOptions{})
+		d.ExpireSessions() // the gateway tells of none of it
+		s.Restart()
+		d.Shown(d.General, "what Bob said is told", e2e.Finished("Bob says: Tuesday"))
+		d.Say(d.Lounge, d.Bob, "something new", discordtest.SayOptions{})
+		d.Shown(d.Lounge, "what is new is answered", e2e.Holds("something new"))
+		if woken, _ := model.heard(); len(woken) != 2 || strings.Contains(woken[1], "old") {
+			t.Errorf("the model was woken with %q", woken)
+		}
+	})
 }
