@@ -256,6 +256,24 @@ func crash(t *testing.T, bus e2e.Engine, point string, without protected) (wrong
 	return wrong
 }
 
+// promptAndKill says something in a session of a program that ends itself at
+// what follows, and starts it again. The answer may get lost with the process:
+// the prompt is sent again, as anybody does.
+func promptAndKill(t *testing.T, s *e2e.Server, session, content string) e2e.Accepted {
+	t.Helper()
+	const key = "the-one-prompt"
+	s.TryPrompt(session, content, event.Prompt, key)
+	if !s.WaitExit(answerWithin) {
+		t.Fatal("the program was not killed")
+	}
+	s.Restart()
+	a, code := s.TryPrompt(session, content, event.Prompt, key)
+	if code != http.StatusOK {
+		t.Fatalf("the prompt was answered with %d", code)
+	}
+	return a
+}
+
 // paidTwice reports model calls that were repeated after they were journaled.
 func paidTwice(story e2e.RequestInfo, before, after []int) (wrong []string) {
 	journaled := 0 // steps that were in the journal when the run was taken up

@@ -191,11 +191,7 @@ func TestAFileThatIsGivenAgainIsShownOnce(t *testing.T) {
 		s := e2e.New(t, append(bus(t), modelEnv(model.URL)...)...)
 		s.Restart("LILAC_KILL_AT=record:tool_end")
 		session := s.NewSession()
-		a := s.Prompt(session, "go", event.Prompt)
-		if !s.WaitExit(answerWithin) {
-			t.Fatal("the program was not killed")
-		}
-		s.Restart()
+		a := promptAndKill(t, s, session, "go")
 		s.WaitEnded(a.RequestID, answerWithin)
 		var names []string
 		for _, e := range s.WholeOutput(a.RequestID, answerWithin) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,16 +170,7 @@ func TestASubAgentSurvivesAKill(t *testing.T) {
 				session := s.NewSession()
 				s.Kill()
 				s.Restart("LILAC_KILL_AT=" + point)
-				// It may be killed before it has answered: then it is asked again.
-				s.TryPrompt(session, "begin", event.Prompt, "the-one-prompt")
-				if !s.WaitExit(answerWithin) {
-					t.Fatal("the program was not killed")
-				}
-				s.Restart()
-				first, code := s.TryPrompt(session, "begin", event.Prompt, "the-one-prompt")
-				if code != http.StatusOK {
-					t.Fatalf("the prompt was answered with %d", code)
-				}
+				first := promptAndKill(t, s, session, "begin")
 				s.WaitEnded(first.RequestID, answerWithin)
 				done := waitTask(t, s, session, task.Completed)
 				told := waitTold(t, s, session)

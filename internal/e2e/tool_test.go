@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"lilac/internal/e2e"
-	"lilac/internal/event"
 	"lilac/internal/llmtest"
 )
 
@@ -46,11 +45,7 @@ func resultAfterCrash(t *testing.T, bus e2e.Engine, tool, input string) string {
 	})
 	s := e2e.New(t, append(bus(t), modelEnv(model.URL)...)...)
 	s.Restart("LILAC_KILL_AT=record:tool_end")
-	a := s.Prompt(s.NewSession(), "go", event.Prompt)
-	if !s.WaitExit(answerWithin) {
-		t.Fatal("the program was not killed")
-	}
-	s.Restart()
+	a := promptAndKill(t, s, s.NewSession(), "go")
 	s.WaitEnded(a.RequestID, answerWithin)
 	data, err := os.ReadFile(filepath.Join(s.Dir, "workspace", "note.txt"))
 	if err != nil || strings.Count(string(data), "hello") != 1 {
