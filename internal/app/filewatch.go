@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,9 +129,21 @@ func (w *fileWatch) matters(e fsnotify.Event) bool {
 	return watched || e.Has(fsnotify.Create|fsnotify.Remove|fsnotify.Rename)
 }
 
-// point makes the watcher watch what it has to, and nothing else.
+// point makes the watcher watch what it has to, and nothing else. What appears
+// between the look and the watch is told by nobody, so it looks again.
 func (w *fileWatch) point(watcher *fsnotify.Watcher) {
-	want, live := w.targets(), watcher.WatchList()
+	for range maxHops {
+		want := w.targets()
+		w.watch(watcher, want)
+		if maps.EqualFunc(want, w.targets(), fileState.isFile) {
+			return
+		}
+	}
+}
+
+// watch makes the watcher watch these paths.
+func (w *fileWatch) watch(watcher *fsnotify.Watcher, want map[string]fileState) {
+	live := watcher.WatchList()
 	for _, path := range live {
 		if now, wanted := want[path]; !wanted || !now.isFile(w.on[path]) {
 			_ = watcher.Remove(path) // it may be gone by itself
