@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,6 +43,10 @@ const (
 	// stopLimit bounds how long open connections may take to end at a stop;
 	// event streams end at once.
 	stopLimit = 3 * time.Second
+	// portPatience is how long a port may still be taken at the start: a process
+	// that was killed while it started a command leaves it to that for a moment.
+	portPatience = 2 * time.Second
+	portPause    = 20 * time.Millisecond
 	// headerLimit bounds how long a client may take to say what it wants.
 	headerLimit = 10 * time.Second
 	// cleanInterval is how often what is over age is removed.
@@ -151,7 +156,7 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	}
 	// The port first: a second server on it is the commonest mistake, and
 	// nothing has been touched yet.
-	if p.listener, err = net.Listen("tcp", o.Config.Addr); err != nil {
+	if p.listener, err = listen(ctx, o.Config.Addr); err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "The address %s cannot be listened on. If Lilac runs there already, use it; else choose another with --addr.", o.Config.Addr)
 	}
 	if err := p.openStore(ctx); err != nil {
@@ -175,6 +180,21 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 	choice := p.now.Load().choice
 	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
 	return p, nil
+}
+
+// listen listens on an address, and waits a moment for one that is taken.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	for until := time.Now().Add(portPatience); ; {
+		l, err := net.Listen("tcp", addr)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return l, err
+		}
+		select {
+		case <-time.After(portPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 func (p *program) openStore(ctx context.Context) (err error) {
