@@ -170,13 +170,13 @@ func build(ctx context.Context, o Options) (_ *program, err error) {
 		return nil, err
 	}
 	p.buildWorkflows()
-	p.buildDiscord(p.blobs)
-	if err := p.buildCores(ctx, p.blobs); err != nil {
+	p.buildDiscord()
+	if err := p.buildCores(ctx); err != nil {
 		return nil, err
 	}
 	p.monitor = p.newMonitor()
 	p.describe()
-	p.serveHTTP(p.blobs)
+	p.serveHTTP()
 	choice := p.now.Load().choice
 	o.Logger.Info("built", "model", choice.String(), "why", choice.Why, "data", o.Config.DataDir, "workspace", o.Config.Workspace)
 	return p, nil
@@ -213,11 +213,11 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) (err error) {
+func (p *program) buildCores(ctx context.Context) (err error) {
 	if p.sockets, err = rundir.Open(p.Config.DataDir); err != nil {
 		return err
 	}
-	files, err := p.newAttachments(blobs)
+	files, err := p.newAttachments()
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (p *program) buildCores(ctx context.Context, blobs *store.Blobs) (err error
 			return p.observer.Run(ctx, observe.Run(r))
 		},
 		Settings:  runnerSettings(p.Config),
-		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return blobs.Get(context.Background(), ref) },
+		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return p.blobs.Get(context.Background(), ref) },
 		Allow: p.allow,
 		Shown: p.isPlatform, Title: p.titleOf, Instructions: p.instructions,
 		Account: p.payer, Unattended: func(client string) bool { return client == task.Client }, Ended: p.requestEnded,

@@ -28,10 +28,7 @@ const (
 )
 
 // attachments joins the files of the agent to the stores and the platforms.
-type attachments struct {
-	p     *program
-	blobs *store.Blobs
-}
+type attachments struct{ p *program }
 
 // openBlobs opens the blob store for the largest file that may come or go.
 func openBlobs(c *config.Config) (*store.Blobs, error) {
@@ -42,8 +39,8 @@ func openBlobs(c *config.Config) (*store.Blobs, error) {
 	return blobs, nil
 }
 
-func (p *program) newAttachments(blobs *store.Blobs) (*builtin.Attachments, error) {
-	a := attachments{p, blobs}
+func (p *program) newAttachments() (*builtin.Attachments, error) {
+	a := attachments{p}
 	set := p.Config.Attachments
 	return builtin.NewAttachments(builtin.AttachOptions{
 		Workspace: p.Config.Workspace, HandOver: a.give, Inbound: a.inbound, Fetch: a.fetch,
@@ -76,7 +73,7 @@ func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) e
 	if call.Client == task.Client {
 		return fault.New(fault.Denied, "Nobody reads the output of a background task. Say where the file is; whoever started the task can give it.")
 	}
-	ref, err := a.blobs.Put(ctx, f.Data)
+	ref, err := a.p.blobs.Put(ctx, f.Data)
 	if err != nil {
 		return err
 	}
@@ -139,10 +136,10 @@ func blobOf(p chat.Part) (ref string, ok bool) {
 // platform for them.
 func (a attachments) fetch(ctx context.Context, call tool.Call, s builtin.Sent, most int64) ([]byte, string, error) {
 	if s.Blob != "" {
-		if size := a.blobs.Size(s.Blob); size > most {
+		if size := a.p.blobs.Size(s.Blob); size > most {
 			return nil, "", fault.New(fault.TooLarge, "It has %d bytes, and no files with more than %d are downloaded.", size, most)
 		}
-		data, err := a.blobs.Get(ctx, s.Blob)
+		data, err := a.p.blobs.Get(ctx, s.Blob)
 		if err == nil || s.URL == "" {
 			return data, s.MimeType, err
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // buildDiscord connects Discord to the cores; without a token it is off.
-func (p *program) buildDiscord(blobs *store.Blobs) {
+func (p *program) buildDiscord() {
 	if d := p.Config.Surface.Discord; !d.Token.Set() {
 		if d.Meant() {
 			p.Logger.Warn("Discord is off although it is configured: set DISCORD_TOKEN to the bot's token")
@@ -18,10 +18,10 @@ func (p *program) buildDiscord(blobs *store.Blobs) {
 	}
 	asked := &interactions{p: p}
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: onDiscord(store.NewDiscord(p.store)), Blobs: blobs,
+		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: onDiscord(store.NewDiscord(p.store)), Blobs: p.blobs,
 		Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
 	})
-	asked.on = p.buildPlatform(adapter, blobs)
+	asked.on = p.buildPlatform(adapter)
 	asked.on.configure = func(c *config.Config) { adapter.Allow(discordConfig(c.Surface.Discord).Allowed) }
 	p.platforms = append(p.platforms, asked.on)
 }

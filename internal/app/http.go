@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"lilac/internal/httpapi"
-	"lilac/internal/store"
 	"lilac/internal/webui"
 )
 
-func (p *program) serveHTTP(blobs *store.Blobs) {
+func (p *program) serveHTTP() {
 	streams, stop := context.WithCancel(context.Background())
 	p.stopping = stop
 	p.server = &http.Server{
 		Handler: onAnswer(httpapi.New(httpapi.Options{
-			DB: p.db, Bus: p.bus, Store: p.store, Blobs: blobs,
+			DB: p.db, Bus: p.bus, Store: p.store, Blobs: p.blobs,
 			FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
 			Token: p.token, Hosts: p.hosts, Addr: p.listener.Addr().String(),
 			Logins: p.logins, Page: webui.Handler(), Version: p.Version,

@@ -41,7 +41,7 @@ type platform struct {
 }
 
 // buildPlatform joins the cores that serve a platform to its adapter.
-func (p *program) buildPlatform(a surface.Adapter, blobs *store.Blobs) *platform {
+func (p *program) buildPlatform(a surface.Adapter) *platform {
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
 	out.outbox = outbox.New(outbox.Options{
@@ -56,7 +56,7 @@ func (p *program) buildPlatform(a surface.Adapter, blobs *store.Blobs) *platform
 	})
 	out.relay = relay.New(relay.Options{
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
-		Rewrite: p.rewrite(a.Platform()), Mention: p.workflows.Mention, BlobSize: blobs.Size, Paused: p.waits,
+		Rewrite: p.rewrite(a.Platform()), Mention: p.workflows.Mention, BlobSize: p.blobs.Size, Paused: p.waits,
 	})
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,

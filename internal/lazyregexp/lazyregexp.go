@@ -1,6 +1,6 @@
 // Package lazyregexp compiles regular expressions when they are first used.
 // Those of package variables would else be compiled by every command, before it
-// does anything: all of ours together take as long as opening the database.
+// does anything.
 package lazyregexp
 
 import (
