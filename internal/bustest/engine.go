@@ -30,6 +30,12 @@ type Engine struct {
 	Abilities
 	// Restart closes the engine and opens it again on the same storage.
 	Restart func(t testing.TB) Engine
+	// Reopen closes the bus and opens it again on the database that stays open.
+	Reopen func(t testing.TB) Engine
+	// Remember keeps what the log holds now, and Forget loses what it got since,
+	// or everything. They are nil where the log is in the database.
+	Remember func()
+	Forget   func(everything bool)
 	// LoseOutputs closes the engine and opens it again when its output topics are
 	// gone, in the way in which they can get lost there.
 	LoseOutputs func(t testing.TB) Engine

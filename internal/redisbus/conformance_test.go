@@ -29,32 +29,73 @@ func TestConformance(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	var n atomic.Int64
 	bustest.Run(t, func(t testing.TB) bustest.Engine {
-		return openEngine(t, server, "case"+strconv.FormatInt(n.Add(1), 10), t.TempDir(), new(atomic.Int64))
+		return storage{
+			server: server, prefix: "case" + strconv.FormatInt(n.Add(1), 10), dir: t.TempDir(), skew: new(atomic.Int64),
+			times: delivery.Options{Grace: 20 * time.Millisecond},
+		}.open(t)
 	})
 }
 
-func openEngine(t testing.TB, server *redistest.Server, prefix, dir string, skew *atomic.Int64) bustest.Engine {
+// storage is where an engine keeps what it has, with the clock that it goes by.
+type storage struct {
+	server *redistest.Server
+	prefix string
+	dir    string
+	sync   string // as in [db.Options]
+	skew   *atomic.Int64
+	times  delivery.Options
+}
+
+func (s storage) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
+
+func (s storage) open(t testing.TB) bustest.Engine {
 	t.Helper()
-	now := func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }
-	database, b := openBus(t, dir, db.Options{Now: now}, redisbus.Options{
-		URL: server.URL(), Prefix: prefix,
-		Options: delivery.Options{Now: now, TrimEvery: -1, Grace: 20 * time.Millisecond},
-	})
+	database, err := db.Open(context.Background(), db.Options{Dir: s.dir, Migrations: redisbus.Migrations, Now: s.now, Synchronous: s.sync})
+	if err != nil {
+		t.Fatalf("open database: %v", err)
+	}
+	return s.openOn(t, database)
+}
+
+func (s storage) openOn(t testing.TB, database *db.DB) bustest.Engine {
+	t.Helper()
+	opt := redisbus.Options{URL: s.server.URL(), Prefix: s.prefix, Options: s.times}
+	opt.Now, opt.TrimEvery = s.now, -1
+	b, err := redisbus.Open(context.Background(), database, opt)
+	if err != nil {
+		database.Close()
+		t.Fatalf("open bus: %v", err)
+	}
+	t.Cleanup(func() { closeBus(t, database, b) })
 	return bustest.Engine{
 		Bus: b, DB: database,
 		Abilities: bustest.Abilities{SharedTransaction: true, OutputsExpireAlone: true},
 		Advance: func(d time.Duration) {
-			skew.Add(int64(d))
-			age(server, prefix, d)
+			s.skew.Add(int64(d))
+			age(s.server, s.prefix, d)
 		},
 		LoseOutputs: func(t testing.TB) bustest.Engine {
 			closeBus(t, database, b)
-			server.Do("EVAL", `for _, k in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', k) end`, "0", prefix+":*")
-			return openEngine(t, server, prefix, dir, skew)
+			s.server.Do("EVAL", `for _, k in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', k) end`, "0", s.prefix+":*")
+			return s.open(t)
 		},
 		Restart: func(t testing.TB) bustest.Engine {
 			closeBus(t, database, b)
-			return openEngine(t, server, prefix, dir, skew)
+			return s.open(t)
+		},
+		Reopen: func(t testing.TB) bustest.Engine {
+			if err := b.Close(); err != nil {
+				t.Errorf("close bus: %v", err)
+			}
+			return s.openOn(t, database)
+		},
+		Remember: s.server.Remember,
+		Forget: func(everything bool) {
+			if everything {
+				s.server.FlushAll()
+			} else {
+				s.server.Forget()
+			}
 		},
 	}
 }

@@ -11,6 +11,27 @@ func (s *Server) FlushAll() {
 	s.Do("FLUSHALL")
 }
 
+// Remember keeps what the server holds now in its second database.
+func (s *Server) Remember() {
+	s.t.Helper()
+	s.Do("EVAL", copyDatabase, "0", "0", "1")
+}
+
+// Forget goes back to what the server held at [Server.Remember], while it runs:
+// what a [Server.Rollback] leaves, without the time that it takes.
+func (s *Server) Forget() {
+	s.t.Helper()
+	s.Do("EVAL", copyDatabase, "0", "1", "0")
+}
+
+// copyDatabase makes one database what another is.
+const copyDatabase = `
+redis.call('SELECT', ARGV[2])
+redis.call('FLUSHDB')
+redis.call('SELECT', ARGV[1])
+for _, k in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', k, k, 'DB', ARGV[2]) end
+`
+
 // Snapshot is what the append-only file of a server held at a moment. The zero
 // value holds nothing.
 type Snapshot struct{ dir string }

@@ -47,6 +47,18 @@ func TestAServerLosesWhatCameAfterASnapshotOrEverything(t *testing.T) {
 	}
 }
 
+func TestARunningServerForgetsWhatCameAfterItWasTold(t *testing.T) {
+	s := redistest.Start(t, redistest.Options{})
+	s.Do("SET", "early", "1")
+	s.Remember()
+	s.Do("SET", "late", "1")
+	s.Do("DEL", "early")
+	s.Forget()
+	if diff := cmp.Diff([]any{"early"}, s.Do("KEYS", "*")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A server that has much to load answers some commands before it has it.
 func TestAServerThatIsStartedHasLoadedWhatItHas(t *testing.T) {
 	const keys = 100_000

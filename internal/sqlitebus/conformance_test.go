@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/bustest"
 	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/sqlitebus"
 )
 
@@ -22,30 +23,59 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	bustest.Run(t, func(t testing.TB) bustest.Engine {
-		skew := new(atomic.Int64)
-		return openEngine(t, t.TempDir(), skew)
+		return storage{dir: t.TempDir(), skew: new(atomic.Int64), times: delivery.Options{Grace: 20 * time.Millisecond}}.open(t)
 	})
 }
 
-func openEngine(t testing.TB, dir string, skew *atomic.Int64) bustest.Engine {
+// storage is where an engine keeps what it has, with the clock that it goes by.
+type storage struct {
+	dir   string
+	sync  string // as in [db.Options]
+	skew  *atomic.Int64
+	times delivery.Options
+}
+
+func (s storage) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
+
+func (s storage) open(t testing.TB) bustest.Engine {
 	t.Helper()
-	now := func() time.Time { return time.Now().Add(time.Duration(skew.Load())) }
-	database, b := openBus(t, dir, db.Options{Now: now}, sqlitebus.Options{Now: now, TrimEvery: -1, Grace: 20 * time.Millisecond})
+	database, err := db.Open(context.Background(), db.Options{Dir: s.dir, Migrations: sqlitebus.Migrations, Now: s.now, Synchronous: s.sync})
+	if err != nil {
+		t.Fatalf("open database: %v", err)
+	}
+	return s.openOn(t, database)
+}
+
+func (s storage) openOn(t testing.TB, database *db.DB) bustest.Engine {
+	t.Helper()
+	opt := s.times
+	opt.Now, opt.TrimEvery = s.now, -1
+	b, err := sqlitebus.New(database, opt)
+	if err != nil {
+		t.Fatalf("open bus: %v", err)
+	}
+	t.Cleanup(func() { closeBus(t, database, b) })
 	return bustest.Engine{
 		Bus: b, DB: database,
 		Abilities: bustest.Abilities{SharedTransaction: true},
 		LoseOutputs: func(t testing.TB) bustest.Engine {
-			skew.Add(int64(48 * time.Hour))
+			s.skew.Add(int64(48 * time.Hour))
 			if _, err := b.Trim(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			closeBus(t, database, b)
-			return openEngine(t, dir, skew)
+			return s.open(t)
 		},
-		Advance: func(d time.Duration) { skew.Add(int64(d)) },
+		Advance: func(d time.Duration) { s.skew.Add(int64(d)) },
 		Restart: func(t testing.TB) bustest.Engine {
 			closeBus(t, database, b)
-			return openEngine(t, dir, skew)
+			return s.open(t)
+		},
+		Reopen: func(t testing.TB) bustest.Engine {
+			if err := b.Close(); err != nil {
+				t.Errorf("close bus: %v", err)
+			}
+			return s.openOn(t, database)
 		},
 	}
 }
