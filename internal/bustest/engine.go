@@ -3,6 +3,7 @@ package bustest
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,8 @@ type Engine struct {
 	Abilities
 	// Restart closes the engine and opens it again on the same storage.
 	Restart func(t testing.TB) Engine
+	// Close closes it before the test ends.
+	Close func(t testing.TB)
 	// Reopen closes the bus and opens it again on the database that stays open.
 	Reopen func(t testing.TB) Engine
 	// Remember keeps what the log holds now, and Forget loses what it got since,
@@ -42,6 +45,9 @@ type Engine struct {
 	// Advance moves the clock of ages, leases and retries.
 	Advance func(d time.Duration)
 }
+
+// Long reports whether the long forms of the proofs were asked for.
+func Long() bool { return os.Getenv("LILAC_LONG") != "" }
 
 // patience is how long something that must happen is waited for.
 const patience = time.Minute

@@ -20,7 +20,7 @@ import (
 // D3: whatever byte of an entry changes, it is found and never served.
 func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
 	flips := 100
-	if long() {
+	if bustest.Long() {
 		flips = 5000
 	}
 	server := redistest.Start(t, redistest.Options{})

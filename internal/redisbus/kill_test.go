@@ -6,13 +6,12 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
-	"lilac/internal/delivery"
 	"lilac/internal/event"
 	"lilac/internal/redisbus"
 	"lilac/internal/redistest"
@@ -93,7 +92,7 @@ func written(t testing.TB, server *redistest.Server) {
 // handles survives that of the program and Redis together.
 func TestAcknowledgedSurvivesKill(t *testing.T) {
 	loops, each := 6, 250
-	if long() {
+	if bustest.Long() {
 		loops, each = 200, 600
 	}
 	server := redistest.Start(t, redistest.Options{})
@@ -156,75 +155,17 @@ func (w *world) unsent() (n int) {
 	return n
 }
 
-// prepared is a world with a group and one event that waits for it.
-func prepared(t *testing.T) *world {
+// D6: the work of a process that died is taken over.
+func TestDeadWorkIsTakenOver(t *testing.T) { bustest.DeadWork(t, fresh) }
+
+func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh) }
+
+// D7: an event whose handler ends the process is tried five times.
+func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) { bustest.ExitingPoison(t, fresh(t)) }
+
+// fresh is storage that nobody has used.
+func fresh(t testing.TB) bustest.Storage {
 	server := redistest.Start(t, redistest.Options{})
-	w := newWorld(t, server, server.URL())
-	if err := w.bus.Declare(context.Background(), group); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.bus.Publish(context.Background(), bustest.Event(bustest.Topic, "poison", "l")); err != nil {
-		t.Fatal(err)
-	}
-	w.close()
-	return w
-}
-
-// D6: the work of a process that died is taken over: by the same consumer at
-// once, by another one when the lease is over. The other one is the control:
-// heartbeats are what keeps it away.
-func TestDeadWorkIsTakenOver(t *testing.T) {
-	for _, successor := range []string{"first", "second"} {
-		t.Run(successor, func(t *testing.T) {
-			w := prepared(t)
-			c := startChild(t, w.server, w.dir, "consume", bustest.ChildWho+"=first")
-			if got := c.Line(); got != "poison 1" {
-				t.Fatalf("first delivery %q", got)
-			}
-			bustest.AwaitHeartbeats(t, w.dir, time.Now())
-			c.Kill()
-			died := time.Now()
-			lease := bustest.LeaseEnd(t, w.dir)
-			next := startChild(t, w.server, w.dir, "consume", bustest.ChildWho+"="+successor)
-			if got := next.Line(); got != "poison 2" {
-				t.Fatalf("delivery after the death %q", got)
-			}
-			taken := time.Now()
-			next.Kill()
-			if after, limit := taken.Sub(died), bustest.ChildLease+time.Minute; after > limit {
-				t.Errorf("taken over after %v, want at most %v", after, limit)
-			}
-			if successor == "second" && taken.Before(lease) {
-				t.Errorf("taken over %v before the end of the lease", lease.Sub(taken))
-			}
-		})
-	}
-}
-
-// D7: an event whose handler ends the process is tried five times, and then it
-// is a dead letter that can be replayed.
-func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) {
-	w := prepared(t)
-	for n := 1; n <= 5; n++ {
-		c := startChild(t, w.server, w.dir, "exit", bustest.ChildWho+"=first")
-		if got, want := c.Line(), fmt.Sprint("poison ", n); got != want {
-			t.Fatalf("delivery %q, want %q", got, want)
-		}
-		c.Wait()
-	}
-	w.db, w.bus = openBus(t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1}})
-	w.attach()
-	var letters []bus.DeadLetter
-	until(t, "it is a dead letter", func() bool {
-		letters, _ = w.bus.DeadLetters(context.Background(), "", 10)
-		return len(letters) == 1
-	})
-	if letters[0].Event.ID != "poison" || letters[0].Attempts != 5 {
-		t.Errorf("dead letter %+v", letters[0])
-	}
-	if err := w.bus.Replay(context.Background(), letters[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the replay is handled", func() bool { h, _ := w.counts(); return h == 1 })
-	w.detach()
+	s := storage{server: server, prefix: redisbus.DefaultPrefix, dir: t.TempDir(), skew: new(atomic.Int64)}
+	return bustest.Storage{Dir: s.dir, Env: []string{childURL + "=" + server.URL()}, Open: s.open}
 }

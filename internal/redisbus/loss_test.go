@@ -3,7 +3,6 @@ package redisbus_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -148,18 +147,28 @@ func names(groups ...any) (out []string) {
 // in order.
 func (w *world) expect(want []string) {
 	w.t.Helper()
-	until(w.t, fmt.Sprintf("%d events arrived", len(want)), func() bool {
-		h, l := w.counts()
-		return h >= len(want) && l >= len(want)
-	})
+	if wrong := w.differs(want, patience); wrong != "" {
+		w.t.Fatal(wrong)
+	}
+}
+
+// differs waits for the events, and says what is different from each of them
+// having come once, and to the tail in order.
+func (w *world) differs(want []string, within time.Duration) (wrong string) {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if h, l := w.counts(); h >= len(want) && l >= len(want) {
+			break
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if diff := cmp.Diff(want, w.tailed); diff != "" {
-		w.t.Errorf("tail (-want +got):\n%s", diff)
+		wrong += fmt.Sprintf("tail (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(w.handled))); diff != "" {
-		w.t.Errorf("handled (-want +got):\n%s", diff)
+		wrong += fmt.Sprintf("handled (-want +got):\n%s", diff)
 	}
+	return wrong
 }
 
 // places are the events of a topic that Redis holds, with their positions.
@@ -247,17 +256,23 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 	w.publish("a", 20)
 	w.expect(names("a", 20))
 	before := w.places(bustest.Topic)
-	if err := w.db.Update(context.Background(), func(tx *db.Tx) error {
-		_, err := tx.Exec("DELETE FROM redis_outgoing")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	forgetRows(t, w.db)
 	w.afterLoss(server.FlushAll)
 	if cmp.Equal(before, w.places(bustest.Topic)) {
 		t.Error("Redis forgot everything, no row was left, and the events are there")
 	}
 	w.detach()
+}
+
+// forgetRows removes the outgoing rows, of what was sent and of what waits.
+func forgetRows(t testing.TB, database *db.DB) {
+	t.Helper()
+	if err := database.Update(context.Background(), func(tx *db.Tx) error {
+		_, err := tx.Exec("DELETE FROM redis_outgoing")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Events that nobody has handled yet survive a Redis that forgets, also while
@@ -355,6 +370,3 @@ func compare(a, b bus.Position) int {
 	}
 	return an - bn
 }
-
-// long reports whether the long forms of the proofs were asked for.
-func long() bool { return os.Getenv("LILAC_LONG") != "" }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"lilac/internal/bustest"
-	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
 	"lilac/internal/redisbus"
@@ -17,7 +16,7 @@ import (
 // forgets costs an event that a live group has not committed.
 func TestTrimmingNeverDropsWork(t *testing.T) {
 	sequences := 10
-	if long() {
+	if bustest.Long() {
 		sequences = 10_000
 	}
 	bustest.Trimming(t, sequences, trimmedOn(redistest.Start(t, redistest.Options{})))
@@ -32,12 +31,7 @@ func TestControlTrimmingByLengthLosesWork(t *testing.T) {
 			server.Do("XTRIM", redisbus.DefaultPrefix+":s:"+string(topic), "MAXLEN", fmt.Sprint(newest))
 		},
 		"all, with the rows": func(e bustest.Engine, _ event.Topic, _ int) {
-			if err := e.DB.Update(t.Context(), func(tx *db.Tx) error {
-				_, err := tx.Exec("DELETE FROM redis_outgoing")
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			forgetRows(t, e.DB)
 			e.Forget(true)
 		},
 	} {

@@ -71,6 +71,7 @@ func (s storage) openOn(t testing.TB, database *db.DB) bustest.Engine {
 			closeBus(t, database, b)
 			return s.open(t)
 		},
+		Close: func(t testing.TB) { closeBus(t, database, b) },
 		Reopen: func(t testing.TB) bustest.Engine {
 			if err := b.Close(); err != nil {
 				t.Errorf("close bus: %v", err)

@@ -9,17 +9,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
 	"lilac/internal/sqlitebus"
 )
-
-// long reports whether the long forms of the proofs were asked for.
-func long() bool { return os.Getenv("LILAC_LONG") != "" }
 
 func storedIDs(t testing.TB, b bus.Bus) map[string]bool {
 	t.Helper()
@@ -51,7 +48,7 @@ func missing(acked []string, stored map[string]bool) (lost int) {
 // D1: what was acknowledged survives kill -9.
 func TestAcknowledgedSurvivesKill(t *testing.T) {
 	loops := 5
-	if long() {
+	if bustest.Long() {
 		loops = 200
 	}
 	dir := t.TempDir()
@@ -156,137 +153,16 @@ func earlyAcks(t *testing.T, strace, sync string) (early, acks int) {
 	return early, acks
 }
 
-// D6: the work of a process that died is taken over: by the same consumer at
-// once, by another one when the lease is over.
-func TestDeadWorkIsTakenOver(t *testing.T) {
-	for _, row := range []struct {
-		name, successor string
-		early           bool
-	}{
-		{"the same consumer takes it back at once", "first", true},
-		{"another consumer waits for the lease", "second", false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			dir := t.TempDir()
-			prepare(t, dir)
-			c := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"=first")
-			if got := c.Line(); got != "poison 1" {
-				t.Fatalf("first delivery %q", got)
-			}
-			bustest.AwaitHeartbeats(t, dir, time.Now())
-			c.Kill()
-			died := time.Now()
-			lease := bustest.LeaseEnd(t, dir)
-			next := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"="+row.successor)
-			if got := next.Line(); got != "poison 2" {
-				t.Fatalf("delivery after the death %q", got)
-			}
-			taken := time.Now()
-			next.Kill()
-			// The proof says two seconds; starting a process takes long on a busy machine.
-			if after, limit := taken.Sub(died), bustest.ChildLease+time.Minute; after > limit {
-				t.Errorf("taken over after %v, want at most %v", after, limit)
-			}
-			if !row.early && taken.Before(lease) {
-				t.Errorf("taken over %v before the end of the lease", lease.Sub(taken))
-			}
-		})
-	}
-}
+// D6: the work of a process that died is taken over.
+func TestDeadWorkIsTakenOver(t *testing.T) { bustest.DeadWork(t, fresh) }
 
-// The control of D6: had no heartbeat come, another consumer would not wait.
-// A busy machine may make it wait now and then, but not always.
-func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) {
-	const tries = 10
-	var after time.Duration
-	for range tries {
-		if after = takeLapsed(t); after < bustest.ChildLease/3 {
-			return
-		}
-	}
-	t.Errorf("taken over after %v, and never sooner than %v; a lease that was not renewed is not noticed", after, bustest.ChildLease/3)
-}
-
-// takeLapsed returns how long a consumer waits for work whose lease is over.
-func takeLapsed(t *testing.T) time.Duration {
-	t.Helper()
-	dir := t.TempDir()
-	prepare(t, dir)
-	c := bustest.StartChild(t, dir, "consume", nil, bustest.ChildWho+"=first")
-	if got := c.Line(); got != "poison 1" {
-		t.Fatalf("first delivery %q", got)
-	}
-	c.Kill()
-	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	defer closeBus(t, database, b)
-	alter(t, database, fmt.Sprintf("UPDATE bus_pending SET lease_until = lease_until - %d", (3*bustest.ChildLease).Milliseconds()))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	s := bustest.ChildGroup()
-	s.Consumer = "second"
-	began, after := time.Now(), time.Duration(-1)
-	err := b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error {
-		after = time.Since(began)
-		cancel()
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after < 0 {
-		t.Fatal("never taken over")
-	}
-	return after
-}
-
-func prepare(t *testing.T, dir string) {
-	t.Helper()
-	database, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	if err := b.Declare(context.Background(), bustest.ChildGroup()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Publish(context.Background(), bustest.Event(bustest.Topic, "poison", "l")); err != nil {
-		t.Fatal(err)
-	}
-	closeBus(t, database, b)
-}
+func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh) }
 
 // D7: a handler that ends the process gets exactly five attempts.
-func TestExitingHandlerGoesToTheDeadLetters(t *testing.T) {
-	dir := t.TempDir()
-	prepare(t, dir)
-	for attempt := 1; attempt <= 5; attempt++ {
-		c := bustest.StartChild(t, dir, "exit", nil, bustest.ChildWho+"=c")
-		if got, want := c.Line(), fmt.Sprint("poison ", attempt); got != want {
-			t.Fatalf("delivery %q, want %q", got, want)
-		}
-		c.Wait()
-	}
-	_, b := openBus(t, dir, db.Options{}, sqlitebus.Options{TrimEvery: -1})
-	ctx, cancel := context.WithCancel(context.Background())
-	handled, done := make(chan string, 1), make(chan error, 1)
-	s := bustest.ChildGroup()
-	s.Consumer = "c"
-	go func() {
-		done <- b.Subscribe(ctx, s, func(_ context.Context, d bus.Delivery) error { handled <- d.ID; return nil })
-	}()
-	if err := b.Publish(ctx, bustest.Event(bustest.Topic, "next", "l")); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case id := <-handled:
-		if id != "next" {
-			t.Errorf("handled %s a sixth time", id)
-		}
-	case <-time.After(time.Minute):
-		t.Error("the lane did not go on")
-	}
-	letters, err := b.DeadLetters(ctx, "", 10)
-	if err != nil || len(letters) != 1 || letters[0].Attempts != 5 {
-		t.Errorf("dead letters %+v, %v; want one after 5 attempts", letters, err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) { bustest.ExitingPoison(t, fresh(t)) }
+
+// fresh is storage that nobody has used.
+func fresh(t testing.TB) bustest.Storage {
+	s := storage{dir: t.TempDir(), skew: new(atomic.Int64)}
+	return bustest.Storage{Dir: s.dir, Open: s.open}
 }

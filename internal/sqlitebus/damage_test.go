@@ -22,7 +22,7 @@ import (
 // never served.
 func TestFlippedBytesAreFound(t *testing.T) {
 	flips := 60
-	if long() {
+	if bustest.Long() {
 		flips = 2000
 	}
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ import (
 // while events go on being published.
 func TestTailRejoinsWithoutGap(t *testing.T) {
 	checks := "15"
-	if long() {
+	if bustest.Long() {
 		checks = "2000"
 	}
 	flag.Set("rapid.checks", checks)

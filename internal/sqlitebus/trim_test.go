@@ -14,7 +14,7 @@ import (
 // event is handled by every group.
 func TestTrimmingNeverDropsWork(t *testing.T) {
 	sequences := 40
-	if long() {
+	if bustest.Long() {
 		sequences = 10_000
 	}
 	bustest.Trimming(t, sequences, openTrimmed)
