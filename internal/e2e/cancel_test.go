@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,26 +25,30 @@ func cancelWithin() time.Duration { return measured(time.Second) }
 func TestCancelStopsTheToolsProcesses(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		for _, wrong := range cancelTool(t, cancelWithin(), (*e2e.Server).Cancel, bus(t)...) {
+		for _, wrong := range cancelTool(t, bus, cancelWithin(), (*e2e.Server).Cancel, "") {
 			t.Error(wrong)
 		}
 	})
 }
 
 func TestControlACancelThatKillsOneProcessIsNoticed(t *testing.T) {
-	t.Parallel()
-	noticed(t, cancelTool(t, time.Second, (*e2e.Server).Cancel, "LILAC_WITHOUT=group"), "processes are left")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, cancelTool(t, bus, time.Second, (*e2e.Server).Cancel, "LILAC_WITHOUT=group"), "processes are left")
+	})
 }
 
 func TestControlWithoutACancelNothingStops(t *testing.T) {
-	t.Parallel()
 	nothing := func(*e2e.Server, string) {}
-	noticed(t, cancelTool(t, time.Second, nothing, "LILAC_WITHOUT=group"), "the request is running")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, cancelTool(t, bus, time.Second, nothing, "LILAC_WITHOUT=group"), "the request is running")
+	})
 }
 
 // cancelTool cancels a command that has started two processes, and returns
 // what is wrong when the time for that is over.
-func cancelTool(t *testing.T, within time.Duration, cancel func(s *e2e.Server, session string), env ...string) (wrong []string) {
+func cancelTool(t *testing.T, bus e2e.Engine, within time.Duration, cancel func(s *e2e.Server, session string), without string) (wrong []string) {
 	t.Helper()
 	// A number of seconds that nobody else sleeps.
 	line := fmt.Sprintf("sleep 6%d", time.Now().UnixNano()%1e8)
@@ -55,7 +60,7 @@ func cancelTool(t *testing.T, within time.Duration, cancel func(s *e2e.Server, s
 	model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
 		return llmtest.Script{Calls: []llmtest.Call{{ID: "c", Name: "bash", Input: `{"command":"` + line + ` & ` + line + `"}`}}}
 	})
-	s := e2e.Start(t, append(modelEnv(model.URL), env...)...)
+	s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), []string{without})...)
 	session := s.NewSession()
 	a := s.Prompt(session, "wait", event.Prompt)
 	e2e.Eventually(t, answerWithin, "the tool's processes run", func() bool { return len(processes(t, line)) >= 2 })

@@ -62,22 +62,31 @@ const accepted = "answer:/prompt"
 // proves nothing. The points are named by what has happened there: the number
 // of a commit means something else in each run.
 func TestControlCrashesWithoutProtectionAreNoticed(t *testing.T) {
-	for _, c := range []struct {
-		name, at string
-		without  protected
-		want     string
-	}{
-		{"a prompt that is sent again without its key", accepted, protected{noKey: true}, "the history has 2 prompts"},
-		{"a log that is lost with the process", accepted, protected{noLog: true}, "the session was lost"},
-		{"a call that is run again after its start was forgotten", "record:tool_end", protected{env: "LILAC_WITHOUT=journal"}, "the tool took effect 2 times"},
-		{"a step that is forgotten", "recorded:model", protected{env: "LILAC_WITHOUT=journal"}, "its model call was made 1 times more"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			needsCommands(t)
-			noticed(t, crash(t, e2e.SQLite, c.at, c.without), c.want)
-		})
-	}
+	needsCommands(t)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		for _, c := range []struct {
+			name, at string
+			without  protected
+			want     string
+		}{
+			{"a prompt that is sent again without its key", accepted, protected{noKey: true}, "the history has 2 prompts"},
+			{"a call that is run again after its start was forgotten", "record:tool_end", protected{env: "LILAC_WITHOUT=journal"}, "the tool took effect 2 times"},
+			{"a step that is forgotten", "recorded:model", protected{env: "LILAC_WITHOUT=journal"}, "its model call was made 1 times more"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				noticed(t, crash(t, bus, c.at, c.without), c.want)
+			})
+		}
+	})
+}
+
+// On Redis it takes the outgoing rows as well to lose the log:
+// TestControlWithoutOutgoingRowsThePromptIsLost.
+func TestControlALogThatIsLostWithTheProcessIsNoticed(t *testing.T) {
+	t.Parallel()
+	needsCommands(t)
+	noticed(t, crash(t, e2e.SQLite, accepted, protected{noLog: true}), "the session was lost")
 }
 
 // protected says which protection is off; the zero value has all.

@@ -28,13 +28,17 @@ func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
 }
 
 func TestControlSteersAreDoubledWithoutTheirKeys(t *testing.T) {
-	t.Parallel()
-	noticed(t, steerAndKill(t, e2e.SQLite, 40, protected{noKey: true}), "stands 2 times")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, steerAndKill(t, bus, 40, protected{noKey: true}), "stands 2 times")
+	})
 }
 
 func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
-	t.Parallel()
-	noticed(t, steerAndKill(t, e2e.SQLite, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, steerAndKill(t, bus, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
+	})
 }
 
 // steerAndKill sends messages to three sessions while they work, ends the

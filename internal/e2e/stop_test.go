@@ -128,22 +128,28 @@ func TestGracefulStopLosesNoAnswer(t *testing.T) {
 }
 
 func TestControlAKillIsNoGracefulStop(t *testing.T) {
-	t.Parallel()
-	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, stopWithin(), (*e2e.Server).Kill), "as from a crash")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, stopAndGoOn(t, bus, 3, stopWithin(), (*e2e.Server).Kill), "as from a crash")
+	})
 }
 
 func TestControlAStopWithoutRecoveryLosesAnswers(t *testing.T) {
-	t.Parallel()
-	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, stopWithin(), terminate, "LILAC_WITHOUT=recovery"), "has not ended")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, stopAndGoOn(t, bus, 3, stopWithin(), terminate, "LILAC_WITHOUT=recovery"), "has not ended")
+	})
 }
 
 func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
-	t.Parallel()
-	noticed(t, stopAndGoOn(t, e2e.SQLite, 3, time.Second, func(s *e2e.Server) {
-		s.Pause()
-		time.AfterFunc(2*time.Second, s.Resume)
-		terminate(s)
-	}), "the stop took")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, stopAndGoOn(t, bus, 3, time.Second, func(s *e2e.Server) {
+			s.Pause()
+			time.AfterFunc(2*time.Second, s.Resume)
+			terminate(s)
+		}), "the stop took")
+	})
 }
 
 // stopWithin is how long a graceful stop may take.
@@ -204,9 +210,11 @@ func TestRunningRequestsGoOnAfterKill(t *testing.T) {
 }
 
 func TestControlWithoutRecoveryNothingGoesOn(t *testing.T) {
-	t.Parallel()
-	_, wrong := killAndGoOn(t, e2e.SQLite, 3, 2*time.Second, "LILAC_WITHOUT=recovery")
-	noticed(t, wrong, "only 0 of 3 went on")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		_, wrong := killAndGoOn(t, bus, 3, 2*time.Second, "LILAC_WITHOUT=recovery")
+		noticed(t, wrong, "only 0 of 3 went on")
+	})
 }
 
 // killAndGoOn kills a server with n running requests and returns how long it

@@ -54,15 +54,19 @@ var taskKinds = map[string]struct {
 var echoTask = map[string]any{"command": "echo done"}
 
 func TestControlAnEndThatIsToldAfterItWasWrittenIsLost(t *testing.T) {
-	t.Parallel()
 	needsCommands(t)
-	noticed(t, endOnce(t, e2e.SQLite, echoTask, []string{"tasked:completed"}, "LILAC_WITHOUT=telling"), "0 ends were told")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, endOnce(t, bus, echoTask, []string{"tasked:completed"}, "LILAC_WITHOUT=telling"), "0 ends were told")
+	})
 }
 
 func TestControlALostCommandThatNobodyLooksForRunsForEver(t *testing.T) {
-	t.Parallel()
 	needsCommands(t)
-	noticed(t, endOnce(t, e2e.SQLite, echoTask, []string{"tasked:running"}, "LILAC_WITHOUT=recovery"), "the task is running")
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		t.Parallel()
+		noticed(t, endOnce(t, bus, echoTask, []string{"tasked:running"}, "LILAC_WITHOUT=recovery"), "the task is running")
+	})
 }
 
 // taskPoints are the points; the long form goes through every commit, too.
