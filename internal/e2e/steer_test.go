@@ -128,6 +128,11 @@ func message(i int) string { return fmt.Sprintf("message %d of the test", i) }
 
 // A steer goes into the request that runs, before its next model call.
 func TestSteerReachesTheRunningRequest(t *testing.T) {
+	needsCommands(t)
+	e2e.OnEach(t, steersTheRunningRequest)
+}
+
+func steersTheRunningRequest(t *testing.T, bus e2e.Engine) {
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		last := r.Messages[len(r.Messages)-1]
 		switch {
@@ -138,8 +143,7 @@ func TestSteerReachesTheRunningRequest(t *testing.T) {
 		}
 		return llmtest.Say("I go straight on.")
 	})
-	s := e2e.Start(t, modelEnv(model.URL)...)
-	needsCommands(t)
+	s := e2e.Start(t, append(bus(t), modelEnv(model.URL)...)...)
 	session := s.NewSession()
 	first := s.Prompt(session, "begin", event.Prompt)
 	e2e.Eventually(t, answerWithin, "the tool runs", func() bool {

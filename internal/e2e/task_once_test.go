@@ -333,6 +333,10 @@ func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 // Many tasks end at once in one session: each end is told once, and the ends
 // join the requests that run instead of making one each.
 func TestAStormOfEndsIsToldOnceEachInFewRequests(t *testing.T) {
+	e2e.OnEach(t, stormOfEnds)
+}
+
+func stormOfEnds(t *testing.T, bus e2e.Engine) {
 	tasks := many(100, 200)
 	ending, ended := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(ended) })
@@ -357,7 +361,7 @@ func TestAStormOfEndsIsToldOnceEachInFewRequests(t *testing.T) {
 	if err := os.WriteFile(file, []byte(fmt.Sprintf("tasks: {perSession: %d, total: %d}\nsandbox: {mode: 'off'}\n", tasks, tasks)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := e2e.Start(t, append(modelEnv(model.URL), "LILAC_CONFIG="+file)...)
+	s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), []string{"LILAC_CONFIG=" + file})...)
 	pipe := filepath.Join(s.Dir, "workspace", "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
