@@ -84,7 +84,7 @@ func (g *group) step() (more bool, err error) {
 	g.posts, g.outcomes, g.arrived = nil, nil, nil
 	if g.missed {
 		// The log has them; the next read says how far it goes.
-		g.missed, arrived, g.buffer, g.head = false, nil, nil, -1
+		g.missed, arrived, g.buffer, g.ahead, g.head = false, nil, nil, nil, -1
 	}
 	g.mu.Unlock()
 	for _, fn := range posts {
@@ -119,7 +119,7 @@ func (g *group) step() (more bool, err error) {
 	if err := g.finish(p, nil); err != nil {
 		return false, err
 	}
-	return len(p.gone) > 0 || g.canTake() || len(g.lanes.ready) > 0 && g.hasRoom(), nil
+	return len(p.gone) > 0 || g.canTake() || len(g.lanes.ready) > 0 && g.room() > 0, nil
 }
 
 // finish writes the plan, acts on it, and passes on why the turn was cut short.
@@ -135,8 +135,16 @@ func (g *group) finish(p *plan, cut error) error {
 	return cut
 }
 
+// canTake reports whether the next event may be taken, if there is one. A full
+// window is filled up a chunk at a time: each turn that takes an event writes
+// pages at both ends of it.
 func (g *group) canTake() bool {
-	return len(g.consumers) > 0 && len(g.entries) < window && (g.head < 0 || g.head > g.cursor)
+	if n := len(g.entries); n >= window {
+		g.full = true
+	} else if n <= window-chunkRows {
+		g.full = false
+	}
+	return !g.full && (g.head < 0 || g.head > g.cursor) && g.room() > len(g.lanes.ready)
 }
 
 // settle turns outcomes into what is to be written.
@@ -190,14 +198,16 @@ func (g *group) forget(e *entry, now int64) {
 	}
 	delete(g.entries, e.seq)
 	if e.rec != nil && !e.replay {
-		g.kept--
+		g.kept -= e.rec.size()
 	}
 	g.lanes.remove(e)
 	g.schedule(e.lane, now)
 }
 
-// intake takes events behind the cursor: those that were handed over, and from
-// the log when some were not.
+// intake takes events behind the cursor while a handler could begin with one. An
+// event that would only wait is left in the log: what is taken costs a row. The
+// log is read once at most, so that a long look for what the consumers care for
+// does not keep those waiting who are done.
 func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 	for _, r := range arrived {
 		if g.head >= 0 {
@@ -209,40 +219,46 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 	} else {
 		g.buffer = append(g.buffer, arrived...)
 	}
-	if len(g.consumers) == 0 {
-		return nil
-	}
-	for len(g.entries) < window {
-		for len(g.buffer) > 0 && g.buffer[0].Seq <= g.cursor {
-			g.buffer = g.buffer[1:]
-		}
-		if len(g.buffer) > 0 && g.buffer[0].Seq == g.cursor+1 {
-			g.take(p, g.buffer[0], now)
-			g.buffer = g.buffer[1:]
+	for asked := false; g.canTake(); {
+		if r := g.following(); r != nil {
+			g.take(p, r, now)
 			continue
 		}
-		if g.head >= 0 && g.head <= g.cursor {
+		if asked {
 			return nil
 		}
-		if len(p.insert) >= chunkRows {
-			return nil
-		}
-		n, err := g.readMore(p, now)
-		if err != nil || n == 0 {
+		asked = true
+		if err := g.readMore(p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *group) readMore(p *plan, now int64) (n int, err error) {
-	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", min(chunkRows, window-len(g.entries)))
+// following returns the event behind the cursor if it is in memory.
+func (g *group) following() (r *Record) {
+	if len(g.ahead) > 0 {
+		r, g.ahead = g.ahead[0], g.ahead[1:]
+		return r
+	}
+	for len(g.buffer) > 0 && g.buffer[0].Seq <= g.cursor {
+		g.buffer = g.buffer[1:]
+	}
+	if len(g.buffer) > 0 && g.buffer[0].Seq == g.cursor+1 {
+		r, g.buffer = g.buffer[0], g.buffer[1:]
+	}
+	return r
+}
+
+// readMore reads ahead.
+func (g *group) readMore(p *plan) error {
+	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", chunkRows)
 	var damage error
 	if db.IsDamaged(err) {
 		damage, err = err, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read ahead: %w", err)
+		return fmt.Errorf("read ahead: %w", err)
 	}
 	if g.cursor < info.Trimmed {
 		if n := g.b.events.Distance(g.cursor, info.Trimmed); n > 0 {
@@ -251,17 +267,16 @@ func (g *group) readMore(p *plan, now int64) (n int, err error) {
 		g.cursor = info.Trimmed
 	}
 	g.head = max(g.head, info.Last)
-	for _, r := range chunk {
-		g.take(p, r, now)
-	}
-	if damage != nil && len(chunk) == 0 {
+	g.ahead = chunk
+	switch {
+	case len(chunk) > 0:
+		g.head = max(g.head, chunk[len(chunk)-1].Seq)
+	case damage != nil:
 		g.takeDamaged(p, damage)
-		return 1, nil
-	}
-	if len(chunk) == 0 {
+	default:
 		g.head = info.Last // what was fed may be ahead of a log that is being restored
 	}
-	return len(chunk), nil
+	return nil
 }
 
 func (g *group) take(p *plan, r *Record, now int64) {
@@ -272,7 +287,7 @@ func (g *group) take(p *plan, r *Record, now int64) {
 	e := &entry{seq: r.Seq}
 	if g.kept < inMemory {
 		e.rec = r
-		g.kept++
+		g.kept += r.size()
 	}
 	g.entries[r.Seq] = e
 	g.lanes.add(e, r.Lane)
@@ -388,7 +403,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 		g.forget(e, now)
 		return false, nil
 	}
-	g.kept++
+	g.kept += r.size()
 	return true, nil
 }
 

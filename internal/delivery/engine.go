@@ -22,6 +22,9 @@ type Record struct {
 	event.Event
 }
 
+// size is about how many bytes the record takes in memory.
+func (r *Record) size() int { return recordBytes + len(r.Data) }
+
 // Topic is what a log knows of a topic. The zero value is a topic that does
 // not exist.
 type Topic struct {
@@ -93,6 +96,9 @@ const (
 	defaultTailQueue = 256
 	// chunkRows bounds one read of the log.
 	chunkRows = 256
+	// recordBytes is what a record takes beside its data: the struct, its
+	// strings and headers.
+	recordBytes = 512
 )
 
 // WithDefaults fills in what is not set.

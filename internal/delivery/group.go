@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,9 @@ const (
 	// fedMax bounds what commits hand to a group directly; beyond it the group
 	// reads the log.
 	fedMax = 1024
-	// inMemory is how many entries may keep their event in memory.
-	inMemory = 1024
+	// inMemory is how many bytes of their events entries may keep in memory. A
+	// window of usual ones fits; what does not is read again when it is its turn.
+	inMemory = 4 << 20
 	// abandonedMax is how many handlers that never returned a consumer may
 	// leave behind before they count against its parallel lanes.
 	abandonedMax = 64
@@ -66,9 +66,11 @@ type group struct {
 	skipSince time.Time
 	beat      time.Time
 	entries   map[int64]*entry
+	full      bool // entries have filled the window, and still do nearly
 	lanes     lanes
+	ahead     []*Record // read behind the cursor and not taken
 	buffer    []*Record // arrived and not taken
-	kept      int       // entries with their event in memory
+	kept      int       // bytes of entries' events in memory
 	consumers []*consumer
 	turn      int
 	abandoned int
@@ -315,8 +317,14 @@ func (g *group) limit(c *consumer) int {
 	return c.sub.Parallel - max(0, g.abandoned-abandonedMax)
 }
 
-func (g *group) hasRoom() bool {
-	return slices.ContainsFunc(g.consumers, g.canStart)
+// room is how many more handlers may start.
+func (g *group) room() (n int) {
+	for _, c := range g.consumers {
+		if g.canStart(c) {
+			n += g.limit(c) - c.running
+		}
+	}
+	return n
 }
 
 func (g *group) canStart(c *consumer) bool {

@@ -59,7 +59,11 @@ func (l *lanes) add(e *entry, name string) {
 
 func (l *lanes) remove(e *entry) {
 	ln := e.lane
-	ln.entries = slices.DeleteFunc(ln.entries, func(x *entry) bool { return x == e })
+	if len(ln.entries) > 0 && ln.entries[0] == e { // as nearly always, and a lane may be long
+		ln.entries[0], ln.entries = nil, ln.entries[1:]
+	} else {
+		ln.entries = slices.DeleteFunc(ln.entries, func(x *entry) bool { return x == e })
+	}
 	if len(ln.entries) == 0 && !ln.queued {
 		delete(l.byName, ln.name)
 	}
