@@ -68,7 +68,7 @@ func BenchmarkIdleSessions(b *testing.B) {
 		b.ReportMetric(float64(max(0, full-empty))/idleSessions, "B/session")
 		micros(b, quantile(took, 0.5), "µs-wake-p50")
 		micros(b, quantile(took, 0.99), "µs-wake-p99")
-		b.ReportMetric(float64(fewestWakeups(b, s.PID(), 5, 0)), "wakeups/s-idle")
+		b.ReportMetric(float64(fewestWakeups(b, s.PID(), 5, time.Second, 0)), "wakeups/s-idle")
 	}
 }
 
@@ -131,19 +131,20 @@ func goroutines(b *testing.B, s *e2e.Server) int {
 }
 
 // TestNothingPollsWhenIdle counts how often the threads of the program wake up
-// in a second in which nobody asks for anything, and how often the model is
+// in ten seconds in which nobody asks for anything, and how often the model is
 // asked. The control is the same count while one answer is streamed.
 func TestNothingPollsWhenIdle(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wake-ups are read from /proc: run this on Linux")
 	}
-	const most = 50
+	const most, long = 5, 10 * time.Second
 	model := &stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}
 	s := e2e.Start(t, "OPENAI_BASE_URL="+model.listen(t)+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
-	n := fewestWakeups(t, s.PID(), 20, most)
-	t.Logf("%d wake-ups in a second", n)
+	// Once a minute it may look at something.
+	n := fewestWakeups(t, s.PID(), 6, long, most)
+	t.Logf("%d wake-ups in %s", n, long)
 	if n > most {
-		t.Errorf("the idle program woke up %d times in its quietest second of 20, want at most %d", n, most)
+		t.Errorf("the idle program woke up %d times in its quietest %s of a minute, want at most %d", n, long, most)
 	}
 	session := s.NewSession()
 	if asked := model.asked.Load(); asked != 0 {
@@ -174,7 +175,7 @@ func TestNothingPollsWhenIdle(t *testing.T) {
 	// On a busy machine there may be seconds in which it gets no processor.
 	loud := int64(0)
 	for range 20 {
-		if loud = max(loud, fewestWakeups(t, s.PID(), 1, 0)); loud > most {
+		if loud = max(loud, fewestWakeups(t, s.PID(), 1, time.Second, 0)); loud > 10*most {
 			return
 		}
 	}
@@ -182,13 +183,14 @@ func TestNothingPollsWhenIdle(t *testing.T) {
 }
 
 // fewestWakeups is how often the threads of a process woke up in the quietest
-// of some seconds. It stops at the first second that is quiet enough.
-func fewestWakeups(t testing.TB, pid, seconds int, enough int64) int64 {
+// of some times that are as long as one another. It stops at the first that is
+// quiet enough.
+func fewestWakeups(t testing.TB, pid, times int, long time.Duration, enough int64) int64 {
 	t.Helper()
 	fewest := int64(-1)
-	for range seconds {
+	for range times {
 		before := wakeups(t, pid)
-		time.Sleep(time.Second)
+		time.Sleep(long)
 		if n := wakeups(t, pid) - before; fewest < 0 || n < fewest {
 			fewest = n
 		}

@@ -12,6 +12,7 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/environment"
+	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/health"
 	"lilac/internal/httpapi"
@@ -46,6 +47,8 @@ type operations struct {
 	now         atomic.Pointer[inForce]
 	// reloadTrouble says why the last reload was not taken over as a whole.
 	reloadTrouble atomic.Pointer[string]
+	// waiting says that events waited for a group at the last look at them.
+	waiting atomic.Bool
 }
 
 // inForce is what a reload replaces.
@@ -123,6 +126,7 @@ func (p *program) watchdog(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+		p.monitor.Ask() // what hangs while everything rests is seen, too
 		if !p.monitor.Hangs() {
 			p.tell(notify.Alive)
 		}
@@ -139,11 +143,14 @@ func (p *program) tell(states ...string) {
 func (p *program) newMonitor() *health.Monitor {
 	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
 	probes := []health.Probe{
-		{Name: "writer", Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
+		{Name: "writer", Rests: p.rests, Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
 		{Name: "bus", Run: p.bus.Healthy},
-		{Name: "groups", Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
-		{Name: "runner", Run: p.lostRequests(lostAfter)},
-		{Name: "disk", Run: p.checkDisk(health.DiskAt)},
+		{Name: "groups", Rests: p.rests, Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
+		{Name: "runner", Rests: p.rests, Run: p.lostRequests(lostAfter)},
+		{Name: "disk", Rests: p.rests, Run: p.checkDisk(health.DiskAt)},
+	}
+	if !p.Config.Bus.URL.Redis() { // a server can fail while nothing is asked of it
+		probes[1].Rests = p.rests
 	}
 	for _, s := range p.platforms {
 		progress.Must = append(progress.Must, s.groups()...)
@@ -164,6 +171,16 @@ func (p *program) newMonitor() *health.Monitor {
 		},
 	})
 }
+
+// published is told of what every transaction publishes.
+func (p *program) published(events []event.Event) {
+	p.observer.Published(events)
+	p.monitor.Work()
+}
+
+// rests reports whether there is nothing to judge: no request runs and no event
+// waits.
+func (p *program) rests() bool { return p.runner.Active() == 0 && !p.waiting.Load() }
 
 // report is how the parts are, the configuration among them.
 func (p *program) report() health.Report {
@@ -195,12 +212,14 @@ func (p *program) checkGroups(ctx context.Context, progress *health.Progress) er
 	if err != nil {
 		return err
 	}
-	backlogs := make([]health.Backlog, 0, len(groups))
+	backlogs, waiting := make([]health.Backlog, 0, len(groups)), false
 	for _, g := range groups {
+		waiting = waiting || g.Active && g.Pending+g.Backlog > 0
 		backlogs = append(backlogs, health.Backlog{
 			Name: g.Group, Waiting: g.Pending + g.Backlog, Oldest: time.Duration(g.OldestMS) * time.Millisecond, Served: g.Active,
 		})
 	}
+	p.waiting.Store(waiting)
 	if err := progress.Check(backlogs); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "%s", err.Error())
 	}

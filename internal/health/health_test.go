@@ -91,6 +91,75 @@ func TestAPartThatFailsForLongIsLookedAtAsOftenAsOthers(t *testing.T) {
 	})
 }
 
+// A part at rest is hardly looked at, until somebody asks or something is done.
+// The control is a part that never rests.
+func TestAPartAtRestIsLookedAtWhenItMatters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks, control atomic.Int64
+		var sick, stuck atomic.Bool
+		told := make(chan health.Status, 10)
+		m := health.New(health.Options{
+			Probes: []health.Probe{
+				{Name: "rests", Rests: func() bool { return true }, Run: func(ctx context.Context) error {
+					looks.Add(1)
+					if stuck.Load() {
+						<-ctx.Done()
+					}
+					if sick.Load() {
+						return errors.New("the disk is gone")
+					}
+					return ctx.Err()
+				}},
+				{Name: "control", Run: func(context.Context) error { control.Add(1); return nil }},
+			},
+			Changed: func(p health.Part, _ error) { told <- p.Status },
+		})
+		m.Working()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+
+		time.Sleep(time.Hour)
+		if n, c := looks.Load(), control.Load(); n > 65 || c < 700 {
+			t.Errorf("in an hour it was looked at %d times, the control %d times", n, c)
+		}
+		for _, want := range []health.Status{health.Failed, health.OK} {
+			sick.Store(want == health.Failed)
+			time.Sleep(health.DefaultEvery)
+			begin := time.Now()
+			if r := m.Report(); status(r, "rests") != want || r.Ready != (want == health.OK) || time.Since(begin) > 0 {
+				t.Errorf("the answer after %s is %+v, want %s", time.Since(begin), r, want)
+			}
+			if got := <-told; got != want {
+				t.Errorf("told %s, want %s", got, want)
+			}
+		}
+
+		time.Sleep(time.Hour + 10*time.Second)
+		sick.Store(true)
+		m.Work()
+		begin := time.Now()
+		if got := <-told; got != health.Failed || time.Since(begin) > health.DefaultEvery {
+			t.Errorf("%s is told %s after the work began", got, time.Since(begin))
+		}
+		sick.Store(false)
+		<-told
+
+		time.Sleep(time.Hour + 10*time.Second)
+		stuck.Store(true)
+		begin = time.Now()
+		if r := m.Report(); !r.Ready || time.Since(begin) > 2*time.Second {
+			t.Errorf("a look that has only begun is a failure, or holds up the answer for %s: %+v", time.Since(begin), r)
+		}
+		time.Sleep(health.DefaultPatience)
+		if m.Report().Ready {
+			t.Error("a look that does not come back is no failure")
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestHangingProbeIsAFailureAndHidesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
