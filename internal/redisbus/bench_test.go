@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -29,9 +30,33 @@ func bareClient(b *testing.B, server *redistest.Server) rueidis.Client {
 
 // bareAppend adds the same fields to a stream that the engine adds.
 func bareAppend(client rueidis.Client, e event.Event) error {
-	head := `{"type":"` + string(e.Type) + `","ts":` + strconv.FormatInt(e.TS, 10) + `,"key":"` + e.Key + `","lane":"` + e.Lane + `","headers":{"n":"` + e.ID + `"}}` + "\nca3d163b"
-	return client.Do(context.Background(), client.B().Xadd().Key("bare:"+string(e.Topic)).Id("*").FieldValue().
-		FieldValue("i", e.ID).FieldValue("a", "1700000000000").FieldValue("h", head).FieldValue("d", rueidis.BinaryString(e.Data)).Build()).Error()
+	head := `{"type":"` + string(e.Type) + `","ts":` + strconv.FormatInt(e.TS, 10) + `,"key":"` + e.Key + `","lane":"` + e.Lane + `","headers":{"n":"` + e.ID + `"}}`
+	return client.Do(context.Background(), client.B().Xadd().Key(bareKey(e.Topic)).Id("*").FieldValue().
+		FieldValue("i", e.ID).FieldValue("e", head+"\n1700000000000\nca3d163b\n"+string(e.Data)).Build()).Error()
+}
+
+func bareKey(topic event.Topic) string { return "bare:" + string(topic) }
+
+// bareTail reads a stream as it grows and tells of each entry.
+func bareTail(b *testing.B, server *redistest.Server, topic event.Topic) <-chan struct{} {
+	client := bareClient(b, server)
+	ctx, cancel := context.WithCancel(context.Background())
+	got := make(chan struct{}, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for last := "0"; ; {
+			reply, err := client.Do(ctx, client.B().Xread().Block(0).Streams().Key(bareKey(topic)).Id(last).Build()).AsXRead()
+			if err != nil {
+				return
+			}
+			for _, entry := range reply[bareKey(topic)] {
+				last = entry.ID
+				got <- struct{}{}
+			}
+		}
+	})
+	b.Cleanup(func() { cancel(); reading.Wait() })
+	return got
 }
 
 func engine(b *testing.B, server *redistest.Server) *redisbus.Bus {
@@ -69,16 +94,27 @@ func BenchmarkPublish(b *testing.B) {
 }
 
 // BenchmarkTailLatency is the first part of P3: one event in flight, from
-// publish to the tail's handler, beside a bare XADD.
+// publish to the tail's handler, beside a bare client that adds an entry, and
+// one whose blocked XREAD gets it.
 func BenchmarkTailLatency(b *testing.B) {
-	b.Run("bare", func(b *testing.B) {
-		client := bareClient(b, redistest.Start(b, redistest.Options{}))
-		for i := range b.N {
-			if err := bareAppend(client, bustest.Event(plain, fmt.Sprint("event-", i), "l")); err != nil {
-				b.Fatal(err)
+	for _, tail := range []bool{false, true} {
+		b.Run(fmt.Sprintf("bare/tail=%v", tail), func(b *testing.B) {
+			server := redistest.Start(b, redistest.Options{})
+			client := bareClient(b, server)
+			var got <-chan struct{}
+			if tail {
+				got = bareTail(b, server, plain)
 			}
-		}
-	})
+			for i := 0; b.Loop(); i++ {
+				if err := bareAppend(client, bustest.Event(plain, fmt.Sprint("event-", i), "l")); err != nil {
+					b.Fatal(err)
+				}
+				if tail {
+					<-got
+				}
+			}
+		})
+	}
 	b.Run("publish", func(b *testing.B) {
 		engine := engine(b, redistest.Start(b, redistest.Options{}))
 		for i := range b.N {

@@ -34,6 +34,9 @@ type Bus struct {
 	hands  chan *parcel
 	wake   chan struct{} // one slot: a wake-up that is due is enough
 
+	// settling is held while everybody is told of a batch.
+	settling sync.Mutex
+
 	mu sync.Mutex
 	// handled are the topics with a group: what is published there becomes a
 	// row.
@@ -143,6 +146,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 	}
 	if !b.anyHandled(events) {
 		items := make([]*item, len(events))
+		now := b.timestamp()
 		for i, e := range events {
 			if err := e.Validate(); err != nil {
 				return err
@@ -151,7 +155,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 			if err != nil {
 				return err
 			}
-			items[i] = &item{event: e, head: encoded}
+			items[i] = newItem(e, encoded, now)
 		}
 		if err := b.hand(ctx, items); !errors.Is(err, errAway) {
 			return err

@@ -151,8 +151,7 @@ func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error)
 }
 
 func (b *Bus) resend(ctx context.Context, items []*item) error {
-	_, err := b.send(ctx, items, "step", b.steps, b.steps+1)
-	if err != nil {
+	if err := b.send(ctx, items, restoring, b.steps, b.steps+1); err != nil {
 		return err
 	}
 	b.steps++

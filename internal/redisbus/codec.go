@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/rueidis"
+
 	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
@@ -44,25 +46,37 @@ func sumEvent(topic event.Topic, id string, head, data []byte) int64 {
 	return db.Checksum([]byte(topic), []byte(id), head, data)
 }
 
-// sealed is the head of an event as an entry holds it: in a line below it stands
-// the checksum of the whole entry, so that damage is noticed.
+// sealed is an event as its entry holds it, in four lines: the head, when it was
+// appended (ms), the checksum of the whole entry, and the data, byte for byte.
 func sealed(e event.Event, encoded []byte, appended string) string {
-	return string(encoded) + "\n" + entrySum(e.Topic, e.ID, encoded, e.Data, appended)
+	sum := entrySum(e.Topic, e.ID, encoded, e.Data, appended)
+	out := make([]byte, 0, len(encoded)+len(appended)+len(sum)+len(e.Data)+3)
+	out = append(append(out, encoded...), '\n')
+	out = append(append(out, appended...), '\n')
+	out = append(append(out, sum...), '\n')
+	return rueidis.BinaryString(append(out, e.Data...))
 }
 
 func entrySum(topic event.Topic, id string, head, data []byte, appended string) string {
 	return strconv.FormatInt(db.Checksum([]byte(topic), []byte(id), head, data, []byte(appended)), 16)
 }
 
+// unsealed is the opposite of sealed. It does not look at the sum.
+func unsealed(entry string) (head, appended, sum, data string) {
+	head, entry, _ = strings.Cut(entry, "\n")
+	appended, entry, _ = strings.Cut(entry, "\n")
+	sum, data, _ = strings.Cut(entry, "\n")
+	return head, appended, sum, data
+}
+
 // decodeFields reads an entry, the opposite of what the append script writes.
 func decodeFields(topic event.Topic, f map[string]string) (event.Event, error) {
-	encoded, sum, is := strings.Cut(f["h"], "\n")
-	id, data := f["i"], []byte(f["d"])
-	// Entries of before there were checksums have none.
-	if is && sum != entrySum(topic, id, []byte(encoded), data, f["a"]) || id == "" {
+	id := f["i"]
+	head, appended, sum, data := unsealed(f["e"])
+	if id == "" || sum != entrySum(topic, id, []byte(head), []byte(data), appended) {
 		return event.Event{}, fmt.Errorf("decode event %q: it is not as it was written", id)
 	}
-	return decodeEvent(topic, id, []byte(encoded), data)
+	return decodeEvent(topic, id, []byte(head), []byte(data))
 }
 
 // damagedEntry is the fault of an entry that is not one of ours.

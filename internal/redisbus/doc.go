@@ -17,6 +17,10 @@
 // directly and are kept in memory for a minute; when Redis is away they become
 // rows too. Whatever is published while Redis is away is accepted.
 //
+// One batch is on its way at a time: what was sent first is first in Redis, and a
+// restoration relies on it. While Redis works on a batch, those who published the
+// one before are told and prepare their next events, so that both are busy.
+//
 // # Positions
 //
 // A position is the id of the stream's entry, "epoch-n". The epoch counts the

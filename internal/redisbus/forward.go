@@ -2,16 +2,9 @@ package redisbus
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime"
-	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"lilac/internal/delivery"
-	"lilac/internal/event"
 )
 
 const (
@@ -74,6 +67,7 @@ func (b *Bus) poke() {
 // forward is the goroutine that everything goes through on its way to Redis.
 func (b *Bus) forward() {
 	defer close(b.stopped)
+	defer b.settled()
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	var held []*parcel
@@ -137,6 +131,7 @@ func refuse(parcels []*parcel) {
 // lose notes that Redis cannot be used; connecting again finds out what of it
 // is left.
 func (b *Bus) lose(err error) {
+	b.settled() // a restoration needs to know what was sent last
 	b.up = false
 	b.link.epoch.Store(0)
 	if b.link.set(err) {
@@ -169,9 +164,6 @@ func (b *Bus) beat() error {
 // turn sends one batch: rows first, then what was handed over, so that an event
 // which was handed over after a commit follows that commit's.
 func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
-	// Whoever was told of the last batch may have the next event already: a
-	// larger batch costs Redis, and both sides' wake-ups, less for each.
-	runtime.Gosched()
 	held = b.takeHands(held)
 	var items []*item
 	var more bool
@@ -198,19 +190,47 @@ func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
 		done, held = held[:n], held[n:]
 	}
 	if len(items) > 0 {
-		if err := b.deliver(items); err != nil {
+		b.batch++
+		if err := b.send(b.ctx, items, batches, b.link.acked.Load(), b.batch); err != nil {
 			refuse(done)
 			return held, err
 		}
+		b.link.acked.Store(b.batch)
 	}
-	for _, p := range done {
-		p.done <- nil
-	}
-	if err := b.mark(items); err != nil {
-		b.log.Error("outgoing rows are sent again", "error", err)
-		b.again = false // with the next event or beat, not in a circle
-	}
+	b.settle(items, done)
 	return held, nil
+}
+
+// settle tells everybody that a batch is in Redis, in the order of the batches.
+// When the next one may be waiting, that happens while Redis works on it. What
+// has to be marked is not put off: the next turn asks for what is not marked.
+func (b *Bus) settle(items []*item, done []*parcel) {
+	b.settling.Lock()
+	number := b.batch
+	tell := func() {
+		defer b.settling.Unlock()
+		b.announce(items, number)
+		for _, p := range done {
+			p.done <- nil
+		}
+	}
+	if rows, outputs := b.unmarked(items); len(rows)+len(outputs) > 0 {
+		tell()
+		if err := b.mark(rows, outputs); err != nil {
+			b.log.Error("outgoing rows are sent again", "error", err)
+			b.again = false // with the next event or beat, not in a circle
+		}
+	} else if len(done) == 1 {
+		tell()
+	} else {
+		b.work.Go(tell)
+	}
+}
+
+// settled waits until everybody was told of the last batch.
+func (b *Bus) settled() {
+	b.settling.Lock()
+	defer b.settling.Unlock()
 }
 
 func (b *Bus) takeHands(held []*parcel) []*parcel {
@@ -225,76 +245,14 @@ func (b *Bus) takeHands(held []*parcel) []*parcel {
 	return held
 }
 
-// deliver sends a batch and feeds it to groups and tails.
-func (b *Bus) deliver(items []*item) error {
-	b.batch++
-	places, err := b.send(b.ctx, items, "batch", b.link.acked.Load(), b.batch)
-	if err != nil {
-		return err
-	}
-	b.link.acked.Store(b.batch)
+// announce feeds a batch that Redis has to groups and tails, and remembers it.
+func (b *Bus) announce(items []*item, batch int64) {
 	records := make([]*delivery.Record, len(items))
 	for i, it := range items {
-		it.pos, it.batch = places[i], b.batch
-		records[i] = &delivery.Record{Seq: it.pos, Event: it.event}
+		records[i] = it.record
+		records[i].Seq = it.pos
+		it.batch, it.record = batch, nil
 	}
 	b.recent.add(items, b.now())
 	b.Feed(records)
-	return nil
-}
-
-// send appends items and returns their places.
-func (b *Bus) send(ctx context.Context, items []*item, field string, least, number int64) ([]int64, error) {
-	now := strconv.FormatInt(b.now().UnixMilli(), 10)
-	topics := make(map[event.Topic]string)
-	keys := []string{b.link.claim, b.link.prefix + ":topics"}
-	var described, events []string
-	for _, it := range items {
-		topic := it.event.Topic
-		if topics[topic] == "" {
-			topics[topic] = strconv.Itoa(len(topics) + 1)
-			k := b.link.keys(topic)
-			keys = append(keys, k.stream, k.ids, k.meta)
-			age := int64(0)
-			if _, output := topic.OutputRequest(); output {
-				age = (b.opt.OutputAge + appendRefresh).Milliseconds()
-			}
-			described = append(described, string(topic), strconv.FormatInt(age, 10),
-				strconv.FormatInt((b.opt.OutputAge+delivery.TombstoneAge).Milliseconds(), 10))
-		}
-		at := ""
-		if it.pos > 0 {
-			at = entryID(it.pos)
-		}
-		events = append(events, topics[topic], at, it.event.ID, sealed(it.event, it.head, now), rueidis.BinaryString(it.event.Data))
-	}
-	args := []string{
-		strconv.FormatInt(b.epoch, 10), field, strconv.FormatInt(least, 10), strconv.FormatInt(number, 10),
-		now, strconv.Itoa(len(topics)),
-	}
-	reply, err := b.link.run(ctx, appendScript, keys, append(append(args, described...), events...)).AsStrSlice()
-	if err != nil {
-		if rest, ok := refused(err, refusedEpoch); ok {
-			if epoch, err := strconv.ParseInt(rest, 10, 64); err == nil && epoch > b.epoch {
-				return nil, errReplaced(b.opt.Prefix)
-			}
-			return nil, errNotWhole
-		}
-		if _, ok := refused(err, refusedLost); ok {
-			return nil, errNotWhole
-		}
-		return nil, b.unreachable(fmt.Errorf("append events: %w", err))
-	}
-	if len(reply) != len(items) {
-		return nil, errors.New("redis answered for another number of events than were sent")
-	}
-	places := make([]int64, len(items))
-	for i, text := range reply {
-		seq, ok := parseEntryID(text)
-		if !ok && items[i].pos == 0 {
-			return nil, fmt.Errorf("redis answered %q for the event %q", clip(text), items[i].event.ID)
-		}
-		places[i] = seq
-	}
-	return places, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 )
@@ -28,14 +29,20 @@ const (
 
 // item is an event on its way to Redis.
 type item struct {
-	event event.Event
-	head  []byte
-	row   int64 // 0 when it has no row
-	pos   int64 // its place, 0 until it has one
-	batch int64
+	topic  event.Topic
+	id     string
+	entry  string           // what Redis is sent
+	record *delivery.Record // what is told when Redis has it, nil when that was told
+	row    int64            // 0 when it has no row
+	pos    int64            // its place, 0 until it has one
+	batch  int64
 }
 
-func (i *item) size() int { return len(i.head) + len(i.event.Data) + len(i.event.ID) }
+func newItem(e event.Event, head []byte, appended string) *item {
+	return &item{topic: e.Topic, id: e.ID, entry: sealed(e, head, appended), record: &delivery.Record{Event: e}}
+}
+
+func (i *item) size() int { return len(i.entry) + len(i.id) }
 
 // write is the database's publisher: it runs in the writer.
 func (b *Bus) write(tx *db.Tx, events []event.Event) error {
@@ -66,6 +73,7 @@ const itemColumns = "row, topic, id, head, data, sum, pos, batch"
 // it is named in the log and never sent.
 func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*item, more bool, err error) {
 	var damaged []int64
+	now := b.timestamp()
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query("SELECT "+itemColumns+" FROM redis_outgoing WHERE "+query+" LIMIT ?", append(args, rowsChunk)...)
 		if err != nil {
@@ -74,20 +82,22 @@ func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*ite
 		defer rows.Close()
 		n, size := 0, 0
 		for rows.Next() {
-			var it item
 			var topic event.Topic
 			var id string
-			var data []byte
-			var sum int64
-			if err := rows.Scan(&it.row, &topic, &id, &it.head, &data, &sum, &it.pos, &it.batch); err != nil {
+			var head, data []byte
+			var row, sum, pos, batch int64
+			if err := rows.Scan(&row, &topic, &id, &head, &data, &sum, &pos, &batch); err != nil {
 				return err
 			}
 			n++
-			if it.event, err = decodeEvent(topic, id, it.head, data); err != nil || sum != sumEvent(topic, id, it.head, data) {
-				damaged = append(damaged, it.row)
+			e, err := decodeEvent(topic, id, head, data)
+			if err != nil || sum != sumEvent(topic, id, head, data) {
+				damaged = append(damaged, row)
 				continue
 			}
-			items = append(items, &it)
+			it := newItem(e, head, now)
+			it.row, it.pos, it.batch = row, pos, batch
+			items = append(items, it)
 			if size += it.size(); size > chunkBytes {
 				more = true
 				break
@@ -121,24 +131,25 @@ func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
 	})
 }
 
-// mark notes that items were sent, and which outputs there are. It waits for no
-// sync: after a power cut they are sent again, which changes nothing.
-func (b *Bus) mark(items []*item) error {
-	rows := make([]*item, 0, len(items))
-	var outputs []event.Topic
+// unmarked returns what has to be noted of items that were sent: the rows, and
+// which outputs there are.
+func (b *Bus) unmarked(items []*item) (rows []*item, outputs []event.Topic) {
 	for _, it := range items {
 		if it.row != 0 {
 			rows = append(rows, it)
 		}
-		if topic := it.event.Topic; !b.noted[topic] {
+		if topic := it.topic; !b.noted[topic] {
 			if _, output := topic.OutputRequest(); output && !slices.Contains(outputs, topic) {
 				outputs = append(outputs, topic)
 			}
 		}
 	}
-	if len(rows) == 0 && len(outputs) == 0 {
-		return nil
-	}
+	return rows, outputs
+}
+
+// mark notes that rows were sent, and outputs. It waits for no sync: after a
+// power cut they are sent again, which changes nothing.
+func (b *Bus) mark(rows []*item, outputs []event.Topic) error {
 	at := b.now().UnixMilli()
 	err := b.db.UpdateRelaxed(context.Background(), func(tx *db.Tx) error {
 		for _, it := range rows {

@@ -8,6 +8,8 @@ import "github.com/redis/rueidis"
 //
 //	n  how many events it ever had      l  the newest entry
 //	t  everything up to here is gone    a  when its expiry was last put off (ms)
+//
+// An entry has two fields: "i" is the event's id, "e" is what sealed makes.
 
 // What the scripts answer when they refuse.
 const (
@@ -33,104 +35,104 @@ if not c[3] then redis.call('HSET', KEYS[1], 'batch', '0') end
 return c[3] and tonumber(c[3]) or -1
 `)
 
-// appendScript appends events and answers with their entries, "" for one that
-// was to be restored and cannot be any more. An id that the topic holds is not
-// added again; its entry is the answer. Batches are counted in the field
-// "batch", the steps of a restoration in "step". The index of ids is asked and
-// written once, not for each event: half of the commands of the script.
+// appendScript appends events. An id that the topic holds is not added again.
+// Batches are counted in the field "batch"; the steps of a restoration are in
+// "step", and only then each event has a place of its own. The index of ids is
+// asked and written for many events at once, and only the first place of a
+// topic is written out: both make the script cheaper by a third.
+//
+// It answers, for each topic, with the number of events that it had and the
+// number of exceptions, then with the exceptions: the index of an event, from 0,
+// that the topic held before, and its place. What is to be restored and cannot
+// be any more is left out.
 //
 //	KEYS claim, topics, then stream, ids and meta of each topic
-//	ARGV epoch, field, least, number, now (ms), number of topics,
-//	     then name, age of the stream (ms, 0 is for ever), age of the meta (ms) of each topic,
-//	     then topic, entry ("" for the next one), id, head, data of each event
+//	ARGV epoch, field, least, number, now (ms),
+//	     then, for each topic: name, age of the stream (ms, 0 is for ever), age of the meta (ms),
+//	     number of events, the id of each, the entry of each, and in a restoration the place of each
 var appendScript = rueidis.NewLuaScript(`
-local c = redis.call('HMGET', KEYS[1], 'epoch', ARGV[2])
-if c[1] ~= ARGV[1] then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
+local call, epoch, field = redis.call, ARGV[1], ARGV[2]
+local c = call('HMGET', KEYS[1], 'epoch', field)
+if c[1] ~= epoch then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
 local have = tonumber(c[2])
 if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) end
-if tonumber(ARGV[4]) > have then redis.call('HSET', KEYS[1], ARGV[2], ARGV[4]) end
-local now, m = ARGV[5], tonumber(ARGV[6])
-local topics = {}
-for i = 1, m do
-  local k, a = 3 * i, 3 * i + 4
-  local t = {stream = KEYS[k], ids = KEYS[k+1], meta = KEYS[k+2], ttl = tonumber(ARGV[a+1]), keep = ARGV[a+2]}
-  local v = redis.call('HMGET', t.meta, 'n', 'l', 'a')
-  t.n, t.last, t.refreshed = tonumber(v[1] or '0'), v[2], v[3]
-  t.fresh = not v[1]
-  if t.ttl == 0 then
-    if t.fresh then redis.call('SADD', KEYS[2], ARGV[a]) end
-  elseif redis.call('EXISTS', t.stream) == 0 then
-    t.refreshed = false
-    if t.last then redis.call('HSET', t.meta, 't', t.last) end
+if tonumber(ARGV[4]) > have then call('HSET', KEYS[1], field, ARGV[4]) end
+local now, restoring, out, at, failure = ARGV[5], field == 'step', {}, 6, nil
+-- numbers of events are far below where Lua writes an exponent by itself
+local function number(n) return string.format('%.0f', n) end
+for key = 3, #KEYS, 3 do
+  local stream, ids, meta = KEYS[key], KEYS[key+1], KEYS[key+2]
+  local ttl, keep, count = tonumber(ARGV[at+1]), ARGV[at+2], tonumber(ARGV[at+3])
+  local v = call('HMGET', meta, 'n', 'l', 'a')
+  local n, last, refreshed, fresh = tonumber(v[1] or '0'), v[2], v[3], not v[1]
+  if ttl == 0 then
+    if fresh then call('SADD', KEYS[2], ARGV[at]) end
+  elseif call('EXISTS', stream) == 0 then
+    refreshed = false
+    if last then call('HSET', meta, 't', last) end
   end
-  if t.fresh then -- unless what was known of it was evicted
-    local newest = redis.call('XREVRANGE', t.stream, '+', '-', 'COUNT', 1)[1]
-    if newest then t.n, t.last, t.fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false end
+  if fresh then -- unless what was known of it was evicted
+    local newest = call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
+    if newest then n, last, fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false end
   end
-  t.asked, t.held, t.added = {}, {}, {}
-  topics[i] = t
-end
-local first = 7 + 3 * m
-for j = first, #ARGV, 5 do
-  local t = topics[tonumber(ARGV[j])]
-  t.asked[#t.asked+1] = ARGV[j+2]
-end
-for i = 1, m do
-  local t = topics[i]
-  for k = 1, #t.asked, 500 do
-    local held = redis.call('HMGET', t.ids, unpack(t.asked, k, math.min(k + 499, #t.asked)))
-    for x = 1, #held do t.held[t.asked[k+x-1]] = held[x] end
-  end
-end
-local function keep()
-  for i = 1, m do
-    local t = topics[i]
-    for k = 1, #t.added, 1000 do
-      redis.call('HSET', t.ids, unpack(t.added, k, math.min(k + 999, #t.added)))
-    end
-    if t.changed then
-      redis.call('HSET', t.meta, 'n', string.format('%.0f', t.n), 'l', t.last)
-      if t.ttl > 0 and (not t.refreshed or tonumber(now) - tonumber(t.refreshed) > 600000) then
-        redis.call('PEXPIRE', t.stream, string.format('%.0f', t.ttl))
-        redis.call('PEXPIRE', t.ids, string.format('%.0f', t.ttl))
-        redis.call('PEXPIRE', t.meta, t.keep)
-        redis.call('HSET', t.meta, 'a', now)
+  local id, entry, place = at + 3, at + 3 + count, at + 3 + 2 * count
+  at = id + (restoring and 3 or 2) * count + 1
+  local reply, exceptions, changed, seen = #out + 1, 0, false, {}
+  out[reply] = n
+  out[reply+1] = 0
+  local following -- the place after the one that was given out last
+  for from = 1, count, 500 do
+    local to = math.min(from + 499, count)
+    local held, added, a = call('HMGET', ids, unpack(ARGV, id + from, id + to)), {}, 0
+    for i = from, to do
+      local e = ARGV[id+i]
+      local pos = held[i-from+1] or seen[e]
+      if not pos then
+        local m = n + 1
+        if restoring then
+          pos = ARGV[place+i]
+          m = tonumber(string.match(pos, '-(%d+)$'))
+        else
+          pos = following or epoch .. '-' .. number(m)
+          following = epoch .. '-*'
+        end
+        pos = redis.pcall('XADD', stream, pos, 'i', e, 'e', ARGV[entry+i])
+        if type(pos) == 'table' then
+          if not restoring then
+            failure = pos
+            break
+          end
+        else
+          if fresh then
+            call('HSET', meta, 't', string.match(pos, '^(%d+)-') .. '-' .. number(m - 1))
+            fresh = false
+          end
+          if m > n then n = m end
+          last, changed, seen[e] = pos, true, pos
+          added[a+1], added[a+2] = e, pos
+          a = a + 2
+        end
+      else
+        exceptions = exceptions + 1
+        out[#out+1] = i - 1
+        out[#out+1] = pos
       end
     end
+    if a > 0 then call('HSET', ids, unpack(added)) end
+    if failure then break end
   end
-end
-local out, try = {}, redis.pcall
-local epoch = ARGV[1] .. '-' -- numbers of events are far below where Lua writes an exponent
-for j = first, #ARGV, 5 do
-  local t, pos, id = topics[tonumber(ARGV[j])], ARGV[j+1], ARGV[j+2]
-  local held = t.held[id]
-  if held then
-    out[#out+1] = held
-  else
-    local given, n = pos ~= '', t.n + 1
-    if given then n = tonumber(string.match(pos, '-(%d+)$')) else pos = epoch .. n end
-    local ok = try('XADD', t.stream, pos, 'i', id, 'a', now, 'h', ARGV[j+3], 'd', ARGV[j+4])
-    if type(ok) == 'table' and ok.err then
-      if not given then
-        keep()
-        return ok
-      end
-      out[#out+1] = ''
-    else
-      if t.fresh then
-        local before = string.match(pos, '^(%d+)-') .. '-' .. string.format('%.0f', n - 1)
-        redis.call('HSET', t.meta, 't', before)
-        t.fresh = false
-      end
-      if n > t.n then t.n = n end
-      local added = t.added
-      local k = #added
-      t.last, t.changed, t.held[id], added[k+1], added[k+2] = pos, true, pos, id, pos
-      out[#out+1] = pos
+  out[reply+1] = exceptions
+  if changed then
+    call('HSET', meta, 'n', number(n), 'l', last)
+    if ttl > 0 and (not refreshed or tonumber(now) - tonumber(refreshed) > 600000) then
+      call('PEXPIRE', stream, number(ttl))
+      call('PEXPIRE', ids, number(ttl))
+      call('PEXPIRE', meta, keep)
+      call('HSET', meta, 'a', now)
     end
   end
+  if failure then return failure end
 end
-keep()
 return out
 `)
 
@@ -157,7 +159,8 @@ local entries = redis.call('XRANGE', KEYS[2], '-', ARGV[2], 'COUNT', ARGV[4])
 local ids, last = {}, ''
 for i = 1, #entries do
   local f = entries[i][2]
-  if f[3] ~= 'a' or tonumber(f[4]) >= tonumber(ARGV[3]) then break end
+  local appended = f[1] == 'i' and string.match(f[4] or '', '^[^\n]*\n(%d+)\n')
+  if not appended or tonumber(appended) >= tonumber(ARGV[3]) then break end
   ids[#ids+1], last = f[2], entries[i][1]
 end
 if #ids == 0 then return {0, ''} end

@@ -173,7 +173,8 @@ func (l *stream) Appended(ctx context.Context, topic event.Topic, seq int64) (in
 	if err != nil || entry == nil {
 		return 0, err
 	}
-	at, err := strconv.ParseInt(entry.FieldValues["a"], 10, 64)
+	_, appended, _, _ := unsealed(entry.FieldValues["e"])
+	at, err := strconv.ParseInt(appended, 10, 64)
 	if err != nil {
 		return 0, nil // a damaged entry; whoever reads it says so
 	}
