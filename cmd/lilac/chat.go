@@ -75,8 +75,9 @@ func (t *talk) open(ctx context.Context) (cursor string, err error) {
 		}
 		t.session = s.ID
 	}
-	h, err := t.server.Messages(ctx, t.session, client.Page{Limit: 1})
-	return h.Cursor, err
+	return t.server.Now(ctx, t.session, func(why error) {
+		fmt.Fprintf(t.cli.err, "Waiting: %s\n", clean(why.Error()))
+	})
 }
 
 // once says one thing and prints the answer.

@@ -86,6 +86,25 @@ func (c *Client) Messages(ctx context.Context, id string, p Page) (History, erro
 	return out, err
 }
 
+// Now returns a cursor of this moment in a conversation, from which [Client.Events]
+// follows. When a part that the server needs for it is away, say Redis, it is
+// waited for as long as [Client.Events] would, and waiting is told why, once. A
+// server that does not answer is not waited for.
+func (c *Client) Now(ctx context.Context, id string, waiting func(why error)) (cursor string, err error) {
+	for attempt, deadline := 0, time.Now().Add(c.patience); ; attempt++ {
+		h, err := c.Messages(ctx, id, Page{Limit: 1})
+		if !isAway(err) || NoServer(err) || time.Now().After(deadline) {
+			return h.Cursor, err
+		}
+		if attempt == 0 {
+			waiting(err)
+		}
+		if !sleep(ctx, c.pause(attempt)) {
+			return "", err
+		}
+	}
+}
+
 // Accepted is the answer to a prompt.
 type Accepted struct {
 	RequestID string `json:"requestId"`

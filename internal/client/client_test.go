@@ -108,6 +108,28 @@ func TestTokenOfThisMachineStaysHere(t *testing.T) {
 	}
 }
 
+func TestChatWaitsForWhatTheServerNeeds(t *testing.T) {
+	var calls atomic.Int32
+	dir, server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"kind":"unavailable","message":"Redis cannot be reached"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"messages":[],"cursor":"c7"}`)
+	})
+	var why []string
+	cursor, err := connect(t, dir).Now(t.Context(), "s", func(err error) { why = append(why, err.Error()) })
+	if err != nil || cursor != "c7" || len(why) != 1 || !strings.Contains(why[0], "Redis cannot be reached") {
+		t.Errorf("got %q, %v; told %q", cursor, err, why)
+	}
+	// The control: nobody waits for a server that does not run.
+	server.Close()
+	if _, err := connect(t, dir).Now(t.Context(), "s", func(error) { t.Error("a server that does not answer is waited for") }); !client.NoServer(err) {
+		t.Errorf("got %v, want that there is no server", err)
+	}
+}
+
 func TestPromptIsRepeatedUnderOneKey(t *testing.T) {
 	var calls atomic.Int32
 	keys := map[string]bool{}
