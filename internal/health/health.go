@@ -291,7 +291,7 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	switch {
 	case errors.As(err, &w):
 		part.Status, part.Message = Warning, string(w)
-	case errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded):
 		part.Status, part.Message = Failed, fmt.Sprintf("it did nothing within %s", m.opt.Patience)
 	case err != nil:
 		part.Status, part.Message = Failed, m.opt.Describe(err)

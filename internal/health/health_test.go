@@ -3,6 +3,7 @@ package health_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -192,6 +193,17 @@ func TestHangingProbeIsAFailureAndHidesNoOther(t *testing.T) {
 			t.Errorf("a report that nobody renews counts: %+v", r)
 		}
 	})
+}
+
+func TestAPartThatHasWaitedForOthersSaysSoItself(t *testing.T) {
+	m := health.New(health.Options{Probes: []health.Probe{{Name: "bus", Run: func(context.Context) error {
+		return fmt.Errorf("no answer from Redis: %w", context.DeadlineExceeded)
+	}}}})
+	m.Working()
+	m.Check(t.Context())
+	if parts := m.Report().Parts; !strings.HasPrefix(parts[len(parts)-1].Message, "no answer from Redis") {
+		t.Errorf("reported %+v", parts)
+	}
 }
 
 func TestWarningsDoNotMakeItUnready(t *testing.T) {
