@@ -40,7 +40,7 @@ func detectBubblewrap(ctx context.Context) (Sandbox, error) {
 			if last = probe(ctx, box); last == nil {
 				return box, nil
 			}
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(last, errHangs) {
 				return nil, fmt.Errorf("bubblewrap does not work here: %w", last)
 			}
 		}

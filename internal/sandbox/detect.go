@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"lilac/internal/fault"
 )
 
-// probeTimeout bounds the proof that a sandbox works; it takes milliseconds.
-const probeTimeout = 10 * time.Second
+// probeTimeout bounds the proof that a sandbox works. It takes milliseconds, and
+// many seconds on a small machine that boots; what was found is not looked for again.
+const probeTimeout = time.Minute
+
+// errHangs is a sandbox that comes up no faster in another form.
+var errHangs = fmt.Errorf("the probe did not end within %s", probeTimeout)
 
 // Detect returns the sandbox of this machine: bubblewrap, else namespaces of
 // our own; for root the other way round on kernels (Linux 6.14) on which those
@@ -72,7 +77,10 @@ func probe(ctx context.Context, box Sandbox) error {
 		}
 		return err
 	}
-	if result.ExitCode != 0 || result.TimedOut {
+	if result.TimedOut {
+		return errHangs
+	}
+	if result.ExitCode != 0 {
 		return fmt.Errorf("the probe ended with %d", result.ExitCode)
 	}
 	return nil
@@ -82,9 +90,34 @@ func probe(ctx context.Context, box Sandbox) error {
 func unavailable(format string, args ...any) *fault.Error {
 	err := fault.New(fault.Unavailable, "%s Commands are not run without a sandbox. "+
 		"Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), "+
-		"allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), "+
+		"allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns; "+
+		"Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined), %s"+
 		"and restart Lilac; or set `sandbox: {mode: off}` in the configuration to run them with all the rights of this user.",
-		fmt.Sprintf(format, args...))
+		fmt.Sprintf(format, args...), uncover())
 	err.Code = CodeUnavailable
 	return err
+}
+
+// uncover is the advice where parts of /proc are covered, as in most containers:
+// there the kernel lets nobody mount a /proc of their own, and a sandbox needs one.
+func uncover() string {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || !covered(string(mounts)) {
+		return ""
+	}
+	return "uncover /proc, parts of which are covered (podman: --security-opt unmask=ALL; Docker: --security-opt systempaths=unconfined; " +
+		"systemd: no ProtectKernelTunables, no ProtectProc), "
+}
+
+// covered reports whether something is mounted over a part of /proc. What lies on an
+// empty directory covers nothing.
+func covered(mounts string) bool {
+	for line := range strings.Lines(mounts) {
+		const target = 4
+		fields := strings.Fields(line)
+		if len(fields) > target && strings.HasPrefix(fields[target], "/proc/") && fields[target] != "/proc/sys/fs/binfmt_misc" {
+			return true
+		}
+	}
+	return false
 }

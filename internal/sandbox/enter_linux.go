@@ -88,6 +88,7 @@ func beFirst(tell *json.Encoder) (exitCode int, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("tie the sandbox to its parent: %w", err)
 	}
+	expendable(0) // as long as /proc can be written
 	t := tree{layers: o.Layers}
 	if err := t.build(o.Stage); err != nil {
 		return 0, err

@@ -72,6 +72,24 @@ func TestDoublingForkBombIsContainedByTheKernel(t *testing.T) {
 	})
 }
 
+// Where memory runs out the kernel takes a command, and not us.
+func TestTheKernelTakesCommandsBeforeUs(t *testing.T) {
+	ours, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
+		want := strings.TrimSpace(string(ours))
+		if confined {
+			want = "500"
+		}
+		out, _ := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "cat /proc/self/oom_score_adj")
+		if got := strings.TrimSpace(out); got != want {
+			t.Errorf("it counts %s, want %s", got, want)
+		}
+	})
+}
+
 func TestBombsAreContained(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		for name, b := range bombs {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -35,6 +37,13 @@ const forbidEnv = "LILAC_TEST_FORBID"
 // filterEnv leaves it only the system calls of these numbers.
 const filterEnv = "LILAC_TEST_FILTER"
 
+// coverEnv lays an empty directory over that one first.
+const coverEnv = "LILAC_TEST_COVER"
+
+// reapEnv makes it one that takes in orphans, as the first process of a container
+// does, runs commands and says how many processes nobody waited for.
+const reapEnv = "LILAC_TEST_REAP"
+
 func TestMain(m *testing.M) {
 	sandbox.Enter()
 	if numbers := os.Getenv(filterEnv); numbers != "" {
@@ -46,6 +55,12 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(forbidEnv); name != "" {
 		if err := forbid(map[string]uint32{"sethostname": unix.SYS_SETHOSTNAME, "mount": unix.SYS_MOUNT}[name]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	if dir := os.Getenv(coverEnv); dir != "" {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_RDONLY, ""); err != nil {
+			fmt.Fprintln(os.Stderr, "cover:", err)
 			os.Exit(1)
 		}
 	}
@@ -61,6 +76,15 @@ func TestMain(m *testing.M) {
 		} else {
 			fmt.Println("opened:", box.Name())
 		}
+		os.Exit(0)
+	}
+	if mode := os.Getenv(reapEnv); mode != "" {
+		left, err := runAsFirst(mode)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(left)
 		os.Exit(0)
 	}
 	if told := os.Getenv(probeEnv); told != "" {
@@ -167,4 +191,83 @@ func TestCommandDiesWithOurProcess(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Containers cover parts of /proc, and then the kernel lets nobody mount another
+// one. The refusal says so. The control covers something else.
+func TestACoveredProcIsNamed(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range offered(t) {
+		for _, place := range []struct{ dir, want string }{
+			{"/proc/irq", "uncover /proc, parts of which are covered"},
+			{t.TempDir(), "opened: " + name},
+		} {
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), openEnv+"="+name, coverEnv+"="+place.dir)
+			cmd.SysProcAttr = &syscall.SysProcAttr{
+				Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+				UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+				GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
+				AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN},
+			}
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), place.want) {
+				t.Errorf("%s with %s covered: %v, %s; want %s", name, place.dir, err, out, place.want)
+			}
+		}
+	}
+}
+
+func runAsFirst(mode string) (left int, err error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("take in orphans: %w", err)
+	}
+	box, err := sandbox.Open(context.Background(), sandbox.Mode(mode))
+	if err != nil {
+		return 0, err
+	}
+	for _, script := range []string{"true", "sleep 600 & true", "kill -9 $$", "sleep 600"} {
+		res, err := box.Run(context.Background(), sandbox.Command{Argv: []string{"bash", "-c", script}, Timeout: time.Second},
+			sandbox.Policy{Workspace: os.Getenv("LILAC_TEST_WORKSPACE")})
+		if err != nil {
+			return 0, fmt.Errorf("run %q: %+v, %w", script, res, err)
+		}
+	}
+	parent := fmt.Sprintf("PPid:\t%d\n", os.Getpid())
+	statuses, err := filepath.Glob("/proc/[0-9]*/status")
+	for _, path := range statuses {
+		if status, err := os.ReadFile(path); err == nil && strings.Contains(string(status), parent) {
+			left++
+		}
+	}
+	return left, err
+}
+
+// As the first process of a container we are given what bubblewrap leaves: dead
+// processes, which fill the container's bound one by one. The control has no
+// sandbox, and what it leaves the system's first process has to take.
+func TestNoDeadProcessIsLeftToUs(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(mode string) string {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), reapEnv+"="+mode, "LILAC_TEST_WORKSPACE="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v, %s", mode, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	for name := range offered(t) {
+		if left := run(name); left != "0" {
+			t.Errorf("%s leaves %s processes", name, left)
+		}
+	}
+	if left := run(string(sandbox.ModeOff)); left == "0" {
+		t.Error("the control leaves none, so the test shows nothing")
+	}
 }

@@ -163,6 +163,7 @@ func admit(gate *os.File, pid int, l Limits) error {
 	if err := setLimits(pid, l); err != nil {
 		return err
 	}
+	expendable(pid)
 	if _, err := gate.Write([]byte{1}); err != nil {
 		return fmt.Errorf("start the command: %w", err)
 	}

@@ -42,9 +42,12 @@ func readReport(status *os.File, admit func(pid int) error) report {
 		}
 		if line.ChildPID > 1 && r.init < 0 {
 			r.init = pin(line.ChildPID, line.PIDNamespace)
-			if err := admit(line.ChildPID); err != nil {
+			switch err := admit(line.ChildPID); {
+			case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE):
+				// It has ended already, and bubblewrap says why.
+			case err != nil:
 				r.reason = err.Error()
-				r.kill()
+				r.signal()
 				return r
 			}
 		}
@@ -71,13 +74,22 @@ func pin(pid int, namespace uint64) int {
 	return fd
 }
 
-// kill ends the namespace, every process in it, and returns when they are gone:
-// its first process ends only after all others have.
+// signal tells the namespace, every process in it, to end.
+func (r report) signal() {
+	if r.init >= 0 {
+		_ = unix.PidfdSendSignal(r.init, unix.SIGKILL, nil, 0)
+	}
+}
+
+// kill ends the namespace and returns when its processes are gone: the first
+// one ends only after all others have. Bubblewrap, which has ended before, does
+// not wait for it. Who takes in orphans then has to, and that may be us: the
+// first process of a container.
 func (r report) kill() {
 	if r.init < 0 {
 		return
 	}
-	_ = unix.PidfdSendSignal(r.init, unix.SIGKILL, nil, 0)
+	r.signal()
 	until := time.Now().Add(deathGrace)
 	for {
 		left := time.Until(until)
@@ -90,5 +102,6 @@ func (r report) kill() {
 			break
 		}
 	}
+	_ = unix.Waitid(unix.P_PIDFD, r.init, nil, unix.WEXITED|unix.WNOHANG, nil) // ECHILD: it is not ours
 	_ = unix.Close(r.init)
 }

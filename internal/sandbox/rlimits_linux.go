@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +40,21 @@ func setLimits(pid int, l Limits) error {
 	}
 	return nil
 }
+
+// expendable makes the kernel take a process, 0 for this one, and what it starts
+// from then on before us where memory runs out: on the machine, or in the part of it that
+// a service or a container may have. It is no fence, so a kernel that refuses
+// is no reason to refuse the command.
+func expendable(pid int) {
+	name := "self"
+	if pid != 0 {
+		name = strconv.Itoa(pid)
+	}
+	_ = os.WriteFile("/proc/"+name+"/oom_score_adj", []byte(strconv.Itoa(expendability)), 0)
+}
+
+// expendability counts as if half of the memory were in use by the process.
+const expendability = 500
 
 // niceness lets whoever watches a command go before it.
 const niceness = 10

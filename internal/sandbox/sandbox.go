@@ -151,6 +151,16 @@ func (o *Opening) Wait() error {
 	return o.err
 }
 
+// Refuses reports whether it is known by now that there is none.
+func (o *Opening) Refuses() bool {
+	select {
+	case <-o.found:
+		return o.err != nil
+	default:
+		return false
+	}
+}
+
 // Name implements [Sandbox]. It waits.
 func (o *Opening) Name() string {
 	<-o.found

@@ -349,6 +349,8 @@ func TestUnavailableSandboxRefuses(t *testing.T) {
 	for name, program := range map[string]string{
 		"not installed": "",
 		"does not work": "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n",
+		// Its first process is gone before it is looked at.
+		"ends at once": "#!/bin/sh\necho '{\"child-pid\": 1073741824}' >&4\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n",
 		// One that ignores the policy must not pass for a sandbox.
 		"only pretends": "#!/bin/sh\nexit 0\n",
 	} {
@@ -369,6 +371,9 @@ func TestUnavailableSandboxRefuses(t *testing.T) {
 				if !strings.Contains(f.Message, says) {
 					t.Errorf("%q does not say %q", f.Message, says)
 				}
+			}
+			if strings.Contains(program, "No permissions") && !strings.Contains(f.Message, "bwrap: No permissions to create new namespace") {
+				t.Errorf("%q does not say why", f.Message)
 			}
 			_, err = box.Run(t.Context(), sandbox.Command{Argv: []string{"/usr/bin/touch", marker}}, sandbox.Policy{Workspace: ws})
 			if fault.KindOf(err) != fault.Unavailable {
