@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -300,6 +302,47 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 	if _, err := os.Stat(fresh); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a backup that failed left a file")
+	}
+}
+
+// The operator is root, the service is not: it has to be able to use what root
+// restores for it. The control is a directory that belongs to root.
+func TestWhatRootRestoresBelongsToTheOwnerOfThePlace(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give something away")
+	}
+	file := made(t)
+	for _, uid := range []int{0, 61234} {
+		for name, dir := range map[string]string{"made": filepath.Join(t.TempDir(), "data"), "empty": t.TempDir()} {
+			place := dir
+			if name == "made" {
+				place = filepath.Dir(dir)
+			}
+			if err := os.Chown(place, uid, uid); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := backup.Restore(t.Context(), file, dir); err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+				if err != nil {
+					return err
+				}
+				info, err := entry.Info()
+				if err != nil {
+					return err
+				}
+				seen++
+				if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != uid || int(st.Gid) != uid || info.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s in a place of %d: %v %d:%d", path, uid, info.Mode(), st.Uid, st.Gid)
+				}
+				return nil
+			})
+			if err != nil || seen < 3 {
+				t.Errorf("%d files, %v", seen, err)
+			}
+		}
 	}
 }
 

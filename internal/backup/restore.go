@@ -32,9 +32,15 @@ func Verify(ctx context.Context, file string) (Manifest, error) {
 
 // Restore verifies a backup and makes a data directory out of it. The directory
 // must not exist or be empty. The database comes last: a directory that was
-// left in the middle of it does not look like one that can be started.
+// left in the middle of it does not look like one that can be started. What root
+// restores belongs to the owner of the directory, or of the one in which it is
+// made: the user as whom the service runs.
 func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) {
 	if m, err = Verify(ctx, file); err != nil {
+		return m, err
+	}
+	owner, err := ownerOf(dataDir)
+	if err != nil {
 		return m, err
 	}
 	if err := emptyDir(dataDir); err != nil {
@@ -61,6 +67,9 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 	}
 	if id != m.StoreID {
 		return m, damaged(file, "its database is another one than its manifest says")
+	}
+	if err := owner.give(root); err != nil {
+		return m, err
 	}
 	if err := root.Rename(unfinished, db.FileName); err != nil {
 		return m, fmt.Errorf("put database in place: %w", err)
