@@ -353,6 +353,26 @@ func TestEachSickPartShows(t *testing.T) {
 	})
 }
 
+// Who looks from outside does not have what surrounds the service, so the
+// service says itself that it runs no commands. It works without; the control
+// has them unconfined.
+func TestRefusedCommandsAreAWarning(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for file, want := range map[string]health.Part{
+		"sandbox: {mode: bubblewrap}\n": {Name: "sandbox", Status: health.Warning, Message: "commands are refused; the log says why"},
+		"sandbox: {mode: off}\n":        {Name: "sandbox", Status: health.OK},
+	} {
+		r := start(t, file)
+		_ = r.p.box.Wait() // that there is none is what is looked for
+		if got := r.part("sandbox"); got != want {
+			t.Errorf("%s: %+v", file, got)
+		}
+		if !r.ready().Ready {
+			t.Errorf("%s: it is not ready", file)
+		}
+	}
+}
+
 func TestMetricsAreOpenedByTheirOwnTokenAlone(t *testing.T) {
 	r := start(t, "model: demo\n")
 	for _, tt := range []struct {

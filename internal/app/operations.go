@@ -189,8 +189,18 @@ func (p *program) report() health.Report {
 	if trouble := p.reloadTrouble.Load(); trouble != nil {
 		part.Status, part.Message = health.Warning, *trouble
 	}
-	out.Parts = append(out.Parts, part, p.sourcesPart(time.Now()))
+	out.Parts = append(out.Parts, part, p.sourcesPart(time.Now()), p.sandboxPart())
 	return out
+}
+
+// sandboxPart says whether commands run: a look from outside the service, by
+// doctor as another user, does not see what surrounds it.
+func (p *program) sandboxPart() health.Part {
+	part := health.Part{Name: "sandbox", Status: health.OK}
+	if p.box.Refuses() {
+		part.Status, part.Message = health.Warning, "commands are refused; the log says why"
+	}
+	return part
 }
 
 // describeTrouble keeps to ourselves what is not written for people: the report
