@@ -100,12 +100,17 @@ func TestTheUnitSaysWhatItHasTo(t *testing.T) {
 		"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "AmbientCapabilities": "", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 		"PrivateDevices": "yes", "ProtectClock": "yes", "ProtectKernelLogs": "yes", "ProtectKernelModules": "yes", "ProtectControlGroups": "yes",
 		"RestrictRealtime": "yes", "RestrictSUIDSGID": "yes", "LockPersonality": "yes", "SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM",
+		// A command that takes too much memory ends alone.
+		"MemoryMax": "75%", "OOMPolicy": "continue",
 		// A /proc of one's own can only be mounted where no part of the other is covered.
 		"ProtectKernelTunables": "no", "ProtectProc": "default",
 	} {
 		if got, ok := said[key]; !ok || got != want {
 			t.Errorf("the unit says %s=%s (%v), want %q", key, got, ok, want)
 		}
+	}
+	if high, ok := said["MemoryHigh"]; ok {
+		t.Errorf("under MemoryHigh=%s the service stands still with its command", high)
 	}
 	for key, words := range map[string]string{"RestrictNamespaces": "user mnt pid net ipc uts", "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK"} {
 		for _, word := range strings.Fields(words) {
