@@ -1,9 +1,11 @@
 package redisbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"lilac/internal/db"
@@ -105,44 +107,48 @@ func isScriptRefusal(err error) bool {
 }
 
 // restore sends what was sent in batches after have once more, to the same
-// places, and returns the newest of those batches. Rows and events without rows
-// are merged by their batch, in which the rows came first.
+// places, and returns the newest of those batches. Redis takes the places of a
+// topic in their order alone, and that is not the order of the batches: an event
+// whose answer got lost has its place from the batch before, and its row was sent
+// again in a later one.
 func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error) {
 	direct := b.recent.since(max(have, 0))
+	slices.SortStableFunc(direct, func(x, y *item) int { return cmp.Compare(x.pos, y.pos) })
 	count := 0
 	send := func(items []*item) error {
-		if len(items) == 0 {
-			return nil
+		count += len(items)
+		for part := range slices.Chunk(items, rowsChunk) {
+			for _, it := range part {
+				newest = max(newest, it.batch)
+			}
+			if err := b.resend(ctx, part); err != nil {
+				return err
+			}
 		}
-		newest, count = max(newest, items[len(items)-1].batch), count+len(items)
-		return b.resend(ctx, items)
+		return nil
 	}
-	batch, row := max(have, 0), int64(0)
+	pos, row := int64(0), int64(0)
 	for more := true; more; {
 		var items []*item
-		items, more, err = b.rows(ctx, "pos > 0 AND (batch > ? OR batch = ? AND row > ?) AND batch > ? ORDER BY batch, row",
-			batch, batch, row, max(have, 0))
+		items, more, err = b.rows(ctx, "pos > 0 AND +batch > ? AND pos >= ? AND (pos > ? OR row > ?) ORDER BY pos, row",
+			max(have, 0), pos, pos, row)
 		if err != nil {
 			return 0, err
 		}
 		merged := make([]*item, 0, len(items))
 		for _, it := range items {
-			for len(direct) > 0 && direct[0].batch < it.batch {
+			for len(direct) > 0 && direct[0].pos < it.pos {
 				merged, direct = append(merged, direct[0]), direct[1:]
 			}
 			merged = append(merged, it)
-			batch, row = it.batch, it.row
+			pos, row = it.pos, it.row
 		}
 		if err := send(merged); err != nil {
 			return 0, err
 		}
 	}
-	for len(direct) > 0 {
-		n := min(len(direct), rowsChunk)
-		if err := send(direct[:n]); err != nil {
-			return 0, err
-		}
-		direct = direct[n:]
+	if err := send(direct); err != nil {
+		return 0, err
 	}
 	if count > 0 {
 		b.log.Warn("redis had lost events; they were sent again", "events", count, "after_batch", have)

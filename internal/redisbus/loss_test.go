@@ -264,6 +264,44 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 	w.detach()
 }
 
+// An event whose answer got lost has its place before events that are sent
+// earlier than it the second time. All of them are given back.
+func TestWhatWasSentTwiceIsGivenBackToo(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	proxy, url := proxied(t, server)
+	w := newWorld(t, server, url)
+	publish := func(ctx context.Context, id string) error { return w.bus.Publish(ctx, bustest.Event(plain, id, "l")) }
+	if err := publish(t.Context(), "early"); err != nil { // Redis has the scripts now
+		t.Fatal(err)
+	}
+	cure := poison(t, proxy, "answers", "timeout", "downstream", `{"timeout":0}`)
+	ctx, giveUp := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- publish(ctx, "first") }()
+	until(t, "Redis has the first", func() bool { return server.Do("XLEN", "lilac:s:"+string(plain)) == int64(2) })
+	giveUp()
+	if err := <-ended; err == nil {
+		t.Fatal("published without an answer of Redis")
+	}
+	until(t, "it is noticed", func() bool { return w.bus.Healthy(context.Background()) != nil })
+	for _, id := range []string{"second", "first"} {
+		if err := publish(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cure()
+	w.healthy()
+	until(t, "both are sent", func() bool { return w.unsent() == 0 })
+	before := w.places(plain)
+	if diff := cmp.Diff([]string{"early", "first", "second"}, inOrder(before)); diff != "" {
+		t.Fatalf("in Redis (-want +got):\n%s", diff)
+	}
+	w.afterLoss(server.FlushAll)
+	if diff := cmp.Diff(before, w.places(plain)); diff != "" {
+		t.Errorf("after everything was lost (-before +after):\n%s", diff)
+	}
+}
+
 // forgetRows removes the outgoing rows, of what was sent and of what waits.
 func forgetRows(t testing.TB, database *db.DB) {
 	t.Helper()

@@ -30,4 +30,10 @@ CREATE TABLE redis_outgoing (
 CREATE INDEX redis_outgoing_unsent ON redis_outgoing (row) WHERE pos = 0;
 CREATE INDEX redis_outgoing_batch ON redis_outgoing (batch);
 `},
+	// What was sent is given back in the order of the places.
+	{Name: "redis.0002-places", SQL: `
+DROP INDEX redis_outgoing_batch;
+CREATE INDEX redis_outgoing_batch ON redis_outgoing (batch) WHERE pos > 0;
+CREATE INDEX redis_outgoing_pos ON redis_outgoing (pos) WHERE pos > 0;
+`},
 })

@@ -1,0 +1,205 @@
+package redisbus_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+
+	"lilac/internal/bus"
+	"lilac/internal/bustest"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/redistest"
+)
+
+// writers is how many publish side by side: half to the topic of the group, half
+// to the other. Each publishes its next events when the last are accepted, and
+// has a lane of its own.
+const writers = 16
+
+// Whatever happens to Redis while many publish at once, each event that was
+// accepted is there once, in the order of its publisher, for the group, for the
+// tail and in Redis.
+func TestManyPublishersOutliveAnUnreliableRedis(t *testing.T) {
+	servers, rounds := 1, 8
+	if bustest.Long() {
+		servers = 50
+	}
+	for n := range servers { // all of it is in memory as long as one serves
+		t.Run(fmt.Sprint("server ", n), func(t *testing.T) {
+			for _, wrong := range unreliable(t, rounds, patience, func(w *world, p *toxiproxy.Proxy, random *rand.Rand) {
+				mishaps[random.IntN(len(mishaps))](w, p, random)
+			}) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+func TestControlManyPublishersLoseEventsWithoutOutgoingRows(t *testing.T) {
+	wrong := unreliable(t, 1, time.Second, func(w *world, _ *toxiproxy.Proxy, _ *rand.Rand) {
+		forgetRows(t, w.db)
+		w.afterLoss(w.server.FlushAll)
+	})
+	if !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "is lost") }) {
+		t.Errorf("nothing is seen to be lost: %q", wrong)
+	}
+}
+
+// unreliable publishes while mishaps happen, and returns what is wrong when the
+// time for what was published is over.
+func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*world, *toxiproxy.Proxy, *rand.Rand)) (wrong []string) {
+	server := redistest.Start(t, redistest.Options{})
+	proxy, url := proxied(t, server)
+	w := newWorld(t, server, url)
+	w.attach()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	ctx, stop := context.WithCancel(context.Background())
+	var writing sync.WaitGroup
+	var published [writers]atomic.Int64
+	for n := range writers {
+		writing.Go(func() { w.write(ctx, n, &published[n]) })
+	}
+	server.Remember()
+	for range rounds {
+		mishap(w, proxy, random)
+		w.healthy()
+		server.Remember()
+		some := published[0].Load() + 3
+		until(t, "publishing goes on", func() bool { return published[0].Load() >= some })
+	}
+	stop()
+	writing.Wait()
+	until(t, "what waited is sent", func() bool { return w.unsent() == 0 })
+	var want [2][]string
+	for n := range writers {
+		for i := range published[n].Load() {
+			want[n%2] = append(want[n%2], fmt.Sprintf("%d:%d", n, i))
+		}
+	}
+	t.Logf("%d mishaps, %d events, %d of them of no group", rounds, len(want[0])+len(want[1]), len(want[1]))
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if h, l := w.counts(); h >= len(want[0]) && l >= len(want[1]) {
+			break
+		}
+	}
+	w.detach()
+	for topic, ids := range map[event.Topic][]string{bustest.Topic: want[0], plain: want[1]} {
+		wrong = append(wrong, astray(string(topic)+" in Redis", ids, w.listed(topic))...)
+	}
+	wrong = append(wrong, astray("the group", want[0], w.handled)...)
+	wrong = append(wrong, astray("the tail", want[1], w.tailed)...)
+	return wrong
+}
+
+// write publishes until ctx ends, and counts what was accepted. Nothing is wrong
+// with a call that its end has cut off: it is made again.
+func (w *world) write(ctx context.Context, n int, published *atomic.Int64) {
+	topic := []event.Topic{bustest.Topic, plain}[n%2]
+	for i := 0; ctx.Err() == nil; {
+		var events []event.Event
+		for k := range 1 + i%3 {
+			events = append(events, bustest.Event(topic, fmt.Sprintf("%d:%d", n, i+k), strconv.Itoa(n)))
+		}
+		var err error
+		if n%4 == 0 { // in a transaction, as the cores do, without waiting for Redis
+			err = w.db.Update(context.Background(), func(tx *db.Tx) error { return tx.Publish(events...) })
+		} else {
+			err = w.bus.Publish(context.Background(), events...)
+		}
+		if err != nil {
+			w.t.Errorf("publish: %v", err)
+			return
+		}
+		i += len(events)
+		published.Store(int64(i))
+	}
+}
+
+// mishaps are what happens to Redis, or to the way there.
+var mishaps = []func(w *world, p *toxiproxy.Proxy, random *rand.Rand){
+	// It forgets what it got last, between two batches; that may be nothing.
+	func(w *world, _ *toxiproxy.Proxy, _ *rand.Rand) { w.server.Forget() },
+	func(w *world, _ *toxiproxy.Proxy, _ *rand.Rand) { w.afterLoss(w.server.FlushAll) },
+	func(w *world, _ *toxiproxy.Proxy, _ *rand.Rand) {
+		w.server.Kill()
+		w.server.Restart()
+	},
+	func(w *world, _ *toxiproxy.Proxy, random *rand.Rand) {
+		early := w.server.Snapshot()
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond) // not to wait for something: to lose more or less
+		w.server.Rollback(early)
+	},
+	// Answers get lost.
+	func(w *world, p *toxiproxy.Proxy, random *rand.Rand) {
+		cure := poison(w.t, p, "answers", "reset_peer", "downstream", fmt.Sprintf(`{"timeout":%d}`, random.IntN(30)))
+		until(w.t, "it is noticed", func() bool { return w.bus.Healthy(context.Background()) != nil })
+		cure()
+	},
+	func(w *world, _ *toxiproxy.Proxy, random *rand.Rand) {
+		for range 1 + random.IntN(3) {
+			w.server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		}
+	},
+}
+
+// listed are the events that Redis holds, in their order there.
+func (w *world) listed(topic event.Topic) (ids []string) {
+	w.t.Helper()
+	var after bus.Position
+	for {
+		got, err := w.bus.Fetch(context.Background(), topic, after, 1000)
+		if err != nil {
+			w.t.Fatalf("fetch: %v", err)
+		}
+		if len(got) == 0 {
+			return ids
+		}
+		for _, d := range got {
+			ids, after = append(ids, d.ID), d.Position
+		}
+	}
+}
+
+// astray says which events are lost, came twice, or came before an older one of
+// their publisher.
+func astray(where string, want, got []string) (wrong []string) {
+	const enough = 10
+	add := func(format string, args ...any) {
+		if len(wrong) < enough {
+			wrong = append(wrong, where+": "+fmt.Sprintf(format, args...))
+		}
+	}
+	seen, next := map[string]bool{}, map[string]int{}
+	for _, id := range got {
+		if seen[id] {
+			add("%s is there twice", id)
+			continue
+		}
+		seen[id] = true
+		publisher, text, _ := strings.Cut(id, ":")
+		n, _ := strconv.Atoi(text)
+		if n < next[publisher] {
+			add("%s is behind %d", id, next[publisher]-1)
+		}
+		next[publisher] = max(next[publisher], n+1)
+	}
+	for _, id := range want {
+		if !seen[id] {
+			add("%s is lost", id)
+		}
+	}
+	return wrong
+}
