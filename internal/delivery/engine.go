@@ -239,10 +239,14 @@ func errClosed() error {
 	return &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The bus is closed."}
 }
 
-// Refresh makes every group read its log again: it has what was not fed.
+// Refresh makes every group and every tail read its log again: it has what was
+// not fed.
 func (b *Engine) Refresh() {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
+	for _, h := range b.hubs {
+		h.missed()
+	}
 	for _, g := range b.groups {
 		g.mu.Lock()
 		g.missed = true

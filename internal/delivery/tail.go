@@ -15,6 +15,7 @@ import (
 // hub is where the commits of one topic meet those who listen to it now.
 type hub struct {
 	mu     sync.Mutex
+	newest int64 // the last place that was fed
 	all    map[*tailQueue]struct{}
 	lanes  map[string]map[*tailQueue]struct{}
 	groups map[*group]struct{}
@@ -48,6 +49,17 @@ func (q *tailQueue) push(r *Record) {
 	if first {
 		q.poke()
 	}
+}
+
+// drop makes the tail read the log from a place on, unless it must from an
+// earlier one.
+func (q *tailQueue) drop(from int64) {
+	q.mu.Lock()
+	if q.dropped == 0 {
+		q.dropped = from
+	}
+	q.mu.Unlock()
+	q.poke()
 }
 
 func (q *tailQueue) poke() {
@@ -100,6 +112,21 @@ func (h *hub) push(records []*Record) {
 		}
 		for q := range h.lanes[r.Lane] {
 			q.push(r)
+		}
+		h.newest = max(h.newest, r.Seq)
+	}
+}
+
+// missed makes every tail read the log behind what was fed.
+func (h *hub) missed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for q := range h.all {
+		q.drop(h.newest + 1)
+	}
+	for _, lane := range h.lanes {
+		for q := range lane {
+			q.drop(h.newest + 1)
 		}
 	}
 }

@@ -72,6 +72,9 @@ func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error
 	l.mu.Unlock()
 	epoch, acked := l.epoch.Load(), l.acked.Load()
 	if why != nil {
+		if !isRefusal(why) && fault.KindOf(why) != fault.Unavailable {
+			why = l.unreadable(why) // there will be another time, for which who reads may wait
+		}
 		return nil, nil, why
 	}
 	return client, func(reply rueidis.RedisResult) error {

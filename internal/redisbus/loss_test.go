@@ -265,11 +265,13 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 }
 
 // An event whose answer got lost has its place before events that are sent
-// earlier than it the second time. All of them are given back.
-func TestWhatWasSentTwiceIsGivenBackToo(t *testing.T) {
+// earlier than it the second time. All of them reach the tail, and are given
+// back when Redis forgets.
+func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy, url := proxied(t, server)
 	w := newWorld(t, server, url)
+	w.attach()
 	publish := func(ctx context.Context, id string) error { return w.bus.Publish(ctx, bustest.Event(plain, id, "l")) }
 	if err := publish(t.Context(), "early"); err != nil { // Redis has the scripts now
 		t.Fatal(err)
@@ -296,9 +298,18 @@ func TestWhatWasSentTwiceIsGivenBackToo(t *testing.T) {
 	if diff := cmp.Diff([]string{"early", "first", "second"}, inOrder(before)); diff != "" {
 		t.Fatalf("in Redis (-want +got):\n%s", diff)
 	}
+	until(t, "the tail sees the last", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.Contains(w.tailed, "second")
+	})
 	w.afterLoss(server.FlushAll)
 	if diff := cmp.Diff(before, w.places(plain)); diff != "" {
 		t.Errorf("after everything was lost (-before +after):\n%s", diff)
+	}
+	w.detach()
+	if diff := cmp.Diff(inOrder(before), w.tailed); diff != "" {
+		t.Errorf("tail (-want +got):\n%s", diff)
 	}
 }
 
