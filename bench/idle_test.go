@@ -133,13 +133,15 @@ func goroutines(b *testing.B, s *e2e.Server) int {
 // TestNothingPollsWhenIdle counts how often the threads of the program wake up
 // in ten seconds in which nobody asks for anything, and how often the model is
 // asked. The control is the same count while one answer is streamed.
-func TestNothingPollsWhenIdle(t *testing.T) {
+func TestNothingPollsWhenIdle(t *testing.T) { e2e.OnEach(t, nothingPolls) }
+
+func nothingPolls(t *testing.T, bus e2e.Engine) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wake-ups are read from /proc: run this on Linux")
 	}
 	const most, long = 5, 10 * time.Second
 	model := &stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}
-	s := e2e.Start(t, "OPENAI_BASE_URL="+model.listen(t)+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")
+	s := e2e.Start(t, append(bus(t), "OPENAI_BASE_URL="+model.listen(t)+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")...)
 	// Once a minute it may look at something.
 	n := fewestWakeups(t, s.PID(), 6, long, most)
 	t.Logf("%d wake-ups in %s", n, long)

@@ -144,13 +144,10 @@ func (p *program) newMonitor() *health.Monitor {
 	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
 	probes := []health.Probe{
 		{Name: "writer", Rests: p.rests, Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
-		{Name: "bus", Run: p.bus.Healthy},
+		{Name: "bus", Rests: p.rests, Run: p.bus.Healthy},
 		{Name: "groups", Rests: p.rests, Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
 		{Name: "runner", Rests: p.rests, Run: p.lostRequests(lostAfter)},
 		{Name: "disk", Rests: p.rests, Run: p.checkDisk(health.DiskAt)},
-	}
-	if !p.Config.Bus.URL.Redis() { // a server can fail while nothing is asked of it
-		probes[1].Rests = p.rests
 	}
 	for _, s := range p.platforms {
 		progress.Must = append(progress.Must, s.groups()...)

@@ -211,9 +211,10 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 // Unsent is how many events wait in the database until Redis takes them.
 func (b *Bus) Unsent() int64 { return b.unsent.Load() }
 
-// Healthy returns an error while events do not reach Redis or are not handled.
-func (b *Bus) Healthy(context.Context) error {
-	if err := b.link.away(); err != nil {
+// Healthy asks Redis, and returns an error while events do not reach it or are
+// not handled.
+func (b *Bus) Healthy(ctx context.Context) error {
+	if err := b.link.ask(ctx); err != nil {
 		return err
 	}
 	return b.Trouble()

@@ -2,6 +2,7 @@ package redisbus
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lilac/internal/delivery"
@@ -14,9 +15,6 @@ const (
 	// batchEvents is how many events without rows one batch may hold; a
 	// publisher's events are not split.
 	batchEvents = 512
-	// beatEvery is how often an idle forwarder looks whether Redis is there
-	// and whole.
-	beatEvery = time.Second
 	// reconnectEvery is how soon an attempt to connect follows the last one.
 	reconnectEvery = 250 * time.Millisecond
 )
@@ -68,8 +66,6 @@ func (b *Bus) poke() {
 func (b *Bus) forward() {
 	defer close(b.stopped)
 	defer b.settled()
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
 	var held []*parcel
 	for {
 		var err error
@@ -98,8 +94,8 @@ func (b *Bus) forward() {
 		case p := <-b.hands:
 			held = append(held, p)
 		case <-b.wake:
-		case <-beat.C:
-			if err := b.beat(); err != nil {
+		case <-b.link.doubts:
+			if err := b.look(); err != nil {
 				b.lose(err)
 			}
 		}
@@ -133,6 +129,9 @@ func refuse(parcels []*parcel) {
 func (b *Bus) lose(err error) {
 	b.settled() // a restoration needs to know what was sent last
 	b.up = false
+	if errors.Is(err, context.DeadlineExceeded) {
+		b.work.Go(b.link.drop()) // it may be half open
+	}
 	b.link.epoch.Store(0)
 	if b.link.set(err) {
 		b.log.Error("redis cannot be used; events are kept until it can", "server", b.opt.server(), "error", err)
@@ -149,8 +148,10 @@ func (b *Bus) back() {
 	b.Refresh()
 }
 
-// beat notices a Redis that went away or forgot while nothing was sent.
-func (b *Bus) beat() error {
+// look finds out whether Redis went away or forgot while nothing was sent. Nobody
+// asks all the time: who reads notices it, and so does who wants to know whether
+// the bus works ([Bus.Healthy]).
+func (b *Bus) look() error {
 	c, err := b.link.look(b.ctx)
 	if err != nil {
 		return b.unreachable(err)
@@ -218,7 +219,7 @@ func (b *Bus) settle(items []*item, done []*parcel) {
 		tell()
 		if err := b.mark(rows, outputs); err != nil {
 			b.log.Error("outgoing rows are sent again", "error", err)
-			b.again = false // with the next event or beat, not in a circle
+			b.again = false // with the next event, not in a circle
 		}
 	} else if len(done) == 1 {
 		tell()

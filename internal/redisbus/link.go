@@ -24,15 +24,19 @@ type link struct {
 	epoch atomic.Int64
 	// acked is the newest batch that Redis has acknowledged.
 	acked atomic.Int64
+	// doubts has an element when somebody met a Redis that is away or not whole.
+	doubts chan struct{}
 
 	mu     sync.Mutex
 	client rueidis.Client
+	// dropped says that the client is closed and another one is needed.
+	dropped bool
 	// why says why Redis cannot be used, nil while it can.
 	why error
 }
 
 func newLink(prefix string) *link {
-	return &link{prefix: prefix, claim: prefix + ":claim", why: errNotConnected}
+	return &link{prefix: prefix, claim: prefix + ":claim", doubts: make(chan struct{}, 1), why: errNotConnected}
 }
 
 var errNotConnected = fault.New(fault.Unavailable, "Redis has not been reached yet.")
@@ -83,13 +87,34 @@ func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error
 			return l.unreadable(err)
 		}
 		if c.epoch != epoch || c.batch < acked {
+			l.doubt()
 			return fault.Wrap(fault.Unavailable, errNotWhole, "Redis cannot be read now")
 		}
 		return nil
 	}, nil
 }
 
+// ask asks Redis whether it is there and whole.
+func (l *link) ask(ctx context.Context) error {
+	client, check, err := l.reading()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	defer cancel()
+	return check(client.Do(ctx, client.B().Hmget().Key(l.claim).Field("epoch", "batch").Build()))
+}
+
+// doubt has the forwarder look at Redis.
+func (l *link) doubt() {
+	select {
+	case l.doubts <- struct{}{}:
+	default:
+	}
+}
+
 func (l *link) unreadable(err error) error {
+	l.doubt()
 	return fault.Wrap(fault.Unavailable, err, "Redis cannot be read now")
 }
 
@@ -131,6 +156,18 @@ func (l *link) connected() rueidis.Client {
 	return l.client
 }
 
+// drop gives up a connection on which no answer comes, and returns what closes
+// it.
+func (l *link) drop() (finish func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client == nil || l.dropped {
+		return func() {}
+	}
+	l.dropped = true
+	return l.client.Close
+}
+
 // run executes a script.
 func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, replyWithin)
@@ -140,10 +177,10 @@ func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string
 
 func (l *link) close() {
 	l.mu.Lock()
-	client := l.client
+	client, dropped := l.client, l.dropped
 	l.client, l.why = nil, errClosed
 	l.mu.Unlock()
-	if client != nil {
+	if client != nil && !dropped {
 		client.Close()
 	}
 }

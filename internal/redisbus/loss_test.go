@@ -194,12 +194,13 @@ func (w *world) healthy() {
 	until(w.t, "Redis can be used", func() bool { return w.bus.Healthy(context.Background()) == nil })
 }
 
-// unwell waits until the loss is noticed and mended: there is one more epoch.
+// afterLoss waits until a loss is noticed and mended: there is one more epoch.
+// Nobody looks at a Redis from which nobody wants anything, so it is asked.
 func (w *world) afterLoss(lose func()) {
 	w.t.Helper()
 	before := w.epoch()
 	lose()
-	until(w.t, "the loss is noticed", func() bool { return w.epoch() > before })
+	until(w.t, "the loss is noticed", func() bool { return w.bus.Healthy(context.Background()) == nil && w.epoch() > before })
 	w.healthy()
 }
 

@@ -41,6 +41,9 @@ const (
 	// bufferSize is what a connection reads and writes at once. The library's
 	// half a megabyte each is for clients with thousands in flight.
 	bufferSize = 64 << 10
+	// keepAlive is how often a quiet connection is made to carry something. One
+	// that is broken is noticed when it is used.
+	keepAlive = 15 * time.Second
 	// topologyEvery is how often sentinels are asked who is the master, should
 	// their announcement get lost.
 	topologyEvery = 2 * time.Second
@@ -74,6 +77,7 @@ func (o Options) client() (rueidis.ClientOption, error) {
 		return c, fault.InvalidField("bus.url", "The URL of Redis names several servers. That needs sentinels: add ?master_set=NAME. Redis Cluster is not supported.")
 	}
 	c.Dialer.Timeout = dialWithin
+	c.Dialer.KeepAlive = keepAlive
 	c.ConnWriteTimeout = replyWithin
 	c.DisableCache, c.DisableRetry = true, true
 	// One connection: what is sent first is done first.

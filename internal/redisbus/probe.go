@@ -29,9 +29,12 @@ func isRefusal(err error) bool {
 	return errors.As(err, &f) && f.Code == codeRefused
 }
 
-// dial makes the client if there is none yet.
+// dial makes the client if there is none that can be used.
 func (b *Bus) dial() error {
-	if b.link.connected() != nil {
+	b.link.mu.Lock()
+	there := b.link.client != nil && !b.link.dropped
+	b.link.mu.Unlock()
+	if there {
 		return nil
 	}
 	client, err := rueidis.NewClient(b.client)
@@ -43,7 +46,7 @@ func (b *Bus) dial() error {
 	}
 	b.link.mu.Lock()
 	defer b.link.mu.Unlock()
-	b.link.client = client
+	b.link.client, b.link.dropped = client, false
 	return nil
 }
 
