@@ -12,10 +12,10 @@ func (b *Engine) Users(topic event.Topic, name string) int {
 	return 0
 }
 
-// TailQueue is the queue of a tail, and the buffer that its reader gives back.
+// TailQueue is the queue of a tail, and its reader.
 type TailQueue struct {
-	queue tailQueue
-	spare []*Record
+	queue  tailQueue
+	reader reader
 }
 
 // NewTailQueue makes a queue that holds n records.
@@ -28,14 +28,12 @@ func (q *TailQueue) Push(seq int64) { q.queue.push(&Record{Seq: seq}) }
 
 // Take returns what waits, as a reader takes it.
 func (q *TailQueue) Take() (seqs []int64) {
-	items, _, ok := q.queue.take(q.spare)
-	if !ok {
+	if !q.queue.take(&q.reader) {
 		return nil
 	}
-	for i, r := range items {
+	for i, r := range q.reader.items {
 		seqs = append(seqs, r.Seq)
-		items[i] = nil
+		q.reader.items[i] = nil
 	}
-	q.spare = items[:0]
 	return seqs
 }

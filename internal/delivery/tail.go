@@ -33,12 +33,15 @@ type tailQueue struct {
 	// dropped is the first record that did not fit; 0 while all did. From it
 	// on the tail must read the log.
 	dropped int64
+	// again is from where on the log may hold what was not pushed; 0 while it
+	// does not.
+	again int64
 }
 
 func (q *tailQueue) push(r *Record) {
 	q.mu.Lock()
 	switch {
-	case q.dropped != 0:
+	case q.dropped != 0 || q.again != 0:
 	case len(q.items) >= q.max:
 		q.dropped = r.Seq
 	default:
@@ -51,12 +54,11 @@ func (q *tailQueue) push(r *Record) {
 	}
 }
 
-// drop makes the tail read the log from a place on, unless it must from an
-// earlier one.
-func (q *tailQueue) drop(from int64) {
+// look makes the tail read the log again from a place on.
+func (q *tailQueue) look(from int64) {
 	q.mu.Lock()
-	if q.dropped == 0 {
-		q.dropped = from
+	if q.dropped == 0 && q.again == 0 {
+		q.again = from
 	}
 	q.mu.Unlock()
 	q.poke()
@@ -69,17 +71,18 @@ func (q *tailQueue) poke() {
 	}
 }
 
-// take returns what waits, if anything does. It gives spare, which nobody else
-// may have, to the queue as its next buffer.
-func (q *tailQueue) take(spare []*Record) (items []*Record, dropped int64, ok bool) {
+// take moves what waits to a reader that has nothing left, and reports whether
+// anything did. The reader's buffer is the queue's next one.
+func (q *tailQueue) take(r *reader) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 && q.dropped == 0 {
-		return nil, 0, false
+	if len(q.items) == 0 && q.dropped == 0 && q.again == 0 {
+		return false
 	}
-	items, dropped = q.items, q.dropped
-	q.items, q.dropped = spare[:0], 0
-	return items, dropped, true
+	spare := r.items[:0]
+	r.items, r.dropped, r.again = q.items, q.dropped, q.again
+	q.items, q.dropped, q.again = spare, 0, 0
+	return true
 }
 
 // Feed hands records that were appended to who listens. The engine of the log
@@ -117,16 +120,16 @@ func (h *hub) push(records []*Record) {
 	}
 }
 
-// missed makes every tail read the log behind what was fed.
+// missed makes every tail read the log again behind what was fed.
 func (h *hub) missed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for q := range h.all {
-		q.drop(h.newest + 1)
+		q.look(h.newest + 1)
 	}
 	for _, lane := range h.lanes {
 		for q := range lane {
-			q.drop(h.newest + 1)
+			q.look(h.newest + 1)
 		}
 	}
 }
@@ -241,13 +244,16 @@ type reader struct {
 	// items are what was taken and not handed out yet, from next on.
 	items []*Record
 	next  int
-	// dropped is where the log goes on behind items, 0 when the queue does.
-	dropped int64
+	// dropped is where the log goes on behind items, 0 when the queue does, and
+	// again from where it is read although all that was there was seen.
+	dropped, again int64
 	// damage ends the tail behind items.
 	damage error
 	// behind says that the log holds what was not seen, begun that the log was
 	// read once, ready that the queue took over from it once.
 	behind, begun, ready bool
+	// seen says that nothing that was removed from the log was missed.
+	seen bool
 }
 
 // Close implements [bus.Reader].
@@ -278,6 +284,8 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 		case r.dropped != 0:
 			// All before it was pushed, so that is how far this tail has seen.
 			r.pos, r.dropped, r.behind = max(r.pos, r.dropped-1), 0, true
+		case r.again != 0:
+			r.pos, r.again, r.behind, r.seen = max(r.pos, r.again-1), 0, true, true
 		case r.behind:
 			err := r.read(ctx)
 			if r.ready && fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
@@ -289,11 +297,9 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 				return bus.Delivery{}, false, err
 			}
 		default:
-			items, dropped, ok := r.queue.take(r.items)
-			if !ok {
+			if !r.queue.take(r) {
 				return bus.Delivery{}, false, nil
 			}
-			r.items, r.dropped = items, dropped
 		}
 	}
 }
@@ -334,7 +340,7 @@ func (r *reader) read(ctx context.Context) error {
 	if db.IsDamaged(err) {
 		r.damage, err = err, nil
 	}
-	if err == nil {
+	if err == nil && !r.seen {
 		r.pos, err = startAt(info, r.pos, fromBegin)
 	}
 	if err != nil {
@@ -351,7 +357,7 @@ func (r *reader) read(ctx context.Context) error {
 
 // caughtUp goes over from the log to the queue.
 func (r *reader) caughtUp() {
-	r.items, r.begun, r.behind = nil, true, false
+	r.items, r.begun, r.behind, r.seen = nil, true, false, false
 	if !r.ready && r.t.Ready != nil {
 		r.t.Ready()
 	}

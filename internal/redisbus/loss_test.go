@@ -314,6 +314,38 @@ func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 	}
 }
 
+// A tail that has seen all there was goes on when Redis has lost it for good, and
+// one that has seen nothing when the first event's answer gets lost.
+func TestATailThatHasSeenEverythingGoesOn(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	publish := func(id string) {
+		t.Helper()
+		if err := w.bus.Publish(t.Context(), bustest.Event(plain, id, "l")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.attach()
+	w.afterLoss(server.FlushAll) // before there was anything
+	publish("first")
+	until(t, "the first is seen", func() bool { _, n := w.counts(); return n == 1 })
+	w.detach()
+	w.close()
+	w.open() // what was sent is not in memory any more
+	w.attach()
+	w.afterLoss(server.FlushAll)
+	w.healthy()
+	publish("second")
+	until(t, "the second is seen", func() bool { _, n := w.counts(); return n == 2 })
+	w.afterLoss(server.FlushAll)
+	publish("third")
+	until(t, "the third is seen", func() bool { _, n := w.counts(); return n == 3 })
+	w.detach()
+	if diff := cmp.Diff([]string{"first", "second", "third"}, w.tailed); diff != "" {
+		t.Errorf("tail (-want +got):\n%s", diff)
+	}
+}
+
 // forgetRows removes the outgoing rows, of what was sent and of what waits.
 func forgetRows(t testing.TB, database *db.DB) {
 	t.Helper()
