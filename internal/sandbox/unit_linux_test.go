@@ -98,12 +98,12 @@ func TestTheUnitSaysWhatItHasTo(t *testing.T) {
 	for key, want := range map[string]string{
 		"Type": "notify", "WatchdogSec": "60s", "TimeoutStopSec": "15s", "Restart": "on-failure", "DynamicUser": "yes", "StateDirectoryMode": "0700", "UMask": "0077",
 		"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "AmbientCapabilities": "", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
-		"PrivateDevices": "yes", "ProtectClock": "yes", "ProtectKernelLogs": "yes", "ProtectKernelModules": "yes", "ProtectControlGroups": "yes",
+		"PrivateDevices": "yes", "ProtectClock": "yes", "ProtectKernelModules": "yes", "ProtectControlGroups": "yes",
 		"RestrictRealtime": "yes", "RestrictSUIDSGID": "yes", "LockPersonality": "yes", "SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM",
 		// A command that takes too much memory ends alone.
 		"MemoryMax": "75%", "OOMPolicy": "continue",
 		// A /proc of one's own can only be mounted where no part of the other is covered.
-		"ProtectKernelTunables": "no", "ProtectProc": "default",
+		"ProtectKernelTunables": "no", "ProtectProc": "default", "ProtectHostname": "no", "ProtectKernelLogs": "no",
 	} {
 		if got, ok := said[key]; !ok || got != want {
 			t.Errorf("the unit says %s=%s (%v), want %q", key, got, ok, want)
