@@ -49,7 +49,10 @@ type Bus struct {
 	noted map[event.Topic]bool // the outputs that are remembered
 	whole bool                 // claimed, and what was missing is restored
 	up    bool                 // Redis can be used
-	again bool                 // more rows may wait than were read
+	// unanswered is the batch that was sent last when it is not known whether
+	// Redis has it.
+	unanswered []*item
+	again      bool // more rows may wait than were read
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

@@ -72,7 +72,9 @@ func (b *Bus) forward() {
 		if b.up {
 			held, err = b.turn(held)
 		} else if err = b.connect(b.ctx); err == nil {
-			b.back()
+			if err = b.answer(); err == nil {
+				b.back()
+			}
 		}
 		if err != nil && b.ctx.Err() == nil {
 			b.lose(err)
@@ -190,16 +192,40 @@ func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
 		}
 		done, held = held[:n], held[n:]
 	}
+	if err := b.deliver(items, done); err != nil {
+		refuse(done)
+		return held, err
+	}
+	return held, nil
+}
+
+// deliver sends a batch and tells who is concerned.
+func (b *Bus) deliver(items []*item, done []*parcel) error {
 	if len(items) > 0 {
 		b.batch++
 		if err := b.send(b.ctx, items, batches, b.link.acked.Load(), b.batch); err != nil {
-			refuse(done)
-			return held, err
+			b.unanswered = items
+			return err
 		}
 		b.link.acked.Store(b.batch)
 	}
 	b.settle(items, done)
-	return held, nil
+	return nil
+}
+
+// answer sends the batch again whose answer got lost, before anybody may read: its
+// events may be in Redis, and whoever had read one that Redis lost before it was
+// told of would get it again, at another place. Those who published it were
+// told that Redis is away and write rows, which are found to be there then.
+func (b *Bus) answer() error {
+	if len(b.unanswered) == 0 {
+		return nil
+	}
+	if err := b.deliver(b.unanswered, nil); err != nil {
+		return err
+	}
+	b.unanswered = nil
+	return nil
 }
 
 // settle tells everybody that a batch is in Redis, in the order of the batches.

@@ -18,7 +18,7 @@ type portion struct {
 	items   []*item
 	ids     []string
 	entries []string
-	places  []string // in a restoration: where each was
+	places  []string // of those that have one: in a restoration all
 }
 
 // portions sorts a batch by topic. The order within a topic stays.
@@ -61,7 +61,10 @@ func (b *Bus) send(ctx context.Context, items []*item, field string, least, numb
 			age = (b.opt.OutputAge + appendRefresh).Milliseconds()
 		}
 		args = append(args, string(p.topic), strconv.FormatInt(age, 10), keep, strconv.Itoa(len(p.items)))
-		args = append(append(append(args, p.ids...), p.entries...), p.places...)
+		args = append(append(args, p.ids...), p.entries...)
+		if field == restoring {
+			args = append(args, p.places...)
+		}
 	}
 	reply, err := b.link.run(ctx, appendScript, keys, args).ToArray()
 	if err != nil {
