@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,6 +218,14 @@ func TestDisorderIsDetected(t *testing.T) {
 // interrupts, a cancel, drains and crashes at any record, goes on from the
 // journal each time, and checks what holds whatever happens.
 func TestAnyRunThroughAnything(t *testing.T) {
+	// So many that each kind of end is among them, also of the fifth of them
+	// that the short form runs.
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	defer func() { _ = checks.Value.Set(before) }()
+	if err := checks.Value.Set("1000"); err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := []string{"steer", "followUp", "interrupt", "drain", "crash before", "crash after", "cancel"}
