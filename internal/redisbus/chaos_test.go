@@ -254,3 +254,56 @@ func astray(where string, want, got []string) (wrong []string) {
 	}
 	return wrong
 }
+
+// An event whose answer got lost is read from the log before its publisher has
+// sent it again, and then Redis loses it: whoever has read it must not get it
+// again from another place.
+func TestWhatWasReadBeforeItWasAnsweredIsNotReadAgain(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	way := newWay(t, server.Addr)
+	w := newWorld(t, server, "redis://"+way.listener.Addr().String())
+	w.attach()
+	tailed := func(id string) (n int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, got := range w.tailed {
+			if got == id {
+				n++
+			}
+		}
+		return n
+	}
+	publish := func(id string) {
+		if err := w.bus.Publish(context.Background(), bustest.Event(plain, id, "lane")); err != nil {
+			t.Errorf("publish %s: %v", id, err)
+		}
+	}
+	publish("before")
+	epoch := w.epoch()
+	// While the writer is held the publisher cannot write its row.
+	held, release := make(chan struct{}), make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		if err := w.db.Update(context.Background(), func(*db.Tx) error { close(held); <-release; return nil }); err != nil {
+			t.Errorf("hold the writer: %v", err)
+		}
+	})
+	<-held
+	way.deaf.Store(true)
+	work.Go(func() { publish("unanswered") })
+	until(t, "it is in Redis", func() bool { return server.Do("HEXISTS", "lilac:i:"+string(plain), "unanswered") == int64(1) })
+	until(t, "its answer is lost", func() bool { return w.bus.Healthy(context.Background()) != nil })
+	way.deaf.Store(false)
+	until(t, "it was read", func() bool { return tailed("unanswered") == 1 })
+	server.FlushAll()
+	close(release)
+	work.Wait()
+	until(t, "the loss is noticed", func() bool { return w.bus.Healthy(context.Background()) == nil && w.epoch() > epoch })
+	until(t, "all is sent", func() bool { return w.unsent() == 0 })
+	publish("after")
+	until(t, "what follows is read", func() bool { return tailed("after") == 1 })
+	w.detach()
+	if n := tailed("unanswered"); n != 1 {
+		t.Errorf("the event was read %d times", n)
+	}
+}
