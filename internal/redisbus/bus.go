@@ -89,16 +89,21 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := b.connect(ctx); {
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	err = b.connect(ctx)
+	if err == nil {
+		_, err = b.turn(nil)
+	}
+	switch {
 	case err == nil:
 		b.back()
 	case isRefusal(err) || !used:
+		b.cancel()
 		b.link.close()
 		return nil, err
 	default:
 		b.lose(err)
 	}
-	b.ctx, b.cancel = context.WithCancel(context.Background())
 	database.SetPublisher(b.write)
 	b.work.Go(b.forward)
 	b.Regularly(b.Trim)

@@ -68,13 +68,12 @@ func (b *Bus) forward() {
 	defer b.settled()
 	var held []*parcel
 	for {
-		var err error
-		if b.up {
+		err := b.reach()
+		if err == nil {
 			held, err = b.turn(held)
-		} else if err = b.connect(b.ctx); err == nil {
-			if err = b.answer(); err == nil {
-				b.back()
-			}
+		}
+		if err == nil && !b.up {
+			b.back()
 		}
 		if err != nil && b.ctx.Err() == nil {
 			b.lose(err)
@@ -102,6 +101,19 @@ func (b *Bus) forward() {
 			}
 		}
 	}
+}
+
+// reach makes Redis usable if it is not, up to the batch that comes next. That one
+// is sent before anybody reads, as [Bus.answer] does: it may be the one that an
+// earlier process sent when it was killed.
+func (b *Bus) reach() error {
+	if b.up {
+		return nil
+	}
+	if err := b.connect(b.ctx); err != nil {
+		return err
+	}
+	return b.answer()
 }
 
 // pause waits while Redis is away; who hands something over is told at once.

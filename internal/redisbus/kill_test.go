@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
@@ -168,4 +170,37 @@ func fresh(t testing.TB) bustest.Storage {
 	server := redistest.Start(t, redistest.Options{})
 	s := storage{server: server, prefix: redisbus.DefaultPrefix, dir: t.TempDir(), skew: new(atomic.Int64)}
 	return bustest.Storage{Dir: s.dir, Env: []string{childURL + "=" + server.URL()}, Open: s.open}
+}
+
+// An event that was in Redis when the program died, which had not noted it yet, is
+// sent again before a group or a tail can read it: if Redis then forgets it, it is
+// given back at the place where it was read.
+func TestWhatADeadProcessSentIsNotedBeforeItIsRead(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	if err := w.bus.Declare(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range bustest.Events(bustest.Topic, "e", 3) {
+		if err := w.bus.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "it is noted", func() bool { return w.unsent() == 0 })
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { // as it was before
+		_, err := tx.Exec("UPDATE redis_outgoing SET pos = 0, batch = 0 WHERE id = 'e2'")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	w.open()
+	if n := w.unsent(); n != 0 {
+		t.Errorf("%d events are not noted, and the bus can be read", n)
+	}
+	before := w.places(bustest.Topic)
+	w.afterLoss(server.FlushAll)
+	if diff := cmp.Diff(before, w.places(bustest.Topic)); diff != "" {
+		t.Errorf("after everything was lost (-before +after):\n%s", diff)
+	}
 }
