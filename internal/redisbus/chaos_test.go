@@ -1,6 +1,7 @@
 package redisbus_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -143,9 +144,9 @@ var mishaps = []func(w *world, y *way, random *rand.Rand){
 	},
 	// Answers get lost.
 	func(w *world, y *way, _ *rand.Rand) {
-		y.deaf.Store(true)
+		y.setDeaf(true)
 		until(w.t, "it is noticed", func() bool { return w.bus.Healthy(context.Background()) != nil })
-		y.deaf.Store(false)
+		y.setDeaf(false)
 	},
 	func(w *world, _ *way, random *rand.Rand) {
 		for range 1 + random.IntN(3) {
@@ -158,8 +159,39 @@ var mishaps = []func(w *world, y *way, random *rand.Rand){
 // goroutines behind.
 type way struct {
 	listener net.Listener
-	deaf     atomic.Bool // the next answer is lost, with the connection
 	serving  sync.WaitGroup
+
+	mu    sync.Mutex
+	deaf  bool   // the next answer is lost, with the connection
+	deafs string // and so it is once this was asked
+}
+
+func (y *way) setDeaf(deaf bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.deaf, y.deafs = deaf, ""
+}
+
+// deafTo makes an answer get lost that follows a question which holds a text.
+func (y *way) deafTo(text string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.deafs = text
+}
+
+// ask passes a question on. No answer closes the connection meanwhile.
+func (y *way) ask(to net.Conn, question []byte) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.deaf = y.deaf || y.deafs != "" && bytes.Contains(question, []byte(y.deafs))
+	_, err := to.Write(question)
+	return err
+}
+
+func (y *way) isDeaf() bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.deaf
 }
 
 func newWay(t testing.TB, addr string) *way {
@@ -197,10 +229,15 @@ func (y *way) carry(from, to net.Conn, answers bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if err != nil || answers && y.deaf.Load() {
+		if err != nil || answers && y.isDeaf() {
 			return
 		}
-		if _, err := to.Write(buf[:n]); err != nil {
+		if answers {
+			_, err = to.Write(buf[:n])
+		} else {
+			err = y.ask(to, buf[:n])
+		}
+		if err != nil {
 			return
 		}
 	}
@@ -281,22 +318,24 @@ func TestWhatWasReadBeforeItWasAnsweredIsNotReadAgain(t *testing.T) {
 	publish("before")
 	epoch := w.epoch()
 	// While the writer is held the publisher cannot write its row.
-	held, release := make(chan struct{}), make(chan struct{})
+	held, released := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
 	var work sync.WaitGroup
 	work.Go(func() {
-		if err := w.db.Update(context.Background(), func(*db.Tx) error { close(held); <-release; return nil }); err != nil {
+		if err := w.db.Update(context.Background(), func(*db.Tx) error { close(held); <-released; return nil }); err != nil {
 			t.Errorf("hold the writer: %v", err)
 		}
 	})
 	<-held
-	way.deaf.Store(true)
+	way.deafTo("unanswered")
 	work.Go(func() { publish("unanswered") })
 	until(t, "it is in Redis", func() bool { return server.Do("HEXISTS", "lilac:i:"+string(plain), "unanswered") == int64(1) })
 	until(t, "its answer is lost", func() bool { return w.bus.Healthy(context.Background()) != nil })
-	way.deaf.Store(false)
+	way.setDeaf(false)
 	until(t, "it was read", func() bool { return tailed("unanswered") == 1 })
 	server.FlushAll()
-	close(release)
+	release()
 	work.Wait()
 	until(t, "the loss is noticed", func() bool { return w.bus.Healthy(context.Background()) == nil && w.epoch() > epoch })
 	until(t, "all is sent", func() bool { return w.unsent() == 0 })
