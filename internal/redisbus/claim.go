@@ -28,7 +28,7 @@ func (b *Bus) connect(ctx context.Context) error {
 		if c.epoch > b.epoch {
 			return errReplaced(b.opt.Prefix)
 		}
-		if c.epoch == b.epoch && c.batch >= b.link.acked.Load() && b.whole {
+		if b.whole && c.whole(b.epoch, b.link.acked.Load()) {
 			return nil
 		}
 	}
@@ -114,16 +114,18 @@ func isScriptRefusal(err error) bool {
 func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error) {
 	direct := b.recent.since(max(have, 0))
 	slices.SortStableFunc(direct, func(x, y *item) int { return cmp.Compare(x.pos, y.pos) })
-	count := 0
+	count, leftOut := 0, int64(0)
 	send := func(items []*item) error {
 		count += len(items)
 		for part := range slices.Chunk(items, rowsChunk) {
 			for _, it := range part {
 				newest = max(newest, it.batch)
 			}
-			if err := b.resend(ctx, part); err != nil {
+			n, err := b.resend(ctx, part)
+			if err != nil {
 				return err
 			}
+			leftOut += n
 		}
 		return nil
 	}
@@ -153,15 +155,10 @@ func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error)
 	if count > 0 {
 		b.log.Warn("redis had lost events; they were sent again", "events", count, "after_batch", have)
 	}
-	return newest, nil
-}
-
-func (b *Bus) resend(ctx context.Context, items []*item) error {
-	if err := b.send(ctx, items, restoring, b.steps, b.steps+1); err != nil {
-		return err
+	if leftOut > 0 {
+		b.log.Error("redis has newer events where lost ones belong, and cannot take them back", "events", leftOut)
 	}
-	b.steps++
-	return nil
+	return newest, nil
 }
 
 // errAway means that Redis cannot take an event now.

@@ -1,17 +1,22 @@
 package redisbus_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
+	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/event"
 	"lilac/internal/redisbus"
 	"lilac/internal/redistest"
@@ -109,4 +114,57 @@ func rewrite(server *redistest.Server, key string, entries []any) {
 		}
 	}
 	server.Do(args...)
+}
+
+// What cannot go back to its place is not dropped in silence, and a stream that is
+// something else is not taken for one that goes on.
+func TestWhatCannotBeRestoredIsSaid(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	said := &logged{}
+	_, b := openBus(t, t.TempDir(), db.Options{}, redisbus.Options{
+		URL: server.URL(), Options: delivery.Options{TrimEvery: -1, Logger: slog.New(slog.NewTextHandler(said, nil))},
+	})
+	for _, e := range bustest.Events(plain, "e", 5) {
+		if err := b.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const stream, ids = "lilac:s:" + string(plain), "lilac:i:" + string(plain)
+	place := server.Do("HGET", ids, "e2").(string)
+	server.Do("XDEL", stream, place)
+	server.Do("HDEL", ids, "e2")
+	server.Do("HSET", "lilac:claim", "batch", "0")
+	until(t, "the loss is noticed and mended", func() bool { return b.Healthy(t.Context()) == nil })
+	if got := said.String(); !strings.Contains(got, "cannot take them back") || !strings.Contains(got, "events=1") {
+		t.Errorf("of the event that was left out the log says %s", got)
+	}
+	server.Do("DEL", stream, ids)
+	server.Do("SET", stream, "something else")
+	server.Do("HSET", "lilac:claim", "batch", "0")
+	until(t, "it is said", func() bool {
+		return b.Healthy(t.Context()) != nil && strings.Contains(said.String(), "WRONGTYPE")
+	})
+	server.Do("DEL", stream)
+	until(t, "the loss is mended", func() bool { return b.Healthy(t.Context()) == nil })
+	if n := server.Do("XLEN", stream); n != int64(5) {
+		t.Errorf("%v events are there again, want 5", n)
+	}
+}
+
+// logged keeps what is written, for who reads it meanwhile.
+type logged struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
 }

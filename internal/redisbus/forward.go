@@ -170,7 +170,7 @@ func (b *Bus) look() error {
 	if err != nil {
 		return b.unreachable(err)
 	}
-	if c.epoch != b.epoch || c.batch < b.link.acked.Load() {
+	if !c.whole(b.epoch, b.link.acked.Load()) {
 		return errNotWhole
 	}
 	return nil
@@ -215,7 +215,7 @@ func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
 func (b *Bus) deliver(items []*item, done []*parcel) error {
 	if len(items) > 0 {
 		b.batch++
-		if err := b.send(b.ctx, items, batches, b.link.acked.Load(), b.batch); err != nil {
+		if err := b.send(b.ctx, items, b.link.acked.Load(), b.batch); err != nil {
 			b.unanswered = items
 			return err
 		}

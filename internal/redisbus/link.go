@@ -86,7 +86,7 @@ func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error
 		if err != nil {
 			return l.unreadable(err)
 		}
-		if c.epoch != epoch || c.batch < acked {
+		if !c.whole(epoch, acked) {
 			l.doubt()
 			return fault.Wrap(fault.Unavailable, errNotWhole, "Redis cannot be read now")
 		}
@@ -120,6 +120,10 @@ func (l *link) unreadable(err error) error {
 
 // claimState is what the claim says; epoch 0 when there is none.
 type claimState struct{ epoch, batch int64 }
+
+// whole reports whether a Redis with this claim is ours and has what it
+// acknowledged.
+func (c claimState) whole(epoch, acked int64) bool { return c.epoch == epoch && c.batch >= acked }
 
 // readClaim reads the answer to HMGET claim epoch batch.
 func readClaim(reply rueidis.RedisResult) (c claimState, err error) {

@@ -43,8 +43,8 @@ return c[3] and tonumber(c[3]) or -1
 //
 // It answers, for each topic, with the number of events that it had and the
 // number of exceptions, then with the exceptions: the index of an event, from 0,
-// that the topic held before, and its place. What is to be restored and cannot
-// be any more is left out.
+// that the topic held before, and its place. In a restoration it answers with how
+// many events were left out, because the stream goes on behind their places.
 //
 //	KEYS claim, topics, then stream, ids and meta of each topic
 //	ARGV epoch, field, least, number, now (ms),
@@ -57,7 +57,7 @@ if c[1] ~= epoch then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) en
 local have = tonumber(c[2])
 if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) end
 if tonumber(ARGV[4]) > have then call('HSET', KEYS[1], field, ARGV[4]) end
-local now, restoring, out, at, failure = ARGV[5], field == 'step', {}, 6, nil
+local now, restoring, out, left, at, failure = ARGV[5], field == 'step', {}, 0, 6, nil
 -- numbers of events are far below where Lua writes an exponent by itself
 local function number(n) return string.format('%.0f', n) end
 for key = 3, #KEYS, 3 do
@@ -98,10 +98,11 @@ for key = 3, #KEYS, 3 do
         end
         pos = redis.pcall('XADD', stream, pos, 'i', e, 'e', ARGV[entry+i])
         if type(pos) == 'table' then
-          if not restoring then
+          if not restoring or not string.find(pos.err, 'equal or smaller', 1, true) then
             failure = pos
             break
           end
+          left = left + 1
         else
           if fresh then
             call('HSET', meta, 't', string.match(pos, '^(%d+)-') .. '-' .. number(m - 1))
@@ -133,7 +134,7 @@ for key = 3, #KEYS, 3 do
   end
   if failure then return failure end
 end
-return out
+return restoring and left or out
 `)
 
 // restoredScript ends a restoration: from here on batches are counted.

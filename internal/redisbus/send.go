@@ -14,11 +14,8 @@ import (
 
 // portion is what one batch has for one topic.
 type portion struct {
-	topic   event.Topic
-	items   []*item
-	ids     []string
-	entries []string
-	places  []string // of those that have one: in a restoration all
+	topic event.Topic
+	items []*item
 }
 
 // portions sorts a batch by topic. The order within a topic stays.
@@ -34,23 +31,56 @@ func portions(items []*item) []*portion {
 				out = append(out, p)
 			}
 		}
-		p.items, p.ids, p.entries = append(p.items, it), append(p.ids, it.id), append(p.entries, it.entry)
-		if it.pos > 0 {
-			p.places = append(p.places, entryID(it.pos))
-		}
+		p.items = append(p.items, it)
 	}
 	return out
 }
 
-// send appends items. In a restoration, when field is restoring, each goes back to
-// its place, if that can be; else they are new, field is batches, and each is
-// given its place. Redis must have what has the number least, and then has
-// number.
-func (b *Bus) send(ctx context.Context, items []*item, field string, least, number int64) error {
+// send appends items as the batch with a number, and gives each its place. Redis
+// must have the batch with the number least.
+func (b *Bus) send(ctx context.Context, items []*item, least, number int64) error {
 	topics := portions(items)
+	answer, err := b.append(ctx, topics, batches, least, number)
+	if err != nil {
+		return err
+	}
+	reply, err := answer.ToArray()
+	if err != nil {
+		return errors.Join(errAnswer, err)
+	}
+	for _, p := range topics {
+		if reply, err = p.placed(b.epoch, reply); err != nil {
+			return fmt.Errorf("append events to %s: %w", p.topic, err)
+		}
+	}
+	return nil
+}
+
+// resend is the next step of a restoration: it gives items back to their places,
+// and returns for how many that cannot be.
+func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err error) {
+	answer, err := b.append(ctx, portions(items), restoring, b.steps, b.steps+1)
+	if err != nil {
+		return 0, err
+	}
+	b.steps++
+	if leftOut, err = answer.AsInt64(); err != nil {
+		return 0, errors.Join(errAnswer, err)
+	}
+	return leftOut, nil
+}
+
+// append has the script append what is new, when field is batches, or what is to
+// be restored. Redis must have what has the number least there, and then has
+// number.
+func (b *Bus) append(ctx context.Context, topics []*portion, field string, least, number int64) (rueidis.RedisMessage, error) {
+	count := 0
+	for _, p := range topics {
+		count += len(p.items)
+	}
 	keys := make([]string, 0, 2+3*len(topics))
 	keys = append(keys, b.link.claim, b.link.prefix+":topics")
-	args := make([]string, 0, 5+4*len(topics)+3*len(items))
+	args := make([]string, 0, 5+4*len(topics)+3*count)
 	args = append(args, strconv.FormatInt(b.epoch, 10), field, strconv.FormatInt(least, 10), strconv.FormatInt(number, 10), b.timestamp())
 	keep := strconv.FormatInt((b.opt.OutputAge + delivery.TombstoneAge).Milliseconds(), 10)
 	for _, p := range topics {
@@ -61,33 +91,33 @@ func (b *Bus) send(ctx context.Context, items []*item, field string, least, numb
 			age = (b.opt.OutputAge + appendRefresh).Milliseconds()
 		}
 		args = append(args, string(p.topic), strconv.FormatInt(age, 10), keep, strconv.Itoa(len(p.items)))
-		args = append(append(args, p.ids...), p.entries...)
-		if field == restoring {
-			args = append(args, p.places...)
+		for _, it := range p.items {
+			args = append(args, it.id)
+		}
+		for _, it := range p.items {
+			args = append(args, it.entry)
+		}
+		if field != restoring {
+			continue
+		}
+		for _, it := range p.items {
+			args = append(args, entryID(it.pos))
 		}
 	}
-	reply, err := b.link.run(ctx, appendScript, keys, args).ToArray()
+	answer, err := b.link.run(ctx, appendScript, keys, args).ToMessage()
 	if err != nil {
 		if rest, ok := refused(err, refusedEpoch); ok {
 			if epoch, err := strconv.ParseInt(rest, 10, 64); err == nil && epoch > b.epoch {
-				return errReplaced(b.opt.Prefix)
+				return answer, errReplaced(b.opt.Prefix)
 			}
-			return errNotWhole
+			return answer, errNotWhole
 		}
 		if _, ok := refused(err, refusedLost); ok {
-			return errNotWhole
+			return answer, errNotWhole
 		}
-		return b.unreachable(fmt.Errorf("append events: %w", err))
+		return answer, b.unreachable(fmt.Errorf("append events: %w", err))
 	}
-	if field == restoring {
-		return nil
-	}
-	for _, p := range topics {
-		if reply, err = p.placed(b.epoch, reply); err != nil {
-			return fmt.Errorf("append events to %s: %w", p.topic, err)
-		}
-	}
-	return nil
+	return answer, nil
 }
 
 // timestamp is now as an entry says when it was appended.
@@ -115,7 +145,7 @@ func (p *portion) placed(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.R
 		n = follow(p.items[next:i], epoch, n)
 		seq, ok := parseEntryID(text)
 		if !ok {
-			return nil, fmt.Errorf("redis answered %q for the event %q", clip(text), p.ids[i])
+			return nil, fmt.Errorf("redis answered %q for the event %q", clip(text), p.items[i].id)
 		}
 		p.items[i].pos = seq
 		next, reply = int(i)+1, reply[2:]
