@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/client"
+	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 )
@@ -256,5 +257,5 @@ func (t *talk) noteLocked(s string) {
 		fmt.Fprintln(t.cli.out)
 		t.midline = false
 	}
-	fmt.Fprintf(t.cli.out, "  · %s\n", short(oneLine(s), 160))
+	fmt.Fprintf(t.cli.out, "  · %s\n", clip.Characters(oneLine(s), 160))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/client"
+	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 )
@@ -116,6 +117,6 @@ func (t *tailer) print(e event.Event) error {
 		topic = "out.req" // the request is the key
 	}
 	_, err := fmt.Fprintf(t.cli.out, "%s  %-12s %-30s %s  %s\n", time.UnixMilli(e.TS).Format("15:04:05.000"),
-		oneLine(topic), oneLine(string(e.Type)), short(oneLine(e.Key), 72), short(oneLine(string(e.Data)), 160))
+		oneLine(topic), oneLine(string(e.Type)), clip.Characters(oneLine(e.Key), 72), clip.Characters(oneLine(string(e.Data)), 160))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/client"
+	"lilac/internal/clip"
 	"lilac/internal/session"
 )
 
@@ -108,7 +109,7 @@ func (c *cli) printStory(s session.Story) {
 	fmt.Fprintln(c.out)
 	from := s.Entries[0].At
 	for _, e := range s.Entries {
-		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-from)/1000, e.Step, clean(e.Kind), short(oneLine(tell(e)), 160))
+		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-from)/1000, e.Step, clean(e.Kind), clip.Characters(oneLine(tell(e)), 160))
 	}
 }
 

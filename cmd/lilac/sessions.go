@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/chat"
 	"lilac/internal/client"
+	"lilac/internal/clip"
 )
 
 func (c *cli) sessions() *cobra.Command {
@@ -93,10 +94,10 @@ func (c *cli) printMessage(raw json.RawMessage) error {
 		case chat.TypeText:
 			fmt.Fprintln(c.out, clean(p.Text))
 		case chat.TypeToolCall:
-			fmt.Fprintf(c.out, "→ %s %s\n", clean(p.ToolName), short(oneLine(string(p.Input)), 160))
+			fmt.Fprintf(c.out, "→ %s %s\n", clean(p.ToolName), clip.Characters(oneLine(string(p.Input)), 160))
 		case chat.TypeToolResult:
 			text, _ := p.OutputText()
-			fmt.Fprintf(c.out, "← %s %s\n", clean(p.ToolName), short(oneLine(text), 160))
+			fmt.Fprintf(c.out, "← %s %s\n", clean(p.ToolName), clip.Characters(oneLine(text), 160))
 		case chat.TypeFile, chat.TypeImage:
 			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, clean(p.Filename))
 		}

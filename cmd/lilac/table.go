@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/client"
+	"lilac/internal/clip"
 	"lilac/internal/fault"
 )
 
@@ -18,7 +19,7 @@ func (c *cli) table(head string, rows [][]string) error {
 	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = short(oneLine(cell), 72)
+			row[i] = clip.Characters(oneLine(cell), 72)
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
@@ -26,14 +27,6 @@ func (c *cli) table(head string, rows [][]string) error {
 		return fmt.Errorf("print table: %w", err)
 	}
 	return nil
-}
-
-// short cuts s to n characters.
-func short(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }
 
 // when prints Unix milliseconds for people.

@@ -12,8 +12,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
+	"lilac/internal/clip"
 	"lilac/internal/fault"
 	"lilac/internal/tool"
 )
@@ -197,11 +197,8 @@ func excerpt(line []byte, at int) string {
 	if len(line) <= grepLine {
 		return tool.Visible(string(line))
 	}
-	start := max(0, min(at-grepLine/3, len(line)-grepLine))
-	for start > 0 && !utf8.RuneStart(line[start]) {
-		start--
-	}
-	text := tool.Visible(cutRunes(line[start:], grepLine))
+	start := len(clip.Bytes(line, max(0, min(at-grepLine/3, len(line)-grepLine))))
+	text := tool.Visible(string(clip.Bytes(line[start:], grepLine)))
 	if start > 0 {
 		text = "…" + text
 	}

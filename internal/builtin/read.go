@@ -15,8 +15,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"lilac/internal/clip"
 	"lilac/internal/fault"
 	"lilac/internal/tool"
 )
@@ -153,18 +153,7 @@ func readLine(r *bufio.Reader, keep bool) (line string, length int, err error) {
 			kept = kept[:len(kept)-1]
 		}
 	}
-	return cutRunes(kept, readMaxLine), length, nil
-}
-
-// cutRunes returns at most limit bytes of b, and no half of a rune.
-func cutRunes(b []byte, limit int) string {
-	if len(b) <= limit {
-		return string(b)
-	}
-	for limit > 0 && !utf8.RuneStart(b[limit]) {
-		limit--
-	}
-	return string(b[:limit])
+	return string(clip.Bytes(kept, readMaxLine)), length, nil
 }
 
 func listDir(dir *os.File, rel string) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/schedule"
@@ -36,16 +37,18 @@ type waiting struct {
 
 // Pieces of the schemas of workflow.*.
 const (
-	summaryField  = `"summary":{"type":"string","minLength":1,"maxLength":2000,"description":"What it is for. You read it when you are woken, maybe days later: write what was asked, by whom, and what to do then."}`
-	describeField = `"description":{"type":"string","maxLength":1000,"description":"What is waited for, in words for a person; the summary when left out."}`
-	timeoutField  = `"timeout":{"type":"string","description":"How long to wait at most, like 90m, 36h or 3d; 30d when left out. You are woken then, too."}`
-	userField     = `"userId":{"type":"string","maxLength":128,"description":"Only a reply of this person counts: an id, <@id> or @name."}`
-	mentionField  = `"mention":{"type":"boolean","description":"Begin the answer with a mention of the person who asks you now."}`
-	keyField      = `"key":{"type":"string","maxLength":128,"description":"Tells this call from another one of the same request that says the same."}`
-	flowField     = `"workflowId":{"type":"string","minLength":1,"maxLength":64,"description":"The workflow."}`
-	replyToField  = `"replyToMessageId":{"type":"string","maxLength":128,"description":"A message of the conversation that it replies to."}`
-	kindField     = `"kind":{"type":"string","enum":["wait_for_reply","send_and_wait","wait_until","delay","wait_for_event"],"description":"wait_for_reply takes sessionId, messageId, userId, timeout; send_and_wait takes sessionId, text, userId, timeout; wait_until takes at; delay takes delay; wait_for_event takes types, if, timeout."}`
-	taskFields    = kindField + `,` + sessionField + `,
+	// maxDescription bounds, in characters, the description that is made of a summary.
+	maxDescription = 200
+	summaryField   = `"summary":{"type":"string","minLength":1,"maxLength":2000,"description":"What it is for. You read it when you are woken, maybe days later: write what was asked, by whom, and what to do then."}`
+	describeField  = `"description":{"type":"string","maxLength":1000,"description":"What is waited for, in words for a person; the summary when left out."}`
+	timeoutField   = `"timeout":{"type":"string","description":"How long to wait at most, like 90m, 36h or 3d; 30d when left out. You are woken then, too."}`
+	userField      = `"userId":{"type":"string","maxLength":128,"description":"Only a reply of this person counts: an id, <@id> or @name."}`
+	mentionField   = `"mention":{"type":"boolean","description":"Begin the answer with a mention of the person who asks you now."}`
+	keyField       = `"key":{"type":"string","maxLength":128,"description":"Tells this call from another one of the same request that says the same."}`
+	flowField      = `"workflowId":{"type":"string","minLength":1,"maxLength":64,"description":"The workflow."}`
+	replyToField   = `"replyToMessageId":{"type":"string","maxLength":128,"description":"A message of the conversation that it replies to."}`
+	kindField      = `"kind":{"type":"string","enum":["wait_for_reply","send_and_wait","wait_until","delay","wait_for_event"],"description":"wait_for_reply takes sessionId, messageId, userId, timeout; send_and_wait takes sessionId, text, userId, timeout; wait_until takes at; delay takes delay; wait_for_event takes types, if, timeout."}`
+	taskFields     = kindField + `,` + sessionField + `,
 "messageId":{"type":"string","maxLength":128,"description":"The message that is replied to."},` + userField + `,` + replyToField + `,
 "text":{"type":"string","maxLength":2000,"description":"What to send. @name mentions and notifies a person."},` + timeoutField + `,
 "at":{"type":"string","description":"A moment, like 2026-11-22T09:00:00+01:00."},
@@ -223,7 +226,7 @@ func (w waiting) create(ctx context.Context, caller toolserver.Caller, in flowIn
 	}
 	for i, t := range in.Tasks {
 		if t.Description == "" {
-			t.Description = shorten(in.Summary)
+			t.Description = clip.Characters(in.Summary, maxDescription)
 		}
 		spec, err := w.spec(ctx, caller, t)
 		if err != nil {
@@ -355,14 +358,4 @@ func instant(field, text string) (int64, error) {
 		return 0, fault.InvalidField(field, "%q is not a moment; write it with its zone, like 2026-11-22T09:00:00+01:00 or 2026-11-22T08:00:00Z.", text)
 	}
 	return t.UnixMilli(), nil
-}
-
-// shorten makes a description of a summary.
-func shorten(text string) string {
-	const most = 200
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	return string(runes[:most]) + "…"
 }

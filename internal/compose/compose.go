@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 	"lilac/internal/surface"
 )
 
@@ -138,10 +139,7 @@ func (s Snapshot) quote(m surface.Message) string {
 	if s.Names != nil {
 		text = s.Names(text)
 	}
-	text = strings.Join(strings.Fields(neutral(text)), " ")
-	if runes := []rune(text); len(runes) > maxQuote {
-		text = string(runes[:maxQuote]) + "…"
-	}
+	text = clip.Characters(strings.Join(strings.Fields(neutral(text)), " "), maxQuote)
 	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(text) + ")"
 }
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lilac/internal/bus"
+	"lilac/internal/clip"
 	"lilac/internal/db"
 	"lilac/internal/event"
 )
@@ -177,7 +177,7 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 			e.consumer, e.leaseUntil = "", 0
 			p.update = append(p.update, e)
 		default:
-			e.consumer, e.leaseUntil, e.reason = "", 0, clip(o.err.Error())
+			e.consumer, e.leaseUntil, e.reason = "", 0, clip.Bytes(o.err.Error(), reasonMax)
 			if e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
 				p.bury = append(p.bury, e)
 				g.forget(e, now)
@@ -306,7 +306,7 @@ func (g *group) takeDamaged(p *plan, damage error) {
 		g.cursor = at.Seq
 	}
 	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
-	e := &entry{seq: g.cursor, reason: clip(damage.Error()), rec: g.placeholder(g.cursor), lane: &lane{}}
+	e := &entry{seq: g.cursor, reason: clip.Bytes(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
 	p.insert = append(p.insert, e)
 	p.bury = append(p.bury, e)
 }
@@ -393,7 +393,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 		return false, err
 	case damage != nil:
 		g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", e.seq, "error", damage)
-		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, clip(damage.Error())
+		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, clip.Bytes(damage.Error(), reasonMax)
 		p.bury = append(p.bury, e)
 		g.forget(e, now)
 		return false, nil
@@ -451,11 +451,4 @@ func (g *group) drainAll() {
 	for _, c := range slices.Clone(g.consumers) {
 		g.drain(c)
 	}
-}
-
-func clip(s string) string {
-	if len(s) > reasonMax {
-		return strings.ToValidUTF8(s[:reasonMax], "")
-	}
-	return s
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 	"lilac/internal/lazyregexp"
 	"lilac/internal/llm"
 )
@@ -176,13 +177,13 @@ func summary(s situation) string {
 		}
 		name := "`" + r.ToolName + "`"
 		if c, ok := s.calls[r.ToolCallID]; ok {
-			name += " (" + clip(string(c.Input), 100) + ")"
+			name += " (" + clip.Characters(string(c.Input), 100) + ")"
 		}
 		if text == "" {
 			parts = append(parts, fmt.Sprintf("The tool %s finished without output.", name))
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(clip(text, maxOutput))))
+		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(clip.Characters(text, maxOutput))))
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -196,14 +197,7 @@ func fenced(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
-func quote(s string) string { return clip(strings.Join(strings.Fields(s), " "), maxQuote) }
-
-func clip(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit]) + "…"
-	}
-	return s
-}
+func quote(s string) string { return clip.Characters(strings.Join(strings.Fields(s), " "), maxQuote) }
 
 // callID is the same for the same conversation and different for each call in
 // it, so a step that is repeated after a crash asks for the same call.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"lilac/internal/clip"
 )
 
 // eventTool is the tool that tells of events of the environment.
@@ -38,7 +40,7 @@ func ofEvent(s situation) (text string, rest []string, ok bool) {
 	}
 	_, task, _ := strings.Cut(s.said[0], "\n\n")
 	text = fmt.Sprintf("I was told of the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
-		e.Type, fenced(clip(string(e.Payload), maxOutput)), quote(task))
+		e.Type, fenced(clip.Characters(string(e.Payload), maxOutput)), quote(task))
 	return text, s.said[1:], true
 }
 
@@ -50,7 +52,7 @@ func ofTask(how string, payload json.RawMessage) string {
 		text += " " + e.Error
 	}
 	if out := strings.TrimRight(e.Result.Output+e.Result.Answer, "\n "); out != "" {
-		text += "\n\n" + fenced(clip(out, maxOutput))
+		text += "\n\n" + fenced(clip.Characters(out, maxOutput))
 	}
 	return text
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/disgoorg/disgo/discord"
 	"github.com/disgoorg/disgo/rest"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/surface"
@@ -251,16 +252,8 @@ func (a *Adapter) buttons(buttons []surface.Button) []wireActionRow {
 			style = styleDanger
 		}
 		if row := &rows[len(rows)-1]; len(row.Components) < maxButtons && b.ID != "" && len(b.ID) <= maxButton {
-			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: cut(a.o.Scrub(b.Label), maxLabel), ID: b.ID})
+			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: clip.Characters(a.o.Scrub(b.Label), maxLabel), ID: b.ID})
 		}
 	}
 	return slices.DeleteFunc(rows, func(r wireActionRow) bool { return len(r.Components) == 0 })
-}
-
-// cut shortens a text to n characters.
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/lazyregexp"
 )
@@ -106,7 +106,7 @@ func (a Agent) query(rule string, e event.EnvEvent) (string, error) {
 		b.WriteString(a.System + "\n\n")
 	}
 	b.WriteString(prompt)
-	return cut(b.String(), maxQuery), nil
+	return clip.Marked(b.String(), maxQuery, more), nil
 }
 
 // info is what get_event_info tells.
@@ -141,19 +141,16 @@ func infoOf(e event.EnvEvent, offset int, file string) (string, error) {
 		m := e.Metadata
 		m.Extra = nil
 		for _, at := range []*string{&m.TriggerSessionID, &m.TriggerAgentID, &m.TriggerAgentName, &m.EnvName, &m.Source} {
-			*at = cut(*at, 200)
+			*at = clip.Marked(*at, 200, more)
 		}
 		out.Metadata = m
 		out.Notice += " Its metadata is too long and was left out."
 	}
 	if offset > 0 || len(e.Payload) > maxShown {
 		text := string(e.Payload)
-		offset = min(max(offset, 0), len(text))
-		for offset < len(text) && !utf8.RuneStart(text[offset]) {
-			offset++
-		}
+		offset = clip.Start(text, min(max(offset, 0), len(text)))
 		out.Payload, out.Bytes, out.Offset = nil, len(text), offset
-		out.Part = prefix(text[offset:], maxShown)
+		out.Part = clip.Bytes(text[offset:], maxShown)
 		if end := offset + len(out.Part); end < len(text) {
 			out.Next = end
 			out.Notice += fmt.Sprintf(" The payload goes on: call %s with its id and offset %d.", ToolName, end)
@@ -193,7 +190,7 @@ func RequestID(sessionID, eventID string) string {
 
 // quote writes a text of outside so that it stays on one line and in its marks.
 func quote(s string) string {
-	raw, err := json.Marshal(cut(s, maxQuoted))
+	raw, err := json.Marshal(clip.Marked(s, maxQuoted, more))
 	if err != nil {
 		return `""` // a string always has a JSON form
 	}
@@ -203,21 +200,5 @@ func quote(s string) string {
 // maxQuoted bounds one value of an event within a prompt.
 const maxQuoted = 2 << 10
 
-// cut bounds a text and says so.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return prefix(s, limit) + " […]"
-}
-
-// prefix is at most limit bytes, without half a character.
-func prefix(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}
+// more stands where a text goes on.
+const more = " […]"

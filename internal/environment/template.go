@@ -10,6 +10,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 )
 
@@ -140,7 +141,7 @@ func (t template) prompt(e event.EnvEvent) (string, error) {
 		if raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
 			return quote(s), nil
 		}
-		return cut(string(raw), maxQuoted), nil
+		return clip.Marked(string(raw), maxQuoted, more), nil
 	})
 }
 
@@ -155,7 +156,7 @@ func (t template) name(e event.EnvEvent) (string, error) {
 		if strings.ContainsAny(string(raw[:1]), "-0123456789") {
 			return string(raw), nil
 		}
-		return "", fmt.Errorf("an expression gives %s, no text", cut(string(raw), 100))
+		return "", fmt.Errorf("an expression gives %s, no text", clip.Marked(string(raw), 100, more))
 	})
 }
 

@@ -21,57 +21,58 @@ var rooms = map[string]string{
 	"event": "chat fault lazyregexp",
 
 	"lazyregexp": "",
+	"clip":       "",
 
 	"schedule": "fault",
-	"webhook":  "event fault",
+	"webhook":  "event fault clip",
 
 	"db":         "event fault",
 	"bus":        "db event fault",
-	"delivery":   "bus db event fault",
+	"delivery":   "bus db event fault clip",
 	"sqlitebus":  "delivery bus db event fault",
-	"redisbus":   "delivery bus db event fault",
+	"redisbus":   "delivery bus db event fault clip",
 	"bustest":    "bus db event fault",
 	"damagetest": "db event fault",
 
 	"egress":  "fault",
 	"config":  "egress environment fault schedule webhook clock files lazyregexp",
-	"logs":    "lazyregexp",
+	"logs":    "lazyregexp clip",
 	"metrics": "",
 	"health":  "",
 	"notify":  "",
 	"backup":  "db fault",
-	"tracing": "fault",
+	"tracing": "fault clip",
 	"observe": "agent bus chat event fault health llm metrics tool tracing",
 
 	"llm":       "chat fault sse",
 	"anthropic": "llm chat fault sse",
 	"openai":    "llm chat fault sse",
-	"demo":      "llm chat fault lazyregexp",
+	"demo":      "llm chat fault lazyregexp clip",
 	"llmtest":   "llm chat fault sse",
 
 	"rundir":  "",
 	"sandbox": "fault",
-	"tool":    "chat fault",
-	"builtin": "tool sandbox egress chat fault",
+	"tool":    "chat fault clip",
+	"builtin": "tool sandbox egress chat fault clip",
 
 	"agent":       "chat llm tool fault",
-	"session":     "agent bus chat db event fault llm tool",
-	"environment": "bus chat db event fault tool lazyregexp",
+	"session":     "agent bus chat db event fault llm tool clip",
+	"environment": "bus chat db event fault tool lazyregexp clip",
 	"clock":       "environment schedule db event fault",
 	"files":       "environment db event fault",
 
-	"task": "chat db event fault tool",
+	"task": "chat db event fault tool clip",
 
 	"entity":  "fault lazyregexp",
 	"surface": "db event",
 	"outbox":  "surface db event fault",
-	"compose": "surface chat entity event",
-	"relay":   "bus chat db event fault outbox surface",
+	"compose": "surface chat entity event clip",
+	"relay":   "bus chat db event fault outbox surface clip",
 	"router":  "bus chat compose db event fault llm surface",
 
-	"workflow": "bus chat db event fault outbox schedule surface lazyregexp",
+	"workflow": "bus chat db event fault outbox schedule surface lazyregexp clip",
 
-	"discord": "db egress event fault surface",
+	"discord": "db egress event fault surface clip",
 
 	"store": "db bus chat event discord fault session environment surface outbox router relay task toolserver workflow clock files",
 
@@ -80,9 +81,9 @@ var rooms = map[string]string{
 	"webuitest":  everything,
 	"origin":     "fault",
 	"toolwire":   "fault",
-	"toolserver": "origin toolwire fault db schedule lazyregexp",
+	"toolserver": "origin toolwire fault db schedule lazyregexp clip",
 	"toolcli":    "toolwire fault",
-	"callables":  "builtin schedule tool toolserver toolwire chat db entity environment event fault outbox session surface workflow task",
+	"callables":  "builtin schedule tool toolserver toolwire chat db entity environment event fault outbox session surface workflow task clip",
 	"cmd/tools":  "toolcli",
 
 	"client": "health bus event fault session sse task toolserver",
@@ -101,7 +102,7 @@ var rooms = map[string]string{
 const everything = "*"
 
 // inTests are packages that any test may import beside its own room.
-var inTests = "health bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
+var inTests = "clip health bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
 
 // banned imports, with the reason.
 var banned = map[string]string{

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/lmittmann/tint"
+
+	"lilac/internal/clip"
 )
 
 // maxText bounds one value: an error that holds a whole answer would make
@@ -154,10 +156,7 @@ func (h *handler) plain(v any) any {
 // text removes secrets first, while they are as they were, then shows what a
 // terminal or a viewer would obey.
 func (h *handler) text(s string) string {
-	s = h.secrets.Redact(s)
-	if len(s) > maxText {
-		s = s[:maxText] + "… (cut)"
-	}
+	s = clip.Marked(h.secrets.Redact(s), maxText, "… (cut)")
 	return visible(strings.ToValidUTF8(s, "\uFFFD"), h.oneLine)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"lilac/internal/clip"
 	"lilac/internal/fault"
 )
 
@@ -88,7 +89,7 @@ func (b *Bus) unreachable(err error) error {
 		text := reply.Error()
 		for _, code := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
 			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
-				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), clip(text))
+				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), brief(text))
 			}
 		}
 		return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot do its work", b.opt.server())
@@ -96,11 +97,11 @@ func (b *Bus) unreachable(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
 }
 
-// clip bounds what a server says before it is repeated.
-func clip(s string) string {
+// brief bounds what a server says before it is repeated.
+func brief(s string) string {
 	const enough = 200
 	s, _, _ = strings.Cut(s, "\n")
-	return strings.TrimRight(s[:min(len(s), enough)], ". \r")
+	return strings.TrimRight(clip.Bytes(s, enough), ". \r")
 }
 
 func parseInfo(text string) map[string]string {

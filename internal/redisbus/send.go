@@ -145,7 +145,7 @@ func (p *portion) placed(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.R
 		n = follow(p.items[next:i], epoch, n)
 		seq, ok := parseEntryID(text)
 		if !ok {
-			return nil, fmt.Errorf("redis answered %q for the event %q", clip(text), p.items[i].id)
+			return nil, fmt.Errorf("redis answered %q for the event %q", brief(text), p.items[i].id)
 		}
 		p.items[i].pos = seq
 		next, reply = int(i)+1, reply[2:]

@@ -2,8 +2,8 @@ package relay
 
 import (
 	"slices"
-	"strings"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 )
 
@@ -65,7 +65,7 @@ func bounded(text, end string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText-len(end)], "") + end
+	return clip.Bytes(text, maxText-len(end)) + end
 }
 
 func (o *Output) tool(p event.ToolCallOutput) {

@@ -3,8 +3,8 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 )
 
@@ -62,9 +62,8 @@ func (c *change) announceStream(e Effect) error {
 		if c.said != nil {
 			text, said.Usage = c.said.FinalText, c.said.Usage
 		}
-		if said.Truncated = len(text) > maxAnnounced; said.Truncated {
-			text = strings.ToValidUTF8(text[:maxAnnounced], "")
-		}
+		said.Truncated = len(text) > maxAnnounced
+		text = clip.Bytes(text, maxAnnounced)
 		said.Content = &text
 		switch e.State {
 		case event.StateFailed:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 )
 
 const blobPrefix = "blob:sha256:"
@@ -43,10 +44,4 @@ func (s *Service) resolve(p chat.Part, ref string) chat.Part {
 	return p
 }
 
-// preview bounds a text at a rune.
-func preview(text string) string {
-	if len(text) <= maxPreview {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxPreview], "") + "…"
-}
+func preview(text string) string { return clip.Marked(text, maxPreview, "…") }

@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"lilac/internal/clip"
 	"lilac/internal/db"
 	"lilac/internal/fault"
 	"lilac/internal/tool"
@@ -69,11 +69,8 @@ func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (
 	if offset < 0 {
 		offset += p.Bytes
 	}
-	at := int(min(max(offset, 0), p.Bytes))
-	for at < len(text) && !utf8.RuneStart(text[at]) {
-		at++
-	}
-	p.Text = prefix(text[at:], limit)
+	at := clip.Start(text, int(min(max(offset, 0), p.Bytes)))
+	p.Text = clip.Bytes(text[at:], limit)
 	p.Offset, p.Next = int64(at), int64(at+len(p.Text))
 	return p, nil
 }
@@ -107,25 +104,6 @@ func (s *Service) Trim(ctx context.Context, before time.Time) error {
 		}
 	}
 	return nil
-}
-
-// cut bounds a text and says so.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return prefix(s, limit) + " […]"
-}
-
-// prefix is at most limit bytes, without half a character.
-func prefix(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
 
 // lastLine is the last line that is not empty, short enough to be shown.

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -406,6 +407,6 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 	if err != nil {
 		return err
 	}
-	_, err = s.decide(tx, t, Answered{State: state, Text: cut(text, maxAnswer), Detail: detail})
+	_, err = s.decide(tx, t, Answered{State: state, Text: clip.Marked(text, maxAnswer, " […]"), Detail: detail})
 	return err
 }

@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"unicode/utf8"
+
+	"lilac/internal/clip"
 )
 
 // The limits of a result, when [Limits] does not say otherwise.
@@ -197,18 +198,12 @@ func cutHead(b []byte, maxBytes, maxLines int) int {
 	if lineEnd > end/2 {
 		return lineEnd
 	}
-	for end > 0 && end < len(b) && !utf8.RuneStart(b[end]) {
-		end--
-	}
-	return end
+	return len(clip.Bytes(b, end))
 }
 
 // cutTail returns where the end of b that fits begins, preferring the start of a line.
 func cutTail(b []byte, maxBytes, maxLines int) int {
-	start := max(0, len(b)-maxBytes)
-	for start < len(b) && !utf8.RuneStart(b[start]) {
-		start++
-	}
+	start := clip.Start(b, max(0, len(b)-maxBytes))
 	if start > 0 {
 		if i := bytes.IndexByte(b[start:], '\n'); i >= 0 && i < (len(b)-start)/2 {
 			start += i + 1

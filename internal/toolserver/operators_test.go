@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/clip"
 	"lilac/internal/db"
 	"lilac/internal/fault"
 )
@@ -172,7 +173,7 @@ func TestACallThatCannotBeMadeIsRecordedAndCounted(t *testing.T) {
 		outcome, on, because string
 	}{
 		{"a.read", `{"session-id":"s7","limit":"many"}`, http.StatusBadRequest, "invalid", "s7", `limit has to be a whole number, not "many"`},
-		{"a.read", `{"` + long + `":1,"sessionId":"` + long + `"}`, http.StatusBadRequest, "invalid", long[:maxNamed] + "…", "There is no field"},
+		{"a.read", `{"` + long + `":1,"sessionId":"` + long + `"}`, http.StatusBadRequest, "invalid", long[:maxNamed-1] + "…", "There is no field"},
 		{"a.read", `[]`, http.StatusBadRequest, "invalid", "", "has to be a JSON object"},
 		{"a.raed", `{"sessionId":"s7"}`, http.StatusNotFound, "not_found", "s7", "Did you mean a.read"},
 		{long, `{}`, http.StatusNotFound, "not_found", "", "There is no callable"},
@@ -181,7 +182,7 @@ func TestACallThatCannotBeMadeIsRecordedAndCounted(t *testing.T) {
 			t.Errorf("%.40s %.40s: %d %.200s", one.id, one.input, code, body)
 		}
 		r := records[len(records)-1]
-		if r.Callable != cut(one.id, maxNamed) || r.Outcome != one.outcome || r.SessionID != one.on || !strings.Contains(r.Message, one.because) || r.Caller.RequestID != "r" {
+		if r.Callable != clip.Characters(one.id, maxNamed) || r.Outcome != one.outcome || r.SessionID != one.on || !strings.Contains(r.Message, one.because) || r.Caller.RequestID != "r" {
 			t.Errorf("%.40s %.40s is recorded as %.300v", one.id, one.input, r)
 		}
 		if len(r.Callable)+len(r.Message)+len(r.SessionID) > 4*maxDetail {

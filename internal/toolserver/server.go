@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"lilac/internal/clip"
 	"lilac/internal/fault"
 	"lilac/internal/origin"
 	"lilac/internal/toolwire"
@@ -229,7 +230,7 @@ func (s *Server) refused(ctx context.Context, live *liveToken, call toolwire.Cal
 		return err
 	}
 	end()
-	s.note(ctx, Record{Caller: Caller{live.grant}, Callable: cut(call.CallableID, maxNamed), SessionID: sessionNamed(call.Input)}, why)
+	s.note(ctx, Record{Caller: Caller{live.grant}, Callable: clip.Characters(call.CallableID, maxNamed), SessionID: sessionNamed(call.Input)}, why)
 	return why
 }
 
@@ -263,7 +264,7 @@ func (s *Server) note(ctx context.Context, record Record, err error) {
 	record.Outcome = toolwire.OK
 	if err != nil {
 		wire := fault.ToWire(err)
-		record.Outcome, record.Message = string(wire.Kind), cut(wire.Message, maxDetail)
+		record.Outcome, record.Message = string(wire.Kind), clip.Characters(wire.Message, maxDetail)
 	}
 	caller := record.Caller
 	s.o.Logger.InfoContext(ctx, "tool called", "callable", record.Callable, "request_id", caller.RequestID, "session_id", caller.SessionID,

@@ -3,6 +3,8 @@ package toolserver
 import (
 	"context"
 	"encoding/json"
+
+	"lilac/internal/clip"
 )
 
 // subject is what a call is about. One goroutine runs a call and reads it after.
@@ -27,7 +29,7 @@ func sessionNamed(input json.RawMessage) string {
 	}
 	for key, value := range fields {
 		if named, ok := value.(string); ok && sameName(key) == "sessionid" {
-			return cut(named, maxNamed)
+			return clip.Characters(named, maxNamed)
 		}
 	}
 	return ""

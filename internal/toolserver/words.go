@@ -74,14 +74,6 @@ func describe(v any) string {
 	return fmt.Sprint(v)
 }
 
-// cut shortens a text to a number of characters.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most]) + "…"
-}
-
 func join(at, name string) string {
 	if at == "" {
 		return name

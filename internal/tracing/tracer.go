@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lilac/internal/clip"
 )
 
 const (
@@ -130,8 +132,8 @@ func (s *Span) Set(attrs ...Attr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range attrs {
-		if text, ok := a.Value.(string); ok && len(text) > maxAttribute {
-			a.Value = text[:maxAttribute]
+		if text, ok := a.Value.(string); ok {
+			a.Value = clip.Bytes(text, maxAttribute)
 		}
 		if len(s.attrs) < maxAttributes {
 			s.attrs = append(s.attrs, a)

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 )
@@ -113,18 +114,10 @@ func typeOf(body []byte) string {
 // plain is a value of a header that can stand in a log: short, on one line, and
 // without what a terminal obeys.
 func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
+	return clip.Bytes(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return -1
 		}
 		return r
-	}, s)
-	if len(s) <= maxHeader {
-		return s
-	}
-	cut := maxHeader
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
+	}, s), maxHeader)
 }

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 )
 
 const (
@@ -139,18 +139,7 @@ func shown(e any) string {
 	if err != nil {
 		return "null"
 	}
-	return cut(string(data), maxShown)
-}
-
-// cut shortens a text to a number of bytes, between characters.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…"
+	return clip.Marked(string(data), maxShown, "…")
 }
 
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

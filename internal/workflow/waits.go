@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -70,7 +71,7 @@ func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
 func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
 	_, err := s.apply(tx, id, Reply{
 		Platform: m.Platform, ChannelID: m.ChannelID, To: m.ReplyTo, Program: m.FromSelf || m.AuthorBot,
-		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: cut(m.Text, maxSaid), At: m.CreatedAt},
+		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: clip.Marked(m.Text, maxSaid, "…"), At: m.CreatedAt},
 	})
 	return err
 }
@@ -240,7 +241,7 @@ func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings 
 		return nil, err
 	}
 	for _, id := range ids {
-		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: cut(text, maxSaid), At: tx.Now().UnixMilli()}})
+		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: clip.Marked(text, maxSaid, "…"), At: tx.Now().UnixMilli()}})
 		if err != nil {
 			return nil, err
 		}
