@@ -24,8 +24,11 @@ import (
 // inbox is found by the deep check and never served.
 func TestFlippedBytesOfRowsAreFound(t *testing.T) {
 	flips := 60
-	if os.Getenv("LILAC_LONG") != "" {
+	switch {
+	case os.Getenv("LILAC_LONG") != "":
 		flips = 2000
+	case testing.Short(): // with the race detector, for which one is like the other
+		flips = 15
 	}
 	dir := t.TempDir()
 	filled(t, dir)
