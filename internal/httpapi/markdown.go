@@ -16,15 +16,36 @@ import (
 	"lilac/internal/fault"
 )
 
-// Raw HTML is left out: goldmark writes a comment in its place unless it is
-// told to be unsafe, and links go through [safeLinks].
+// The parsers are goldmark's own without those of raw HTML: who says <branch> or
+// <div> means these words, so they are shown, and not left out or obeyed. Links
+// go through [safeLinks].
 var markdown = goldmark.New(
+	goldmark.WithParser(parser.NewParser(
+		parser.WithBlockParsers(
+			util.Prioritized(parser.NewSetextHeadingParser(), 100),
+			util.Prioritized(parser.NewThematicBreakParser(), 200),
+			util.Prioritized(parser.NewListParser(), 300),
+			util.Prioritized(parser.NewListItemParser(), 400),
+			util.Prioritized(parser.NewCodeBlockParser(), 500),
+			util.Prioritized(parser.NewATXHeadingParser(), 600),
+			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
+			util.Prioritized(parser.NewBlockquoteParser(), 800),
+			util.Prioritized(parser.NewParagraphParser(), 1000),
+		),
+		parser.WithInlineParsers(
+			util.Prioritized(parser.NewCodeSpanParser(), 100),
+			util.Prioritized(parser.NewLinkParser(), 200),
+			util.Prioritized(parser.NewAutoLinkParser(), 300),
+			util.Prioritized(parser.NewEmphasisParser(), 500),
+		),
+		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+		parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000)),
+	)),
 	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList),
-	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000))),
 )
 
 // RenderMarkdown renders text that a model or a person wrote as HTML that is
-// safe to show: no raw HTML, links to http, https and mailto only, and images
+// safe to show: HTML in it as text, links to http, https and mailto only, and images
 // as links, so that showing an answer fetches nothing.
 func RenderMarkdown(source string) (string, error) {
 	var out bytes.Buffer

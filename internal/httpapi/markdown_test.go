@@ -21,8 +21,11 @@ func TestRenderMarkdown(t *testing.T) {
 		"data link":           {"[a](data:text/html,x)", `href="#"`, "data:"},
 		"relative link":       {"[a](/login-codes)", `href="#"`, "login-codes"},
 		"autolink of script":  {"<javascript:alert(1)>", "", `href="javascript`},
-		"raw html":            {"<script>x</script><img src=x onerror=y>", "", "<script"},
-		"inline html":         {"a <b onclick=x>b</b>", "", "onclick"},
+		"raw html":            {"<script>x</script><img src=x onerror=y>", "&lt;script&gt;x&lt;/script&gt;&lt;img src=x onerror=y&gt;", "<script"},
+		"inline html":         {"a <b onclick=x>b</b>", "a &lt;b onclick=x&gt;b&lt;/b&gt;", "<b"},
+		"a placeholder":       {"git checkout <branch>", "git checkout &lt;branch&gt;", ""},
+		"a block of html":     {"<details>\nthe **answer**\n</details>", "&lt;details&gt;\nthe <strong>answer</strong>\n&lt;/details&gt;", "<details"},
+		"a comment":           {"<!-- said -->", "&lt;!-- said --&gt;", "<!--"},
 		"image":               {"![secret](https://evil.example/?q=1)", `<a href="https://evil.example/?q=1"`, "<img"},
 		"image by reference":  {"![s][r]\n\n[r]: https://evil.example", "<a ", "<img"},
 		"image in a link":     {"[![s](https://a.example)](https://b.example)", "", "<img"},
@@ -50,7 +53,7 @@ func FuzzRenderMarkdown(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(out, "<script") || strings.Contains(out, "<img") || strings.Contains(strings.ToLower(out), `href="javascript`) {
+		if strings.Contains(out, "<script") || strings.Contains(out, "<img") || strings.Contains(out, "<b>") || strings.Contains(strings.ToLower(out), `href="javascript`) {
 			t.Fatalf("%q became %q", s, out)
 		}
 	})
