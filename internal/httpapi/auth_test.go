@@ -277,4 +277,8 @@ func TestAPersonWithoutALoginSeesAPage(t *testing.T) {
 	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "login link") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	// The command finds the server; an address or a path would be wrong elsewhere.
+	if body := w.Body.String(); !strings.Contains(body, "<pre>lilac login</pre>") || strings.Contains(body, "7420") || strings.Contains(body, "~/.lilac") {
+		t.Errorf("the page does not say what to do here: %s", body)
+	}
 }

@@ -91,7 +91,7 @@ func (a *api) login(w http.ResponseWriter, r *http.Request) error {
 		if wantsPage(r) {
 			return writePage(w, http.StatusUnauthorized, "This login link was used or is too old")
 		}
-		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link was used or is too old. Ask for a new one: POST /login-codes with the token."}
+		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link was used or is too old. Ask for a new one: lilac login, or POST /login-codes with the token."}
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name:     CookieName,
@@ -115,8 +115,8 @@ func writePage(w http.ResponseWriter, status int, title string) error {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
-<main><h1>` + title + `</h1><p>Lilac prints a new login link each time it starts. While it runs, ask for another one with the token from its data directory:</p>
-<pre>curl -X POST -H "Authorization: Bearer $(cat ~/.lilac/token)" http://127.0.0.1:7420/login-codes</pre></main></html>
+<main><h1>` + title + `</h1><p>Lilac prints a new login link each time it starts. While it runs, this prints another one, with the <code>--data</code> that Lilac was started with, if any:</p>
+<pre>lilac login</pre></main></html>
 `))
 	return err
 }
