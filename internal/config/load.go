@@ -118,17 +118,27 @@ func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return nil, nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fault.Wrap(fault.Invalid, err, "There is no configuration file %s; --config or LILAC_CONFIG names it", path)
 	case err != nil:
-		return nil, nil, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", path)
+		return nil, nil, unreadable(path, err)
 	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
 		return nil, nil, fault.New(fault.Invalid, "%s is not a configuration file (a regular file of at most 1 MiB).", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fault.Wrap(fault.Invalid, err, "The configuration file %s cannot be read", path)
+		return nil, nil, unreadable(path, err)
 	}
 	c.File = path
 	return c.decode(path, data)
+}
+
+// unreadable says why in the message: doctor shows nothing else of an error.
+func unreadable(path string, err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err // the message has the path
+	}
+	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, err)
 }
 
 // decode merges a file into c. A provider or model that the file names is

@@ -199,7 +199,21 @@ func TestFileThatWasNamedMustExist(t *testing.T) {
 	}
 	_, _, err := load(t, "", map[string]string{"LILAC_CONFIG": missing}, config.Flags{})
 	if err == nil {
-		t.Error("LILAC_CONFIG with a missing file was accepted")
+		t.Fatal("LILAC_CONFIG with a missing file was accepted")
+	}
+	if said := fault.ToWire(err).Message; !strings.Contains(said, "There is no configuration file "+missing) {
+		t.Errorf("what doctor shows does not say why: %s", said)
+	}
+}
+
+func TestFileThatCannotBeReadIsSaidWhy(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("n", 300)) // no file system has such a name, also not for root
+	_, _, err := config.Load(config.Source{File: long})
+	if err == nil {
+		t.Fatal("a file that cannot be read was accepted")
+	}
+	if said := fault.ToWire(err).Message; !strings.Contains(said, "cannot be read: file name too long") {
+		t.Errorf("what doctor shows does not say why: %s", said)
 	}
 }
 
