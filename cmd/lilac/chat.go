@@ -93,7 +93,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 		}
 		message = strings.TrimSpace(string(data))
 	}
-	if message == "" {
+	if strings.TrimSpace(message) == "" {
 		return fault.New(fault.Invalid, "there is nothing to say: give a message, or text on standard input")
 	}
 	ctx, stop := untilSignal(ctx)

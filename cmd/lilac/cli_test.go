@@ -73,10 +73,13 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		{"unknown subcommand", nil, []string{"dlq", "frobnicate"}, 2, "frobnicate"},
 		{"unknown flag", nil, []string{"serve", "--frobnicate"}, 2, "frobnicate"},
 		{"missing argument", nil, []string{"requests", "show"}, 2, "arg"},
+		{"empty argument", env, []string{"requests", "show", ""}, 2, "empty"},
+		{"missing flag", env, []string{"events", "publish"}, 2, "events publish --help"},
 		{"bad configuration", map[string]string{"LILAC_MODEL": "x"}, []string{"config", "check"}, 2, "provider/model"},
 		{"no server", nil, []string{"sessions", "list"}, 6, "lilac serve"},
 		{"not found", env, []string{"requests", "show", "r"}, 4, "no such thing"},
 		{"nothing to say", env, []string{"chat"}, 2, "nothing to say"},
+		{"only spaces to say", env, []string{"chat", "  "}, 2, "nothing to say"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, errOut, code := call(t, "", tt.env, tt.args...)

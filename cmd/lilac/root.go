@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -85,12 +87,17 @@ func (c *cli) root() *cobra.Command {
 	return root
 }
 
-// checkArgs turns wrong arguments into usage errors, and a group without a
-// known subcommand too.
+// checkArgs turns wrong arguments and missing flags into usage errors, and a
+// group without a known subcommand too. An argument that is empty, as an unset
+// variable of a shell leaves it, names nothing.
 func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
+			err := cmp.Or(check(cmd, args), cmd.ValidateRequiredFlags())
+			if err == nil && slices.Contains(args, "") {
+				err = errors.New("an argument is empty")
+			}
+			if err != nil {
 				return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())
 			}
 			return nil

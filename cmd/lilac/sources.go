@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -82,7 +83,8 @@ func (c *cli) webhooks() *cobra.Command {
 			}
 			hook, ok := hooks[args[0]]
 			if !ok {
-				return fault.New(fault.NotFound, "There is no webhook %q in the configuration; there are: %s.", args[0], strings.Join(slices.Sorted(maps.Keys(hooks)), ", "))
+				there := strings.Join(slices.Sorted(maps.Keys(hooks)), ", ")
+				return fault.New(fault.NotFound, "There is no webhook %q in the configuration; there are: %s.", args[0], cmp.Or(there, "none"))
 			}
 			body, err := c.readBody(file, hook.MaxBytes)
 			if err != nil {

@@ -48,6 +48,9 @@ func TestSignPrintsWhatTheServerTakes(t *testing.T) {
 	if _, errOut, code := call(t, "", env, "--config", file, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "there are: ci") {
 		t.Errorf("an unknown name ended with %d: %s", code, errOut)
 	}
+	if _, errOut, code := call(t, "", nil, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "there are: none") {
+		t.Errorf("without a webhook it ended with %d: %s", code, errOut)
+	}
 }
 
 func TestSourcesAreListed(t *testing.T) {
