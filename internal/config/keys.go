@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type keyWalker struct {
 	seen, items map[string]place
 	entries     []entry
 	warnings    []Warning
+	mistakes    []mistake
 }
 
 // entry is a key with its value, and what it is a part of.
@@ -91,7 +93,26 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 		}
 	case *ast.AnchorNode:
 		w.walk(n.Value, t, path)
+	case *ast.FloatNode:
+		if whole(t) && n.Value != math.Trunc(n.Value) {
+			w.wrong(n, path, "a whole number")
+		}
+	case *ast.InfinityNode, *ast.NanNode:
+		if whole(t) {
+			w.wrong(n, path, "a whole number")
+		} else if t.Kind() == reflect.Float64 {
+			w.wrong(n, path, "a number with an end")
+		}
 	}
+}
+
+func whole(t reflect.Type) bool { return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 }
+
+// wrong notes a number that the YAML library would take and make another one of.
+func (w *keyWalker) wrong(n ast.Node, path, want string) {
+	token := n.GetToken()
+	err := fault.New(fault.Invalid, "%s:%d:%d: %s has to be %s, not %s.", w.file, token.Position.Line, token.Position.Column, path, want, token.Value)
+	w.mistakes = append(w.mistakes, mistake{err, place{token.Position.Line, token.Position.Column}})
 }
 
 func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflect.Type, path string) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,7 +71,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	c.applyEnv()
 	c.applyFlags(src.Flags)
 	if err := c.resolvePaths(); err != nil {
-		return nil, warnings, err
+		return nil, warnings, asError(append(mistakes, c.located(err)))
 	}
 	for _, err := range parts(c.validate()) {
 		if !c.follows(err) {
@@ -144,7 +145,8 @@ func unreadable(path string, err error) error {
 // decode merges a file into c. A provider or model that the file names is
 // merged field by field with the built-in one of that name.
 func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
-	file, err := parser.ParseBytes(data, 0)
+	// Some editors begin a file with a mark that would belong to its first key.
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
 	if err != nil {
 		return nil, nil, c.fileError(path, err)
 	}
@@ -171,7 +173,7 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 	}
 	sub := &substituter{getenv: c.getenv, file: path}
 	ast.Walk(sub, body)
-	mistakes := sub.mistakes
+	mistakes := append(sub.mistakes, keys.mistakes...)
 	for _, m := range mistakes {
 		if key, ok := keys.drop(m.at); ok {
 			c.unread = append(c.unread, key)
@@ -250,7 +252,11 @@ func (c *Config) fileError(path string, err error) error {
 	if errors.As(err, &y) {
 		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")
 		if at := errorPlace(err); at != (place{}) {
-			if want, got, ok := mismatch(err); ok {
+			if tooLarge := (*yaml.OverflowError)(nil); errors.As(err, &tooLarge) {
+				message = c.keyAt(at) + " is too large"
+			} else if strings.Contains(message, "'\t'") {
+				message = "a tab stands where YAML takes only spaces"
+			} else if want, got, ok := mismatch(err); ok {
 				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(at), want, got)
 			}
 			return fault.New(fault.Invalid, "%s:%d:%d: %s.", path, at.Line, at.Column, message)
@@ -315,6 +321,9 @@ func substitute(text string, getenv func(string) string) (out, missing string) {
 			return b.String(), ""
 		}
 		value := getenv(name)
+		if name == "" {
+			value = "${}" // names nothing, so it is text
+		}
 		if value == "" {
 			return "", name
 		}

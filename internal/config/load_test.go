@@ -141,6 +141,12 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"a list for keys", "rules:\n  - name: a\n", nil, "c.yaml:2:3: rules has to be keys with values, not a list"},
 		{"keys for a text", "rules: {a: {when: {type: x}, do: {drop: true}, rate: {runs: 1}}}", nil, "rules.a.rate has to be a text, not keys with values"},
 		{"a number for a list", "allowedHosts: 3", nil, "c.yaml:1:15: allowedHosts has to be a list, not a number"},
+		{"half a task", "tasks: {perSession: 1.5}", nil, "c.yaml:1:21: tasks.perSession has to be a whole number, not 1.5"},
+		{"no end of tasks", "tasks: {total: .inf}", nil, "c.yaml:1:16: tasks.total has to be a whole number, not .inf"},
+		{"more tasks than there are numbers", "tasks: {total: 99999999999999999999}", nil, "c.yaml:1:16: tasks.total is too large"},
+		{"no number", "limits: {day: {money: .nan}}", nil, "c.yaml:1:23: limits.day.money has to be a number with an end, not .nan"},
+		{"no data directory", "dataDir: \"\"", nil, "c.yaml:1:1: dataDir is empty"},
+		{"a tab", "limits:\n\trequest: {steps: 1}\n", nil, "c.yaml:2:1: a tab stands where"},
 		{"broken YAML", "addr: [1\nlog: {", nil, "c.yaml:"},
 		{"same key twice", "addr: 127.0.0.1:1\naddr: 127.0.0.1:2\n", nil, "c.yaml:2:1: "},
 		{"bad duration", "limits: {request: {time: soon}}", nil, `c.yaml:1:26: "soon" is not a duration`},
@@ -267,6 +273,13 @@ func TestOpenAddressWithTokenIsAccepted(t *testing.T) {
 	}
 }
 
+func TestAMarkBeforeTheFirstKeyIsNotPartOfIt(t *testing.T) {
+	c, warnings, err := load(t, "\ufeffsystem: kind\n", nil, config.Flags{})
+	if err != nil || len(warnings) > 0 || c.System != "kind" {
+		t.Errorf("system is %q: %v, %v", c.System, warnings, err)
+	}
+}
+
 func TestSubstitutionKeepsLiterals(t *testing.T) {
 	for in, want := range map[string]string{
 		"a ${X} b":   "a ex b",
@@ -274,6 +287,7 @@ func TestSubstitutionKeepsLiterals(t *testing.T) {
 		"$${X}":      "${X}",
 		"cost $5":    "cost $5",
 		"open ${end": "open ${end",
+		"a ${} ${X}": "a ${} ex",
 	} {
 		c, _, err := load(t, fmt.Sprintf("system: %q\n", in), map[string]string{"X": "ex"}, config.Flags{})
 		if err != nil || c.System != want {

@@ -277,6 +277,9 @@ func (c *Config) resolvePaths() error {
 		if *p.at == "" && strings.HasPrefix(p.key, "bus.") {
 			continue // not set
 		}
+		if *p.at == "" { // it would be where the program was started
+			return fault.InvalidField(p.key, "%s is empty.", p.key)
+		}
 		path, err := c.absolute(*p.at)
 		if err != nil {
 			return fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", p.key)
