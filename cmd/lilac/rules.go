@@ -39,7 +39,8 @@ func (c *cli) rules() *cobra.Command {
 		Use:   "list",
 		Short: "List the rules in force, with what they did today and what it cost",
 		Long: "Asks the server. The rules are in the order of their registration; the one with the highest\n" +
-			"priority that matches handles an event. A day begins at midnight UTC.",
+			"priority that matches handles an event. HELD-BACK are events of today about which it did nothing:\n" +
+			"there were too many, or there is no such session; lilac rules show tells. A day begins at midnight UTC.",
 		Example: "  lilac rules list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -144,7 +145,10 @@ func (c *cli) printRules(raw json.RawMessage) error {
 		if len(r.Last) > 0 {
 			last = r.Last[0].At
 		}
-		held := r.Today[environment.OutcomeRate] + r.Today[environment.OutcomeBudget]
+		var held int64
+		for _, outcome := range []string{environment.OutcomeRate, environment.OutcomeBudget, environment.OutcomeDepth, environment.OutcomeNoSession, environment.OutcomeFailed} {
+			held += r.Today[outcome]
+		}
 		rows = append(rows, []string{
 			r.Name, strings.Join(r.Types, ","), strconv.Itoa(r.Priority), does, strconv.FormatInt(r.Used.Runs, 10),
 			strconv.FormatInt(held, 10), strconv.FormatInt(r.Used.Tokens, 10), dollars(r.Used.CostMicros), when(last),

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,10 +33,10 @@ func TestRulesAreTriedWithoutAServer(t *testing.T) {
 
 func TestRulesAreListedAndEventsPublished(t *testing.T) {
 	env := fake(t, map[string]string{
-		"GET /rules":   `{"rules":[{"name":"ci","types":["build.*"],"enabled":true,"priority":60,"does":"agent","today":{"agent":2,"rate":7},"used":{"runs":2,"tokens":30,"costMicros":400},"last":[{"rule":"ci","eventId":"e7","type":"build.failed","sessionId":"s1","requestId":"env:s1:e7","outcome":"agent","depth":1,"at":1760000000000}]}]}`,
+		"GET /rules":   `{"rules":[{"name":"ci","types":["build.*"],"enabled":true,"priority":60,"does":"agent","today":{"agent":2,"rate":7,"budget":1,"depth":1,"noSession":3,"failed":1},"used":{"runs":2,"tokens":30,"costMicros":400},"last":[{"rule":"ci","eventId":"e7","type":"build.failed","sessionId":"s1","requestId":"env:s1:e7","outcome":"agent","depth":1,"at":1760000000000}]}]}`,
 		"POST /events": `{"success":true,"id":"e1","duplicate":true}`,
 	})
-	if out, errOut, code := call(t, "", env, "rules", "list"); code != 0 || !strings.Contains(out, "build.*") || !strings.Contains(out, "$0.0004") {
+	if out, errOut, code := call(t, "", env, "rules", "list"); code != 0 || !strings.Contains(out, "build.*") || !strings.Contains(out, "$0.0004") || !slices.Contains(strings.Fields(out), "13") {
 		t.Errorf("%d %s%s", code, out, errOut)
 	}
 	if out, errOut, code := call(t, "", env, "rules", "show", "ci"); code != 0 || !strings.Contains(out, "env:s1:e7") || !strings.Contains(out, "agent") {

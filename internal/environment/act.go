@@ -126,7 +126,8 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 		return err
 	}
 	if !known {
-		s.warn(ctx, "an event for the agent names no session that exists", e, sessionID, "rule", r.Name, "session_id", sessionID)
+		called, _ := named(r, e) // it was found once already
+		s.warn(ctx, "an event for the agent names no session that exists", e, called, "rule", r.Name, "session", called)
 		return s.note(tx, r, e, sessionID, OutcomeNoSession)
 	}
 	agent := *r.Agent

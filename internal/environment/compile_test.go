@@ -370,6 +370,15 @@ func TestWhatElseRulesDo(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a title that no session has is named, each", func(t *testing.T) {
+		w := newWorld(t)
+		w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Target = "title:gone {{ .payload.room }}" }))
+		w.publish(observed("e1", "", `{"room":"r7"}`))
+		w.publish(observed("e2", "", `{"room":"r8"}`))
+		for _, title := range []string{"title:gone r7", "title:gone r8"} {
+			eventually(t, "a warning with the title", func() bool { return strings.Contains(w.log.String(), title) })
+		}
+	})
 	t.Run("publish makes another event", func(t *testing.T) {
 		w := newWorld(t)
 		made, got := collect("ci.broken")

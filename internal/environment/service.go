@@ -180,10 +180,7 @@ func (s *Service) warn(ctx context.Context, what string, e event.EnvEvent, sessi
 
 // target is the session that the rule handles the event for, or "".
 func (s *Service) target(q db.Queryer, r Rule, e event.EnvEvent) (string, error) {
-	if r.Target == nil {
-		return e.Metadata.TriggerSessionID, nil
-	}
-	id, err := r.Target(e)
+	id, err := named(r, e)
 	if err != nil {
 		return "", bus.Permanent(fmt.Errorf("find session: %w", err))
 	}
@@ -194,6 +191,15 @@ func (s *Service) target(q db.Queryer, r Rule, e event.EnvEvent) (string, error)
 		return s.o.Session.Titled(q, title)
 	}
 	return id, nil
+}
+
+// named is what the rule calls the session that it handles the event for: an
+// id, or its title.
+func named(r Rule, e event.EnvEvent) (string, error) {
+	if r.Target == nil {
+		return e.Metadata.TriggerSessionID, nil
+	}
+	return r.Target(e)
 }
 
 // titlePrefix begins a session that is named by its title.

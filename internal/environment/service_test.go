@@ -108,10 +108,16 @@ func (w *world) store() *store.Store { return store.New(w.db) }
 
 func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&w.log, nil)) }
 
-// sessions knows every session but the one that is gone.
+// sessions knows every session but the one that is gone, and every title but
+// those that begin so.
 var sessions = environment.Sessions{
 	Client: func(_ db.Queryer, id string) (string, bool, error) { return "web", id != "gone", nil },
-	Titled: func(_ db.Queryer, title string) (string, error) { return "titled-" + title, nil },
+	Titled: func(_ db.Queryer, title string) (string, error) {
+		if strings.HasPrefix(title, "gone") {
+			return "", nil
+		}
+		return "titled-" + title, nil
+	},
 }
 
 func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
