@@ -78,22 +78,20 @@ func (i *interactions) Askers(ctx context.Context, requestID string) (ids []stri
 func burst(id event.RequestID) bool { return strings.HasPrefix(id.Specific, "b") }
 
 // Stop ends a request for somebody who may.
-func (i *interactions) Stop(ctx context.Context, requestID string, by surface.User) error {
-	return i.p.db.Update(ctx, func(tx *db.Tx) error {
-		r, err := i.p.store.Request(tx, requestID)
-		if err != nil {
-			return err
-		}
-		if r.State.Ended() {
-			return nil // it was pressed while the answer ended
-		}
-		e, err := event.New(event.Meta{ID: "stop:" + requestID, Time: tx.Now(), Headers: event.RequestHeaders(requestID, r.SessionID, r.Client)},
-			event.RequestCancel{Reason: "Stopped by @" + plainName(by.Name) + "."})
-		if err != nil {
-			return err
-		}
-		return tx.Publish(e)
-	})
+func (i *interactions) Stop(tx *db.Tx, requestID string, by surface.User) error {
+	r, err := i.p.store.Request(tx, requestID)
+	if err != nil {
+		return err
+	}
+	if r.State.Ended() {
+		return nil // it was pressed while the answer ended
+	}
+	e, err := event.New(event.Meta{ID: "stop:" + requestID, Time: tx.Now(), Headers: event.RequestHeaders(requestID, r.SessionID, r.Client)},
+		event.RequestCancel{Reason: "Stopped by @" + plainName(by.Name) + "."})
+	if err != nil {
+		return err
+	}
+	return tx.Publish(e)
 }
 
 // plainName is a name as it may stand in a sentence of ours: people choose
@@ -134,6 +132,6 @@ func (i *interactions) Status(ctx context.Context, channelID string) (string, er
 }
 
 // Ask begins a request about a message.
-func (i *interactions) Ask(ctx context.Context, m surface.Message, by surface.User) error {
-	return i.on.router.Ask(ctx, m, by)
+func (i *interactions) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
+	return i.on.router.Ask(tx, m, by)
 }

@@ -5,6 +5,7 @@ package app
 import (
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"lilac/internal/db"
@@ -22,6 +23,8 @@ import (
 // has come:
 //
 //	ingest, ingested            what somebody said is taken in
+//	order, ordered              what somebody asked for with a button is written down
+//	settle, settled             it is done
 //	forward, forwarded          it is given to the runner
 //	show:STATE, shown:STATE     a relay is started, ended (its request is) or finished
 //	outbox:STATE, outboxed:STATE  a message is planned, sending or sent
@@ -29,6 +32,8 @@ import (
 //	wait:STATE, waited:STATE    a workflow is kept as waiting or resolved
 //	call:METHOD, called:METHOD  a call about messages: POST, PATCH
 //	call:METHOD:CHANNEL, called:METHOD:CHANNEL  one about those of a channel
+//	call:ack, called:ack        a button or command is acknowledged
+//	call:tell, called:tell      who pressed or typed is told what came of it
 
 // at ends the process at a point, in the transaction or after it.
 func at(tx *db.Tx, before, after string) {
@@ -47,6 +52,15 @@ func onDiscord(t store.Discord) discord.Table { return killDiscord{weakDiscord{t
 func (t killDiscord) Seen(tx *db.Tx, source, externalID string, value []byte) ([]byte, bool, error) {
 	at(tx, "ingest", "ingested")
 	return t.weakDiscord.Seen(tx, source, externalID, value)
+}
+
+func (t killDiscord) PutOrder(tx *db.Tx, o discord.Order) error {
+	if o.Said == "" {
+		at(tx, "order", "ordered")
+	} else {
+		at(tx, "settle", "settled")
+	}
+	return t.weakDiscord.PutOrder(tx, o)
 }
 
 type killRouter struct{ router.Table }
@@ -117,12 +131,9 @@ func onCalls() *http.Client { return &http.Client{Transport: killCalls{http.Defa
 type killCalls struct{ http.RoundTripper }
 
 func (c killCalls) RoundTrip(r *http.Request) (*http.Response, error) {
-	channel, found := strings.CutSuffix(r.URL.Path, "/messages")
-	if !found {
-		channel, _, found = strings.Cut(r.URL.Path, "/messages/")
-	}
+	acts := callActs(r)
 	stop := func(stage string) {
-		if at := killAt(); found && (at == stage+":"+r.Method || at == stage+":"+r.Method+":"+path.Base(channel)) {
+		if at, act, found := strings.Cut(killAt(), ":"); found && at == stage && slices.Contains(acts, act) {
 			kill()
 		}
 	}
@@ -130,4 +141,22 @@ func (c killCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.RoundTripper.RoundTrip(r)
 	stop("called")
 	return response, err
+}
+
+// callActs are the names of what a call does.
+func callActs(r *http.Request) []string {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/callback"):
+		return []string{"ack"}
+	case strings.Contains(r.URL.Path, "/webhooks/"):
+		return []string{"tell"}
+	}
+	channel, found := strings.CutSuffix(r.URL.Path, "/messages")
+	if !found {
+		channel, _, found = strings.Cut(r.URL.Path, "/messages/")
+	}
+	if !found {
+		return nil
+	}
+	return []string{r.Method, r.Method + ":" + path.Base(channel)}
 }

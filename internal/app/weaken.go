@@ -33,6 +33,7 @@ import (
 //	position   where a gateway and its channels were left is forgotten with the process
 //	relays     what was being shown is forgotten with the process
 //	reconcile  what may have been sent is sent again, under another nonce
+//	orders     what people asked for with buttons is forgotten with the process
 //	expiry     what goes out never gets too old
 func without(protection string) bool {
 	return slices.Contains(strings.Split(os.Getenv("LILAC_WITHOUT"), ","), protection)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/disgoorg/disgo/rest"
@@ -21,11 +20,12 @@ const (
 	maxInteractions = 64
 	// interactionWorkers is how many are answered at a time.
 	interactionWorkers = 8
-	// acknowledgeLimit is Discord's ("Receiving and Responding", interaction
-	// callback); answerLimit is how long we take after it, where Discord gives a
-	// quarter of an hour.
+	// acknowledgeLimit and tokenLife are Discord's ("Receiving and Responding",
+	// interaction callback): within them it is acknowledged and answered;
+	// answerLimit is how long we take for the answer.
 	acknowledgeLimit = 3 * time.Second
 	answerLimit      = 20 * time.Second
+	tokenLife        = 15 * time.Minute
 
 	// stopPrefix begins the id of a Stop button; the request's id follows, unless
 	// it is too long: then it is the request that the message shows.
@@ -65,6 +65,18 @@ type interaction struct {
 			Messages map[string]wireMessage `json:"messages"`
 		} `json:"resolved"`
 	} `json:"data"`
+
+	// told is all of it, as Discord said it.
+	told json.RawMessage
+	// request is what is to be stopped, if the interaction asks for that; said,
+	// what is to be said of what was done already.
+	request, said string
+}
+
+// orders reports whether it asks for something that must not be lost, once it
+// was acknowledged; else it asks for words.
+func (i interaction) orders() bool {
+	return i.Type == interactionComponent || i.Data.Name == commandStop || i.Data.Name == menuAsk
 }
 
 // who is the person, and whether it is a moderator there.
@@ -92,6 +104,7 @@ func (a *Adapter) interact(ctx context.Context, data json.RawMessage) {
 	if i.Type != interactionCommand && i.Type != interactionComponent {
 		return
 	}
+	i.told = data
 	select {
 	case a.commands <- i:
 	default:
@@ -99,9 +112,17 @@ func (a *Adapter) interact(ctx context.Context, data json.RawMessage) {
 	}
 }
 
-// answerInteractions answers until ctx ends.
+// answerInteractions answers until ctx ends, beginning with what the last
+// process has left.
 func (a *Adapter) answerInteractions(ctx context.Context) error {
+	left := a.ordersLeft(ctx) // before there are new ones
 	var workers errgroup.Group
+	workers.Go(func() error {
+		for _, i := range left {
+			a.takeUp(ctx, i)
+		}
+		return ctx.Err()
+	})
 	for range interactionWorkers {
 		workers.Go(func() error {
 			for {
@@ -118,29 +139,73 @@ func (a *Adapter) answerInteractions(ctx context.Context) error {
 }
 
 // answer acknowledges an interaction and then does what it asks for. Only who
-// pressed or typed sees the answer.
+// pressed or typed sees the answer. What is acknowledged was written down
+// before, so that a crash cannot lose what a person believes to be done; what
+// was not, Discord shows as failed, and it can be pressed again.
 func (a *Adapter) answer(ctx context.Context, i interaction) {
-	within, cancel := context.WithTimeout(ctx, acknowledgeLimit)
-	err := a.write(within, rest.CreateInteractionResponse.Compile(nil, i.ID, i.Token), outgoing{Flags: flagEphemeral}, nil, nil, answerLater, nil)
-	cancel()
-	if err != nil {
-		if fault.KindOf(err) != fault.NotFound { // told again after a reconnection
-			a.o.Logger.WarnContext(ctx, "an interaction of Discord was not acknowledged", "channel_id", i.ChannelID, "error", err)
+	if i.orders() {
+		fresh, err := a.order(ctx, &i)
+		if err != nil && ctx.Err() == nil {
+			a.o.Logger.WarnContext(ctx, "what a person asked for on Discord cannot be written down", "channel_id", i.ChannelID, "error", err)
 		}
-		return
+		if err != nil || !fresh {
+			return
+		}
 	}
-	within, cancel = context.WithTimeout(ctx, answerLimit)
+	err := a.acknowledge(ctx, i)
+	switch kind := fault.KindOf(err); {
+	case ctx.Err() != nil:
+		return // the next start goes on
+	case err == nil || kind == fault.Timeout: // then it may have been
+		a.finish(ctx, i)
+		return
+	case kind != fault.NotFound: // told again after a reconnection, or too late
+		a.o.Logger.WarnContext(ctx, "an interaction of Discord was not acknowledged", "channel_id", i.ChannelID, "error", err)
+	}
+	a.forget(ctx, i)
+}
+
+func (a *Adapter) acknowledge(ctx context.Context, i interaction) error {
+	ctx, cancel := context.WithTimeout(ctx, acknowledgeLimit)
 	defer cancel()
-	said, err := a.obey(within, i)
+	return a.write(ctx, rest.CreateInteractionResponse.Compile(nil, i.ID, i.Token), outgoing{Flags: flagEphemeral}, nil, nil, answerLater, nil)
+}
+
+// finish does what an acknowledged interaction asks for, and says so.
+func (a *Adapter) finish(ctx context.Context, i interaction) {
+	within, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	said, do, err := a.obey(within, i)
+	if err == nil {
+		err = a.settle(within, i, said, do)
+	}
+	if ctx.Err() != nil {
+		return // the next start goes on
+	}
 	if err != nil {
 		said = fault.ToWire(err).Message
 		a.o.Logger.WarnContext(ctx, "what a person asked for on Discord was not done", "channel_id", i.ChannelID, "error", err)
+		if err := a.settle(ctx, i, said, nil); err != nil {
+			a.o.Logger.WarnContext(ctx, "that an order on Discord was refused cannot be written down", "channel_id", i.ChannelID, "error", err)
+		}
 	}
-	said = cutUnits(said, maxText)
-	err = a.write(within, rest.UpdateInteractionResponse.Compile(nil, i.ApplicationID, i.Token), outgoing{Content: &said}, nil, nil, 0, nil)
-	if err != nil {
-		a.o.Logger.WarnContext(ctx, "an interaction of Discord was not answered", "channel_id", i.ChannelID, "error", err)
+	a.tell(ctx, i, said)
+}
+
+// tell says what came of an interaction, as long as Discord takes that.
+func (a *Adapter) tell(ctx context.Context, i interaction, said string) {
+	if time.Since(time.UnixMilli(madeAt(i.ID))) < tokenLife {
+		said = cutUnits(said, maxText)
+		err := a.write(ctx, rest.UpdateInteractionResponse.Compile(nil, i.ApplicationID, i.Token), outgoing{Content: &said}, nil, nil, 0, nil)
+		if err != nil {
+			a.o.Logger.WarnContext(ctx, "an interaction of Discord was not answered", "channel_id", i.ChannelID, "error", err)
+		}
+		switch fault.KindOf(err) {
+		case fault.Unavailable, fault.Timeout, fault.RateLimited, fault.Cancelled:
+			return // the next start tries again
+		}
 	}
+	a.forget(ctx, i)
 }
 
 // cutUnits shortens a text to what a message holds.
@@ -155,92 +220,69 @@ func cutUnits(s string, n int) string {
 const helpText = "Mention me, reply to me, or write to me privately, and I answer. While I work, reply to my answer to add something; reply and mention me to change its course. " +
 	"The Stop button or /stop ends it, /status says what I am doing. In the menu of a message, Apps, “Ask about this” asks me about it."
 
-// obey does what an interaction asks for and says so.
-func (a *Adapter) obey(ctx context.Context, i interaction) (string, error) {
+// obey decides what to do about an interaction, nil for nothing, and what to
+// say of it when that is done.
+func (a *Adapter) obey(ctx context.Context, i interaction) (said string, do func(*db.Tx) error, err error) {
 	by, mod := i.who()
 	if by.ID == "" {
-		return "", fault.New(fault.Invalid, "Discord did not say who you are.")
+		return "", nil, fault.New(fault.Invalid, "Discord did not say who you are.")
 	}
 	if i.GuildID == "" {
 		a.channels.put(i.ChannelID, place{kind: surface.Direct, recipient: by.ID, name: by.Name})
 	}
 	if err := a.mayWrite(ctx, i.ChannelID); err != nil {
-		return "", fault.Wrap(fault.Denied, err, "I do not work in this channel.")
+		return "", nil, fault.Wrap(fault.Denied, err, "I do not work in this channel.")
 	}
-	if i.Type == interactionComponent {
-		request, is := strings.CutPrefix(i.Data.CustomID, stopPrefix)
-		if request == "" {
-			shown, err := a.cached(ctx, i.ChannelID, i.Message.ID)
-			if err != nil && fault.KindOf(err) != fault.NotFound {
-				return "", err
-			}
-			request = shown.RequestID
-		}
-		if !is || request == "" {
-			return "", fault.New(fault.Invalid, "I do not know this button any more.")
-		}
-		return a.stop(ctx, request, by, mod)
+	if a.o.Interactions == nil && i.Data.Name != commandHelp {
+		return "", nil, fault.New(fault.Unavailable, "I cannot do that now.")
 	}
-	if i.Data.Name == commandHelp {
-		return helpText, nil
-	}
-	if a.o.Interactions == nil {
-		return "", fault.New(fault.Unavailable, "I cannot do that now.")
-	}
-	switch i.Data.Name {
-	case commandStatus:
-		return a.o.Interactions.Status(ctx, i.ChannelID)
-	case commandStop:
-		request, err := a.o.Interactions.Running(ctx, i.ChannelID)
-		if err != nil {
-			return "", err
-		}
-		if request == "" {
-			return "Nothing is being worked on here.", nil
-		}
-		return a.stop(ctx, request, by, mod)
-	case menuAsk:
+	switch {
+	case i.Type == interactionComponent && i.request == "":
+		return "", nil, fault.New(fault.Invalid, "I do not know this button any more.")
+	case i.Data.Name == commandStop && i.request == "":
+		return "Nothing is being worked on here.", nil, nil
+	case i.request != "":
+		return a.stop(ctx, i.request, by, mod)
+	case i.Data.Name == commandHelp:
+		return helpText, nil, nil
+	case i.Data.Name == commandStatus:
+		said, err = a.o.Interactions.Status(ctx, i.ChannelID)
+		return said, nil, err
+	case i.Data.Name == menuAsk:
 		return a.ask(ctx, i, by)
 	}
-	return "", fault.New(fault.Invalid, "I do not know this command any more.")
+	return "", nil, fault.New(fault.Invalid, "I do not know this command any more.")
 }
 
 // stop ends a request for somebody who asked for it, or for a moderator.
-func (a *Adapter) stop(ctx context.Context, request string, by surface.User, mod bool) (string, error) {
-	if a.o.Interactions == nil {
-		return "", fault.New(fault.Unavailable, "I cannot do that now.")
-	}
+func (a *Adapter) stop(ctx context.Context, request string, by surface.User, mod bool) (string, func(*db.Tx) error, error) {
 	if !mod {
 		askers, err := a.o.Interactions.Askers(ctx, request)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		if !slices.Contains(askers, by.ID) {
-			return "", fault.New(fault.Denied, "Only who asked, or a moderator, can stop this.")
+			return "", nil, fault.New(fault.Denied, "Only who asked, or a moderator, can stop this.")
 		}
 	}
-	if err := a.o.Interactions.Stop(ctx, request, by); err != nil {
-		return "", err
-	}
-	return "Stopped.", nil
+	return "Stopped.", func(tx *db.Tx) error { return a.o.Interactions.Stop(tx, request, by) }, nil
 }
 
 // ask takes the message in that a person chose, and begins a request about it.
-func (a *Adapter) ask(ctx context.Context, i interaction, by surface.User) (string, error) {
+func (a *Adapter) ask(ctx context.Context, i interaction, by surface.User) (string, func(*db.Tx) error, error) {
 	m, ok := i.Data.Resolved.Messages[i.Data.TargetID]
 	if !ok {
-		return "", fault.New(fault.Invalid, "Discord did not say which message you mean.")
+		return "", nil, fault.New(fault.Invalid, "Discord did not say which message you mean.")
 	}
 	m.ChannelID, m.GuildID = i.ChannelID, i.GuildID
 	in := a.incoming(ctx, m, false)
 	if in == nil {
-		return "", fault.New(fault.Invalid, "There is nothing to read in this message.")
+		return "", nil, fault.New(fault.Invalid, "There is nothing to read in this message.")
 	}
-	if err := a.o.DB.Update(ctx, func(tx *db.Tx) error { return a.remember(tx, in) }); err != nil {
-		return "", err
-	}
-	if err := a.o.Interactions.Ask(ctx, in.m, by); err != nil {
-		return "", err
-	}
-	return "I am looking at it.", nil
+	return "I am looking at it.", func(tx *db.Tx) error {
+		if err := a.remember(tx, in); err != nil {
+			return err
+		}
+		return a.o.Interactions.Ask(tx, in.m, by)
+	}, nil
 }

@@ -21,6 +21,8 @@ type desk struct {
 	stopped []string
 	asked   []surface.Message
 	wait    chan struct{}
+	// hold, if set, is what the question who asked waits for.
+	hold chan struct{}
 }
 
 func (d *desk) Running(context.Context, string) (string, error) {
@@ -29,9 +31,18 @@ func (d *desk) Running(context.Context, string) (string, error) {
 	return d.running, nil
 }
 
-func (d *desk) Askers(context.Context, string) ([]string, error) { return []string{d.asker}, nil }
+func (d *desk) Askers(ctx context.Context, _ string) ([]string, error) {
+	if d.hold != nil {
+		select {
+		case <-d.hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return []string{d.asker}, nil
+}
 
-func (d *desk) Stop(_ context.Context, request string, by surface.User) error {
+func (d *desk) Stop(_ *db.Tx, request string, by surface.User) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = append(d.stopped, request+" by "+by.Name)
@@ -49,7 +60,7 @@ func (d *desk) Status(ctx context.Context, _ string) (string, error) {
 	return "Nothing is going on.", nil
 }
 
-func (d *desk) Ask(_ context.Context, m surface.Message, _ surface.User) error {
+func (d *desk) Ask(_ *db.Tx, m surface.Message, _ surface.User) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, m)
@@ -216,3 +227,74 @@ func TestInteractionsInOtherChannelsAreRefused(t *testing.T) {
 }
 
 var _ discord.Interactions = (*desk)(nil)
+
+// What was written down before a crash is done by the next start, for what it
+// meant then, and once.
+func TestWhatWasAskedForBeforeACrashIsDone(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{running: "discord:7:9", asker: w.bob.ID, hold: make(chan struct{})}
+	o := w.options()
+	o.Interactions = d
+	_, stop := w.connected(o)
+	w.knowsCommands()
+	id := w.server.Slash(w.channel, w.bob.ID, "stop", nil)
+	w.server.AwaitInteraction(t, id)
+	w.await("it is about to be done", func() bool { return len(w.orders()) == 1 })
+	stop()
+	if stopped, _ := d.done(); len(stopped) != 0 {
+		t.Fatalf("stopped before the crash: %q", stopped)
+	}
+
+	d.running = "discord:7:10"
+	close(d.hold)
+	_, stop = w.connected(o)
+	if got := w.answered(id); got != "Stopped." {
+		t.Errorf("who asked is told %q", got)
+	}
+	stop()
+	w.connected(o)
+	w.server.Say(w.channel, w.ann, "anything", discordtest.SayOptions{})
+	w.hears("anything")
+	w.await("nothing is left", func() bool { return len(w.orders()) == 0 })
+	if stopped, _ := d.done(); len(stopped) != 1 || stopped[0] != "discord:7:9 by Bob" {
+		t.Errorf("stopped %q", stopped)
+	}
+}
+
+func (w *world) orders() (out []discord.Order) {
+	w.t.Helper()
+	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
+		out, err = store.Discord{}.Orders(q, 10)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func TestADamagedOrderHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	err := w.db.Update(t.Context(), func(tx *db.Tx) error {
+		for _, id := range []string{"1", "2"} {
+			if err := (store.Discord{}).PutOrder(tx, discord.Order{ID: id, Told: []byte(`{}`)}); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`UPDATE discord_orders SET checksum = checksum + 1 WHERE id = '1'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.db.Read(t.Context(), func(q db.Queryer) error {
+		left, err := store.Discord{}.Orders(q, 10)
+		if err == nil || len(left) != 1 || left[0].ID != "2" {
+			t.Errorf("%+v, %v", left, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -82,6 +82,11 @@ type Table interface {
 	// Answering returns the request whose answer is about to be shown with a
 	// nonce, "" for what is sent for another reason.
 	Answering(q db.Queryer, channelID, nonce string) (requestID string, err error)
+	// PutOrder keeps what a person asked for, or what came of it, until DropOrder; Orders lists what
+	// is kept, the oldest first, at most limit, also with an error about others.
+	PutOrder(tx *db.Tx, o Order) error
+	Orders(q db.Queryer, limit int) ([]Order, error)
+	DropOrder(tx *db.Tx, id string) error
 	// Planned reports whether a message of ours in the channel has this id, or
 	// is about to be made with this nonce.
 	Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error)
@@ -141,12 +146,12 @@ type Interactions interface {
 	// Askers are the ids of the people whose messages a request answers.
 	Askers(ctx context.Context, requestID string) ([]string, error)
 	// Stop ends a request; the adapter has asked whether the person may.
-	Stop(ctx context.Context, requestID string, by surface.User) error
+	Stop(tx *db.Tx, requestID string, by surface.User) error
 	// Status says what a channel works on, in a sentence or a few.
 	Status(ctx context.Context, channelID string) (string, error)
 	// Ask begins a request about a message, which is in the cache with its
 	// chain of replies.
-	Ask(ctx context.Context, m surface.Message, by surface.User) error
+	Ask(tx *db.Tx, m surface.Message, by surface.User) error
 }
 
 // Options are what an [Adapter] is made of. DB, Table and Blobs must be given.

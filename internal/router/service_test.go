@@ -263,7 +263,7 @@ func TestWhoAsksAboutAMessageThatTheHistoryHoldsNamesIt(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.svc.Ask(t.Context(), m, surface.User{ID: "8", Name: "bob"}); err != nil {
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return w.svc.Ask(tx, m, surface.User{ID: "8", Name: "bob"}) }); err != nil {
 		t.Fatal(err)
 	}
 	got := w.sent()

@@ -40,6 +40,15 @@ CREATE TABLE discord_nonces (
 CREATE INDEX discord_nonces_at ON discord_nonces (at);
 `}
 
+// ordersMigration keeps what people asked for on Discord until it is done.
+var ordersMigration = db.Migration{Name: "discord.0002-orders", SQL: `
+CREATE TABLE discord_orders (
+	id       TEXT PRIMARY KEY,
+	json     BLOB NOT NULL,
+	checksum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`}
+
 // nonceTrimBatch bounds what is forgotten with each nonce.
 const nonceTrimBatch = 100
 
@@ -169,6 +178,46 @@ func (d Discord) CloseGap(tx *db.Tx, read discord.Gap) error {
 	}
 	_, err = tx.Exec(`DELETE FROM discord_gaps WHERE channel_id = ?`, g.ChannelID)
 	return wrap("close gap", err)
+}
+
+// PutOrder implements [discord.Table].
+func (Discord) PutOrder(tx *db.Tx, o discord.Order) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode order %s: %w", o.ID, err)
+	}
+	_, err = tx.Exec(`INSERT INTO discord_orders (id, json, checksum) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET json = excluded.json, checksum = excluded.checksum`, o.ID, data, sum(o.ID, data))
+	return wrap("write order", err)
+}
+
+// Orders implements [discord.Table]. What is damaged holds up nothing else.
+func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) {
+	type row struct {
+		id       string
+		data     []byte
+		checksum int64
+	}
+	rows, err := collect(q, func(r *sql.Rows) (out row, err error) { return out, r.Scan(&out.id, &out.data, &out.checksum) },
+		`SELECT id, json, checksum FROM discord_orders ORDER BY length(id), id LIMIT ?`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list orders: %w", err)
+	}
+	for _, r := range rows {
+		var o discord.Order
+		if wrong := decode("discord_orders", r.id, r.data, r.checksum, &o); wrong != nil {
+			err = errors.Join(err, wrong)
+			continue
+		}
+		out = append(out, o)
+	}
+	return out, err
+}
+
+// DropOrder implements [discord.Table].
+func (Discord) DropOrder(tx *db.Tx, id string) error {
+	_, err := tx.Exec(`DELETE FROM discord_orders WHERE id = ?`, id)
+	return wrap("drop order", err)
 }
 
 // PutNonce implements [discord.Table].
