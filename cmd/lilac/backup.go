@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/backup"
-	"lilac/internal/config"
 )
 
 func (c *cli) backup() *cobra.Command {
@@ -21,17 +20,17 @@ func (c *cli) backup() *cobra.Command {
 		Example: "  lilac backup /backups/lilac-$(date +%F).tar.gz\n  lilac backup lilac.tar.gz --data /var/lib/lilac",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := c.loadLocal()
+			at, err := c.locate()
 			if err != nil {
 				return err
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			m, err := backup.Write(ctx, cfg.DataDir, args[0], versionString(), time.Now())
+			m, err := backup.Write(ctx, at.DataDir, args[0], versionString(), time.Now())
 			if err != nil {
 				return err
 			}
-			return c.printBackup(m, fmt.Sprintf("%s holds %s", args[0], cfg.DataDir))
+			return c.printBackup(m, fmt.Sprintf("%s holds %s", args[0], at.DataDir))
 		},
 	})
 }
@@ -55,28 +54,19 @@ func (c *cli) restore() *cobra.Command {
 				}
 				return c.printBackup(m, args[0]+" is whole")
 			}
-			cfg, err := c.loadLocal()
+			at, err := c.locate()
 			if err != nil {
 				return err
 			}
-			m, err := backup.Restore(ctx, args[0], cfg.DataDir)
+			m, err := backup.Restore(ctx, args[0], at.DataDir)
 			if err != nil {
 				return err
 			}
-			return c.printBackup(m, fmt.Sprintf("%s was made out of %s", cfg.DataDir, filepath.Base(args[0])))
+			return c.printBackup(m, fmt.Sprintf("%s was made out of %s", at.DataDir, filepath.Base(args[0])))
 		},
 	})
 	cmd.Flags().BoolVar(&check, "check", false, "verify the backup and restore nothing")
 	return cmd
-}
-
-// loadLocal reads the configuration for a command that only needs the data
-// directory: an address that lacks a token is no mistake of this command.
-func (c *cli) loadLocal() (*config.Config, error) {
-	saved := c.flags.Addr
-	c.flags.Addr = config.Default().Addr
-	defer func() { c.flags.Addr = saved }()
-	return c.load()
 }
 
 func (c *cli) printBackup(m backup.Manifest, what string) error {

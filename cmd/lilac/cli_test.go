@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -90,6 +92,25 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 				t.Errorf("an error is one line on stderr, got %q and %q", errOut, out)
 			}
 		})
+	}
+}
+
+// A health check that fails while the file has a mistake would have a server
+// restarted that works, and would not start again.
+func TestAServerIsReachedWithAConfigurationThatHasAMistake(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte("webhooks: {ci: {secret: \"${NOT_OF_THIS_SHELL}\"}}\nlog: {level: loud}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := fake(t, map[string]string{"GET /readyz": `{"ready":true,"parts":[{"name":"bus","status":"ok"}]}`, "GET /sessions": `{"sessions":[]}`})
+	for _, command := range []string{"health", "sessions list"} {
+		args := append([]string{"--config", file}, strings.Fields(command)...)
+		if out, errOut, code := call(t, "", env, args...); code != 0 || out == "" || errOut != "" {
+			t.Errorf("%s ended with %d: %s%s", command, code, out, errOut)
+		}
+	}
+	if _, errOut, code := call(t, "", env, "--config", file, "config", "check"); code != 2 || !strings.Contains(errOut, "loud") {
+		t.Errorf("control: the configuration has no mistake: %d %s", code, errOut)
 	}
 }
 

@@ -83,9 +83,9 @@ func (c *cli) onGroups(ctx context.Context, ask func(*client.Client) error, open
 	} else if !client.NoServer(err) && fault.KindOf(err) != fault.Unauthenticated {
 		return err
 	}
-	cfg, err := c.load()
+	at, err := c.locate()
 	if err != nil {
 		return err
 	}
-	return doctor.WithGroups(ctx, cfg.DataDir, open)
+	return doctor.WithGroups(ctx, at.DataDir, open)
 }

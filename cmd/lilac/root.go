@@ -134,6 +134,13 @@ func (c *cli) read() (*config.Config, []config.Warning, error) {
 	return config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
 }
 
+// locate finds the data directory, also with a configuration that has mistakes.
+func (c *cli) locate() (config.Location, error) {
+	at, err := config.Locate(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+	c.secrets.Add(at.Token.Reveal())
+	return at, err
+}
+
 // connect finds the running server. An address counts only if it was given
 // for this call: the server says in its data directory where it listens.
 func (c *cli) connect() (*client.Client, error) {
@@ -141,14 +148,11 @@ func (c *cli) connect() (*client.Client, error) {
 	if addr == "" {
 		addr = c.getenv("LILAC_ADDR")
 	}
-	saved := c.flags.Addr
-	c.flags.Addr = config.Default().Addr // a server elsewhere is no mistake of the configuration
-	cfg, err := c.load()
-	c.flags.Addr = saved
+	at, err := c.locate()
 	if err != nil {
 		return nil, err
 	}
-	return client.Connect(client.Options{Addr: addr, DataDir: cfg.DataDir, Token: cfg.Token.Reveal()})
+	return client.Connect(client.Options{Addr: addr, DataDir: at.DataDir, Token: at.Token.Reveal()})
 }
 
 // withJSON adds --json to a command that lists or shows.

@@ -57,19 +57,10 @@ const fromFile = "the file"
 // Load reads, merges and validates. Its errors are of kind fault.Invalid and
 // say what to change; several are [Mistakes], and [Each] tells them apart.
 func Load(src Source) (*Config, []Warning, error) {
-	getenv := src.Getenv
-	if getenv == nil {
-		getenv = os.Getenv
-	}
-	c := Default()
-	c.getenv = getenv
-	c.origin = map[string]string{}
-	warnings, mistakes, err := c.readFile(src)
+	c, warnings, mistakes, err := read(src)
 	if err != nil {
 		return nil, warnings, err
 	}
-	c.applyEnv()
-	c.applyFlags(src.Flags)
 	if err := c.resolvePaths(); err != nil {
 		return nil, warnings, asError(append(mistakes, c.located(err)))
 	}
@@ -82,6 +73,22 @@ func Load(src Source) (*Config, []Warning, error) {
 		return nil, warnings, err
 	}
 	return c, warnings, nil
+}
+
+// read merges the file, the environment and the flags. What cannot be read is
+// left out; with an error that is all of the file.
+func read(src Source) (*Config, []Warning, []mistake, error) {
+	getenv := src.Getenv
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	c := Default()
+	c.getenv = getenv
+	c.origin = map[string]string{}
+	warnings, mistakes, err := c.readFile(src)
+	c.applyEnv()
+	c.applyFlags(src.Flags)
+	return c, warnings, mistakes, err
 }
 
 // follows reports whether a mistake is only there because something else could
