@@ -209,6 +209,17 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestDoctorLooksAlsoWhereItMayNot(t *testing.T) {
+	data := t.TempDir()
+	if err := os.Mkdir(filepath.Join(data, "server.json"), 0o700); err != nil { // no user can read it as a file
+		t.Fatal(err)
+	}
+	out, errOut, code := call(t, "", nil, "doctor", "--data", data)
+	if !strings.Contains(out, "data directory") || !strings.Contains(out, "server.json cannot be read") {
+		t.Errorf("ended with %d: %s%s", code, out, errOut)
+	}
+}
+
 func TestFlagsThatCannotBeMeantAreRefused(t *testing.T) {
 	for _, args := range []string{
 		"sessions list --limit 0", "dlq list --limit -3", "requests list --limit 1001", "events tail --from-begin",

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
 	"lilac/internal/doctor"
 	"lilac/internal/fault"
 )
@@ -28,11 +27,11 @@ func (c *cli) doctor() *cobra.Command {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
 			server, err := c.connect()
-			if err != nil && !client.NoServer(err) && fault.KindOf(err) != fault.Unauthenticated {
+			if fault.KindOf(err) == fault.Invalid {
 				return err
 			}
 			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
-				Config: cfg, Warnings: warnings, Server: server, Deep: deep, Online: online,
+				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Deep: deep, Online: online,
 			}))
 		},
 	})

@@ -36,7 +36,7 @@ func inspect(ctx context.Context, path string, known []Migration) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open database: %w", err)
+		return unopened(path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()

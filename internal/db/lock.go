@@ -3,6 +3,7 @@ package db
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ const lockName = "lilac.lock"
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open lock file: %w", err)
+		return nil, unopened(filepath.Join(dir, lockName), err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
@@ -31,6 +32,14 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("write lock file: %w", err), f.Close())
 	}
 	return f, nil
+}
+
+// unopened says why in the message: doctor shows nothing else of an error.
+func unopened(path string, err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err // the message has the path
+	}
+	return fault.New(fault.Denied, "%s cannot be opened: %s. Look at its owner and mode.", path, err)
 }
 
 func writePID(f *os.File) error {

@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,7 +20,9 @@ import (
 func (p Patient) database(ctx context.Context, running bool) Finding {
 	const check = "database"
 	path := filepath.Join(p.Config.DataDir, db.FileName)
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
+	} else if err != nil {
 		return Finding{check, OK, "there is none yet; the first start makes it", ""}
 	}
 	if running {
@@ -70,8 +74,14 @@ func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
 	return append(bad, rows...), err
 }
 
+// asItsUser is the advice for what this user may not see.
+const asItsUser = "Run this as the user that the server runs as, and look at who owns the data directory."
+
 func adviceFor(err error) string {
-	if fault.KindOf(err) == fault.Conflict {
+	switch fault.KindOf(err) {
+	case fault.Denied:
+		return asItsUser
+	case fault.Conflict:
 		return "If another Lilac runs on it, stop that one or choose another --data."
 	}
 	return "Keep a copy of the data directory before anything else."

@@ -32,8 +32,10 @@ type Finding struct {
 // Patient is what is examined.
 type Patient struct {
 	Config *config.Config
-	// Server is the client of the running server; nil when none was found.
-	Server *client.Client
+	// Server is the client of the running server; nil when none was found, and
+	// then Unfound says why.
+	Server  *client.Client
+	Unfound error
 	// Warnings are oddities of the configuration file.
 	Warnings []config.Warning
 	// Deep reads every row of the database and every entry in Redis.

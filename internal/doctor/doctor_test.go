@@ -140,6 +140,23 @@ func TestMachine(t *testing.T) {
 		}
 		check(t, examine(t, p, "workspace"), doctor.Fail, "not a directory")
 	})
+	t.Run("a file cannot be opened", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// No user may open a directory as a file; not even root, as which tests may run.
+		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "lilac.lock"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Fail, "lilac.lock cannot be opened: is a directory")
+		check(t, examine(t, p, "groups"), doctor.Warn, "lilac.lock cannot be opened")
+	})
+	t.Run("what cannot be looked at is not called absent", func(t *testing.T) {
+		p := patient(t, nil, "")
+		p.Config.DataDir = filepath.Join(p.Config.DataDir, strings.Repeat("n", 300))
+		check(t, examine(t, p, "database"), doctor.Fail, "cannot be looked at")
+	})
 	t.Run("the database is damaged", func(t *testing.T) {
 		p := patient(t, nil, "")
 		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("no database at all"), 0o600); err != nil {

@@ -10,6 +10,9 @@ import (
 )
 
 func (p Patient) server(ctx context.Context) (f Finding, running bool) {
+	if p.Server == nil && fault.KindOf(p.Unfound) == fault.Unavailable && !client.NoServer(p.Unfound) {
+		return Finding{"server", Warn, p.Unfound.Error(), asItsUser}, false
+	}
 	if p.Server == nil {
 		return Finding{"server", Warn, "it does not run", "Start it with: lilac serve"}, false
 	}

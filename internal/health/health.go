@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,7 @@ type Report struct {
 func (r Report) Reason() string {
 	for _, p := range r.Parts {
 		if p.Status == Failed {
-			return p.Name + ": " + p.Message
+			return p.Name + ": " + strings.TrimSuffix(p.Message, ".")
 		}
 	}
 	return ""

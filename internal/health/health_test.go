@@ -275,3 +275,11 @@ func TestDisk(t *testing.T) {
 		t.Errorf("NFS is called %q", got)
 	}
 }
+
+// A reason stands in a sentence that has an end of its own.
+func TestAReasonIsNoSentence(t *testing.T) {
+	r := health.Report{Parts: []health.Part{{Name: "writer", Status: health.Failed, Message: "The database cannot be written."}}}
+	if got := r.Reason(); got != "writer: The database cannot be written" {
+		t.Errorf("the reason is %q", got)
+	}
+}
