@@ -91,6 +91,15 @@ func (s *spender) handled() (n int64) {
 	return n
 }
 
+// over waits until a workflow has ended.
+func (s *spender) over(id string) {
+	s.t.Helper()
+	s.eventually(id+" is over", func() bool {
+		w, err := s.p.workflows.Get(context.Background(), id)
+		return err == nil && w.State.Ended()
+	})
+}
+
 // quiet waits until nothing runs or waits in any session.
 func (s *spender) quiet() {
 	s.t.Helper()
@@ -208,6 +217,56 @@ func TestARuleStopsWithinOneStepOfItsBudget(t *testing.T) {
 		s.quiet()
 		if n := s.model.Count(); n > 12 || s.told() != 1 {
 			t.Errorf("then the model was called %d times, and people were told %d times", n, s.told())
+		}
+	})
+	t.Run("what a workflow goes on with counts for the rule", func(t *testing.T) {
+		s := newSpender(t, false, "tokens: 450")
+		s.storm(0, 1)
+		s.quiet()
+		for i := range 9 { // each of them waits for what the first request set up
+			if _, err := s.waits("env:s1:e0", s.session, fmt.Sprint("w", i)); err != nil {
+				t.Fatal(err)
+			}
+			s.over(fmt.Sprint("w", i))
+			s.quiet()
+		}
+		s.storm(int(s.handled()), 3)
+		s.quiet()
+		if n := s.model.Count(); n != 5 || s.told() != 1 {
+			t.Errorf("the model was called %d times, want 5, and people were told %d times, want once", n, s.told())
+		}
+	})
+	t.Run("a workflow's request stops within a step, too", func(t *testing.T) {
+		s := spends(t, "tokens: 450", func(r llmtest.Request) llmtest.Script {
+			if strings.HasSuffix(r.Messages[len(r.Messages)-1].Text, "Look at it.") {
+				return llmtest.Say("It is looked at.")
+			}
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "loop", Name: "glob", Input: `{"pattern":"*"}`}}}
+		})
+		s.storm(0, 1)
+		s.quiet()
+		if _, err := s.waits("env:s1:e0", s.session, "w"); err != nil {
+			t.Fatal(err)
+		}
+		s.over("w")
+		s.quiet()
+		if n := s.model.Count(); n != 5 || s.told() != 1 {
+			t.Errorf("the model was called %d times, want 5, and people were told %d times, want once", n, s.told())
+		}
+	})
+	t.Run("a run of a workflow is one of the rule's", func(t *testing.T) {
+		s := newSpender(t, false, "runs: 3")
+		s.storm(0, 1)
+		s.quiet()
+		for i := range 4 {
+			if _, err := s.waits("env:s1:e0", s.session, fmt.Sprint("w", i)); err != nil {
+				t.Fatal(err)
+			}
+			s.over(fmt.Sprint("w", i))
+			s.quiet()
+		}
+		if n := s.model.Count(); n != 3 || s.told() != 1 {
+			t.Errorf("the model was called %d times, want 3, and people were told %d times, want once", n, s.told())
 		}
 	})
 	t.Run("control: without a budget a model loops", func(t *testing.T) {

@@ -19,11 +19,31 @@ func (p *program) buildWorkflows() {
 			_, known, err := p.store.ClientOf(q, sessionID)
 			return known, err
 		},
-		Ends: func(q db.Queryer, e event.EnvEvent) (bool, error) {
-			depth, err := environment.Depth(e, func(requestID string) (int, error) { return p.store.DepthOf(q, requestID) })
-			return depth > environment.MaxDepth, err
-		},
+		Causes: causes{p},
 	})
+}
+
+// causes tell workflows what the environment knows of causes, and the
+// environment of what workflows set off. It is there after them.
+type causes struct{ p *program }
+
+var _ workflow.Causes = causes{}
+
+func (c causes) CauseOf(q db.Queryer, requestID string) (workflow.Cause, error) {
+	found, err := c.p.env.CauseOf(q, requestID)
+	return workflow.Cause{Depth: found.Depth, Payer: workflow.Payer{Rule: found.Rule, SessionID: found.SessionID}}, err
+}
+
+func (c causes) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) { return c.p.env.DepthOf(q, e) }
+
+func (c causes) Spend(tx *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
+	return c.p.env.Spend(context.Background(), tx, environment.Run{
+		Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: command.ID, Type: command.Type, RequestID: command.Headers.RequestID(),
+	})
+}
+
+func (c causes) TooDeep(tx *db.Tx, p workflow.Payer, depth int, workflowID string) error {
+	return c.p.env.TooDeep(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
 }
 
 // asker is the person whose message a request answers, as far as the session

@@ -123,7 +123,7 @@ func Workflow(places Places, flows Workflows, asker Asker) []toolserver.Callable
 		},
 		{
 			ID: "workflow.schedule", Summary: "Wakes you by a calendar, again and again", Changes: true, Repeatable: true,
-			Description: "It goes on until it is cancelled, or until a moment. For once use workflow.create with a task of the kind wait_until or delay.",
+			Description: "It goes on until it is cancelled, or until a moment. For once use workflow.create with a task of the kind wait_until or delay; one of those after the other, with nobody asked, ends after eight.",
 			Examples: []string{
 				`tools workflow.schedule --cron="0 9 * * mon-fri" --timezone=Europe/Berlin --summary="Post the list of open reviews"`,
 				`tools workflow.schedule --cron=@hourly --missed=skip --until=2026-12-01T00:00:00Z --summary="Look whether the site is up"`,
@@ -253,7 +253,11 @@ func (w waiting) add(ctx context.Context, caller toolserver.Caller, in flowInput
 		return nil, err
 	}
 	id := "t" + actID(caller.RequestID, in.Key, spec.Kind+string(spec.Input))
-	err = w.flows.Submit(ctx, workflow.Origin{}, visible(caller), event.WorkflowTaskCreate{
+	var from workflow.Origin
+	if caller.RequestID != "" { // an operator has none
+		from = workflow.Origin{RequestID: caller.RequestID, SessionID: caller.SessionID, Client: caller.Client}
+	}
+	err = w.flows.Submit(ctx, from, visible(caller), event.WorkflowTaskCreate{
 		WorkflowID: in.WorkflowID, TaskID: id, Kind: spec.Kind, Description: spec.Description, Input: spec.Input,
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ type Rule struct {
 	Priority int        `json:"priority,omitempty" jsonschema:"Of the rules that match, the one with the highest priority handles the event, then the first by name. Without it 60, and below 100. The rules that come with the program have 100 (user_query), 80 (background_task.completed, failed, timeout), 50 (session.*) and 10 (all others)."`
 	Debounce Duration   `json:"debounce,omitempty" jsonschema:"Wait until no further event came for the session for this long and handle the last one; after ten times as long it is handled anyway."`
 	Rate     string     `json:"rate,omitempty" jsonschema:"How often the rule may do it in a session, as in 1/10m: at most once in any ten minutes. What is more is dropped and counted."`
-	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"What the rule may use in a session on one day (UTC). At the limit it stops, also within a request that it started, and says so once in the session and with an event rule.stopped. With a budget of tokens or money its events get requests of their own, which wait for what runs."`
+	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"What the rule may use in a session on one day (UTC). What its workflows and sub-agents do later counts, on the day on which they do it, until a person has spoken. At the limit it stops, also within a request that it started, and says so once in the session and with an event rule.stopped. With a budget of tokens or money its events get requests of their own, which wait for what runs."`
 	DryRun   bool       `json:"dryRun,omitempty" jsonschema:"Whether it only counts what it would do."`
 }
 
@@ -57,7 +57,7 @@ type RulePublish struct {
 
 // RuleBudget bounds what a rule uses. Zero means no limit.
 type RuleBudget struct {
-	Runs   int64   `json:"runs,omitempty" jsonschema:"How often it may do it."`
+	Runs   int64   `json:"runs,omitempty" jsonschema:"How often it may do it, with the requests that its workflows make."`
 	Tokens int64   `json:"tokens,omitempty" jsonschema:"Tokens, read and written, of the requests that it started."`
 	Money  float64 `json:"money,omitempty" jsonschema:"US dollars, of the requests that it started. Needs a model whose price is known."`
 }

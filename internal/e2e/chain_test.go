@@ -16,12 +16,16 @@ import (
 // agent has a workflow or a sub-agent do counts as what it does.
 func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
 	needsCommands(t)
-	const publish = `tools events.publish --type=custom.again`
+	const (
+		publish = `tools events.publish --type=custom.again`
+		wait    = `tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"1s"}]'`
+	)
 	for name, way := range map[string]struct{ woken, then string }{
-		"a workflow that waits for a moment": {`tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"1s"}]'`, publish},
-		"a workflow that waits for an event": {`tools workflow.create --summary=again --tasks:json='[{"kind":"wait_for_event","description":"x","types":["custom.step"]}]'; tools events.publish --type=custom.step`, publish},
-		"a sub-agent":                        {`tools task.start --prompt="do it"`, publish},
-		"a workflow that wakes itself":       {`tools workflow.create --summary=again --tasks:json='[{"kind":"wait_for_event","description":"x","types":["custom.step"]}]'; tools events.publish --type=custom.step`, ""},
+		"a workflow that waits for a moment":                  {wait, publish},
+		"workflows that wait for a moment, each for the next": {wait, wait},
+		"a workflow that waits for an event":                  {`tools workflow.create --summary=again --tasks:json='[{"kind":"wait_for_event","description":"x","types":["custom.step"]}]'; tools events.publish --type=custom.step`, publish},
+		"a sub-agent":                                         {`tools task.start --prompt="do it"`, publish},
+		"a workflow that wakes itself":                        {`tools workflow.create --summary=again --tasks:json='[{"kind":"wait_for_event","description":"x","types":["custom.step"]}]'; tools events.publish --type=custom.step`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,5 +68,42 @@ rules:
 			}
 			t.Logf("%d events, %d calls of the model", events, model.Count())
 		})
+	}
+}
+
+// What a rule leads to counts for its budget also when a workflow does it later,
+// and the program was killed meanwhile.
+func TestABudgetHoldsForWhatWorkflowsDoAfterAKill(t *testing.T) {
+	needsCommands(t)
+	t.Parallel()
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		script := llmtest.Say("Done.")
+		if last := r.Messages[len(r.Messages)-1]; len(last.Results) == 0 {
+			const wait = `tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"3s"}]'`
+			script = llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: "bash", Input: `{"command":` + strconv.Quote(wait) + `}`}}}
+		}
+		script.Usage = llmtest.Usage{Input: 90, Output: 10}
+		return script
+	})
+	s := e2e.Start(t, slices.Concat(modelEnv(model.URL), e2e.Configured(t, `
+rules:
+  again:
+    when: {type: custom.again}
+    do: {agent: {prompt: "The rule."}}
+    session: title:ops
+    budget: {tokens: 450}
+`))...)
+	session := named(t, s, "ops")
+	if code := s.Request("POST", "/events", map[string]any{"id": "first", "type": "custom.again", "metadata": map[string]any{"trigger_session_id": session}}, nil); code != 200 {
+		t.Fatalf("the event was answered %d", code)
+	}
+	s.WaitEnded("env:"+session+":first", answerWithin)
+	s.Kill()
+	s.Restart()
+	// Two calls for the rule, two for the first workflow, one for the second,
+	// which sets up a third before it is stopped.
+	e2e.Eventually(t, 2*answerWithin, "the third workflow is over", func() bool { return strings.Contains(s.Log(), "a workflow wakes nobody") })
+	if n := model.Count(); n != 5 {
+		t.Errorf("the model was called %d times", n)
 	}
 }

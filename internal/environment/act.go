@@ -41,7 +41,7 @@ func (s *Service) take(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent)
 	if err != nil {
 		return err
 	}
-	depth, err := s.depth(tx, e)
+	depth, err := s.DepthOf(tx, e)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Service) hold(tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) er
 func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) error {
 	now := tx.Now()
 	if r.Rate.Runs > 0 {
-		recent, err := s.o.Records.RunsSince(tx, r.Name, sessionID, now.Add(-r.Rate.Per))
+		recent, err := s.o.Records.RunsSince(tx, r.Name, sessionID, now.Add(-r.Rate.Per), false)
 		if err != nil {
 			return err
 		}
@@ -92,23 +92,13 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 			return s.note(tx, r, e, sessionID, OutcomeRate)
 		}
 	}
-	if r.Budget != (Budget{}) {
-		used, err := s.usedOn(tx, r, sessionID, dayOf(now))
-		if err != nil {
-			return err
-		}
-		if reached := r.Budget.Over(used); reached != nil {
-			if err := s.note(tx, r, e, sessionID, OutcomeBudget); err != nil {
-				return err
-			}
-			_, err := s.stopped(ctx, tx, r, sessionID, "", *reached)
-			return err
-		}
+	run := Run{Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e), At: now.UnixMilli()}
+	if affords, err := s.affords(ctx, tx, r, run); err != nil || !affords {
+		return err
 	}
 	if r.DryRun {
 		return s.note(tx, r, e, sessionID, OutcomeDryRun)
 	}
-	run := Run{Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e), At: now.UnixMilli()}
 	if r.Publish != nil {
 		next, err := r.Publish(e)
 		if err != nil {
@@ -146,6 +136,27 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 	return s.record(tx, run)
 }
 
+// affords reports whether the budget of a rule allows another run; one that it
+// does not allow is noted, and people are told once.
+func (s *Service) affords(ctx context.Context, tx *db.Tx, r Rule, run Run) (bool, error) {
+	if r.Budget == (Budget{}) {
+		return true, nil
+	}
+	used, err := s.usedOn(tx, r, run.SessionID, dayOf(tx.Now()))
+	if err != nil {
+		return false, err
+	}
+	reached := r.Budget.Over(used)
+	if reached == nil {
+		return true, nil
+	}
+	if err := s.refuse(tx, run, OutcomeBudget); err != nil {
+		return false, err
+	}
+	_, err = s.stopped(ctx, tx, r, run.SessionID, "", *reached)
+	return false, err
+}
+
 func (s *Service) record(tx *db.Tx, run Run) error {
 	if err := s.o.Records.AddRun(tx, run); err != nil {
 		return err
@@ -162,7 +173,7 @@ func (s *Service) usedOn(q db.Queryer, r Rule, sessionID string, day time.Time) 
 		}
 	}
 	if r.Budget.Runs > 0 {
-		used.Runs, err = s.o.Records.RunsSince(q, r.Name, sessionID, day.Add(-time.Millisecond))
+		used.Runs, err = s.o.Records.RunsSince(q, r.Name, sessionID, day.Add(-time.Millisecond), true)
 	}
 	return used, err
 }
@@ -184,30 +195,27 @@ func (s *Service) keepPayload(ctx context.Context, e event.EnvEvent) (file strin
 
 // note keeps that the rule matched the event and that nothing came of it.
 func (s *Service) note(tx *db.Tx, r Rule, e event.EnvEvent, sessionID, outcome string) error {
-	err := s.o.Records.AddRefusal(tx, Run{
-		Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e), Outcome: outcome, At: tx.Now().UnixMilli(),
-	})
-	if err != nil {
+	return s.refuse(tx, Run{Rule: r.Name, EventID: e.ID, Type: e.Type, SessionID: sessionID, Depth: depthOf(e)}, outcome)
+}
+
+func (s *Service) refuse(tx *db.Tx, run Run, outcome string) error {
+	run.Outcome, run.At = outcome, tx.Now().UnixMilli()
+	if err := s.o.Records.AddRefusal(tx, run); err != nil {
 		return err
 	}
-	return s.o.Records.CountOutcome(tx, r.Name, sessionID, outcome, tx.Now())
+	return s.o.Records.CountOutcome(tx, run.Rule, run.SessionID, outcome, tx.Now())
 }
 
 func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// depth is the place of the event in its chain.
-func (s *Service) depth(q db.Queryer, e event.EnvEvent) (int, error) {
-	return Depth(e, func(requestID string) (int, error) { return s.o.Records.DepthOf(q, requestID) })
-}
-
-// Depth is the place of an event in a chain of events that cause each other:
+// DepthOf is the place of an event in a chain of events that cause each other:
 // what a rule counted, or one more than that of the event that led to the request
-// whose work caused it, which of tells; 0 if none did.
-func Depth(e event.EnvEvent, of func(requestID string) (int, error)) (int, error) {
+// whose work caused it.
+func (s *Service) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) {
 	depth := depthOf(e)
 	var request string
 	if raw, ok := e.Metadata.Extra[event.MetadataRequest]; ok && json.Unmarshal(raw, &request) == nil && request != "" {
-		before, err := of(request)
+		before, err := s.o.Records.DepthOf(q, request)
 		if err != nil {
 			return 0, err
 		}

@@ -16,8 +16,10 @@ import (
 const (
 	// requestPrefix begins the id of every request that a rule starts.
 	requestPrefix = "env:"
-	// subPrefix begins that of every sub-agent's.
-	subPrefix = "sub:"
+	// subPrefix begins that of every sub-agent's, flowPrefix that of every
+	// workflow's.
+	subPrefix  = "sub:"
+	flowPrefix = "wf:"
 )
 
 // stoppedSource is the name in the inbox of what was said about budgets.
@@ -36,20 +38,23 @@ type Refusal struct {
 }
 
 // Allow says before a model call whether a request may go on. It returns a
-// refusal when a rule started it, or the request whose sub-agent it is, and the
-// budget of that is used up, and nil for other requests. more is what the request has used beyond its records.
+// refusal when a rule started it, or led to the workflow that made it, or to the
+// request whose sub-agent it is, and the budget of that is used up, and nil for
+// other requests. more is what the request has used beyond its records.
 func (s *Service) Allow(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error) {
-	sub := strings.HasPrefix(requestID, subPrefix)
-	if s.o.Records == nil || !sub && !strings.HasPrefix(requestID, requestPrefix) {
+	pays := func(prefix string) bool { return strings.HasPrefix(requestID, prefix) }
+	if s.o.Records == nil || !slices.ContainsFunc([]string{requestPrefix, subPrefix, flowPrefix}, pays) {
 		return nil, nil
 	}
+	var run Run
 	var rule Rule
 	var reached *Reached
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if requestID, sessionID, err = s.o.Records.WorksFor(q, requestID, sessionID); err != nil {
+		var started bool
+		if run, started, err = s.startedBy(q, requestID); err != nil || !started {
 			return err
 		}
-		rule, reached, err = s.overdrawn(q, requestID, sessionID, more)
+		rule, reached, err = s.overdrawn(q, run, more)
 		return err
 	})
 	if err != nil {
@@ -60,8 +65,8 @@ func (s *Service) Allow(ctx context.Context, requestID, sessionID string, more c
 	}
 	out := Refusal{Sentence: reached.sentence(rule.Name), Rest: fmt.Sprintf("The rule %s does nothing more here today.", rule.Name)}
 	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		if sub { // nobody reads what it ends with, and others wait elsewhere
-			_, err := s.stopped(ctx, tx, rule, sessionID, "", *reached)
+		if sessionID != run.SessionID { // nobody reads there what it ends with, and others wait elsewhere
+			_, err := s.stopped(ctx, tx, rule, run.SessionID, "", *reached)
 			return err
 		}
 		first, err := s.stopped(ctx, tx, rule, sessionID, requestID, *reached)
@@ -81,21 +86,58 @@ func (s *Service) Allow(ctx context.Context, requestID, sessionID string, more c
 	return &out, nil
 }
 
-// overdrawn returns the rule that started the request, and which part of its
-// budget is used up, or nil. The day is that on which the rule matched: work
-// that goes on after midnight does not get a second budget.
-func (s *Service) overdrawn(q db.Queryer, requestID, sessionID string, more chat.Usage) (Rule, *Reached, error) {
-	run, started, err := s.o.Records.StartedBy(q, requestID)
-	if err != nil || !started {
-		return Rule{}, nil, err
+// startedBy is the run that started a request, or the one whose sub-agent it is.
+func (s *Service) startedBy(q db.Queryer, requestID string) (run Run, started bool, err error) {
+	if requestID, err = s.o.Records.WorksFor(q, requestID); err != nil {
+		return run, false, err
 	}
+	return s.o.Records.StartedBy(q, requestID)
+}
+
+// Cause is what led to a request: how many events set each other off up to it,
+// and the rule that did so for a session, if one did.
+type Cause struct {
+	Depth           int
+	Rule, SessionID string
+}
+
+// CauseOf returns what led to a request.
+func (s *Service) CauseOf(q db.Queryer, requestID string) (c Cause, err error) {
+	if c.Depth, err = s.o.Records.DepthOf(q, requestID); err != nil {
+		return c, err
+	}
+	run, _, err := s.startedBy(q, requestID)
+	c.Rule, c.SessionID = run.Rule, run.SessionID
+	return c, err
+}
+
+// Spend counts for a rule a request that a workflow makes, which the rule led
+// to. It is false if the budget of the day does not allow it. The day is that of
+// the request, however long the workflow has waited.
+func (s *Service) Spend(ctx context.Context, tx *db.Tx, run Run) (bool, error) {
+	rules := s.Rules()
+	if i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == run.Rule }); i >= 0 {
+		if affords, err := s.affords(ctx, tx, rules[i], run); err != nil || !affords {
+			return false, err
+		}
+	}
+	run.Outcome, run.At = OutcomeWorkflow, tx.Now().UnixMilli()
+	return true, s.record(tx, run)
+}
+
+// TooDeep notes for a rule that a chain that it began has ended with a workflow.
+func (s *Service) TooDeep(tx *db.Tx, run Run) error { return s.refuse(tx, run, OutcomeDepth) }
+
+// overdrawn returns the rule of a run, and which part of its budget is used up,
+// or nil. The day is that of the run: work that goes on after midnight does not
+// get a second budget.
+func (s *Service) overdrawn(q db.Queryer, run Run, more chat.Usage) (Rule, *Reached, error) {
 	rules := s.Rules()
 	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == run.Rule && r.Budget.metered() })
 	if i < 0 {
 		return Rule{}, nil, nil
 	}
-	day := dayOf(time.UnixMilli(run.At))
-	used, err := s.o.Records.SpentBy(q, run.Rule, sessionID, day)
+	used, err := s.o.Records.SpentBy(q, run.Rule, run.SessionID, dayOf(time.UnixMilli(run.At)))
 	if err != nil {
 		return Rule{}, nil, err
 	}

@@ -209,7 +209,7 @@ func (r Rule) misses(e event.EnvEvent) string {
 const conditionFailed = "its condition failed: "
 
 // MaxDepth is how many events may cause each other, one after the other.
-const MaxDepth = 8
+const MaxDepth = event.MaxDepth
 
 // tooDeep reports whether a chain of events has to end.
 func tooDeep(depth int) bool { return depth > MaxDepth }

@@ -13,6 +13,8 @@ const (
 	OutcomeAgent     = "agent"
 	OutcomePublished = "published"
 	OutcomeDropped   = "dropped"
+	// OutcomeWorkflow is a request that a workflow made which the rule led to.
+	OutcomeWorkflow = "workflow"
 	// OutcomeDryRun is what would have been done, OutcomeMerged an event that a
 	// later one replaced within the time of a debounce.
 	OutcomeDryRun = "dryRun"
@@ -65,18 +67,20 @@ type Records interface {
 	// DepthOf is the depth of the event that led to a request, also by way of a
 	// workflow or of a sub-agent; 0 if none did.
 	DepthOf(q db.Queryer, requestID string) (int, error)
-	// WorksFor is the request that a sub-agent's works for, and its session; any
-	// other works for itself.
-	WorksFor(q db.Queryer, requestID, sessionID string) (request, session string, err error)
-	// StartedBy is the run that started a request, if one did.
+	// WorksFor is the request that a sub-agent's works for; any other works for
+	// itself.
+	WorksFor(q db.Queryer, requestID string) (string, error)
+	// StartedBy is the run that started a request, or led to the workflow that
+	// made it, if one did.
 	StartedBy(q db.Queryer, requestID string) (Run, bool, error)
 	// Queued are the requests that a rule started in a session and that have
 	// not begun.
 	Queued(q db.Queryer, rule, sessionID string) ([]string, error)
-	// RunsSince counts what a rule did in a session after a moment; SpentBy is
-	// what the requests used that it set off there since another, with their
-	// sub-agents.
-	RunsSince(q db.Queryer, rule, sessionID string, after time.Time) (int64, error)
+	// RunsSince counts what a rule did in a session after a moment, if wanted
+	// with the requests that workflows made for it; SpentBy is what the requests
+	// used that it set off there since another, with their sub-agents and
+	// workflows.
+	RunsSince(q db.Queryer, rule, sessionID string, after time.Time, workflows bool) (int64, error)
 	SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (Budget, error)
 	// CountOutcome counts an outcome of the rule, session and day.
 	CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error

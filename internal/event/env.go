@@ -60,6 +60,9 @@ func (e EnvEvent) Validate() error {
 	return nil
 }
 
+// MaxDepth is how many events may cause each other, one after the other.
+const MaxDepth = 8
+
 // EnvMetadata says where an environment event comes from. Extra fields are
 // kept as they came.
 type EnvMetadata struct {

@@ -162,7 +162,8 @@ func (s *Store) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.EnvE
 	return e, wrap("read event", open(keptRows, checksum, raw, &e, sessionID, eventID, at, raw))
 }
 
-// StartedBy is the run that started a request, if one did.
+// StartedBy is the run that started a request, or led to the workflow that made
+// it, if one did.
 func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, any bool, err error) {
 	found, err := collect(q, scanRun, `SELECT `+runColumns+` FROM rule_runs WHERE request_id = ? LIMIT 1`, requestID)
 	if err != nil || len(found) == 0 {
@@ -175,27 +176,14 @@ func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, an
 func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 	out, err := collect(q, func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) },
 		`SELECT q.id FROM rule_runs r JOIN requests q ON q.id = r.request_id
-		WHERE r.rule = ? AND r.session_id = ? AND q.state = 'queued' ORDER BY r.id LIMIT ?`, rule, sessionID, maxPage)
+		WHERE r.rule = ?1 AND r.session_id = ?2 AND q.session_id = ?2 AND q.state = 'queued' ORDER BY r.id LIMIT ?3`, rule, sessionID, maxPage)
 	return out, wrap("read requests of rule", err)
 }
 
-// maxCauses bounds how many requests are looked at that led to one.
-const maxCauses = 100
-
 // DepthOf is the depth of the event that led to a request; 0 if none did. What a
-// workflow or a sub-agent does is work of the request that made it. A person's
-// reply begins anew.
+// sub-agent does is work of the request that made it; a workflow knows its own
+// depth.
 func (s *Store) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
-	return s.depthOf(q, requestID, map[string]int{})
-}
-
-// depthOf is DepthOf with what is known already: two ways may lead to a request.
-func (s *Store) depthOf(q db.Queryer, requestID string, known map[string]int) (depth int, err error) {
-	if depth, ok := known[requestID]; ok || len(known) >= maxCauses {
-		return depth, nil
-	}
-	known[requestID] = 0
-	defer func() { known[requestID] = depth }()
 	err = q.QueryRow(`SELECT COALESCE(MAX(r.depth), 0) FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 		WHERE r.request_id = ?1 OR m.request_id = ?1`, requestID).Scan(&depth)
@@ -209,7 +197,10 @@ func (s *Store) depthOf(q db.Queryer, requestID string, known map[string]int) (d
 	before := 0
 	switch id.Surface {
 	case workflow.Surface:
-		before, err = s.depthOfWorkflow(q, id.Session, known)
+		var w workflow.Workflow
+		if w, err = s.Workflow(q, id.Session); err == nil {
+			before = w.Depth()
+		}
 	case task.Client:
 		var t task.Task
 		if t, err = s.Task(q, id.Specific); err == nil {
@@ -225,38 +216,13 @@ func (s *Store) depthOf(q db.Queryer, requestID string, known map[string]int) (d
 	return max(depth, before), nil
 }
 
-// depthOfWorkflow is the depth of what a workflow sets off.
-func (s *Store) depthOfWorkflow(q db.Queryer, id string, known map[string]int) (depth int, err error) {
-	w, err := s.Workflow(q, id)
-	if err != nil {
-		return 0, err
-	}
-	if depth, err = s.depthOf(q, w.Origin.RequestID, known); err != nil {
-		return 0, err
-	}
-	for _, t := range w.Tasks {
-		switch {
-		case t.Result == nil:
-		case t.Result.Message != nil:
-			return 0, nil
-		case t.Result.Event != nil:
-			at, err := environment.Depth(*t.Result.Event, func(requestID string) (int, error) { return s.depthOf(q, requestID, known) })
-			if err != nil {
-				return 0, err
-			}
-			depth = max(depth, at)
-		}
-	}
-	return depth, nil
-}
-
-// spentByRuns sums what the requests of runs used, each request once, with what
-// the sub-agents used that they started. A run whose message joined the request of a
-// person used nothing of its own.
+// spentByRuns sums what the requests of runs used, each request once, those of
+// workflows too, with what the sub-agents used that they started. A run whose
+// message joined the request of somebody else used nothing of its own.
 const spentByRuns = `WITH mine AS (
 		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
-		WHERE r.rule = ?1 AND r.at >= ?2 AND (?3 = '' OR r.session_id = ?3) AND COALESCE(m.request_id, r.request_id) LIKE 'env:%'
+		WHERE r.rule = ?1 AND r.at >= ?2 AND (?3 = '' OR r.session_id = ?3) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')
 	)
 	SELECT COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.inputTokens') + json_extract(CAST(usage AS TEXT), '$.outputTokens')), 0),
 	COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.costMicros')), 0)
@@ -266,24 +232,25 @@ const spentByRuns = `WITH mine AS (
 		WHERE t.created_at >= ?2 AND t.child_session <> '' AND json_extract(CAST(t.json AS TEXT), '$.requestId') IN (SELECT id FROM mine)
 	)`
 
-// WorksFor is the request that a sub-agent's works for, and its session; that of
-// anybody else works for itself.
-func (s *Store) WorksFor(q db.Queryer, requestID, sessionID string) (request, session string, err error) {
+// WorksFor is the request that a sub-agent's works for; that of anybody else
+// works for itself.
+func (s *Store) WorksFor(q db.Queryer, requestID string) (string, error) {
 	id, err := event.ParseRequestID(requestID)
 	if err != nil || id.Surface != task.Client {
-		return requestID, sessionID, nil
+		return requestID, nil
 	}
 	t, err := s.Task(q, id.Specific)
 	if fault.KindOf(err) == fault.NotFound {
-		return requestID, sessionID, nil
+		return requestID, nil
 	}
-	return t.RequestID, t.SessionID, err
+	return t.RequestID, err
 }
 
-// RunsSince counts what a rule did in a session after a moment.
-func (s *Store) RunsSince(q db.Queryer, rule, sessionID string, after time.Time) (n int64, err error) {
-	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND outcome IN ('agent', 'published')`,
-		rule, sessionID, after.UnixMilli()).Scan(&n)
+// RunsSince counts what a rule did in a session after a moment, if wanted with
+// the requests that workflows made for it.
+func (s *Store) RunsSince(q db.Queryer, rule, sessionID string, after time.Time, workflows bool) (n int64, err error) {
+	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ?)`,
+		rule, sessionID, after.UnixMilli(), workflows).Scan(&n)
 	return n, wrap("count runs of rule", err)
 }
 
@@ -389,7 +356,7 @@ func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 	if err := q.QueryRow(spentByRuns, rule, since.UnixMilli(), "").Scan(&b.Tokens, &b.CostMicros); err != nil {
 		return nil, b, wrap("sum what runs used", err)
 	}
-	b.Runs = out[environment.OutcomeAgent] + out[environment.OutcomePublished]
+	b.Runs = out[environment.OutcomeAgent] + out[environment.OutcomePublished] + out[environment.OutcomeWorkflow]
 	return out, b, nil
 }
 

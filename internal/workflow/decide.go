@@ -13,19 +13,22 @@ import (
 // Incoming is something that concerns a workflow.
 type Incoming interface{ incoming() }
 
-// Create begins a workflow. InSession and InAll are how many wait already.
+// Create begins a workflow. Cause is what led to the request that asks,
+// InSession and InAll are how many wait already.
 type Create struct {
 	ID               string
 	From             Origin
+	Cause            Cause
 	Definition       Definition
 	InSession, InAll int
 }
 
 // Add gives a workflow another task.
 type Add struct {
-	ID   string
-	From Origin
-	Spec Spec
+	ID    string
+	From  Origin
+	Cause Cause
+	Spec  Spec
 }
 
 // Cancel ends a workflow without a result.
@@ -49,10 +52,12 @@ type Message struct {
 	Said      Said
 }
 
-// Occurred is an event of the environment that some tasks wait for.
+// Occurred is an event of the environment that some tasks wait for. Depth is
+// its place among those that set each other off.
 type Occurred struct {
 	TaskIDs []string
 	Event   event.EnvEvent
+	Depth   int
 }
 
 // Sent says what became of the message that a task had to send: its id, or
@@ -95,6 +100,10 @@ type Wake struct {
 	TaskID string
 }
 
+// TooDeep says that a chain of events that set each other off ends with the
+// workflow, which wakes nobody.
+type TooDeep struct{ Depth int }
+
 // Refuse says why a command was not taken.
 type Refuse struct{ Err error }
 
@@ -102,6 +111,7 @@ func (Tell) effect()     {}
 func (Post) effect()     {}
 func (Withdraw) effect() {}
 func (Wake) effect()     {}
+func (TooDeep) effect()  {}
 func (Refuse) effect()   {}
 
 // The details of ends that nobody asked for.
@@ -110,6 +120,7 @@ const (
 	detailNoTask       = "It was given nothing to wait for."
 	detailOver         = "The workflow is over."
 	detailCancelled    = "Cancelled."
+	detailTooDeep      = "Too many events have set each other off and no person was asked, so it wakes nobody."
 	stateSent          = "sent"
 	stateRun           = "run"
 )
@@ -147,7 +158,7 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 			if t.Wait.Way != ForEvent || !slices.Contains(in.TaskIDs, t.ID) {
 				return nil
 			}
-			return &Result{Outcome: Happened, Event: &in.Event}
+			return &Result{Outcome: Happened, Event: &in.Event, Depth: in.Depth}
 		})
 	case Sent:
 		d.sent(in)
@@ -177,7 +188,7 @@ func (d *decision) create(in Create) {
 	if d.State != "" {
 		return // it was created before
 	}
-	made, err := newWorkflow(in.ID, in.From, in.Definition, d.now)
+	made, err := newWorkflow(in.ID, in.From, in.Cause, in.Definition, d.now)
 	switch {
 	case err != nil:
 	case in.InSession >= MaxWaitingSession:
@@ -217,7 +228,7 @@ func (d *decision) add(in Add) {
 	if d.State == "" && d.ID == "" {
 		d.ID, d.Origin, d.CreatedAt = in.ID, in.From, d.now.UnixMilli()
 	}
-	t, err := newTask(in.Spec, d.now)
+	t, err := newTask(in.Spec, in.Cause.Depth, d.now)
 	switch {
 	case err != nil:
 		d.refuseTask(in.Spec.TaskID, err)
@@ -301,6 +312,11 @@ func (d *decision) conclude(taskID string) {
 		return
 	}
 	if d.Completion == All && slices.ContainsFunc(d.Tasks, func(t Task) bool { return t.State == Waiting }) {
+		return
+	}
+	if depth := d.Depth(); depth > event.MaxDepth {
+		d.end(Failed, detailTooDeep)
+		d.do(TooDeep{depth})
 		return
 	}
 	d.end(Resolved, "")

@@ -86,6 +86,8 @@ func told(effects []workflow.Effect) (lines []string) {
 			lines = append(lines, "withdraw "+e.TaskID)
 		case workflow.Wake:
 			lines = append(lines, fmt.Sprintf("wake %d by %s", e.N, e.TaskID))
+		case workflow.TooDeep:
+			lines = append(lines, fmt.Sprintf("ends the chain at %d", e.Depth))
 		case workflow.Refuse:
 			lines = append(lines, "refuse "+string(fault.KindOf(e.Err)))
 		}

@@ -95,9 +95,9 @@ func platformOf(kind, suffix string) (platform string, ok bool) {
 	return platform, ok && platform != "" && !strings.Contains(platform, ".")
 }
 
-// newTask makes a task of what is asked for.
-func newTask(s Spec, now time.Time) (Task, error) {
-	t := Task{ID: s.TaskID, Kind: s.Kind, Description: strings.TrimSpace(s.Description), State: Waiting, CreatedAt: now.UnixMilli()}
+// newTask makes a task of what is asked for by a request of some depth.
+func newTask(s Spec, depth int, now time.Time) (Task, error) {
+	t := Task{ID: s.TaskID, Kind: s.Kind, Description: strings.TrimSpace(s.Description), State: Waiting, Depth: depth, CreatedAt: now.UnixMilli()}
 	var in Input
 	switch {
 	case !validID().MatchString(s.TaskID):
@@ -235,9 +235,9 @@ func utf16Len(s string) (n int) {
 
 // newWorkflow checks a definition and makes the workflow of it. Tasks that
 // came before it are not in it.
-func newWorkflow(id string, from Origin, d Definition, now time.Time) (Workflow, error) {
+func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Time) (Workflow, error) {
 	w := Workflow{
-		ID: id, State: Waiting, Summary: strings.TrimSpace(d.Summary), Completion: d.Completion, Origin: from,
+		ID: id, State: Waiting, Summary: strings.TrimSpace(d.Summary), Completion: d.Completion, Origin: from, Payer: cause.Payer,
 		Resume: Target{SessionID: from.SessionID, Client: from.Client}, CreatedAt: now.UnixMilli(),
 	}
 	if w.Completion == "" {
@@ -262,7 +262,7 @@ func newWorkflow(id string, from Origin, d Definition, now time.Time) (Workflow,
 		return w, fault.InvalidField("tasks", "A workflow has at most %d tasks.", MaxTasks)
 	}
 	for _, s := range d.Tasks {
-		t, err := newTask(s, now)
+		t, err := newTask(s, cause.Depth, now)
 		if err != nil {
 			return w, err
 		}
@@ -274,6 +274,10 @@ func newWorkflow(id string, from Origin, d Definition, now time.Time) (Workflow,
 	return w, nil
 }
 
+// errTooDeep refuses to wait for a time at the end of a chain. Who asks can
+// still ask a person, whose answer begins a new one.
+var errTooDeep = fault.New(fault.LimitReached, "This request was set off by the last of %d events that each set off the next, and what a time sets off would be one too many. Ask the person whether to go on: a reply can be waited for.", event.MaxDepth)
+
 // mayHave reports why a task cannot be one of the workflow's.
 func (w Workflow) mayHave(t Task) error {
 	if _, twice := w.Task(t.ID); twice {
@@ -281,6 +285,9 @@ func (w Workflow) mayHave(t Task) error {
 	}
 	if len(w.Tasks) >= MaxTasks {
 		return fault.New(fault.LimitReached, "A workflow has at most %d tasks.", MaxTasks)
+	}
+	if t.Depth >= event.MaxDepth && (t.Wait.Way == ForMoment || t.Wait.Way == BySchedule) {
+		return errTooDeep
 	}
 	for _, other := range w.Tasks {
 		if t.Wait.Way == BySchedule || other.Wait.Way == BySchedule {

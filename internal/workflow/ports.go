@@ -53,6 +53,19 @@ type Inbox interface {
 	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
 }
 
+// Causes knows what causes what, and which rule pays for it.
+type Causes interface {
+	// CauseOf is what led to a request.
+	CauseOf(q db.Queryer, requestID string) (Cause, error)
+	// DepthOf is the place of an event among those that set each other off.
+	DepthOf(q db.Queryer, e event.EnvEvent) (int, error)
+	// Spend counts for a rule a request that a workflow makes. It is false if
+	// the rule must not spend any more, so that the request must not be made.
+	Spend(tx *db.Tx, p Payer, depth int, command event.Event) (bool, error)
+	// TooDeep notes for a rule that a workflow ended a chain that it began.
+	TooDeep(tx *db.Tx, p Payer, depth int, workflowID string) error
+}
+
 // Matcher tells whether an event is what a task waits for.
 type Matcher func(event.EnvEvent) (bool, error)
 

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -40,9 +41,8 @@ type Options struct {
 	Match func(types []string, condition string) (Matcher, error)
 	// Known reports whether a session exists; nil knows all.
 	Known func(q db.Queryer, sessionID string) (bool, error)
-	// Ends reports whether an event is one too many of those that cause each
-	// other, so that it must wake nobody; nil says of none.
-	Ends   func(q db.Queryer, e event.EnvEvent) (bool, error)
+	// Causes may be nil: then nothing causes anything, and nobody pays.
+	Causes Causes
 	Logger *slog.Logger
 }
 
@@ -99,6 +99,10 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			return err
 		}
 		refused, err := s.command(tx, d.Headers, payload)
+		if errors.Is(refused, errTooDeep) {
+			id, _ := named(payload)
+			err = errors.Join(err, s.chainRefused(tx, originOf(d.Headers), id))
+		}
 		if refused != nil {
 			s.o.Logger.WarnContext(ctx, "a command for a workflow was refused", "event_id", d.ID, "type", d.Type, "reason", fault.ToWire(refused).Message)
 		}
@@ -110,26 +114,38 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 // when the command is refused, or names a workflow that does not exist or that
 // visible, if set, does not let through.
 func (s *Service) Submit(ctx context.Context, from Origin, visible func(Workflow) bool, payloads ...event.Payload) error {
-	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+	id := ""
+	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
 		for _, p := range payloads {
+			id, _ = named(p)
 			if err := s.submit(tx, from, visible, p); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if errors.Is(err, errTooDeep) { // of what was refused nothing else is left
+		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.chainRefused(tx, from, id) })
+		return errors.Join(err, noted)
+	}
+	return err
+}
+
+// named are the workflow that a command is for and what names the command there.
+func named(p event.Payload) (id, act string) {
+	switch p := p.(type) {
+	case event.WorkflowCreate:
+		return p.WorkflowID, "create"
+	case event.WorkflowTaskCreate:
+		return p.WorkflowID, "add:" + p.TaskID
+	case event.WorkflowCancel:
+		return p.WorkflowID, "cancel"
+	}
+	return "", ""
 }
 
 func (s *Service) submit(tx *db.Tx, from Origin, visible func(Workflow) bool, p event.Payload) error {
-	id, act := "", ""
-	switch p := p.(type) {
-	case event.WorkflowCreate:
-		id, act = p.WorkflowID, "create"
-	case event.WorkflowTaskCreate:
-		id, act = p.WorkflowID, "add:"+p.TaskID
-	case event.WorkflowCancel:
-		id, act = p.WorkflowID, "cancel"
-	}
+	id, act := named(p)
 	if act != "create" {
 		w, err := s.o.Table.Workflow(tx, id)
 		if err != nil {
@@ -184,7 +200,7 @@ func Unknown(id string) error {
 
 // command carries out a command; refused says why it was not taken.
 func (s *Service) command(tx *db.Tx, h event.Headers, payload event.Payload) (refused, err error) {
-	from := Origin{RequestID: h.RequestID(), SessionID: h.SessionID(), Client: h.Client()}
+	from := originOf(h)
 	switch p := payload.(type) {
 	case event.WorkflowCreate:
 		d, err := definitionOf(p)
@@ -197,6 +213,9 @@ func (s *Service) command(tx *db.Tx, h event.Headers, payload event.Payload) (re
 			}
 		}
 		in := Create{ID: p.WorkflowID, From: from, Definition: d}
+		if in.Cause, err = s.causeOf(tx, from); err != nil {
+			return nil, err
+		}
 		if in.InSession, in.InAll, err = s.o.Table.CountWaiting(tx, from.SessionID); err != nil {
 			return nil, err
 		}
@@ -206,11 +225,27 @@ func (s *Service) command(tx *db.Tx, h event.Headers, payload event.Payload) (re
 		if err := s.checkEvent(spec); err != nil {
 			return err, nil
 		}
-		return s.apply(tx, p.WorkflowID, Add{ID: p.WorkflowID, From: from, Spec: spec})
+		cause, err := s.causeOf(tx, from)
+		if err != nil {
+			return nil, err
+		}
+		return s.apply(tx, p.WorkflowID, Add{ID: p.WorkflowID, From: from, Cause: cause, Spec: spec})
 	case event.WorkflowCancel:
 		return s.apply(tx, p.WorkflowID, Cancel{ID: p.WorkflowID, From: from, Reason: p.Reason})
 	}
 	return nil, nil
+}
+
+// causeOf is what led to the request that asks.
+func (s *Service) causeOf(q db.Queryer, from Origin) (Cause, error) {
+	if s.o.Causes == nil {
+		return Cause{}, nil
+	}
+	cause, err := s.o.Causes.CauseOf(q, from.RequestID)
+	if err != nil {
+		return cause, fmt.Errorf("look at what led to %s: %w", from.RequestID, err)
+	}
+	return cause, nil
 }
 
 // checkEvent checks what only a compiler of conditions can.
@@ -218,7 +253,7 @@ func (s *Service) checkEvent(spec Spec) error {
 	if spec.Kind != KindEvent {
 		return nil
 	}
-	t, err := newTask(spec, time.Now())
+	t, err := newTask(spec, 0, time.Now())
 	if err != nil {
 		return err
 	}
@@ -273,8 +308,28 @@ func (s *Service) carryOut(tx *db.Tx, w Workflow, e Effect) error {
 		return s.withdraw(tx, w, e.TaskID)
 	case Wake:
 		return s.wake(tx, w, e)
+	case TooDeep:
+		return s.chainEnds(tx, w.Payer, e.Depth, w.ID)
 	}
 	return nil
+}
+
+// chainEnds notes that a chain ends with a workflow.
+func (s *Service) chainEnds(tx *db.Tx, p Payer, depth int, id string) error {
+	s.o.Logger.Warn("a chain of events ends here: too many caused each other", "workflow_id", id, "depth", depth)
+	if s.o.Causes == nil || p == (Payer{}) {
+		return nil
+	}
+	return s.o.Causes.TooDeep(tx, p, depth, id)
+}
+
+// chainRefused is chainEnds for what a request was refused.
+func (s *Service) chainRefused(tx *db.Tx, from Origin, id string) error {
+	cause, err := s.causeOf(tx, from)
+	if err != nil {
+		return err
+	}
+	return s.chainEnds(tx, cause.Payer, cause.Depth+1, id)
 }
 
 func (s *Service) publish(tx *db.Tx, h event.Headers, id string, p event.Payload) error {

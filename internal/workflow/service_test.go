@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,9 @@ type world struct {
 	known     func(string) bool
 	// weaken takes something away from the table: for controls.
 	weaken func(*store.Store) workflow.Table
+	// causes and logger are those of the service, if they are set.
+	causes *causes
+	logger *slog.Logger
 	stop   func()
 }
 
@@ -64,8 +68,8 @@ func (w *world) open() {
 	if w.weaken != nil {
 		table = w.weaken(tables)
 	}
-	w.svc = workflow.New(workflow.Options{
-		DB: w.db, Bus: w.bus, Table: table, Inbox: tables, Cache: store.SurfaceCache{},
+	options := workflow.Options{
+		DB: w.db, Bus: w.bus, Table: table, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger,
 		Match: func(types []string, condition string) (workflow.Matcher, error) {
 			if condition == "broken" {
 				return nil, fault.InvalidField("if", "broken")
@@ -73,7 +77,11 @@ func (w *world) open() {
 			return func(e event.EnvEvent) (bool, error) { return slices.Contains(types, string(e.Type)), nil }, nil
 		},
 		Known: func(_ db.Queryer, id string) (bool, error) { return w.known == nil || w.known(id), nil },
-	})
+	}
+	if w.causes != nil {
+		options.Causes = w.causes
+	}
+	w.svc = workflow.New(options)
 	w.svc.Connect("discord", workflow.Platform{
 		Outbox: w,
 		Read: func(_ db.Queryer, m surface.Message) chat.Message {

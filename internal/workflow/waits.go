@@ -200,10 +200,33 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 	}
 	id := RequestID(w.ID, e.N)
 	h := event.RequestHeaders(id, w.Resume.SessionID, w.Resume.Client).With(event.HeaderParentRequestID, w.Origin.RequestID)
-	return s.publish(tx, h, Group+":"+id, event.RequestMessage{
+	command, err := event.New(event.Meta{ID: Group + ":" + id, Time: tx.Now(), Headers: h}, event.RequestMessage{
 		Queue: event.Prompt, MessageID: strings.ReplaceAll(id, ":", "-"),
 		Messages: []chat.Message{Briefing(w, e.TaskID), trigger},
 	})
+	if err != nil {
+		return err
+	}
+	if paid, err := s.paid(tx, w, command); err != nil || !paid {
+		return err
+	}
+	return tx.Publish(command)
+}
+
+// paid has the rule pay that led to the workflow, unless a person has spoken
+// since, and reports whether the request may be made.
+func (s *Service) paid(tx *db.Tx, w Workflow, command event.Event) (bool, error) {
+	if s.o.Causes == nil || w.Payer == (Payer{}) || w.Spoken() {
+		return true, nil
+	}
+	paid, err := s.o.Causes.Spend(tx, w.Payer, w.Depth(), command)
+	if err != nil {
+		return false, fmt.Errorf("let the rule %s pay: %w", w.Payer.Rule, err)
+	}
+	if !paid {
+		s.o.Logger.Warn("a workflow wakes nobody: the rule that led to it has used up its budget", "workflow_id", w.ID, "rule", w.Payer.Rule)
+	}
+	return paid, nil
 }
 
 // trigger is what set the request off: what a person wrote, as people's
@@ -321,21 +344,21 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 		return err
 	}
 	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		if s.o.Ends != nil {
-			ends, err := s.o.Ends(tx, e)
-			if err != nil {
+		depth := 0
+		if s.o.Causes != nil {
+			if depth, err = s.o.Causes.DepthOf(tx, e); err != nil {
 				return fmt.Errorf("look at the chain of events: %w", err)
 			}
-			if ends {
-				s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other, and a workflow goes on waiting", "event_id", e.ID)
-				return nil
-			}
+		}
+		if depth > event.MaxDepth {
+			s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other, and a workflow goes on waiting", "event_id", e.ID)
+			return nil
 		}
 		if _, seen, err := s.o.Inbox.Seen(tx, Group+"-env", e.ID, nil); err != nil || seen {
 			return err
 		}
 		for id, tasks := range matching {
-			if _, err := s.apply(tx, id, Occurred{TaskIDs: tasks, Event: bounded(e)}); err != nil {
+			if _, err := s.apply(tx, id, Occurred{TaskIDs: tasks, Event: bounded(e), Depth: depth}); err != nil {
 				return err
 			}
 		}

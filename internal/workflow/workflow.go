@@ -38,7 +38,9 @@ type Workflow struct {
 	// Origin is the request that asked for it, Resume where the agent goes on.
 	Origin Origin `json:"origin"`
 	Resume Target `json:"resumeTarget"`
-	Tasks  []Task `json:"tasks"`
+	// Payer is the rule that pays for what it sets off.
+	Payer Payer  `json:"payer,omitzero"`
+	Tasks []Task `json:"tasks"`
 	// Resumes counts the requests that it made.
 	Resumes int `json:"resumes"`
 	// CreatedAt and EndedAt are Unix milliseconds.
@@ -55,8 +57,27 @@ type Origin struct {
 	Client    string `json:"client"`
 }
 
+func originOf(h event.Headers) Origin {
+	return Origin{RequestID: h.RequestID(), SessionID: h.SessionID(), Client: h.Client()}
+}
+
 func (o Origin) headers() event.Headers {
 	return event.RequestHeaders(o.RequestID, o.SessionID, o.Client)
+}
+
+// Cause is what led to a request.
+type Cause struct {
+	// Depth is how many events set each other off up to it, none of them a
+	// person's doing.
+	Depth int
+	// Payer is the rule that set it off.
+	Payer Payer
+}
+
+// Payer is a rule and the session for which it acted; zero is none.
+type Payer struct {
+	Rule      string `json:"rule"`
+	SessionID string `json:"sessionId"`
 }
 
 // Target is the conversation in which the agent goes on.
@@ -74,6 +95,9 @@ type Task struct {
 	Description string `json:"description"`
 	State       State  `json:"state"`
 	Wait        Wait   `json:"wait"`
+	// Depth is how many events set each other off up to the request that asked
+	// for it.
+	Depth int `json:"depth,omitempty"`
 	// Due is when something happens by itself: its moment, or its time-out;
 	// Unix milliseconds, zero for never.
 	Due int64 `json:"due,omitempty"`
@@ -144,6 +168,8 @@ type Result struct {
 	// Message is what a person wrote, Event what happened.
 	Message *Said           `json:"message,omitempty"`
 	Event   *event.EnvEvent `json:"event,omitempty"`
+	// Depth is the place of the event among those that set each other off.
+	Depth int `json:"depth,omitempty"`
 	// Reason says why a message was not sent.
 	Reason string `json:"reason,omitempty"`
 }
@@ -189,6 +215,34 @@ func (w Workflow) Due() (due int64) {
 		}
 	}
 	return due
+}
+
+// Spoken reports whether something that a person wrote is among the results:
+// what the workflow sets off is then that person's doing.
+func (w Workflow) Spoken() bool {
+	return slices.ContainsFunc(w.Tasks, func(t Task) bool { return t.Result != nil && t.Result.Message != nil })
+}
+
+// Depth is the place of what the workflow sets off among the events that set
+// each other off. Time that passes is one more after the request that waited for
+// it, so that nothing goes on by waiting again and again; a schedule is that one
+// however often it runs. An event has a place of its own. A person begins anew.
+func (w Workflow) Depth() (depth int) {
+	if w.Spoken() {
+		return 0
+	}
+	for _, t := range w.Tasks {
+		switch r := t.Result; {
+		case t.Wait.Way == BySchedule: // also cancelled, while its last run goes on
+			depth = max(depth, t.Depth+1)
+		case r == nil || r.Outcome == Abandoned:
+		case r.Event != nil:
+			depth = max(depth, t.Depth, r.Depth)
+		default:
+			depth = max(depth, t.Depth+1)
+		}
+	}
+	return depth
 }
 
 // waits reports whether the task still waits, in a workflow that does.

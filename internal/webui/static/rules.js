@@ -78,7 +78,7 @@ function figures(r) {
 }
 
 const ends = {
-  agent: ['woke the agent', 'done'], published: ['made an event', 'done'], dryRun: ['would have', 'queued'], depth: ['chain too long', 'failed'],
+  agent: ['woke the agent', 'done'], workflow: ['went on by a workflow', 'done'], published: ['made an event', 'done'], dryRun: ['would have', 'queued'], depth: ['chain too long', 'failed'],
   noSession: ['no such session', 'failed'], failed: ['failed', 'failed'], rate: ['too many', 'queued'], budget: ['over budget', 'queued'],
   merged: ['merged with a later one', ''], dropped: ['dropped', ''],
 };

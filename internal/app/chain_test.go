@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/workflow"
+)
+
+// waits lets a request set up a workflow that its time ends at once, and
+// returns the request that the workflow makes.
+func (r *running) waits(requestID, sessionID, name string) (next string, err error) {
+	r.t.Helper()
+	definition, err := json.Marshal(workflow.Definition{Summary: "go on", Tasks: []workflow.Spec{{
+		TaskID: "t", Kind: workflow.KindMoment, Description: "now", Input: fmt.Appendf(nil, `{"at":%d}`, time.Now().UnixMilli()),
+	}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	from := workflow.Origin{RequestID: requestID, SessionID: sessionID, Client: "web"}
+	return workflow.RequestID(name, 1), r.p.workflows.Submit(r.t.Context(), from, nil, event.WorkflowCreate{WorkflowID: name, Definition: definition})
+}
+
+// chain lets each request set up the next one, until that is refused.
+func (s *surroundings) chain(requestID, name string) (made int, err error) {
+	s.t.Helper()
+	for made <= 2*environment.MaxDepth {
+		s.ends(requestID)
+		if requestID, err = s.waits(requestID, "s1", fmt.Sprint(name, made)); err != nil {
+			return made, err
+		}
+		made++
+	}
+	return made, nil
+}
+
+// Time that passes sets off the next one as an event does: who goes on by
+// waiting again and again comes to an end, too.
+func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
+	s := newSurroundings(t, "rules: {look: {when: {type: a.x}, do: {agent: {prompt: Look.}}}}\n", says("Well."))
+	code, body := s.post("/sessions/s1/prompt", `{"content":"hello"}`)
+	var prompt struct{ RequestID string }
+	if err := json.Unmarshal([]byte(body), &prompt); code != http.StatusOK || err != nil {
+		t.Fatal(code, body, err)
+	}
+	made, err := s.chain(prompt.RequestID, "person")
+	if made != environment.MaxDepth || fault.KindOf(err) != fault.LimitReached {
+		t.Errorf("after a person %d workflows went on, then: %v", made, err)
+	}
+	s.publish("e", "a.x", "s1", `{}`)
+	made, err = s.chain("env:s1:e", "rule")
+	if made != environment.MaxDepth-1 || fault.KindOf(err) != fault.LimitReached {
+		t.Errorf("after an event %d workflows went on, then: %v", made, err)
+	}
+	if n := strings.Count(s.log.String(), "a chain of events ends here"); n != 2 {
+		t.Errorf("the log says %d times that a chain ended", n)
+	}
+	var last []environment.Run
+	if err := s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
+		last, err = s.p.store.LastRuns(q, "look", 100)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []string
+	for _, run := range last {
+		outcomes = append(outcomes, fmt.Sprint(run.Outcome, run.Depth))
+	}
+	if got, want := strings.Join(outcomes, " "), "depth9 workflow8 workflow7 workflow6 workflow5 workflow4 workflow3 workflow2 agent1"; got != want {
+		t.Errorf("the rule did %s, want %s", got, want)
+	}
+}
