@@ -13,6 +13,7 @@ import (
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/llmtest"
 	"lilac/internal/workflow"
 )
 
@@ -78,4 +79,37 @@ func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
 	if got, want := strings.Join(outcomes, " "), "depth9 workflow8 workflow7 workflow6 workflow5 workflow4 workflow3 workflow2 agent1"; got != want {
 		t.Errorf("the rule did %s, want %s", got, want)
 	}
+}
+
+// What the runner says of sessions is a part of the chain of the request that
+// it is about.
+func TestARuleOnSessionsThatItsSubAgentsMakeEnds(t *testing.T) {
+	s := newSurroundings(t, "rules: {made: {when: {type: session.created}, session: s1, do: {agent: {prompt: Start one.}}, budget: {tokens: 100000000}}}\n", func(r llmtest.Request) llmtest.Script {
+		asked, started := 0, 0
+		for _, m := range r.Messages {
+			if strings.HasSuffix(m.Text, "Start one.") {
+				asked++
+			}
+			for _, result := range m.Results {
+				if strings.Contains(result, "runs in the background") {
+					started++
+				}
+			}
+		}
+		if asked > started {
+			return llmtest.Script{Calls: []llmtest.Call{{ID: fmt.Sprint("start", started), Name: "task", Input: `{"action":"start","prompt":"Look."}`}}}
+		}
+		return llmtest.Say("Well.")
+	})
+	s.publish("first", event.SessionCreated, "s1", `{}`)
+	s.eventually("the chain ends", func() bool {
+		if s.model.Count() > 200 {
+			t.Fatal("it goes on")
+		}
+		body := ""
+		for _, r := range s.model.Requests() {
+			body += string(r.Body)
+		}
+		return strings.Contains(body, "set off by the last of 8 events")
+	})
 }

@@ -12,9 +12,14 @@ import (
 // how it ended; the whole of it is in its output.
 const maxAnnounced = 32 << 10
 
-// announce publishes an environment event about the session.
-func (c *change) announce(t event.Type, id string, v any) error {
-	return c.environment(t, id, v, event.EnvMetadata{Source: "system"})
+// announce publishes an environment event about the session, which a request
+// has caused.
+func (c *change) announce(t event.Type, requestID, id string, v any) error {
+	m, err := of(requestID, "system")
+	if err != nil {
+		return err
+	}
+	return c.environment(t, id, v, m)
 }
 
 func (c *change) environment(t event.Type, id string, v any, m event.EnvMetadata) error {

@@ -16,8 +16,8 @@ import (
 	"lilac/internal/tool"
 )
 
-// told are the environment events of a request, in order: their type, and what
-// the names of their payload hold.
+// told are the environment events of what a request does, in order: their type,
+// and what the names of their payload hold. Those of its session are left out.
 func (r *rig) told(requestID string, names ...string) (out []string) {
 	r.t.Helper()
 	for _, e := range r.events(event.TopicEnv) {
@@ -26,7 +26,7 @@ func (r *rig) told(requestID string, names ...string) (out []string) {
 			r.t.Fatal(err)
 		}
 		env := p.(event.EnvEvent)
-		if string(env.Metadata.Extra[event.MetadataRequest]) != `"`+requestID+`"` {
+		if string(env.Metadata.Extra[event.MetadataRequest]) != `"`+requestID+`"` || strings.HasPrefix(string(env.Type), "session.") {
 			continue
 		}
 		var payload map[string]json.RawMessage

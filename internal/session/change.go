@@ -157,7 +157,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 		return bus.Permanent(fault.InvalidField("messages", "The command holds no message."))
 	}
 	h := e.Headers
-	if err := c.ensureSession(h.Client()); err != nil {
+	if err := c.ensureSession(h.RequestID(), h.Client()); err != nil {
 		return err
 	}
 	seen, err := c.store().HasMail(c.tx, c.sessionID, p.MessageID)
@@ -197,7 +197,8 @@ func (c *change) over(ids ...string) (out []string, err error) {
 	return out, nil
 }
 
-func (c *change) ensureSession(client string) error {
+// ensureSession makes the session if there is none, for a request that comes.
+func (c *change) ensureSession(requestID, client string) error {
 	_, err := c.session()
 	if fault.KindOf(err) != fault.NotFound {
 		return err
@@ -209,7 +210,7 @@ func (c *change) ensureSession(client string) error {
 	if err := c.store().CreateSession(c.tx, v); err != nil {
 		return err
 	}
-	return c.announce(event.SessionCreated, "session.created:"+c.sessionID, v)
+	return c.announce(event.SessionCreated, requestID, "session.created:"+c.sessionID, v)
 }
 
 func (c *change) publish(id string, headers event.Headers, p event.Payload) error {
@@ -332,7 +333,7 @@ func (c *change) nameSession(requestID string, messages []chat.Message) error {
 		}
 		v.Title, v.UpdatedAt, v.State, v.ActiveRequest = title, c.now(), "running", requestID
 		c.row = &v
-		return c.announce(event.SessionUpdated, "session.updated:"+c.sessionID+":title:"+requestID, v)
+		return c.announce(event.SessionUpdated, requestID, "session.updated:"+c.sessionID+":title:"+requestID, v)
 	}
 	return nil
 }

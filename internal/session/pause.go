@@ -82,7 +82,7 @@ func (c *change) showQuestion(requestID string, p Pause, insteadOf string) error
 	if insteadOf != "" {
 		id += ":" + insteadOf
 	}
-	return c.announce(event.SessionPaused, shortID(id), event.SessionPausedPayload{
+	return c.announce(event.SessionPaused, requestID, shortID(id), event.SessionPausedPayload{
 		RequestID: requestID, Pause: p.Number, Limit: string(p.Limit), Used: p.Used, Allowed: p.Allowed, More: p.More,
 		Question: p.Question, Until: p.Until, Again: insteadOf != "",
 	})
@@ -107,7 +107,7 @@ func (c *change) answered(e Effect) error {
 	if err != nil {
 		return err
 	}
-	return c.announce(event.SessionResumed, shortID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause.Number)),
+	return c.announce(event.SessionResumed, e.RequestID, shortID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause.Number)),
 		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause.Number, Answer: string(e.Answer)})
 }
 
