@@ -2,8 +2,8 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"sync"
 
 	"lilac/internal/db"
 	"lilac/internal/entity"
@@ -15,13 +15,6 @@ import (
 // configured and what the cache holds at the moment of q.
 func (p *program) mapper(q db.Queryer, platform string) *entity.Mapper {
 	cache := store.SurfaceCache{}
-	sessions := sync.OnceValue(func() []surface.Session {
-		all, err := cache.Sessions(q, platform)
-		if err != nil {
-			p.Logger.Warn("the names of conversations are not known", "platform", platform, "error", err)
-		}
-		return all
-	})
 	// Whatever is not known, for whatever reason, is written with its id.
 	names := p.now.Load().config.Entity
 	return entity.New(names.Users.Discord, names.Sessions.Discord, entity.Known{
@@ -44,14 +37,44 @@ func (p *program) mapper(q db.Queryer, platform string) *entity.Mapper {
 			return strings.TrimPrefix(s.Title, "#"), err == nil && s.Title != "" && s.Kind != surface.Direct
 		},
 		Channels: func(name string) (ids []string) {
-			for _, s := range sessions() {
-				if s.Kind != surface.Direct && strings.EqualFold(strings.TrimPrefix(s.Title, "#"), name) {
-					ids = append(ids, s.ChannelID)
-				}
+			titled, err := p.channelsTitled(q, platform, name)
+			if err != nil {
+				p.Logger.Warn("the names of conversations are not known", "platform", platform, "error", err)
+			}
+			for _, s := range titled {
+				ids = append(ids, s.ChannelID)
 			}
 			return ids
 		},
+		Where: func(id string) string {
+			s, err := cache.Session(q, platform, id)
+			if err != nil || s.Kind != surface.Thread {
+				return ""
+			}
+			of, err := cache.Session(q, platform, s.ParentChannelID)
+			if err != nil || of.Title == "" {
+				return "a thread"
+			}
+			return "a thread of #" + strings.TrimPrefix(of.Title, "#")
+		},
 	})
+}
+
+// channelsTitled lists the channels and threads of a title that the platform
+// shows us and that the configuration opens.
+func (p *program) channelsTitled(q db.Queryer, name, title string) ([]surface.Session, error) {
+	i := slices.IndexFunc(p.platforms, func(s *platform) bool { return s.adapter.Platform() == name })
+	if i < 0 {
+		return nil, nil
+	}
+	titled, err := store.SurfaceCache{}.SessionsTitled(q, name, title)
+	return slices.DeleteFunc(titled, func(s surface.Session) bool {
+		if s.Kind == surface.Direct || s.Hidden || !p.platforms[i].adapter.Opens(s) {
+			return true
+		}
+		of, err := store.SurfaceCache{}.Session(q, name, s.ParentChannelID) // whoever sees that sees its threads
+		return err == nil && s.Kind == surface.Thread && of.Hidden
+	}), err
 }
 
 // rewrite returns what turns the names in a text of ours into mentions.

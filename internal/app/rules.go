@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"lilac/internal/chat"
 	"lilac/internal/config"
@@ -15,7 +14,6 @@ import (
 	"lilac/internal/fault"
 	"lilac/internal/session"
 	"lilac/internal/store"
-	"lilac/internal/surface"
 )
 
 // sessions are what rules know of sessions.
@@ -57,34 +55,26 @@ func (p *program) configured(platform, channelID string) bool {
 		slices.Contains(slices.Collect(maps.Values(p.Config.Entity.Sessions.Discord)), channelID)
 }
 
-// sessionTitled is the newest session with a title, else the one channel of the
-// platforms that is called so, else "".
+// sessionTitled is the newest session with a title, else the channel of the
+// platforms that is called so, else "". A name that several channels have is a
+// fault.Conflict: it is never a guess, also when the agent has been in one of
+// them.
 func (p *program) sessionTitled(q db.Queryer, title string) (string, error) {
-	id, err := p.store.SessionTitled(q, title)
+	var platforms []string
+	for _, s := range p.platforms {
+		platforms = append(platforms, s.adapter.Platform())
+	}
+	id, err := p.store.SessionTitled(q, title, platforms)
 	if err != nil || id != "" {
 		return id, err
 	}
-	name := strings.TrimPrefix(title, "#")
-	var found []string
-	for _, s := range p.platforms {
-		platform := s.adapter.Platform()
-		if id, ok := p.Config.Entity.Sessions.Discord[name]; ok && platform == discord.Platform {
-			return id, nil
-		}
-		channels, err := (store.SurfaceCache{}).Sessions(q, platform)
-		if err != nil {
-			return "", err
-		}
-		for _, c := range channels {
-			if c.Kind != surface.Direct && strings.EqualFold(strings.TrimPrefix(c.Title, "#"), name) {
-				found = append(found, c.ChannelID)
-			}
+	for _, platform := range platforms {
+		id, err := p.mapper(q, platform).Channel(title)
+		if fault.KindOf(err) != fault.NotFound {
+			return id, err
 		}
 	}
-	if len(found) != 1 {
-		return "", nil // it is never a guess
-	}
-	return found[0], nil
+	return "", nil
 }
 
 // allow asks the rule that started a request whether that may go on.

@@ -11,7 +11,7 @@ import (
 
 // Pieces of the schemas. The help of a callable shows the descriptions.
 const (
-	sessionField = `"sessionId":{"type":"string","maxLength":128,"description":"The conversation: its id, <#id>, or a configured name (ops or #ops). The command's own when left out."}`
+	sessionField = `"sessionId":{"type":"string","maxLength":128,"description":"The conversation: its id, <#id>, a configured name (ops or #ops), or #title of a channel. The command's own when left out."}`
 	messageField = `"messageId":{"type":"string","minLength":1,"maxLength":128,"description":"The message."}`
 	textField    = `"text":{"type":"string","minLength":1,"maxLength":8000,"description":"What it says. @name mentions and notifies a person, #name links a channel."}`
 	emojiField   = `"emoji":{"type":"string","minLength":1,"maxLength":100,"description":"The emoji itself, or name:id for one of a server's own."}`

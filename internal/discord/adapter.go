@@ -45,6 +45,8 @@ type Adapter struct {
 	gaps chan struct{}
 	// met wakes what tells Discord of the commands, when it is known who we are.
 	met chan struct{}
+	// changed wakes what asks which channels there are.
+	changed chan struct{}
 
 	mu    sync.Mutex
 	state GatewayState
@@ -60,6 +62,10 @@ type Adapter struct {
 	// unheardSince is when the last event before the session was taken in (Unix
 	// milliseconds), 0 if there was none.
 	unheardSince int64
+	// unsure says that something may be allowed of which nothing is known; stale
+	// are the servers of which it has to be asked again what we may see.
+	unsure bool
+	stale  map[string]bool
 	// nonces are those that this process has sent with.
 	nonces map[string]bool
 	// warned is when a message of another process was last warned of.
@@ -71,10 +77,10 @@ var _ surface.Adapter = (*Adapter)(nil)
 // New returns an adapter that has not connected yet.
 func New(o Options) *Adapter {
 	o = o.withDefaults()
-	a := &Adapter{o: o, api: newAPI(o), commands: make(chan interaction, maxInteractions), nonces: map[string]bool{}}
+	a := &Adapter{o: o, api: newAPI(o), commands: make(chan interaction, maxInteractions), nonces: map[string]bool{}, unsure: true, stale: map[string]bool{}}
 	a.fetcher = egress.NewFetcher(egress.FetchOptions{Hosts: o.AttachmentHosts, Dial: o.Dial})
 	a.channels, a.preparing, a.gaps = newChannels(), make(chan struct{}, maxPreparing), make(chan struct{}, 1)
-	a.met = make(chan struct{}, 1)
+	a.met, a.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	a.allow.Store(&o.Allowed)
 	return a
 }
@@ -83,6 +89,10 @@ func New(o Options) *Adapter {
 func (a *Adapter) Allow(l Allowed) {
 	a.allow.Store(&l)
 	a.warnOfNobody(context.Background())
+	a.mu.Lock()
+	a.unsure = true
+	a.mu.Unlock()
+	wake(a.changed)
 }
 
 func (a *Adapter) warnOfNobody(ctx context.Context) {
@@ -108,6 +118,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	group.Go(func() error { return a.closeGaps(working) })
 	group.Go(func() error { return a.answerInteractions(working) })
 	group.Go(func() error { return a.tellCommands(working) })
+	group.Go(func() error { return a.learnChannels(working) })
 	err := group.Wait()
 	a.prepared.Wait()
 	if ctx.Err() != nil {

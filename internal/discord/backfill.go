@@ -108,6 +108,7 @@ func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64,
 	if err != nil {
 		return err
 	}
+	s.Hidden = seen.hidden
 	made := since > 0 && madeAt(c.ID) >= since
 	known[c.ID] = s.ReadMessageID != "" || made
 	if s.ReadMessageID == "" {
@@ -162,9 +163,13 @@ func (a *Adapter) session(tx *db.Tx, channelID string, p place) (surface.Session
 // channel takes in a channel that was made or changed.
 func (a *Adapter) channel(c wireChannel) func(*db.Tx) error {
 	p := placeOf(c, "")
+	before, _ := a.channels.get(c.ID)
 	a.channels.put(c.ID, p)
 	if c.direct() || c.empty() || !a.allow.Load().allowed(c.ID, p) {
 		return nil
+	}
+	if !c.thread() && p.shown != before.shown { // threads are told to those who see them
+		a.recheck(p.guildID)
 	}
 	return func(tx *db.Tx) error {
 		s, err := a.session(tx, c.ID, p)

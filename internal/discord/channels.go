@@ -2,6 +2,8 @@ package discord
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync"
 
@@ -22,6 +24,8 @@ type place struct {
 	kind                    surface.ChannelKind
 	// recipient is the other side of a private conversation, if known.
 	recipient string
+	// shown is a hash of whom the channel is shown to, 0 if that is not known.
+	shown uint64
 }
 
 // channels remembers what channels are.
@@ -59,6 +63,7 @@ func placeOf(c wireChannel, guildID string) place {
 	if p.guildID == "" {
 		p.guildID = guildID
 	}
+	p.shown = shownTo(c.Overwrites)
 	switch {
 	case c.thread():
 		p.kind, p.parentID = surface.Thread, c.ParentID
@@ -70,6 +75,14 @@ func placeOf(c wireChannel, guildID string) place {
 		}
 	}
 	return p
+}
+
+func shownTo(overwrites []wireOverwrite) uint64 {
+	h := fnv.New64a()
+	for _, o := range overwrites {
+		fmt.Fprintln(h, o.ID, o.Allow, o.Deny)
+	}
+	return h.Sum64()
 }
 
 // allowed decides whether a channel is heard: the channel itself, its parent
@@ -97,6 +110,17 @@ func (a *Adapter) Allowed(ctx context.Context, channelID string) (bool, error) {
 		return false, nil
 	}
 	return false, err
+}
+
+// Opens implements [surface.Adapter].
+func (a *Adapter) Opens(s surface.Session) bool {
+	return a.allow.Load().allowed(s.ChannelID, placeIn(s))
+}
+
+// placeIn is what is stored of a channel. Who a private conversation is with
+// is not.
+func placeIn(s surface.Session) place {
+	return place{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, kind: s.Kind}
 }
 
 // opened refuses a channel that is not allowed, in these words, and one that
@@ -133,7 +157,7 @@ func (a *Adapter) place(ctx context.Context, channelID string) (place, error) {
 	})
 	// Who a private conversation is with is not in the store.
 	if err == nil && s.Kind != surface.Direct {
-		p := place{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, kind: s.Kind}
+		p := placeIn(s)
 		a.channels.put(channelID, p)
 		return p, nil
 	}

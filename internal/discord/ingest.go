@@ -107,6 +107,10 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 		return read(a, ctx, d, a.ready)
 	case "GUILD_CREATE":
 		return read(a, ctx, d, a.guild)
+	case "GUILD_DELETE":
+		return read(a, ctx, d, a.left)
+	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE", "GUILD_MEMBER_UPDATE":
+		return read(a, ctx, d, a.permitted)
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
 		return read(a, ctx, d, a.channel)
 	case "CHANNEL_DELETE", "THREAD_DELETE":
@@ -201,7 +205,7 @@ func (a *Adapter) putSession(tx *db.Tx, channelID string, p place, m surface.Mes
 	if err != nil {
 		return err
 	}
-	s.UpdatedAt = max(s.UpdatedAt, m.CreatedAt)
+	s.UpdatedAt, s.Hidden = max(s.UpdatedAt, m.CreatedAt), false // or nobody had told us of it
 	return a.o.Table.PutSession(tx, s)
 }
 

@@ -191,6 +191,7 @@ func (l *link) dispatch(ctx context.Context, f frame) error {
 	case "RESUMED":
 		l.works()
 		l.a.hearsSession()
+		wake(l.a.changed) // it was not told which channels there are
 	}
 	if next.seq <= l.at.seq && next.session == l.at.session {
 		return nil // told again

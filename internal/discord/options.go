@@ -71,6 +71,10 @@ type Table interface {
 	ForgetSession(tx *db.Tx, platform, channelID string) error
 	ForgetGone(tx *db.Tx, platform, guildID string, channelIDs []string) error
 
+	// Unknown lists those of the servers of which no channel is in the cache, and
+	// those of the channels that are not.
+	Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error)
+
 	// PutNonce remembers which message a nonce made, and forgets those from
 	// before a time (Unix milliseconds).
 	PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error

@@ -83,6 +83,9 @@ func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID s
 	for _, u := range userIDs {
 		g.members[u].roles = append(g.members[u].roles, id)
 	}
+	s.dispatchLocked("GUILD_ROLE_CREATE", nil, intentGuilds, intentGuilds, func(*session) object {
+		return object{"guild_id": g.id, "role": object{"id": id, "permissions": p.String()}}
+	})
 	return id
 }
 

@@ -17,6 +17,9 @@ type Known struct {
 	User, Channel, Role func(id string) (name string, ok bool)
 	// Users and Channels return the ids that bear a name.
 	Users, Channels func(name string) (ids []string)
+	// Where says where a channel is that has its name with another one in
+	// common, as in "a thread of #dev"; "" says nothing.
+	Where func(id string) string
 }
 
 // Mapper maps one platform's mentions; see [New].

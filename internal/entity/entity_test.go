@@ -12,7 +12,7 @@ import (
 
 func mapper() *entity.Mapper {
 	people := map[string]string{"1": "Stanley", "2": "Ann Lee", "3": "twin", "4": "Twin", "5": "b`tick", "6": "Everyone", "7": "Ann Lee is", "9": "dot."}
-	channels := map[string]string{"10": "general", "11": "release-room"}
+	channels := map[string]string{"10": "general", "11": "release-room", "30": "dup", "31": "Dup"}
 	named := func(m map[string]string) func(string) []string {
 		return func(name string) (ids []string) {
 			for id, n := range m {
@@ -31,7 +31,8 @@ func mapper() *entity.Mapper {
 		map[string]string{"ops": "12", "#Launch-Pad": "13"},
 		entity.Known{
 			User: of(people), Users: named(people), Channel: of(channels), Channels: named(channels),
-			Role: of(map[string]string{"20": "Moderators"}),
+			Role:  of(map[string]string{"20": "Moderators"}),
+			Where: func(id string) string { return map[string]string{"30": "a thread of #release-room"}[id] },
 		})
 }
 
@@ -102,7 +103,17 @@ func TestSessionsAreFoundInEveryForm(t *testing.T) {
 			t.Errorf("SessionID(%q) = %q, %v, want %q", form, got, err, want)
 		}
 	}
-	for form, hint := range map[string]string{"#opps": "#ops", "general": "entity.sessions", "": "entity.sessions", "<#>": "entity.sessions"} {
+	// What is not configured is found by its title, with the # only.
+	if got, err := m.SessionID("#Release-Room"); err != nil || got != "11" {
+		t.Errorf("by its title: %q, %v", got, err)
+	}
+	for _, form := range []string{"#dup", "#DUP"} {
+		_, err := m.SessionID(form)
+		if fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "30 (a thread of #release-room)") || !strings.Contains(err.Error(), "31") {
+			t.Errorf("SessionID(%q): %v, want an error that names both", form, err)
+		}
+	}
+	for form, hint := range map[string]string{"#opps": "#ops", "release-room": "entity.sessions", "#nowhere": "entity.sessions", "general": "entity.sessions", "": "entity.sessions", "<#>": "entity.sessions"} {
 		_, err := m.SessionID(form)
 		if fault.KindOf(err) != fault.NotFound || !strings.Contains(err.Error(), hint) {
 			t.Errorf("SessionID(%q): %v, want one that says %q", form, err, hint)

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/tool"
 )
 
@@ -38,6 +39,11 @@ func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEv
 // take decides about an event that just came.
 func (s *Service) take(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent) error {
 	sessionID, err := s.target(tx, r, e)
+	if fault.KindOf(err) == fault.Conflict {
+		called, _ := named(r, e) // it was found once already
+		s.warn(ctx, "an event for the agent names a session by a title that several have", e, called, "rule", r.Name, "session", called, "error", err)
+		return s.note(tx, r, e, "", OutcomeNoSession)
+	}
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,20 @@ func TestEventHandlerAgent(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a title that several sessions have", func(t *testing.T) {
+		w := newWorld(t)
+		rule := agentRule("build.*")
+		rule.Target = func(event.EnvEvent) (string, error) { return "title:#twins", nil }
+		w.start(inbox{}, rule)
+		w.publish(observed("e1", "s", `{}`))
+		eventually(t, "it is recorded", func() bool { return w.counted("watch", environment.OutcomeNoSession) == 1 })
+		if log := w.log.String(); !strings.Contains(log, "a title that several have") || !strings.Contains(log, "1, 2") {
+			t.Errorf("the candidates are not named: %s", log)
+		}
+		if letters, err := w.bus.DeadLetters(context.Background(), "", 10); err != nil || len(letters) > 0 {
+			t.Errorf("dead letters %v, %v", letters, err)
+		}
+	})
 	t.Run("agent_handler, handle_constructs_messages, handle_inserts_to_session, handle_calls_handle_query", func(t *testing.T) {
 		w := newWorld(t)
 		w.start(inbox{}, agentRule("build.*"))

@@ -47,7 +47,8 @@ type Sessions struct {
 	// Client returns the surface of a session, and whether there is one of
 	// that id; nil trusts the publisher.
 	Client func(q db.Queryer, sessionID string) (client string, known bool, err error)
-	// Titled returns the newest session with a title, or "".
+	// Titled returns the session with a title, or ""; several that have it are a
+	// fault.Conflict that names them.
 	Titled func(q db.Queryer, title string) (sessionID string, err error)
 }
 

@@ -24,6 +24,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/environment"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/sqlitebus"
 	"lilac/internal/store"
 )
@@ -113,8 +114,11 @@ func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&w.l
 var sessions = environment.Sessions{
 	Client: func(_ db.Queryer, id string) (string, bool, error) { return "web", id != "gone", nil },
 	Titled: func(_ db.Queryer, title string) (string, error) {
-		if strings.HasPrefix(title, "gone") {
+		switch {
+		case strings.HasPrefix(title, "gone"):
 			return "", nil
+		case title == "#twins":
+			return "", fault.New(fault.Conflict, "#twins can be each of these: 1, 2.")
 		}
 		return "titled-" + title, nil
 	},

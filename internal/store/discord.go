@@ -180,6 +180,26 @@ func (d Discord) CloseGap(tx *db.Tx, read discord.Gap) error {
 	return wrap("close gap", err)
 }
 
+// Unknown implements [discord.Table].
+func (Discord) Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
+	for _, c := range []struct {
+		ids   []string
+		where string
+		out   *[]string
+	}{{guildIDs, "kind = 'channel' AND json ->> '$.guildId' = j.value", &guilds}, {channelIDs, "channel_id = j.value", &channels}} {
+		ids, err := json.Marshal(append([]string{}, c.ids...))
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode ids: %w", err)
+		}
+		*c.out, err = collect(q, scanID, `SELECT j.value FROM json_each(?) j
+			WHERE NOT EXISTS (SELECT 1 FROM surface_sessions WHERE platform = ? AND `+c.where+`)`, string(ids), discord.Platform)
+		if err != nil {
+			return nil, nil, fmt.Errorf("look for what is unknown: %w", err)
+		}
+	}
+	return guilds, channels, nil
+}
+
 // PutOrder implements [discord.Table].
 func (Discord) PutOrder(tx *db.Tx, o discord.Order) error {
 	data, err := json.Marshal(o)

@@ -381,9 +381,14 @@ func (s *Store) ClientOf(q db.Queryer, sessionID string) (client string, known b
 	return client, err == nil, wrap("look up session", err)
 }
 
-// SessionTitled returns the newest session with a title, or "".
-func (s *Store) SessionTitled(q db.Queryer, title string) (id string, err error) {
-	err = q.QueryRow(`SELECT id FROM sessions WHERE title = ? ORDER BY updated_at DESC, id LIMIT 1`, title).Scan(&id)
+// SessionTitled returns the newest session with a title, or "". Of the platforms
+// it is none that is called as a channel is.
+func (s *Store) SessionTitled(q db.Queryer, title string, platforms []string) (id string, err error) {
+	clients, err := json.Marshal(append([]string{}, platforms...))
+	if err != nil {
+		return "", fmt.Errorf("encode platforms: %w", err)
+	}
+	err = q.QueryRow(`SELECT id FROM sessions WHERE title = ? AND NOT (title LIKE '#%' AND client IN (SELECT value FROM json_each(?))) ORDER BY updated_at DESC, id LIMIT 1`, title, string(clients)).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

@@ -55,6 +55,8 @@ const (
 	maxChain = 100
 	// maxSearched bounds how many channels one search covers.
 	maxSearched = 500
+	// maxTitled bounds how many sessions of one title are looked at.
+	maxTitled = 50
 	// userSeenEvery is how exactly it is noted when somebody was seen last.
 	userSeenEvery = 24 * time.Hour
 )
@@ -235,8 +237,9 @@ func (SurfaceCache) PutSession(tx *db.Tx, s surface.Session) error {
 	if err != nil {
 		return fmt.Errorf("encode session %s: %w", s.ChannelID, err)
 	}
-	_, err = tx.Exec(`INSERT INTO surface_sessions (platform, channel_id, updated_at, json) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, json = excluded.json`, s.Platform, s.ChannelID, s.UpdatedAt, data)
+	_, err = tx.Exec(`INSERT INTO surface_sessions (platform, channel_id, updated_at, kind, title_key, at, json) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, kind = excluded.kind, title_key = excluded.title_key, at = excluded.at, json = excluded.json`,
+		s.Platform, s.ChannelID, s.UpdatedAt, string(s.Kind), titleKey(s.Title), tx.Now().UnixMilli(), data)
 	return wrap("write session", err)
 }
 
@@ -261,6 +264,16 @@ func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, 
 	return out, wrap("list sessions", err)
 }
 
+// titleKey is what a title is found by.
+func titleKey(title string) string { return strings.ToLower(strings.TrimPrefix(title, "#")) }
+
+// SessionsTitled implements [surface.Cache].
+func (SurfaceCache) SessionsTitled(q db.Queryer, platform, title string) ([]surface.Session, error) {
+	out, err := collect(q, func(r *sql.Rows) (surface.Session, error) { return scanSurfaceSession(r) },
+		`SELECT json FROM surface_sessions WHERE platform = ? AND title_key = ? AND title_key <> '' ORDER BY channel_id LIMIT ?`, platform, titleKey(title), maxTitled)
+	return out, wrap("look up sessions by title", err)
+}
+
 // ForgetSession implements [discord.Table]: what was said in it stays until it
 // is over age.
 func (SurfaceCache) ForgetSession(tx *db.Tx, platform, channelID string) error {
@@ -275,7 +288,7 @@ func (SurfaceCache) ForgetGone(tx *db.Tx, platform, guildID string, channelIDs [
 		return fmt.Errorf("encode channels: %w", err)
 	}
 	_, err = tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND json ->> '$.guildId' = ?
-		AND iif(json ->> '$.kind' = ?, json ->> '$.parentChannelId', channel_id) NOT IN (SELECT value FROM json_each(?))`,
+		AND iif(kind = ?, json ->> '$.parentChannelId', channel_id) NOT IN (SELECT value FROM json_each(?))`,
 		platform, guildID, string(surface.Thread), string(left))
 	return wrap("forget sessions", err)
 }

@@ -30,6 +30,35 @@ UPDATE router_state SET at = unixepoch() * 1000;
 CREATE INDEX router_state_at ON router_state (at);
 `}
 
+// sessionsAgeMigration notes when a session of a platform was written last, so
+// that it can be forgotten, and by which title it is found. What is there
+// already begins to age now.
+var sessionsAgeMigration = db.Migration{Name: "surface.0004-sessions", SQL: `
+ALTER TABLE surface_sessions ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE surface_sessions ADD COLUMN title_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE surface_sessions ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+UPDATE surface_sessions SET at = unixepoch() * 1000, kind = coalesce(json ->> '$.kind', '');
+CREATE INDEX surface_sessions_title ON surface_sessions (platform, title_key);
+CREATE INDEX surface_sessions_at ON surface_sessions (platform, at) WHERE kind <> 'channel';
+`, Then: nameSessions}
+
+// nameSessions writes by which titles sessions are found; SQL knows the small
+// letters of one alphabet only.
+func nameSessions(tx *db.Tx) error {
+	type row struct{ platform, channelID, title string }
+	rows, err := collect(tx, func(r *sql.Rows) (out row, err error) { return out, r.Scan(&out.platform, &out.channelID, &out.title) },
+		`SELECT platform, channel_id, json ->> '$.title' FROM surface_sessions WHERE coalesce(json ->> '$.title', '') <> ''`)
+	if err != nil {
+		return fmt.Errorf("list the titles of sessions: %w", err)
+	}
+	for _, r := range rows {
+		if _, err := tx.Exec(`UPDATE surface_sessions SET title_key = ? WHERE platform = ? AND channel_id = ?`, titleKey(r.title), r.platform, r.channelID); err != nil {
+			return fmt.Errorf("name session %s: %w", r.channelID, err)
+		}
+	}
+	return nil
+}
+
 // TrimMessages forgets messages of a platform that were written before a time,
 // and the oldest ones beyond a number, with their words and what they refer to;
 // a bounded number at once. Call it again while more is true.

@@ -87,6 +87,8 @@ type Adapter interface {
 	// Allowed reports whether the configuration lets us write to the channel;
 	// it may ask the platform which guild the channel belongs to.
 	Allowed(ctx context.Context, channelID string) (bool, error)
+	// Opens is Allowed of a session of which enough is known: it asks nobody.
+	Opens(s Session) bool
 	// Channel says what a channel is; it may ask the platform. What happened in
 	// it is not told.
 	Channel(ctx context.Context, channelID string) (Session, error)

@@ -26,6 +26,9 @@ type Cache interface {
 	Session(q db.Queryer, platform, channelID string) (Session, error)
 	// Sessions lists a platform's sessions, the last used first.
 	Sessions(q db.Queryer, platform string) ([]Session, error)
+	// SessionsTitled lists those of a title, with or without #, ignoring case;
+	// at most some dozens.
+	SessionsTitled(q db.Queryer, platform, title string) ([]Session, error)
 
 	PutUser(tx *db.Tx, platform string, u User) error
 	User(q db.Queryer, platform, id string) (User, error)

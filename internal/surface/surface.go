@@ -72,6 +72,8 @@ type Session struct {
 	ParentChannelID string      `json:"parentChannelId,omitempty"`
 	Kind            ChannelKind `json:"kind"`
 	Title           string      `json:"title,omitempty"`
+	// Hidden says that the platform does not show it to us.
+	Hidden bool `json:"hidden,omitempty"`
 	// LastMessageID is the newest message that the platform has told of;
 	// ReadMessageID is the newest that was taken in.
 	LastMessageID string `json:"lastMessageId,omitempty"`

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"lilac/internal/db"
+	"lilac/internal/discord"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/store"
+	"lilac/internal/surface"
+)
+
+// openServer is Discord with a configuration that opens the server g.
+type openServer struct{ surface.Adapter }
+
+func (openServer) Platform() string             { return discord.Platform }
+func (openServer) Opens(s surface.Session) bool { return s.GuildID == "g" }
+
+// A rule, a text and a call name a channel by its title when there is one that
+// we see and that the configuration opens, and no other.
+func TestATitleIsTheOneChannelThatIsOpenToUs(t *testing.T) {
+	r := start(t, "entity: {sessions: {discord: {front: \"70\"}}}\n")
+	r.p.platforms = append(r.p.platforms, &platform{adapter: openServer{}})
+	in := func(id, title, guild string, kind surface.ChannelKind, parent string, hidden bool) surface.Session {
+		return surface.Session{Platform: discord.Platform, ChannelID: id, Title: title, GuildID: guild, Kind: kind, ParentChannelID: parent, Hidden: hidden}
+	}
+	r.store(func(tx *db.Tx) error {
+		for _, s := range []surface.Session{
+			in("1", "ops", "g", surface.Channel, "", false), in("2", "ops", "other", surface.Channel, "", false), in("3", "ops", "g", surface.Channel, "", true),
+			in("4", "ops", "g", surface.Thread, "3", false), in("5", "ops", "", surface.Direct, "", false),
+			in("6", "twins", "g", surface.Channel, "", false), in("7", "Twins", "g", surface.Thread, "1", false),
+			in("8", "vault", "g", surface.Channel, "", true), in("9", "plans", "g", surface.Channel, "", false),
+		} {
+			if err := (store.SurfaceCache{}).PutSession(tx, s); err != nil {
+				return err
+			}
+		}
+		for _, s := range []session.Session{
+			{ID: "5", Client: discord.Platform, Title: "ada", State: "idle"}, // a private conversation
+			{ID: "s1", Client: "web", Title: "#plans", State: "idle"},
+			{ID: "6", Client: discord.Platform, Title: "#twins", State: "idle"}, // one of the two has talked with the agent
+		} {
+			if err := r.p.store.CreateSession(tx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err := r.p.db.Read(t.Context(), func(q db.Queryer) error {
+		for title, want := range map[string]string{"#ops": "1", "OPS": "1", "#vault": "", "#nowhere": "", "#plans": "s1", "plans": "9", "#front": "70", "ada": "5"} {
+			if got, err := r.p.sessionTitled(q, title); err != nil || got != want {
+				t.Errorf("%s is %q, %v; want %q", title, got, err, want)
+			}
+		}
+		if got, err := r.p.sessionTitled(q, "#twins"); fault.KindOf(err) != fault.Conflict || !strings.Contains(err.Error(), "6, 7 (a thread of #ops)") {
+			t.Errorf("#twins is %q, %v; want an error that names both", got, err)
+		}
+		names := r.p.mapper(q, discord.Platform)
+		if got, err := names.SessionID("#ops"); err != nil || got != "1" {
+			t.Errorf("a call finds %q, %v", got, err)
+		}
+		if got, _ := names.Out("see #ops, #twins and #vault"); got != "see <#1>, #twins and #vault" {
+			t.Errorf("a text says %q", got)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
