@@ -380,6 +380,10 @@ func (p *program) clean(ctx context.Context) error {
 				set := p.now.Load().config.Surface.Discord.Cache
 				return store.SurfaceCache{}.TrimUsers(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(set.Age)), set.Messages)
 			})
+			p.trim(ctx, "conversations", func(tx *db.Tx) (bool, error) {
+				c := p.now.Load().config
+				return store.SurfaceCache{}.TrimSessions(tx, s.adapter.Platform(), tx.Now().Add(-time.Duration(c.Surface.Discord.Cache.Age)), c.Surface.Discord.Cache.Messages, namedSessions(c))
+			})
 		}
 		p.sweep(ctx)
 		keep := time.Duration(p.now.Load().config.Tasks.Keep)

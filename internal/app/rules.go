@@ -49,10 +49,23 @@ func (p *program) configured(platform, channelID string) bool {
 	if platform != discord.Platform {
 		return false
 	}
-	c := p.Config.Surface.Discord
-	_, has := c.Channels[channelID]
-	return has || slices.Contains(c.AllowedChannelIDs, channelID) ||
-		slices.Contains(slices.Collect(maps.Values(p.Config.Entity.Sessions.Discord)), channelID)
+	return slices.Contains(channelsOf(p.Config), channelID)
+}
+
+// channelsOf are the channels of Discord that a configuration names by their
+// ids.
+func channelsOf(c *config.Config) []string {
+	d := c.Surface.Discord
+	return slices.Concat(d.AllowedChannelIDs, slices.Collect(maps.Keys(d.Channels)), slices.Collect(maps.Values(c.Entity.Sessions.Discord)))
+}
+
+// namedSessions are those channels, and the sessions that its rules name.
+func namedSessions(c *config.Config) []string {
+	ids := channelsOf(c)
+	for _, r := range c.Rules {
+		ids = append(ids, r.Session, r.When.Session)
+	}
+	return ids
 }
 
 // sessionTitled is the newest session with a title, else the channel of the

@@ -58,8 +58,8 @@ type DiscordAttachments struct {
 
 // DiscordCache bounds what is remembered of what was said.
 type DiscordCache struct {
-	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is remembered after it was taken in or changed last, at least 48h."`
-	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of all channels together, the newest ones, at least 1000."`
+	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is remembered after it was taken in or changed last, and so a thread in which nothing is said any more; at least 48h."`
+	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of all channels together, the newest ones, at least 1000; and at most so many people, threads and private conversations."`
 }
 
 // minCached leaves room for what is being talked about.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -57,6 +58,53 @@ func nameSessions(tx *db.Tx) error {
 		}
 	}
 	return nil
+}
+
+// TrimSessions forgets threads of a platform that were told of or written in
+// last before a time, and beyond a number of all sessions the threads and
+// private conversations of which that is longest ago; a bounded number at once.
+// Call it again while more is true. Channels stay: their platform tells when
+// they are gone. So do those of keep, those of which messages are remembered,
+// and those in which something waits: a request, a burst, what is to be sent, a
+// workflow, what was not heard. A thread that is forgotten is met again when
+// somebody writes in it; what is said in a private conversation while nobody
+// hears can be read later only as long as it is remembered.
+func (SurfaceCache) TrimSessions(tx *db.Tx, platform string, before time.Time, most int, keep []string) (more bool, err error) {
+	kept, err := json.Marshal(append([]string{}, keep...))
+	if err != nil {
+		return false, fmt.Errorf("encode what is kept: %w", err)
+	}
+	trim := func(where string, args ...any) (int, error) {
+		res, err := tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND channel_id IN (SELECT channel_id FROM surface_sessions s
+			WHERE platform = ? AND kind <> 'channel' AND channel_id NOT IN (
+				SELECT value FROM json_each(?)
+				UNION ALL SELECT session_id FROM session_state WHERE unfinished = 1
+				UNION ALL SELECT session_id FROM router_state WHERE burst = 1
+				UNION ALL SELECT channel_id FROM outbox WHERE unfinished = 1
+				UNION ALL SELECT session_id FROM workflows WHERE waiting = 1
+				UNION ALL SELECT place FROM workflow_waits WHERE waiting = 1
+				UNION ALL SELECT channel_id FROM discord_gaps)
+			AND NOT EXISTS (SELECT 1 FROM surface_messages m WHERE m.platform = s.platform AND m.channel_id = s.channel_id)
+			AND `+where+`)`, append([]any{platform, platform, string(kept)}, args...)...)
+		if err != nil {
+			return 0, fmt.Errorf("trim sessions: %w", err)
+		}
+		n, err := res.RowsAffected()
+		return int(n), wrap("count trimmed sessions", err)
+	}
+	old, err := trim(`kind = 'thread' AND at < ? ORDER BY at, channel_id LIMIT ?`, before.UnixMilli(), ageBatch)
+	if err != nil {
+		return false, err
+	}
+	var count int
+	if err := tx.QueryRow(`SELECT count(*) FROM surface_sessions WHERE platform = ?`, platform).Scan(&count); err != nil {
+		return false, fmt.Errorf("count sessions: %w", err)
+	}
+	if count <= most {
+		return old == ageBatch, nil
+	}
+	beyond, err := trim(`true ORDER BY at, channel_id LIMIT ?`, min(count-most, ageBatch))
+	return old == ageBatch || beyond == ageBatch, err
 }
 
 // TrimMessages forgets messages of a platform that were written before a time,

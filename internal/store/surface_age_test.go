@@ -1,12 +1,101 @@
 package store_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"lilac/internal/db"
+	"lilac/internal/discord"
+	"lilac/internal/outbox"
+	"lilac/internal/router"
+	"lilac/internal/session"
 	"lilac/internal/store"
+	"lilac/internal/surface"
+	"lilac/internal/workflow"
 )
+
+func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d, s := openAt(t, &now)
+	c := store.SurfaceCache{}
+	tell := func(kind surface.ChannelKind, ids ...string) {
+		t.Helper()
+		update(t, d, func(tx *db.Tx) error {
+			for _, id := range ids {
+				if err := c.PutSession(tx, surface.Session{Platform: "discord", ChannelID: id, GuildID: "g", Kind: kind, Title: "t" + id}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	left := func() (out []string) {
+		t.Helper()
+		if err := read(t, d, func(q db.Queryer) error {
+			sessions, err := c.Sessions(q, "discord")
+			for _, s := range sessions {
+				out = append(out, s.ChannelID)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(out)
+		return out
+	}
+	trim := func(most int) {
+		t.Helper()
+		update(t, d, func(tx *db.Tx) error {
+			_, err := c.TrimSessions(tx, "discord", now.Add(-180*24*time.Hour), most, []string{"kept"})
+			return err
+		})
+	}
+	needed := []string{"active", "burst", "gap", "kept", "outbox", "said", "schedule", "reply"}
+	tell(surface.Channel, "channel")
+	tell(surface.Thread, append([]string{"thread", "ended"}, needed...)...)
+	tell(surface.Direct, "dm")
+	update(t, d, func(tx *db.Tx) error {
+		_, planErr := store.Outbox{}.Plan(tx, outbox.Row{Key: "k", Platform: "discord", Send: surface.Send{ChannelID: "outbox", Nonce: "n"}, State: outbox.Planned})
+		return errors.Join(
+			planErr,
+			c.PutMessage(tx, surface.Message{Platform: "discord", ChannelID: "said", ID: "1", Text: "hello"}),
+			store.NewDiscord(s).OpenGap(tx, discord.Gap{ChannelID: "gap", After: "1"}),
+			s.SaveState(tx, "active", session.State{Active: &session.Active{RequestID: "discord:active:1"}}),
+			s.SaveState(tx, "ended", session.State{}),
+			s.SaveRouterState(tx, "discord", "burst", router.State{Buffer: []string{"1"}, Due: 1}),
+			s.SaveWorkflow(tx, workflow.Workflow{ID: "w1", Origin: workflow.Origin{SessionID: "schedule"}, State: workflow.Waiting}),
+			s.SaveWorkflow(tx, workflow.Workflow{ID: "w2", State: workflow.Waiting, Tasks: []workflow.Task{
+				{ID: "t1", State: workflow.Waiting, Wait: workflow.Wait{Way: workflow.ForReply, Platform: "discord", ChannelID: "reply", MessageID: "1"}},
+			}}),
+		)
+	})
+	now = now.Add(200 * 24 * time.Hour)
+	tell(surface.Thread, "new")
+	trim(100)
+	want := slices.Sorted(slices.Values(append([]string{"channel", "dm", "new"}, needed...)))
+	if got := left(); !slices.Equal(got, want) {
+		t.Errorf("by age %q are left, want %q", got, want)
+	}
+	trim(len(want) - 1)
+	if got := left(); slices.Contains(got, "dm") || len(got) != len(want)-1 {
+		t.Errorf("beyond the number %q are left", got)
+	}
+	trim(1)
+	if got, want := left(), slices.Sorted(slices.Values(append([]string{"channel"}, needed...))); !slices.Equal(got, want) {
+		t.Errorf("beyond a small number %q are left, want %q", got, want)
+	}
+	// Control: when nothing waits in them any more they go.
+	update(t, d, func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM surface_messages; DELETE FROM session_state; DELETE FROM router_state; DELETE FROM outbox; DELETE FROM workflows; DELETE FROM workflow_waits; DELETE FROM discord_gaps`)
+		return err
+	})
+	trim(1)
+	if got := left(); !slices.Equal(got, []string{"channel", "kept"}) {
+		t.Errorf("nothing is needed and %q are left", got)
+	}
+}
 
 // A database from before has titles by which nothing was found.
 func TestTitlesOfSessionsFromBeforeAreFound(t *testing.T) {
@@ -41,6 +130,22 @@ func TestTitlesOfSessionsFromBeforeAreFound(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
+		}
+		update(t, d, func(tx *db.Tx) error {
+			more, err := store.SurfaceCache{}.TrimSessions(tx, "discord", tx.Now().Add(time.Hour), 10, nil)
+			if more {
+				t.Error("there is more")
+			}
+			return err
+		})
+		if err := read(t, d, func(q db.Queryer) error {
+			all, err := store.SurfaceCache{}.Sessions(q, "discord")
+			if len(all) != 1 || all[0].ChannelID != "2" {
+				t.Errorf("left %+v", all)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
