@@ -83,24 +83,31 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	return info, nil
 }
 
-// unreachable turns an error of the client into one that says what to do.
+// unreachable turns an error of the client into one that says what to do. What
+// Redis answers is what is wrong: it was reached.
 func (b *Bus) unreachable(err error) error {
-	if reply, is := rueidis.IsRedisErr(err); is {
-		text := reply.Error()
+	var reply *rueidis.RedisError
+	if !errors.As(err, &reply) {
+		return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
+	}
+	text := reply.Error()
+	// While events are appended it is an outage like others, which passes.
+	if _, asked := rueidis.IsRedisErr(err); asked {
 		for _, code := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
 			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
 				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), brief(text))
 			}
 		}
-		return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot do its work", b.opt.server())
 	}
-	return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
+	return fault.New(fault.Unavailable, "Redis at %s cannot do its work: %s.", b.opt.server(), brief(text))
 }
 
-// brief bounds what a server says before it is repeated.
+// brief bounds what a server says before it is repeated, without which of our
+// scripts it says it of.
 func brief(s string) string {
 	const enough = 200
 	s, _, _ = strings.Cut(s, "\n")
+	s, _, _ = strings.Cut(s, " script: ")
 	return strings.TrimRight(clip.Bytes(s, enough), ". \r")
 }
 

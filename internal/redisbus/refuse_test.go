@@ -88,6 +88,21 @@ func TestServersThatEvictEventsAreRefused(t *testing.T) {
 	}
 }
 
+func TestAServerThatAnswersIsNotCalledUnreachable(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	w.attach()
+	server.Do("CONFIG", "SET", "maxmemory", "1")
+	w.publish("a", 1)
+	until(t, "the trouble is told", func() bool { return w.bus.Healthy(context.Background()) != nil })
+	err := w.bus.Healthy(context.Background())
+	if said := fault.ToWire(err).Message; !strings.Contains(said, "cannot do its work: OOM ") || strings.Contains(said, "script") || fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("without memory it is said to be in trouble because %s", said)
+	}
+	server.Do("CONFIG", "SET", "maxmemory", "0")
+	w.expect(names("a", 1))
+}
+
 func TestATopicOutlivesWhatIsKnownOfIt(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
