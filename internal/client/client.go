@@ -40,9 +40,10 @@ type Options struct {
 
 // Client is a connection to one server. It may be used concurrently.
 type Client struct {
-	base  string
-	token string
-	http  *http.Client
+	base string
+	// token is the operator's, tokenFrom where it was found.
+	token, tokenFrom string
+	http             *http.Client
 	// pause is the wait before reconnect attempt n; patience is for how long
 	// a server that is away is waited for.
 	pause    func(attempt int) time.Duration
@@ -62,7 +63,7 @@ func Connect(o Options) (*Client, error) {
 		},
 		patience: 2 * time.Minute,
 	}
-	if c.token, err = o.findToken(addr); err != nil {
+	if c.token, c.tokenFrom, err = o.findToken(addr); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -103,19 +104,19 @@ func (o Options) findAddr() (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-func (o Options) findToken(base string) (string, error) {
+func (o Options) findToken(base string) (token, from string, err error) {
 	if o.Token != "" {
-		return o.Token, nil
+		return o.Token, "LILAC_TOKEN", nil
 	}
 	if !thisMachine(base) {
-		return "", fault.New(fault.Unauthenticated, "%s is another machine: set LILAC_TOKEN to its token.", base)
+		return "", "", fault.New(fault.Unauthenticated, "%s is another machine: set LILAC_TOKEN to its token.", base)
 	}
 	path := filepath.Join(o.DataDir, "token")
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", fault.Wrap(fault.Unauthenticated, err, "The server's token cannot be read (set LILAC_TOKEN, or start it with: lilac serve)")
+		return "", "", fault.Wrap(fault.Unauthenticated, err, "The server's token cannot be read (set LILAC_TOKEN, or start it with: lilac serve)")
 	}
-	return strings.TrimSpace(string(data)), nil
+	return strings.TrimSpace(string(data)), path, nil
 }
 
 func thisMachine(base string) bool {
@@ -181,6 +182,9 @@ func (c *Client) send(ctx context.Context, method, path string, in any, header .
 		return res, nil
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized {
+		return nil, fault.New(fault.Unauthenticated, "The server at %s does not take the token of %s. Set LILAC_TOKEN to the one that it was started with, or --data to its directory.", c.base, c.tokenFrom)
+	}
 	return nil, refusal(res)
 }
 

@@ -56,6 +56,28 @@ func connect(t *testing.T, dataDir string) *client.Client {
 	return c
 }
 
+// The server says how to send a token; whoever has sent one needs to know which
+// it was.
+func TestARefusedTokenIsNamed(t *testing.T) {
+	dir, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error":{"kind":"unauthenticated","message":"A token is needed."}}`)
+	})
+	for from, o := range map[string]client.Options{
+		"LILAC_TOKEN":               {DataDir: dir, Token: token},
+		filepath.Join(dir, "token"): {DataDir: dir},
+	} {
+		c, err := client.Connect(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Sessions(t.Context(), client.Page{})
+		if fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "does not take the token of "+from) {
+			t.Errorf("a refused token of %s is told as %v", from, err)
+		}
+	}
+}
+
 func TestServerIsFoundByItsDataDirectory(t *testing.T) {
 	dir, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.String() != "/sessions?before=b&limit=2" {
