@@ -153,6 +153,12 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any, hea
 
 // send makes a request and returns its answer when the status is a success.
 func (c *Client) send(ctx context.Context, method, path string, in any, header ...string) (*http.Response, error) {
+	resource, _, _ := strings.Cut(path, "?")
+	for part := range strings.SplitSeq(resource, "/") {
+		if part == "." || part == ".." { // a path goes elsewhere with it, also when it is escaped
+			return nil, fault.New(fault.NotFound, "Nothing is called %q.", part)
+		}
+	}
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)

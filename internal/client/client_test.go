@@ -259,3 +259,18 @@ func TestStreamEndsWithItsContextAndWithRefusals(t *testing.T) {
 		t.Errorf("the end of the context gave %v", err)
 	}
 }
+
+// An id of dots would be a step in the path, and the answer that of another
+// resource.
+func TestAnIDOfDotsIsNoPath(t *testing.T) {
+	dir, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) })
+	c := connect(t, dir)
+	for _, id := range []string{".", ".."} {
+		if _, err := c.Story(t.Context(), id); fault.KindOf(err) != fault.NotFound || !strings.Contains(err.Error(), `"`+id+`"`) {
+			t.Errorf("the request %q: %v", id, err)
+		}
+		if err := c.DeleteSession(t.Context(), id); fault.KindOf(err) != fault.NotFound {
+			t.Errorf("the session %q: %v", id, err)
+		}
+	}
+}
