@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"lilac/internal/fault"
 	"lilac/internal/health"
 	"lilac/internal/logs"
+	"lilac/internal/logtest"
 	"lilac/internal/session"
 )
 
@@ -35,31 +35,14 @@ type running struct {
 	home string
 	file string
 	p    *program
-	log  *lockedLog
+	log  *logtest.Log
 	hup  chan os.Signal
 	stop func() error
 }
 
-type lockedLog struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 func start(t *testing.T, file string) *running {
 	t.Helper()
-	r := &running{t: t, home: t.TempDir(), log: &lockedLog{}, hup: make(chan os.Signal, 1)}
+	r := &running{t: t, home: t.TempDir(), log: &logtest.Log{}, hup: make(chan os.Signal, 1)}
 	r.file = filepath.Join(r.home, "c.yaml")
 	r.write(file)
 	load := func() (*config.Config, []config.Warning, error) {

@@ -34,7 +34,7 @@ func (r *running) waits(requestID, sessionID, name string) (next string, err err
 // chain lets each request set up the next one, until that is refused.
 func (s *surroundings) chain(requestID, name string) (made int, err error) {
 	s.t.Helper()
-	for made <= 2*environment.MaxDepth {
+	for made <= 2*event.MaxDepth {
 		s.ends(requestID)
 		if requestID, err = s.waits(requestID, "s1", fmt.Sprint(name, made)); err != nil {
 			return made, err
@@ -54,12 +54,12 @@ func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
 		t.Fatal(code, body, err)
 	}
 	made, err := s.chain(prompt.RequestID, "person")
-	if made != environment.MaxDepth || fault.KindOf(err) != fault.LimitReached {
+	if made != event.MaxDepth || fault.KindOf(err) != fault.LimitReached {
 		t.Errorf("after a person %d workflows went on, then: %v", made, err)
 	}
 	s.publish("e", "a.x", "s1", `{}`)
 	made, err = s.chain("env:s1:e", "rule")
-	if made != environment.MaxDepth-1 || fault.KindOf(err) != fault.LimitReached {
+	if made != event.MaxDepth-1 || fault.KindOf(err) != fault.LimitReached {
 		t.Errorf("after an event %d workflows went on, then: %v", made, err)
 	}
 	if n := strings.Count(s.log.String(), "a chain of events ends here"); n != 2 {

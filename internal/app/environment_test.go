@@ -246,7 +246,7 @@ func TestARuleThatWakesItselfEnds(t *testing.T) {
 		})
 		return err == nil && len(runs) > 0 && runs[0].Outcome == environment.OutcomeDepth
 	})
-	if n := s.model.Count(); len(runs) != environment.MaxDepth+1 || n != environment.MaxDepth+1 || runs[0].Depth != environment.MaxDepth+1 {
+	if n := s.model.Count(); len(runs) != event.MaxDepth+1 || n != event.MaxDepth+1 || runs[0].Depth != event.MaxDepth+1 {
 		t.Errorf("%d calls of the model, %+v", n, runs)
 	}
 }

@@ -32,7 +32,7 @@ func (p *program) openTasks(opts builtin.Options) (*task.Service, error) {
 	}
 	return task.New(task.Options{
 		DB: p.db, Store: onTasks(p.store), Publish: onTold(p.db, p.publish), Commands: taskCommands{shell},
-		Dir: filepath.Join(p.Config.DataDir, tasksDir), Limits: p.taskLimits, MaxDepth: environment.MaxDepth, Logger: p.Logger,
+		Dir: filepath.Join(p.Config.DataDir, tasksDir), Limits: p.taskLimits, MaxDepth: event.MaxDepth, Logger: p.Logger,
 	}), nil
 }
 

@@ -35,20 +35,21 @@ type waiting struct {
 	asker  Asker
 }
 
+// maxDescription bounds, in characters, the description that is made of a summary.
+const maxDescription = 200
+
 // Pieces of the schemas of workflow.*.
 const (
-	// maxDescription bounds, in characters, the description that is made of a summary.
-	maxDescription = 200
-	summaryField   = `"summary":{"type":"string","minLength":1,"maxLength":2000,"description":"What it is for. You read it when you are woken, maybe days later: write what was asked, by whom, and what to do then."}`
-	describeField  = `"description":{"type":"string","maxLength":1000,"description":"What is waited for, in words for a person; the summary when left out."}`
-	timeoutField   = `"timeout":{"type":"string","description":"How long to wait at most, like 90m, 36h or 3d; 30d when left out. You are woken then, too."}`
-	userField      = `"userId":{"type":"string","maxLength":128,"description":"Only a reply of this person counts: an id, <@id> or @name."}`
-	mentionField   = `"mention":{"type":"boolean","description":"Begin the answer with a mention of the person who asks you now."}`
-	keyField       = `"key":{"type":"string","maxLength":128,"description":"Tells this call from another one of the same request that says the same."}`
-	flowField      = `"workflowId":{"type":"string","minLength":1,"maxLength":64,"description":"The workflow."}`
-	replyToField   = `"replyToMessageId":{"type":"string","maxLength":128,"description":"A message of the conversation that it replies to."}`
-	kindField      = `"kind":{"type":"string","enum":["wait_for_reply","send_and_wait","wait_until","delay","wait_for_event"],"description":"wait_for_reply takes sessionId, messageId, userId, timeout; send_and_wait takes sessionId, text, userId, timeout; wait_until takes at; delay takes delay; wait_for_event takes types, if, timeout."}`
-	taskFields     = kindField + `,` + sessionField + `,
+	summaryField  = `"summary":{"type":"string","minLength":1,"maxLength":2000,"description":"What it is for. You read it when you are woken, maybe days later: write what was asked, by whom, and what to do then."}`
+	describeField = `"description":{"type":"string","maxLength":1000,"description":"What is waited for, in words for a person; the summary when left out."}`
+	timeoutField  = `"timeout":{"type":"string","description":"How long to wait at most, like 90m, 36h or 3d; 30d when left out. You are woken then, too."}`
+	userField     = `"userId":{"type":"string","maxLength":128,"description":"Only a reply of this person counts: an id, <@id> or @name."}`
+	mentionField  = `"mention":{"type":"boolean","description":"Begin the answer with a mention of the person who asks you now."}`
+	keyField      = `"key":{"type":"string","maxLength":128,"description":"Tells this call from another one of the same request that says the same."}`
+	flowField     = `"workflowId":{"type":"string","minLength":1,"maxLength":64,"description":"The workflow."}`
+	replyToField  = `"replyToMessageId":{"type":"string","maxLength":128,"description":"A message of the conversation that it replies to."}`
+	kindField     = `"kind":{"type":"string","enum":["wait_for_reply","send_and_wait","wait_until","delay","wait_for_event"],"description":"wait_for_reply takes sessionId, messageId, userId, timeout; send_and_wait takes sessionId, text, userId, timeout; wait_until takes at; delay takes delay; wait_for_event takes types, if, timeout."}`
+	taskFields    = kindField + `,` + sessionField + `,
 "messageId":{"type":"string","maxLength":128,"description":"The message that is replied to."},` + userField + `,` + replyToField + `,
 "text":{"type":"string","maxLength":2000,"description":"What to send. @name mentions and notifies a person."},` + timeoutField + `,
 "at":{"type":"string","description":"A moment, like 2026-11-22T09:00:00+01:00."},

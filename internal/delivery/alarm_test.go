@@ -1,11 +1,9 @@
 package delivery_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,26 +11,9 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
+	"lilac/internal/logtest"
 	"lilac/internal/sqlitebus"
 )
-
-// lines is a log that tests read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), what)
-}
 
 // A group that nobody serves raises an alarm once; its control is a group that
 // is served, which raises none.
@@ -44,7 +25,7 @@ func TestASilentGroupRaisesAnAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer database.Close()
-	var log lines
+	var log logtest.Log
 	b, err := sqlitebus.New(database, sqlitebus.Options{Now: now, TrimEvery: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +54,11 @@ func TestASilentGroupRaisesAnAlarm(t *testing.T) {
 	if err != nil || len(groups) != 2 || !groups[0].Silent() || groups[1].Silent() {
 		t.Errorf("groups %+v, %v; want the retired one to be silent", groups, err)
 	}
-	if n := log.count("nobody serves"); n > 0 {
+	if n := strings.Count(log.String(), "nobody serves"); n > 0 {
 		t.Error("an alarm before its consumer had time to come")
 	}
 	skew.Add(int64(2 * time.Hour))
-	for deadline := time.Now().Add(time.Minute); log.count("nobody serves") == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "nobody serves"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no alarm")
 		}
@@ -89,10 +70,10 @@ func TestASilentGroupRaisesAnAlarm(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := log.count("group=retired"); n != 1 {
+	if n := strings.Count(log.String(), "group=retired"); n != 1 {
 		t.Errorf("%d alarms for the retired group, want 1", n)
 	}
-	if log.count("group=served") > 0 {
+	if strings.Contains(log.String(), "group=served") {
 		t.Error("an alarm for a group that was served")
 	}
 }

@@ -86,8 +86,9 @@ type Table interface {
 	// Answering returns the request whose answer is about to be shown with a
 	// nonce, "" for what is sent for another reason.
 	Answering(q db.Queryer, channelID, nonce string) (requestID string, err error)
-	// PutOrder keeps what a person asked for, or what came of it, until DropOrder; Orders lists what
-	// is kept, the oldest first, at most limit, also with an error about others.
+	// PutOrder keeps what a person asked for, or what came of it, until
+	// DropOrder; Orders lists what is kept, the oldest first, at most limit,
+	// also with an error about others.
 	PutOrder(tx *db.Tx, o Order) error
 	Orders(q db.Queryer, limit int) ([]Order, error)
 	DropOrder(tx *db.Tx, id string) error

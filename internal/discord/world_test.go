@@ -1,7 +1,6 @@
 package discord_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"lilac/internal/discord"
 	"lilac/internal/discordtest"
 	"lilac/internal/event"
+	"lilac/internal/logtest"
 	"lilac/internal/store"
 	"lilac/internal/surface"
 )
@@ -35,32 +35,15 @@ type world struct {
 	dir    string
 	db     *db.DB
 	blobs  *store.Blobs
-	log    *lockedBuffer
+	log    *logtest.Log
 	opened bool
 
 	mu     sync.Mutex
 	events []event.Event
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func newWorld(t testing.TB, o discordtest.Options) *world {
-	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &lockedBuffer{}}
+	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &logtest.Log{}}
 	if !o.Memory {
 		w.ration = discord.Ration{Burst: 20, Every: time.Minute, Apart: time.Millisecond}
 	}

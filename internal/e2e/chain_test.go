@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"lilac/internal/e2e"
-	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/llmtest"
 )
@@ -61,10 +60,7 @@ rules:
     when: {type: custom.step}
     do: {drop: true}
 `))...)
-			session := named(t, s, "ops")
-			if code := s.Request("POST", "/events", map[string]any{"id": "first", "type": "custom.again", "metadata": map[string]any{"trigger_session_id": session}}, nil); code != 200 {
-				t.Fatalf("the event was answered %d", code)
-			}
+			session := firstInChain(t, s)
 			e2e.Eventually(t, 2*answerWithin, "the chain ends", func() bool {
 				return strings.Contains(s.Log(), "a chain of events ends here") || wasAsked(model, "set off by the last of 8 events")
 			})
@@ -74,12 +70,22 @@ rules:
 				return info.State == "idle"
 			})
 			events := len(envEvents(s, event.Type("custom.again"))) + len(envEvents(s, event.Type("custom.step")))
-			if events > 2*(environment.MaxDepth+1) {
+			if events > 2*(event.MaxDepth+1) {
 				t.Errorf("%d events caused each other", events)
 			}
 			t.Logf("%d events, %d calls of the model", events, model.Count())
 		})
 	}
+}
+
+// firstInChain publishes the event that begins a chain, for a session of its own.
+func firstInChain(t *testing.T, s *e2e.Server) (session string) {
+	t.Helper()
+	session = named(t, s, "ops")
+	if code := s.Request("POST", "/events", map[string]any{"id": "first", "type": "custom.again", "metadata": map[string]any{"trigger_session_id": session}}, nil); code != 200 {
+		t.Fatalf("the event was answered %d", code)
+	}
+	return session
 }
 
 // What a rule leads to counts for its budget also when a workflow does it later,
@@ -104,10 +110,7 @@ rules:
     session: title:ops
     budget: {tokens: 450}
 `))...)
-	session := named(t, s, "ops")
-	if code := s.Request("POST", "/events", map[string]any{"id": "first", "type": "custom.again", "metadata": map[string]any{"trigger_session_id": session}}, nil); code != 200 {
-		t.Fatalf("the event was answered %d", code)
-	}
+	session := firstInChain(t, s)
 	s.WaitEnded("env:"+session+":first", answerWithin)
 	s.Kill()
 	s.Restart()

@@ -22,11 +22,8 @@ func Redis(t testing.TB) []string {
 // OnRedis is the environment that chooses a Redis server.
 func OnRedis(s *redistest.Server) []string { return []string{"LILAC_BUS_URL=" + s.URL()} }
 
-// OnEach runs a test on each engine. The short form has one of them: it is for the
-// race detector, which sees the fake servers and not the program.
+// OnEach runs a test on each engine.
 func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite) })
-	if !testing.Short() {
-		t.Run("redis", func(t *testing.T) { test(t, Redis) })
-	}
+	t.Run("redis", func(t *testing.T) { test(t, Redis) })
 }

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	"lilac/internal/db"
 	"lilac/internal/freeport"
+	"lilac/internal/logtest"
 	"lilac/internal/rundir"
 )
 
@@ -80,14 +80,14 @@ type Server struct {
 	client *http.Client
 	cmd    *exec.Cmd
 	exited chan struct{}
-	log    *lockedBuffer
+	log    *logtest.Log
 }
 
 // New prepares a server with directories of its own; it does not start it.
 func New(t testing.TB, env ...string) *Server {
 	t.Helper()
 	s := &Server{
-		t: t, Dir: t.TempDir(), Addr: freeport.Loopback(t), Env: env, log: &lockedBuffer{},
+		t: t, Dir: t.TempDir(), Addr: freeport.Loopback(t), Env: env, log: &logtest.Log{},
 		client: &http.Client{Transport: &http.Transport{}},
 	}
 	t.Cleanup(func() {
@@ -324,21 +324,4 @@ func Eventually(t testing.TB, within time.Duration, what string, cond func() boo
 	if !Poll(within, cond) {
 		t.Fatalf("not within %s: %s", within, what)
 	}
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -234,7 +234,7 @@ func (s *Service) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) {
 
 func depthOf(e event.EnvEvent) int {
 	n, err := strconv.Atoi(string(e.Metadata.Extra[depthKey]))
-	if err != nil || n < 0 || n > 2*MaxDepth {
+	if err != nil || n < 0 || n > 2*event.MaxDepth {
 		return 0 // it is not a count of ours
 	}
 	return n

@@ -243,8 +243,8 @@ func TestAChainOfEventsEnds(t *testing.T) {
 	w.start(inbox{}, r)
 	w.publish(event.EnvEvent{ID: "echo0", Type: "echo", Metadata: event.EnvMetadata{TriggerSessionID: "s"}})
 	eventually(t, "the end of the chain", func() bool { return w.counted("echo", environment.OutcomeDepth) == 1 })
-	if got := w.counted("echo", environment.OutcomePublished); got != environment.MaxDepth {
-		t.Errorf("%d events were made, want %d", got, environment.MaxDepth)
+	if got := w.counted("echo", environment.OutcomePublished); got != event.MaxDepth {
+		t.Errorf("%d events were made, want %d", got, event.MaxDepth)
 	}
 	if !strings.Contains(w.log.String(), "a chain of events ends here") {
 		t.Error("nothing says that the chain ended")
@@ -256,7 +256,7 @@ func TestAChainOfEventsEnds(t *testing.T) {
 func TestWhatARequestCausesIsDeeper(t *testing.T) {
 	w := newWorld(t)
 	w.start(inbox{}, agentRule("build.*"))
-	for i := range environment.MaxDepth + 1 {
+	for i := range event.MaxDepth + 1 {
 		e := observed(fmt.Sprint("e", i), "s", `{}`)
 		if i > 0 {
 			e.Metadata.Extra = map[string]json.RawMessage{"request_id": fmt.Appendf(nil, `"env:s:e%d"`, i-1)}
@@ -266,8 +266,8 @@ func TestWhatARequestCausesIsDeeper(t *testing.T) {
 			return w.counted("watch", environment.OutcomeAgent)+w.counted("watch", environment.OutcomeDepth) >= int64(i+1)
 		})
 	}
-	if got := w.counted("watch", environment.OutcomeAgent); got != environment.MaxDepth {
-		t.Errorf("%d events reached the agent, want %d", got, environment.MaxDepth)
+	if got := w.counted("watch", environment.OutcomeAgent); got != event.MaxDepth {
+		t.Errorf("%d events reached the agent, want %d", got, event.MaxDepth)
 	}
 }
 

@@ -208,11 +208,8 @@ func (r Rule) misses(e event.EnvEvent) string {
 // conditionFailed begins the reason of a condition that could not be decided.
 const conditionFailed = "its condition failed: "
 
-// MaxDepth is how many events may cause each other, one after the other.
-const MaxDepth = event.MaxDepth
-
 // tooDeep reports whether a chain of events has to end.
-func tooDeep(depth int) bool { return depth > MaxDepth }
+func tooDeep(depth int) bool { return depth > event.MaxDepth }
 
 // depthKey is the field of an event's metadata that counts the events before it.
 const depthKey = "depth"

@@ -1,7 +1,6 @@
 package environment_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/logtest"
 	"lilac/internal/sqlitebus"
 	"lilac/internal/store"
 )
@@ -48,30 +48,13 @@ type forgetful struct{}
 
 func (forgetful) Seen(*db.Tx, string, string, []byte) ([]byte, bool, error) { return nil, false, nil }
 
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // world is a database with a bus and, once started, the service on it.
 type world struct {
 	t    *testing.T
 	dir  string
 	db   *db.DB
 	bus  *sqlitebus.Bus
-	log  logBuffer
+	log  logtest.Log
 	svc  *environment.Service
 	stop func()
 }

@@ -22,6 +22,7 @@ var rooms = map[string]string{
 
 	"lazyregexp": "",
 	"clip":       "",
+	"logtest":    "",
 
 	"schedule": "fault",
 	"webhook":  "event fault clip",
@@ -102,7 +103,7 @@ var rooms = map[string]string{
 const everything = "*"
 
 // inTests are packages that any test may import beside its own room.
-var inTests = "clip health bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
+var inTests = "clip logtest health bustest damagetest webuitest llmtest discordtest redistest freeport anthropic openai sqlitebus store demo sse chat event fault db bus"
 
 // banned imports, with the reason.
 var banned = map[string]string{

@@ -1,14 +1,12 @@
 package redisbus_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +16,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
+	"lilac/internal/logtest"
 	"lilac/internal/redisbus"
 	"lilac/internal/redistest"
 )
@@ -120,7 +119,7 @@ func rewrite(server *redistest.Server, key string, entries []any) {
 // something else is not taken for one that goes on.
 func TestWhatCannotBeRestoredIsSaid(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	said := &logged{}
+	said := &logtest.Log{}
 	_, b := openBus(t, t.TempDir(), db.Options{}, redisbus.Options{
 		URL: server.URL(), Options: delivery.Options{TrimEvery: -1, Logger: slog.New(slog.NewTextHandler(said, nil))},
 	})
@@ -149,22 +148,4 @@ func TestWhatCannotBeRestoredIsSaid(t *testing.T) {
 	if n := server.Do("XLEN", stream); n != int64(5) {
 		t.Errorf("%v events are there again, want 5", n)
 	}
-}
-
-// logged keeps what is written, for who reads it meanwhile.
-type logged struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
 }

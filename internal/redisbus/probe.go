@@ -83,23 +83,26 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	return info, nil
 }
 
-// unreachable turns an error of the client into one that says what to do. What
-// Redis answers is what is wrong: it was reached.
+// unreachable turns an error of the client into one that says what to do.
 func (b *Bus) unreachable(err error) error {
-	var reply *rueidis.RedisError
-	if !errors.As(err, &reply) {
-		return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
-	}
-	text := reply.Error()
-	// While events are appended it is an outage like others, which passes.
-	if _, asked := rueidis.IsRedisErr(err); asked {
+	if reply, is := rueidis.IsRedisErr(err); is {
+		text := reply.Error()
 		for _, code := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
 			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
 				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), brief(text))
 			}
 		}
 	}
-	return fault.New(fault.Unavailable, "Redis at %s cannot do its work: %s.", b.opt.server(), brief(text))
+	return b.outage(err)
+}
+
+// outage is unreachable for what has worked before: it refuses nothing, since
+// whatever Redis answers now may pass.
+func (b *Bus) outage(err error) error {
+	if reply, is := rueidis.IsRedisErr(err); is {
+		return fault.New(fault.Unavailable, "Redis at %s cannot do its work: %s.", b.opt.server(), brief(reply.Error()))
+	}
+	return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
 }
 
 // brief bounds what a server says before it is repeated, without which of our

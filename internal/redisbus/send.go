@@ -115,7 +115,7 @@ func (b *Bus) append(ctx context.Context, topics []*portion, field string, least
 		if _, ok := refused(err, refusedLost); ok {
 			return answer, errNotWhole
 		}
-		return answer, b.unreachable(fmt.Errorf("append events: %w", err))
+		return answer, b.outage(err)
 	}
 	return answer, nil
 }

@@ -381,8 +381,9 @@ func (s *Store) ClientOf(q db.Queryer, sessionID string) (client string, known b
 	return client, err == nil, wrap("look up session", err)
 }
 
-// SessionTitled returns the newest session with a title, or "". Of the platforms
-// it is none that is called as a channel is.
+// SessionTitled returns the newest session with a title, or "". A session of one
+// of the platforms is not found by a title that begins with #: that is the name
+// of a channel, which several can have.
 func (s *Store) SessionTitled(q db.Queryer, title string, platforms []string) (id string, err error) {
 	clients, err := json.Marshal(append([]string{}, platforms...))
 	if err != nil {

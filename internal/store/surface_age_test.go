@@ -31,20 +31,7 @@ func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.
 			return nil
 		})
 	}
-	left := func() (out []string) {
-		t.Helper()
-		if err := read(t, d, func(q db.Queryer) error {
-			sessions, err := c.Sessions(q, "discord")
-			for _, s := range sessions {
-				out = append(out, s.ChannelID)
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(out)
-		return out
-	}
+	left := func() []string { return remembered(t, d) }
 	trim := func(most int) {
 		t.Helper()
 		update(t, d, func(tx *db.Tx) error {

@@ -32,6 +32,22 @@ func put(t *testing.T, d *db.DB, messages ...surface.Message) {
 	})
 }
 
+// remembered are the ids of the sessions of Discord in the cache.
+func remembered(t *testing.T, d *db.DB) (ids []string) {
+	t.Helper()
+	if err := read(t, d, func(q db.Queryer) error {
+		sessions, err := store.SurfaceCache{}.Sessions(q, "discord")
+		for _, s := range sessions {
+			ids = append(ids, s.ChannelID)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // ids runs a list of the cache and returns the ids.
 func ids(t *testing.T, d *db.DB, list func(q db.Queryer) ([]surface.Message, error)) (out []string) {
 	t.Helper()
@@ -191,19 +207,7 @@ func TestChannelsThatAreGoneAreForgottenWithTheirThreads(t *testing.T) {
 		}
 		return nil
 	})
-	left := func() (out []string) {
-		if err := read(t, d, func(q db.Queryer) error {
-			sessions, err := c.Sessions(q, "discord")
-			for _, s := range sessions {
-				out = append(out, s.ChannelID)
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(out)
-		return out
-	}
+	left := func() []string { return remembered(t, d) }
 	update(t, d, func(tx *db.Tx) error { return c.ForgetSession(tx, "discord", "1") })
 	if got := left(); !slices.Equal(got, []string{"2", "21", "3", "31", "4", "5"}) {
 		t.Errorf("left %v", got)
