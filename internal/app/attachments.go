@@ -14,6 +14,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/health"
 	"lilac/internal/session"
 	"lilac/internal/store"
 	"lilac/internal/surface"
@@ -37,6 +38,26 @@ func openBlobs(c *config.Config) (*store.Blobs, error) {
 		return nil, fmt.Errorf("open blobs: %w", err)
 	}
 	return blobs, nil
+}
+
+// sentFiles keeps what people on a platform send while the disk has room:
+// anybody there can send more than it holds, and the database needs it, too.
+type sentFiles struct {
+	*store.Blobs
+	dir    string
+	diskAt func(path string) (health.Disk, error)
+}
+
+// Put refuses what would leave less room than health warns of.
+func (s sentFiles) Put(ctx context.Context, data []byte) (ref string, err error) {
+	disk, err := s.diskAt(s.dir)
+	if err != nil {
+		return "", err
+	}
+	if disk.Free < health.LowDisk+uint64(len(data)) {
+		return "", fault.New(fault.Unavailable, "the disk has only %d MiB free, and files that people send leave %d MiB", disk.Free>>20, health.LowDisk>>20)
+	}
+	return s.Blobs.Put(ctx, data)
 }
 
 func (p *program) newAttachments() (*builtin.Attachments, error) {

@@ -5,6 +5,7 @@ import (
 
 	"lilac/internal/config"
 	"lilac/internal/discord"
+	"lilac/internal/health"
 	"lilac/internal/store"
 )
 
@@ -18,8 +19,8 @@ func (p *program) buildDiscord() {
 	}
 	asked := &interactions{p: p}
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: onDiscord(store.NewDiscord(p.store)), Blobs: p.blobs,
-		Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
+		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: onDiscord(store.NewDiscord(p.store)),
+		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
 	})
 	asked.on = p.buildPlatform(adapter)
 	asked.on.configure = func(c *config.Config) { adapter.Allow(discordConfig(c.Surface.Discord).Allowed) }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"lilac/internal/httpapi"
@@ -14,21 +15,36 @@ import (
 func (p *program) serveHTTP() {
 	streams, stop := context.WithCancel(context.Background())
 	p.stopping = stop
-	p.server = &http.Server{
-		Handler: onAnswer(httpapi.New(httpapi.Options{
-			DB: p.db, Bus: p.bus, Store: p.store, Blobs: p.blobs,
-			FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
-			Token: p.token, Hosts: p.hosts, Addr: p.listener.Addr().String(),
-			Logins: p.logins, Page: webui.Handler(), Version: p.Version,
-			Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
-			Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
-			Sources: p.httpSources(),
-			Logger:  p.Logger, Now: time.Now,
-		})),
-		ReadHeaderTimeout: headerLimit,
-		BaseContext:       func(net.Listener) context.Context { return streams },
-		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(onAnswer(httpapi.New(httpapi.Options{
+		DB: p.db, Bus: p.bus, Store: p.store, Blobs: p.blobs,
+		FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
+		Token: p.token, Hosts: p.hosts, Addr: p.listener.Addr().String(),
+		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
+		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
+		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
+		Sources: p.httpSources(),
+		Logger:  p.Logger, Now: time.Now,
+	})))
+	p.server.BaseContext = func(net.Listener) context.Context { return streams }
+	p.server.ErrorLog = slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug)
+}
+
+// clientLimits are for how long a client, also one without a token, can hold a
+// connection: until its header, the whole of its request and its next one have come.
+type clientLimits struct{ header, body, idle time.Duration }
+
+func (l clientLimits) server(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: l.header, ReadTimeout: l.body, IdleTimeout: l.idle, MaxHeaderBytes: headerBytes}
+}
+
+// maxConnections leaves half of the files that this process may have open to
+// the rest of it: the database, commands, the platforms.
+func maxConnections() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return mostConnections
 	}
+	return int(min(uint64(files.Cur)/2, mostConnections))
 }
 
 // settings are what the page shows of the configuration.

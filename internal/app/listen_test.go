@@ -3,11 +3,82 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// Who keeps us waiting is let go, with or without a token; who waits for us is not.
+// The control has no limits: there only the client ends a connection.
+func TestASlowClientHoldsNoConnection(t *testing.T) {
+	slow := map[string]string{
+		"header":       "GET / HTTP/1.1\r\nHost: x\r\n",
+		"body":         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n{",
+		"pieces":       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+		"next request": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	}
+	serve := func(t *testing.T, l clientLimits) (addr string, end func()) {
+		release := make(chan struct{})
+		s := httptest.NewUnstartedServer(nil)
+		s.Config = l.server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/stream" {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+			<-release
+			_, _ = io.WriteString(w, map[bool]string{true: "it goes on", false: "it was cut off"}[r.Context().Err() == nil])
+		}))
+		s.Start()
+		t.Cleanup(s.Close)
+		return s.Listener.Addr().String(), func() { close(release) }
+	}
+	addr, end := serve(t, clientLimits{header: 20 * time.Millisecond, body: 30 * time.Millisecond, idle: 20 * time.Millisecond})
+	stream, err := http.Get("http://" + addr + "/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	for name, text := range slow {
+		conn := say(t, addr, text)
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.Copy(io.Discard, conn); err != nil { // until the server closes it
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	end()
+	if rest, err := io.ReadAll(stream.Body); err != nil || string(rest) != "it goes on" {
+		t.Errorf("the stream: %q, %v", rest, err)
+	}
+
+	addr, end = serve(t, clientLimits{})
+	end()
+	for name, text := range slow {
+		conn := say(t, addr, text)
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := io.Copy(io.Discard, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s without limits: %v", name, err)
+		}
+	}
+}
+
+// say opens a connection and begins to speak.
+func say(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
 
 func TestAPortThatIsLeftInAMomentIsWaitedFor(t *testing.T) {
 	before, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,5 +101,16 @@ func TestAPortThatIsLeftInAMomentIsWaitedFor(t *testing.T) {
 	}
 	if err := after.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Connections leave files for the rest of the program, however few there may be.
+func TestConnectionsLeaveHalfOfTheFiles(t *testing.T) {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if got := maxConnections(); got < 1 || got > mostConnections || uint64(got) > files.Cur/2 {
+		t.Errorf("%d connections of %d files", got, files.Cur)
 	}
 }

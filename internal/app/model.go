@@ -15,7 +15,7 @@ func newModel(choice config.ModelChoice) llm.Model {
 		price = &llm.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
 	}
 	options := llm.Options{
-		Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), Model: choice.Name,
+		Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), KeySetting: choice.KeySetting(), Model: choice.Name,
 		ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images,
 		// The agent repeats a failed call, visibly and between steps; an adapter
 		// that did so too would multiply the attempts.

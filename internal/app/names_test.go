@@ -10,6 +10,7 @@ import (
 	"lilac/internal/session"
 	"lilac/internal/store"
 	"lilac/internal/surface"
+	"lilac/internal/task"
 )
 
 // openServer is Discord with a configuration that opens the server g.
@@ -40,7 +41,8 @@ func TestATitleIsTheOneChannelThatIsOpenToUs(t *testing.T) {
 		for _, s := range []session.Session{
 			{ID: "5", Client: discord.Platform, Title: "ada", State: "idle"}, // a private conversation
 			{ID: "s1", Client: "web", Title: "#plans", State: "idle"},
-			{ID: "6", Client: discord.Platform, Title: "#twins", State: "idle"}, // one of the two has talked with the agent
+			{ID: "sub-1", Client: task.Client, Title: "#plans", State: "idle", UpdatedAt: 1}, // what the agent calls a sub-agent
+			{ID: "6", Client: discord.Platform, Title: "#twins", State: "idle"},              // one of the two has talked with the agent
 		} {
 			if err := r.p.store.CreateSession(tx, s); err != nil {
 				return err

@@ -19,7 +19,6 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/entity"
 	"lilac/internal/fault"
-	"lilac/internal/llm"
 	"lilac/internal/outbox"
 	"lilac/internal/relay"
 	"lilac/internal/router"
@@ -65,6 +64,7 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 		Names:    func(q db.Queryer) func(string) string { return p.mapper(q, a.Platform()).In },
 		Mode:     func(s surface.Session) router.Mode { return modeOf(p.now.Load().config.Surface.Discord, s) },
 		Images:   func() bool { return p.now.Load().choice.Images },
+		Budget:   gateBudget{p},
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	p.workflows.Connect(a.Platform(), workflow.Platform{
@@ -128,16 +128,6 @@ func modeOf(c config.Discord, s surface.Session) router.Mode {
 func (p *program) routerSettings() router.Settings {
 	debounce := p.now.Load().config.Router.Debounce
 	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: p.gate()}
-}
-
-// gate asks the small model of the configuration, if there is one.
-func (p *program) gate() router.Gate {
-	choice, ok, err := p.now.Load().config.ResolveGate()
-	if err != nil || !ok { // a validated configuration has no wrong one
-		return nil
-	}
-	model := p.observer.Model(newModel(choice))
-	return router.ModelGate(func() llm.Model { return model })
 }
 
 // waits reports whether a request waits at a limit for somebody's answer.

@@ -63,9 +63,10 @@ func (p *program) asker(ctx context.Context, requestID string) (userID string, e
 	return userID, err
 }
 
-// matchEvents chooses events as the rules of the configuration do.
+// matchEvents chooses events as the rules of the configuration do, but for what
+// a condition may do: the agent writes it.
 func matchEvents(types []string, condition string) (workflow.Matcher, error) {
-	rule, err := environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Enabled: true, Drop: true})
+	rule, err := environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Plain: true, Enabled: true, Drop: true})
 	if err != nil {
 		return nil, err
 	}

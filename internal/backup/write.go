@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"lilac/internal/db"
@@ -66,6 +67,9 @@ func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(file))
+		}
+		if errors.Is(err, syscall.ENOSPC) {
+			err = noRoom(err, dataDir, filepath.Dir(file))
 		}
 	}()
 	m, err = write(ctx, out, dataDir, filepath.Dir(file), version, now)

@@ -28,8 +28,6 @@ const (
 	// sendTime bounds the whole call.
 	sendWait = 45 * time.Second
 	sendTime = time.Minute
-	// nonceBytes is what a platform takes (Discord: 25).
-	nonceBytes = 25
 )
 
 // mayWrite decides by the channel, then its server, which the platform is asked
@@ -105,7 +103,6 @@ func (p Platform) Send(ctx context.Context, caller toolserver.Caller, m Outgoing
 		return Sent{}, err
 	}
 	key := actOf(caller, m)
-	send.Nonce = shortened(key)
 	repeated := false
 	err = p.DB.Update(ctx, func(tx *db.Tx) error {
 		if _, err := p.Rows.Row(tx, key); err == nil {
@@ -147,12 +144,6 @@ func actOf(caller toolserver.Caller, m Outgoing) string {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	return HookName + ":" + base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil))
-}
-
-// shortened is a nonce made of a key.
-func shortened(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return base32.HexEncoding.EncodeToString(sum[:])[:nonceBytes]
 }
 
 // Remember returns what puts a message that a call sent into the cache, as the

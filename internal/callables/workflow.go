@@ -55,7 +55,7 @@ const (
 "at":{"type":"string","description":"A moment, like 2026-11-22T09:00:00+01:00."},
 "delay":{"type":"string","description":"How long, like 45m, 2h or 3d."},
 "types":{"type":"array","items":{"type":"string"},"maxItems":16,"description":"Types of events, like custom.build.done or webhook.*."},
-"if":{"type":"string","maxLength":2000,"description":"A jq expression on the event that has to hold, like .payload.ok."}`
+"if":{"type":"string","maxLength":2000,"description":"A jq expression on the event that has to hold, like .payload.ok == true. It looks and compares: paths, literals, and functions such as any, select, contains and test; it makes nothing."}`
 	endYourTurn = "\nIt returns at once. Say what you wait for and end your answer: you are woken in this conversation when it is over. The same call is made once in a request: give another --key to make it again."
 )
 

@@ -85,8 +85,9 @@ func (c *Config) checkBus() error {
 		return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:, redis://host:6379 or rediss://host:6379.", b.URL)
 	}
 	u, err := url.Parse(b.URL.Reveal())
-	if err != nil || u.Hostname() == "" {
-		return fault.InvalidField("bus.url", "The URL of Redis has no host; it looks like redis://user:password@host:6379/0.")
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Path, "@") {
+		return fault.InvalidField("bus.url", "The URL of Redis has no host. It looks like redis://user:password@host:6379/0; "+
+			"a password with / : @ or %% in it has %%2F %%3A %%40 or %%25 there, or is in the file of bus.passwordFile.")
 	}
 	if db := strings.TrimPrefix(u.Path, "/"); db != "" {
 		if n, err := strconv.Atoi(db); err != nil || n < 0 {

@@ -29,7 +29,7 @@ type Config struct {
 	Router       Router              `json:"router,omitempty" jsonschema:"Which messages on a platform wake the agent, beside those that are meant for it."`
 	Rules        map[string]Rule     `json:"rules,omitempty" jsonschema:"What events set off, by the name of the rule. lilac rules test says what an event would do."`
 	Webhooks     map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"What other programs may send, by the last part of the address: POST /webhooks/NAME. Each becomes an event webhook.received; rules say what it sets off."`
-	Files        map[string]Files    `json:"files,omitempty" jsonschema:"Files that are watched, by a name for them. A change makes an event file.changed; rules say what it sets off. What changed while Lilac was down is not told."`
+	Files        map[string]Files    `json:"files,omitempty" jsonschema:"Files that are watched, by a name for them. A change makes an event file.changed; rules say what it sets off."`
 	Timers       map[string]Timer    `json:"timers,omitempty" jsonschema:"What happens at times, by name. Each makes an event timer.fired; rules say what it sets off."`
 	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 

@@ -35,6 +35,19 @@ func (m ModelChoice) String() string {
 	return m.Provider + "/" + m.Name
 }
 
+// KeySetting says where the key of its provider is set.
+func (m ModelChoice) KeySetting() string { return keySetting(m.Provider) }
+
+func keySetting(provider string) string {
+	setting := "providers." + provider + ".apiKey"
+	for _, d := range defaultModels {
+		if d.provider == provider {
+			return d.env + " or " + setting
+		}
+	}
+	return setting
+}
+
 // defaultModels are chosen in this order when nothing but a key is set: of each
 // provider the middle one that is current, takes tools over the protocol that
 // we speak, and has no date of retirement.
@@ -73,8 +86,7 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 			ref, didYouMean(provider, names), strings.Join(names, ", "))
 	}
 	if p.Type != Demo && !p.APIKey.Set() && p.BaseURL == Default().Providers[provider].BaseURL {
-		return ModelChoice{}, fault.InvalidField("model", "The model %q needs a key: set %s_API_KEY or providers.%s.apiKey.",
-			ref, strings.ToUpper(provider), provider)
+		return ModelChoice{}, fault.InvalidField("model", "The model %q needs a key: set %s.", ref, keySetting(provider))
 	}
 	facts, wellKnown := lookupKnown(name)
 	choice := ModelChoice{

@@ -236,12 +236,17 @@ func (c *Config) checkMoney() error {
 	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 || c.unreadable(modelKeys...) {
 		return nil
 	}
-	m, err := c.ResolveModel()
-	if err != nil {
-		return nil // checkModels tells it
+	var models []ModelChoice // checkModels and checkRouter tell what is wrong with one
+	if m, err := c.ResolveModel(); err == nil {
+		models = append(models, m)
 	}
-	if m.Price == nil {
-		return fault.InvalidField("limits", "There is a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", m, m.String())
+	if gate, ok, err := c.ResolveGate(); ok && err == nil {
+		models = append(models, gate)
+	}
+	for _, m := range models {
+		if m.Price == nil {
+			return fault.InvalidField("limits", "There is a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", m, m.String())
+		}
 	}
 	return nil
 }

@@ -280,7 +280,7 @@ func (d *DB) release() error {
 	if d.writeDB != nil {
 		errs = append(errs, d.writeDB.Close())
 	}
-	errs = append(errs, d.lock.Close())
+	errs = append(errs, unlockDir(d.lock))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}

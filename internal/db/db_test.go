@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -67,6 +68,35 @@ func TestOneProcessOwnsADirectory(t *testing.T) {
 	if again := open(t, dir); again.StoreID() != id || id == "" {
 		t.Errorf("store id %q became %q", id, again.StoreID())
 	}
+}
+
+// A child has copies of all that is open until it becomes another program. What
+// was closed meanwhile is free all the same.
+func TestAClosedDirectoryIsFreeAlthoughAChildHasACopyOfItsLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first := open(t, dir)
+	var lock syscall.Stat_t
+	if err := syscall.Stat(filepath.Join(dir, "lilac.lock"), &lock); err != nil {
+		t.Fatal(err)
+	}
+	copied := -1
+	for fd := 3; fd < 1000 && copied < 0; fd++ {
+		var open syscall.Stat_t
+		if syscall.Fstat(fd, &open) == nil && open.Dev == lock.Dev && open.Ino == lock.Ino {
+			var err error
+			if copied, err = syscall.Dup(fd); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if copied < 0 {
+		t.Fatal("the open lock was not found")
+	}
+	defer func() { _ = syscall.Close(copied) }()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
 }
 
 func TestRefusedByNameAndNotTouched(t *testing.T) {
@@ -258,5 +288,63 @@ func TestVerifyAndChecksum(t *testing.T) {
 	}
 	if db.Checksum([]byte("ab"), []byte("c")) == db.Checksum([]byte("a"), []byte("bc")) {
 		t.Error("bytes can move between the parts of a checksum")
+	}
+}
+
+// A page that cannot be read ends the transaction for all that share it. None of
+// them may leave a part of its work behind then.
+func TestADiskThatCannotBeReadLeavesNothingOfAGroup(t *testing.T) {
+	dir := t.TempDir()
+	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: []db.Migration{{
+		Name: "t", SQL: "CREATE TABLE large (id INTEGER PRIMARY KEY, data BLOB) STRICT; CREATE TABLE small (id INTEGER PRIMARY KEY) STRICT",
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = d.Update(t.Context(), func(tx *db.Tx) error { // more than the writer keeps in memory
+		_, err := tx.Exec("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3800) INSERT INTO large SELECT i, randomblob(3900) FROM n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, db.FileName+"-wal"), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	held, release := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		d.Update(t.Context(), func(*db.Tx) error { close(held); <-release; return nil })
+	})
+	<-held
+	const others = 20
+	var waiting sync.WaitGroup
+	waiting.Add(1 + others)
+	all.Go(func() {
+		waiting.Done()
+		err := d.Update(t.Context(), func(tx *db.Tx) error {
+			return tx.QueryRow("SELECT count(*) FROM large WHERE data = x'00'").Scan(new(int))
+		})
+		if err == nil {
+			t.Error("control: all pages can be read")
+		}
+	})
+	for i := range others {
+		all.Go(func() {
+			waiting.Done()
+			d.Update(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec("INSERT INTO small VALUES (?)", i)
+				return err
+			})
+		})
+	}
+	waiting.Wait()
+	close(release)
+	all.Wait()
+	left := 0
+	d.Update(t.Context(), func(tx *db.Tx) error { return tx.QueryRow("SELECT count(*) FROM small").Scan(&left) })
+	if left > 0 {
+		t.Errorf("%d rows of a group that failed are left", left)
 	}
 }

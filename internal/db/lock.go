@@ -34,6 +34,13 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// unlockDir gives the directory back. To close the file alone would leave that to
+// a child that is just being started: until it becomes another program it has a
+// copy of every open file.
+func unlockDir(lock *os.File) error {
+	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+}
+
 // unopened says why in the message: doctor shows nothing else of an error.
 func unopened(path string, err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {

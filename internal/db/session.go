@@ -94,7 +94,17 @@ func (s *session) queryRow(ctx context.Context, query string, args ...any) *sql.
 
 // inUseAlready recognises a cached statement whose rows are still being read
 // further up the stack.
-func inUseAlready(err error) bool {
+func inUseAlready(err error) bool { return isCode(err, sqlite3.SQLITE_MISUSE) }
+
+// IsFailure reports whether an error is SQLite's, which may have ended the
+// transaction by itself: a closure that went on would write outside of it.
+func IsFailure(err error) bool {
 	var e *sqlite.Error
-	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_MISUSE
+	return errors.As(err, &e)
+}
+
+// isCode reports whether an error is the one of SQLite with this code.
+func isCode(err error, code int) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == code
 }

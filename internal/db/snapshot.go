@@ -8,13 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"lilac/internal/fault"
 )
 
 // Snapshot writes the database of a data directory, as it is at one moment,
 // into a new file, and checks that file. It works while another process owns
-// the directory, which goes on writing, and when none does.
+// the directory, which goes on writing, and when none does. No room for the file
+// is [syscall.ENOSPC].
 func Snapshot(ctx context.Context, dir, into string) (storeID string, err error) {
 	path := filepath.Join(dir, FileName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -28,6 +32,9 @@ func Snapshot(ctx context.Context, dir, into string) (storeID string, err error)
 		return "", err
 	}
 	if _, err := pool.ExecContext(ctx, "VACUUM INTO ?", into); err != nil {
+		if isCode(err, sqlite3.SQLITE_FULL) {
+			err = fmt.Errorf("%w: %w", syscall.ENOSPC, err)
+		}
 		return "", fmt.Errorf("copy database: %w", err)
 	}
 	if err := os.Chmod(into, 0o600); err != nil {

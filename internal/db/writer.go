@@ -40,7 +40,7 @@ func (d *DB) UpdateRelaxed(ctx context.Context, fn func(tx *Tx) error) error {
 }
 
 // errRepeat asks for the group to be run again, each closure in a savepoint.
-var errRepeat = errors.New("a closure without a savepoint failed after it wrote")
+var errRepeat = errors.New("a closure without a savepoint failed, and not alone")
 
 func (d *DB) submit(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
@@ -173,12 +173,14 @@ func (d *DB) tryCommit(group []*request, savepoints bool) error {
 }
 
 // runBare runs a closure without a savepoint. A failure that wrote nothing is
-// the closure's own; any other one needs the group to be repeated.
+// the closure's own; any other one needs the group to be repeated. So does one of
+// SQLite, which may have ended the transaction of all, by a disk that cannot be
+// read: what the next closure writes would stay, whatever becomes of the group.
 func (d *DB) runBare(r *request) error {
 	if r.err = r.tx.run(r.fn); r.err == nil {
 		return nil
 	}
-	if r.tx.wrote {
+	if r.tx.wrote || IsFailure(r.err) {
 		return errRepeat
 	}
 	r.tx.rolledBack()

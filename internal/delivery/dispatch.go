@@ -98,6 +98,7 @@ func (g *group) step() (more bool, err error) {
 		g.drainAll()
 		return false, g.failure()
 	}
+	g.setBack(now.UnixMilli())
 	g.settle(p, outcomes, now.UnixMilli())
 	if err := g.intake(p, arrived, now.UnixMilli()); err != nil {
 		return true, g.finish(p, err)
@@ -233,6 +234,21 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 		}
 	}
 	return nil
+}
+
+// setBack lets what waits for a retry go along with a clock that was set back:
+// it waits no longer than its backoff.
+func (g *group) setBack(now int64) {
+	back := g.seen - now
+	if g.seen = now; back <= 0 {
+		return
+	}
+	for _, e := range g.entries {
+		e.notBefore -= back
+	}
+	for _, ln := range g.lanes.unwait() {
+		g.schedule(ln, now)
+	}
 }
 
 // following returns the event behind the cursor if it is in memory.

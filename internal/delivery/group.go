@@ -64,6 +64,7 @@ type group struct {
 	written   int64 // the cursor in the database
 	head      int64 // known end of the topic
 	skipSince time.Time
+	seen      int64 // ms, what the clock said last
 	beat      time.Time
 	entries   map[int64]*entry
 	full      bool // entries have filled the window, and still do nearly
@@ -189,6 +190,7 @@ func (g *group) fed(records []*Record) {
 
 func (g *group) load() error {
 	now := g.b.opt.Now().UnixMilli()
+	g.seen = now
 	return g.b.db.Read(context.Background(), func(q db.Queryer) error {
 		var err error
 		if g.id, err = findGroup(q, g.name.topic, g.name.name); err != nil {

@@ -119,7 +119,9 @@ func (l *lanes) unwait() []*lane {
 	out := []*lane(l.waiting)
 	l.waiting = nil
 	for _, ln := range out {
-		ln.queued = false
+		if ln.queued = false; len(ln.entries) == 0 {
+			delete(l.byName, ln.name)
+		}
 	}
 	return out
 }

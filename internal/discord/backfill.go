@@ -66,6 +66,9 @@ func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
 	a.mu.Lock()
 	since := a.unheardSince
 	a.mu.Unlock()
+	if since > 0 {
+		since = max(since, millis(g.JoinedAt)) // before, nothing was said to us
+	}
 	var there []string
 	for _, c := range g.Channels {
 		there = append(there, c.ID)

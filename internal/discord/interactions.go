@@ -73,12 +73,6 @@ type interaction struct {
 	request, said string
 }
 
-// orders reports whether it asks for something that must not be lost, once it
-// was acknowledged; else it asks for words.
-func (i interaction) orders() bool {
-	return i.Type == interactionComponent || i.Data.Name == commandStop || i.Data.Name == menuAsk
-}
-
 // who is the person, and whether it is a moderator there.
 func (i interaction) who() (u surface.User, mod bool) {
 	from := i.User
@@ -141,18 +135,18 @@ func (a *Adapter) answerInteractions(ctx context.Context) error {
 // answer acknowledges an interaction and then does what it asks for. Only who
 // pressed or typed sees the answer. What is acknowledged was written down
 // before, so that a crash cannot lose what a person believes to be done; what
-// was not, Discord shows as failed, and it can be pressed again.
+// was not, Discord shows as failed, and it can be pressed again. So is what asks
+// for words alone: acknowledged and without them, it would show for ever that an
+// answer is on its way.
 func (a *Adapter) answer(ctx context.Context, i interaction) {
-	if i.orders() {
-		fresh, err := a.order(ctx, &i)
-		if err != nil && ctx.Err() == nil {
-			a.o.Logger.WarnContext(ctx, "what a person asked for on Discord cannot be written down", "channel_id", i.ChannelID, "error", err)
-		}
-		if err != nil || !fresh {
-			return
-		}
+	fresh, err := a.order(ctx, &i)
+	if err != nil && ctx.Err() == nil {
+		a.o.Logger.WarnContext(ctx, "what a person asked for on Discord cannot be written down", "channel_id", i.ChannelID, "error", err)
 	}
-	err := a.acknowledge(ctx, i)
+	if err != nil || !fresh {
+		return
+	}
+	err = a.acknowledge(ctx, i)
 	switch kind := fault.KindOf(err); {
 	case ctx.Err() != nil:
 		return // the next start goes on

@@ -261,6 +261,30 @@ func TestWhatWasAskedForBeforeACrashIsDone(t *testing.T) {
 	}
 }
 
+// What was acknowledged shows that an answer is on its way until there is one,
+// also when it is only to say something.
+func TestWhatWasToBeSaidBeforeACrashIsSaid(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{wait: make(chan struct{})}
+	o := w.options()
+	o.Interactions = d
+	_, stop := w.connected(o)
+	w.knowsCommands()
+	id := w.server.Slash(w.channel, w.bob.ID, "status", nil)
+	w.server.AwaitInteraction(t, id)
+	stop()
+	if shown := w.server.Interaction(id).Messages; len(shown) > 0 && shown[0].Content != "" {
+		t.Fatalf("answered before the crash: %+v", shown)
+	}
+
+	close(d.wait)
+	w.connected(o)
+	if got := w.answered(id); got != "Nothing is going on." {
+		t.Errorf("who asked is told %q", got)
+	}
+	w.await("nothing is left", func() bool { return len(w.orders()) == 0 })
+}
+
 func (w *world) orders() (out []discord.Order) {
 	w.t.Helper()
 	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {

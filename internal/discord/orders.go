@@ -68,9 +68,6 @@ func (a *Adapter) meant(ctx context.Context, i interaction) (requestID string, e
 // settle does what an interaction asks for, nothing if do is nil, and writes
 // down that this is done: both or neither.
 func (a *Adapter) settle(ctx context.Context, i interaction, said string, do func(*db.Tx) error) error {
-	if !i.orders() {
-		return nil
-	}
 	return a.o.DB.Update(ctx, func(tx *db.Tx) error {
 		if do != nil {
 			if err := do(tx); err != nil {
@@ -83,9 +80,6 @@ func (a *Adapter) settle(ctx context.Context, i interaction, said string, do fun
 
 // forget ends an order.
 func (a *Adapter) forget(ctx context.Context, i interaction) {
-	if !i.orders() {
-		return
-	}
 	err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error { return a.o.Table.DropOrder(tx, i.ID) })
 	if err != nil && ctx.Err() == nil {
 		a.o.Logger.WarnContext(ctx, "an order on Discord that is done cannot be forgotten", "channel_id", i.ChannelID, "error", err)

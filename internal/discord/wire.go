@@ -168,6 +168,8 @@ type wireGuild struct {
 	Channels    []wireChannel `json:"channels"`
 	Threads     []wireChannel `json:"threads"`
 	Unavailable bool          `json:"unavailable"`
+	// JoinedAt is when we came.
+	JoinedAt string `json:"joined_at"`
 }
 
 type wireReady struct {

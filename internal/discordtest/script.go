@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // user makes an account; the server itself calls it before it serves.
@@ -33,7 +34,7 @@ func (s *Server) Guild(name string, members ...User) (guildID string) {
 	g := &guild{id: s.mintLocked(), name: name, members: make(map[string]*member), roles: make(map[string]Permission)}
 	g.roles[g.id] = everyonePermissions
 	for _, u := range append([]User{s.world.bot}, members...) {
-		g.members[u.ID] = &member{user: u}
+		g.members[u.ID] = &member{user: u, joined: time.Now()}
 	}
 	g.owner = g.id // nobody's
 	if len(members) > 0 {
@@ -44,12 +45,17 @@ func (s *Server) Guild(name string, members ...User) (guildID string) {
 	return g.id
 }
 
-// Join brings a user into a guild, under a nickname unless it is empty.
+// Join brings a user into a guild, under a nickname unless it is empty. The bot
+// itself is told of the guild.
 func (s *Server) Join(guildID string, u User, nick string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := &member{user: u, nick: nick}
-	s.world.guildNamed(guildID).members[u.ID] = m
+	m, g := &member{user: u, nick: nick, joined: time.Now()}, s.world.guildNamed(guildID)
+	g.members[u.ID] = m
+	if u == s.world.bot {
+		s.dispatchLocked("GUILD_CREATE", nil, intentGuilds, intentGuilds, func(ss *session) object { return s.world.wireCreate(g, ss.intents) })
+		return
+	}
 	s.dispatchLocked("GUILD_MEMBER_ADD", nil, intentMembers, intentMembers, func(*session) object {
 		o := m.wire()
 		o["guild_id"] = guildID

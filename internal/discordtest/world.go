@@ -65,9 +65,10 @@ type guild struct {
 }
 
 type member struct {
-	user  User
-	nick  string
-	roles []string
+	user   User
+	nick   string
+	roles  []string
+	joined time.Time
 }
 
 type channel struct {
@@ -239,7 +240,7 @@ func (m *member) wire() object {
 // wirePartial is a member without its user, as messages carry it.
 func (m *member) wirePartial() object {
 	o := object{
-		"roles": append([]string{}, m.roles...), "joined_at": "2024-01-01T00:00:00.000000+00:00", "deaf": false, "mute": false,
+		"roles": append([]string{}, m.roles...), "joined_at": stamp(m.joined), "deaf": false, "mute": false,
 		"flags": 0, "nick": nil, "avatar": nil,
 	}
 	if m.nick != "" {
@@ -268,7 +269,7 @@ func (w *world) wireCreate(g *guild, intents int) object {
 			channels = append(channels, c.wire())
 		}
 	}
-	o["joined_at"], o["large"], o["unavailable"], o["member_count"] = "2024-01-01T00:00:00.000000+00:00", false, false, len(g.members)
+	o["joined_at"], o["large"], o["unavailable"], o["member_count"] = stamp(g.members[w.bot.ID].joined), false, false, len(g.members)
 	o["members"], o["channels"], o["threads"] = members, channels, threads
 	for _, empty := range []string{"voice_states", "presences", "stage_instances", "guild_scheduled_events", "soundboard_sounds"} {
 		o[empty] = []object{}

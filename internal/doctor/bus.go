@@ -23,7 +23,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	found, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
-		return Finding{"bus", Fail, fault.ToWire(err).Message, "What is accepted meanwhile is kept in the database. Start Redis, or look at bus.url and the network."}
+		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. Start Redis, or look at bus.url and the network."}
 	}
 	if err != nil {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}

@@ -149,7 +149,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) 
 func (p Patient) answered(res *http.Response, m config.ModelChoice, message string) Finding {
 	switch {
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		return Finding{"model", Fail, fmt.Sprintf("%s: %s refuses the key (%s)", m, res.Request.URL.Host, res.Status), "Set a key that is valid: " + strings.ToUpper(m.Provider) + "_API_KEY or providers." + m.Provider + ".apiKey."}
+		return Finding{"model", Fail, fmt.Sprintf("%s: %s refuses the key (%s)", m, res.Request.URL.Host, res.Status), "Set a key that is valid: " + m.KeySetting() + "."}
 	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed:
 		return known(m, message+"; it is reached, and tells no list of models")
 	case res.StatusCode != http.StatusOK:

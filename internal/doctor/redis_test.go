@@ -45,3 +45,10 @@ func TestADeepLookFindsWhatIsDamagedInRedis(t *testing.T) {
 	server.Do("HDEL", "lilac:i:env", "e1")
 	check(t, examine(t, p, "bus"), doctor.Fail, "damaged in Redis: 2, the first: The topic env")
 }
+
+// Who looks at it is told why Redis cannot be reached: it may not be the network.
+func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{TLS: true})
+	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
+	check(t, examine(t, p, "bus"), doctor.Fail, "certificate signed by unknown authority")
+}

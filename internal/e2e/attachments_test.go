@@ -103,7 +103,6 @@ func filesIn(d *e2e.Discord, channel string) (names []string, contents map[strin
 // Somebody sends a picture and a PDF; the agent takes both, and gives files back.
 func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model, bodies := steps(t, "Here they are.", fixed("write", map[string]string{"path": "report.csv", "content": "a,b\n1,2\n"}),
 			fixed("attachment_download", map[string]any{}), sendBack)
 		d := e2e.NewDiscord(t, discordtest.Options{})
@@ -145,7 +144,6 @@ func TestAPictureAndAPDFComeInAndFilesGoOut(t *testing.T) {
 // also when their addresses have expired; what is there is not written again.
 func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		var results []string
 		var mu sync.Mutex
 		note := func(next func(string) llmtest.Call) func(string) llmtest.Call {
@@ -193,7 +191,6 @@ func TestAnExpiredFileIsDownloadedOnce(t *testing.T) {
 // replies to it.
 func TestManyLateFilesFollowTheAnswer(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		var paths []string
 		for i := range 12 {
 			paths = append(paths, fmt.Sprintf("f%02d.txt", i))

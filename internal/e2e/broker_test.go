@@ -85,6 +85,7 @@ var flushed = misfortune{"it is flushed while it runs", false, func(r *redistest
 // follows the event stream sees all of it once. The short form has the first
 // misfortune alone.
 func TestConversationsOutliveTheirBroker(t *testing.T) {
+	t.Parallel()
 	chosen := misfortunes
 	if testing.Short() {
 		chosen = misfortunes[:1]

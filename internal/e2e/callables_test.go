@@ -27,6 +27,7 @@ printf '%%s\n' "$LILAC_TOOL_TOKEN" > token`
 // dead.
 func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	told := make(chan string, 1)
 	inside := make(chan string, 1)
 	var use func() string

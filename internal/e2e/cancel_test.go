@@ -24,7 +24,7 @@ func cancelWithin() time.Duration { return measured(time.Second) }
 // A cancel ends a tool and everything it started.
 func TestCancelStopsTheToolsProcesses(t *testing.T) {
 	needsCommands(t)
-	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range cancelTool(t, bus, cancelWithin(), (*e2e.Server).Cancel, "") {
 			t.Error(wrong)
 		}
@@ -33,7 +33,6 @@ func TestCancelStopsTheToolsProcesses(t *testing.T) {
 
 func TestControlACancelThatKillsOneProcessIsNoticed(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, cancelTool(t, bus, time.Second, (*e2e.Server).Cancel, "LILAC_WITHOUT=group"), "processes are left")
 	})
 }
@@ -41,7 +40,6 @@ func TestControlACancelThatKillsOneProcessIsNoticed(t *testing.T) {
 func TestControlWithoutACancelNothingStops(t *testing.T) {
 	nothing := func(*e2e.Server, string) {}
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, cancelTool(t, bus, time.Second, nothing, "LILAC_WITHOUT=group"), "the request is running")
 	})
 }

@@ -16,6 +16,7 @@ import (
 // agent has a workflow or a sub-agent do counts as what it does.
 func TestAChainOfEventsEndsAlsoByWayOfOthers(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	const (
 		publish = `tools events.publish --type=custom.again`
 		wait    = `tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"1s"}]'`

@@ -43,6 +43,7 @@ func TestEveryAcceptedMessageIsAnsweredOnce(t *testing.T) {
 // streamed so far is lost; no answer is, and none is given twice.
 func TestAPowerCutOfProgramAndBrokerLosesNoAnswer(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	for _, point := range namedPoints() {
 		t.Run(strings.NewReplacer(":", "_", "/", "").Replace(point), func(t *testing.T) {
 			t.Parallel()

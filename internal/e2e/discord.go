@@ -97,6 +97,13 @@ func (d *Discord) Env() []string {
 	return []string{"LILAC_CONFIG=" + d.file, "DISCORD_TOKEN=" + discordtest.DefaultToken}
 }
 
+// Kill kills a server that is connected to it: the next one cannot know what this
+// one was told about limits.
+func (d *Discord) Kill(s *Server) {
+	s.Kill()
+	d.Forgotten()
+}
+
 // MentionUs has somebody write a text that begins with a mention of the bot.
 func (d *Discord) MentionUs(channelID string, u discordtest.User, text string) (messageID string) {
 	return d.Say(channelID, u, d.Self().Mention()+" "+text, discordtest.SayOptions{})

@@ -134,8 +134,7 @@ func crashOnDiscord(t *testing.T, bus e2e.Engine, point string, env ...string) (
 			add("the process was not killed")
 		}
 	}
-	s.Kill()
-	d.Forgotten()
+	d.Kill(s)
 	away := d.MentionUs(d.General, d.Bob, "and for me?")
 	s.Restart()
 

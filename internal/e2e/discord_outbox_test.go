@@ -23,7 +23,6 @@ import (
 // nothing else; also of what was being sent when the process ended.
 func TestARestartSendsNothingThatIsTooOld(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		wrong, s := outboxAfterDays(t, bus)
 		for _, w := range wrong {
 			t.Error(w)
@@ -36,7 +35,6 @@ func TestARestartSendsNothingThatIsTooOld(t *testing.T) {
 
 func TestControlARestartWithoutExpirySendsYesterday(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		wrong, _ := outboxAfterDays(t, bus, "LILAC_WITHOUT=expiry")
 		noticed(t, wrong, "was sent although it was too old")
 	})

@@ -15,7 +15,6 @@ import (
 
 func TestCommandsAndTheMenuOnDiscord(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		e2e.Eventually(t, answerWithin, "the commands are there", func() bool { return len(d.Commands()) == 4 })
@@ -59,7 +58,6 @@ func TestCommandsAndTheMenuOnDiscord(t *testing.T) {
 
 func TestAnInterruptCutsTheAnswerOffAndComesFirst(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		// It talks for ever about everything, and ends about the attic.
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 			if strings.Contains(lastOfPerson(r), "the attic") {
@@ -129,6 +127,9 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 				if n := s.Count("SELECT count(*) FROM requests"); n != 1 || judged.Load() != 1 {
 					t.Errorf("there were %d requests, and the gate was asked %d times", n, judged.Load())
 				}
+				e2e.Eventually(t, answerWithin, "the answer's call and the gate's are counted for the day", func() bool {
+					return s.Count("SELECT steps FROM usage_daily") == 2
+				})
 			})
 		}
 	})
@@ -136,7 +137,6 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 
 func TestSilenceLeavesNoTrace(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
 			return llmtest.Script{Text: []string{"NO", "_RE", "PLY"}, Delay: 50 * time.Millisecond}
 		})
@@ -153,7 +153,6 @@ func TestSilenceLeavesNoTrace(t *testing.T) {
 
 func TestAThreadIsASessionOfItsOwn(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)
@@ -182,7 +181,6 @@ func TestAThreadIsASessionOfItsOwn(t *testing.T) {
 // What the model reads of a chain of replies is what people see now.
 func TestEditsAndDeletionsReachWhatTheModelReads(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)
@@ -205,7 +203,6 @@ func TestEditsAndDeletionsReachWhatTheModelReads(t *testing.T) {
 
 func TestMessagesOfOursThatWeDidNotSendAreWarnedOf(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)
@@ -223,7 +220,6 @@ func TestMessagesOfOursThatWeDidNotSendAreWarnedOf(t *testing.T) {
 // Who is heard, and how, changes with the configuration file.
 func TestWhoIsHeardChangesWithoutARestart(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)
@@ -265,7 +261,6 @@ func TestWhoIsHeardChangesWithoutARestart(t *testing.T) {
 
 func TestTwoWhoSpeakAtOnceAreBothAnswered(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)

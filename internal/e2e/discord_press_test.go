@@ -54,7 +54,6 @@ func TestAPressOfStopOutlivesAKill(t *testing.T) {
 // process, and nobody is told.
 func TestControlAPressThatIsNotWrittenDownIsNoticed(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, killAtPress(t, bus, "called:ack", true, false, "LILAC_WITHOUT=orders"), "the answer was not stopped")
 	})
 }

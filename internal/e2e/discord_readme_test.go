@@ -20,7 +20,6 @@ import (
 // happens.
 func TestANewUserFollowsTheReadmeOnDiscord(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		u := newReadmeUser(t, bus)
 		u.setUp()
 		u.s.Restart()
@@ -268,7 +267,7 @@ func (u *readmeUser) killsItInTheMiddle() {
 	u.model.waits()
 	asked := u.d.MentionUs(u.d.General, u.d.Ada, "once more")
 	running := u.begun(u.d.General, asked)
-	u.s.Kill()
+	u.d.Kill(u.s)
 	u.model.letGo()
 	u.s.Restart()
 	if done := u.answered(u.d.General, asked); done.ID != running.ID {

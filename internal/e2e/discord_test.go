@@ -15,7 +15,6 @@ import (
 
 func TestAMentionIsAnsweredInOneMessageThatFillsUp(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
@@ -51,7 +50,6 @@ func TestAMentionIsAnsweredInOneMessageThatFillsUp(t *testing.T) {
 
 func TestWhatWakesTheBotOnDiscord(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		model.letGo()
 		d := e2e.NewDiscord(t, discordtest.Options{})
@@ -93,7 +91,6 @@ func TestWhatWakesTheBotOnDiscord(t *testing.T) {
 
 func TestAReplyToTheRunningAnswerAddsToIt(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
@@ -115,7 +112,6 @@ func TestAReplyToTheRunningAnswerAddsToIt(t *testing.T) {
 
 func TestAReplyWithAMentionSteersAndMovesTheAnswer(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
@@ -144,7 +140,6 @@ func TestAReplyWithAMentionSteersAndMovesTheAnswer(t *testing.T) {
 
 func TestOnlyTheAskerAndModeratorsCanStop(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		for _, c := range []struct {
@@ -177,12 +172,11 @@ func TestOnlyTheAskerAndModeratorsCanStop(t *testing.T) {
 
 func TestAnAnswerGoesOnInItsMessageAfterAKill(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
 		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
-		s.Kill()
+		d.Kill(s)
 		// What is said while it is away is answered, too.
 		away := d.MentionUs(d.General, d.Bob, "and for me?")
 		model.letGo()
@@ -252,7 +246,6 @@ func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
 
 func TestADeafBotIsNotReady(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		d := e2e.NewDiscord(t, discordtest.Options{WithoutMessageContent: true})
 		s := e2e.New(t, slices.Concat(bus(t), modelEnv("http://127.0.0.1:1"), d.Env())...)
 		s.Spawn()
@@ -266,7 +259,6 @@ func TestADeafBotIsNotReady(t *testing.T) {
 // is gone. The next one finds the message instead of sending it again.
 func TestAKillRightAfterDiscordsAnswerSendsNothingTwice(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newChatModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		reached, killed := make(chan struct{}), make(chan struct{})
@@ -285,7 +277,7 @@ func TestAKillRightAfterDiscordsAnswerSendsNothingTwice(t *testing.T) {
 		case <-time.After(answerWithin):
 			t.Error("nothing was sent")
 		}
-		s.Kill()
+		d.Kill(s)
 		close(killed)
 		model.letGo()
 		s.Restart()

@@ -22,8 +22,18 @@ func Redis(t testing.TB) []string {
 // OnRedis is the environment that chooses a Redis server.
 func OnRedis(s *redistest.Server) []string { return []string{"LILAC_BUS_URL=" + s.URL()} }
 
-// OnEach runs a test on each engine.
+// OnEach runs a test on each engine, beside other tests.
 func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
+	t.Parallel()
+	OnEachAlone(t, func(t *testing.T, bus Engine) {
+		t.Parallel()
+		test(t, bus)
+	})
+}
+
+// OnEachAlone runs a test on each engine while no other one runs: what takes the
+// whole machine, or is measured.
+func OnEachAlone(t *testing.T, test func(t *testing.T, bus Engine)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite) })
 	t.Run("redis", func(t *testing.T) { test(t, Redis) })
 }

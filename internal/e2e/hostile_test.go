@@ -38,6 +38,7 @@ var planted = []string{secretKey, secretEnv, secretFile, secretConfig, secretPag
 // out; at the end it says aloud whatever it has learnt.
 func TestAHostileModelCarriesNothingOut(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	h := attack(t, "")
 	if n := len(h.attempts); n < 40 {
 		t.Errorf("only %d attempts were made", n)
@@ -56,6 +57,7 @@ func TestAHostileModelCarriesNothingOut(t *testing.T) {
 // Nothing but the sandbox and the guards of the tools keeps it in: without
 // them the same attempts succeed.
 func TestControlAHostileModelWithoutASandbox(t *testing.T) {
+	t.Parallel()
 	h := attack(t, "sandbox: {mode: off}\n")
 	leaks := strings.Join(h.leaks(), "; ")
 	for _, want := range []string{secretEnv, secretFile, secretConfig} {

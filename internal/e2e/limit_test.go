@@ -54,12 +54,14 @@ func TestALimitAsksAndAKillInThePauseLosesNothing(t *testing.T) {
 }
 
 func TestControlWithoutALimitAModelLoops(t *testing.T) {
-	s, calls := looping(t, e2e.SQLite, "limits: {request: {steps: 0}}\n")
-	session := s.NewSession()
-	a := s.Prompt(session, "go", event.Prompt)
-	e2e.Eventually(t, answerWithin, "the model is called 20 times", func() bool { return calls.Load() >= 20 })
-	s.Cancel(session)
-	s.WaitEnded(a.RequestID, answerWithin)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		s, calls := looping(t, bus, "limits: {request: {steps: 0}}\n")
+		session := s.NewSession()
+		a := s.Prompt(session, "go", event.Prompt)
+		e2e.Eventually(t, answerWithin, "the model is called 20 times", func() bool { return calls.Load() >= 20 })
+		s.Cancel(session)
+		s.WaitEnded(a.RequestID, answerWithin)
+	})
 }
 
 // looping starts a server whose model never comes to an end.

@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +15,14 @@ import (
 	"lilac/internal/sandbox"
 )
 
+// besideEachOther is how many tests run at once for each processor: they start
+// processes and wait for them most of the time.
+const besideEachOther = 4
+
 func TestMain(m *testing.M) {
 	sandbox.Enter()
+	// A flag of the command line comes after this and counts.
+	_ = flag.Set("test.parallel", strconv.Itoa(many(besideEachOther, 1)*runtime.GOMAXPROCS(0)))
 	code := m.Run()
 	e2e.RemoveBinary()
 	os.Exit(code)

@@ -29,6 +29,7 @@ const direct = `exec 3<>/dev/tcp/127.0.0.1/%d && echo reached`
 // a credential that it never sees, and the model is told what was refused.
 func TestCommandReachesListedHostsOnly(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	const credential = "canary-of-the-host-4242"
 	var authorized, refused atomic.Int64
 	listed := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,6 +69,7 @@ func TestCommandReachesListedHostsOnly(t *testing.T) {
 
 // Nothing but the policy keeps a command from those hosts.
 func TestControlUnconfinedCommandReachesEveryHost(t *testing.T) {
+	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	told := runCommand(t, fmt.Sprintf(direct, portOf(other))+"; echo $HOST_TOKEN", "sandbox: {mode: off}\n")

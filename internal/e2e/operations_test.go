@@ -33,6 +33,7 @@ func command(t *testing.T, s *e2e.Server, args ...string) (out string, err error
 
 // A backup that was taken while requests ran is a server on which they go on.
 func TestBackupTakenWhileRequestsRunGoesOnElsewhere(t *testing.T) {
+	t.Parallel()
 	const words = 60
 	model := slowModel(t, words, 20*time.Millisecond)
 	s := e2e.Start(t, modelEnv(model.URL)...)
@@ -112,6 +113,7 @@ func (l *listener) heard(state string) (n int) {
 }
 
 func TestServiceManagerHearsHowItIs(t *testing.T) {
+	t.Parallel()
 	l := listen(t)
 	s := e2e.Start(t, "NOTIFY_SOCKET="+l.path, "WATCHDOG_USEC=300000", "LILAC_MODEL=demo")
 	e2e.Eventually(t, answerWithin, "it says that it is ready and alive", func() bool { return l.heard("READY=1") == 1 && l.heard("WATCHDOG=1") > 1 })
@@ -125,6 +127,7 @@ func TestServiceManagerHearsHowItIs(t *testing.T) {
 }
 
 func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	t.Parallel()
 	model := slowModel(t, 400, 20*time.Millisecond)
 	s := e2e.Start(t, modelEnv(model.URL)...)
 	all := startMany(t, s, 1)
@@ -171,6 +174,7 @@ func otlp(t *testing.T) (url string, got func() string) {
 // One trace goes from the caller's request through the events and a crash to
 // the calls of the model after it.
 func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
+	t.Parallel()
 	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	const trace = "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c"
 	collector, got := otlp(t)
@@ -210,6 +214,7 @@ func TestTraceGoesFromTheCallerToTheModel(t *testing.T) {
 }
 
 func TestWithoutACollectorNothingIsSent(t *testing.T) {
+	t.Parallel()
 	collector, got := otlp(t)
 	model := slowModel(t, 2, time.Millisecond)
 	s := e2e.Start(t, append(modelEnv(model.URL), "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_SDK_DISABLED=true")...)
@@ -223,6 +228,7 @@ func TestWithoutACollectorNothingIsSent(t *testing.T) {
 
 // Every line of the log is JSON, and no key is in it, wherever it comes from.
 func TestLogsHoldNoSecretAndAreJSON(t *testing.T) {
+	t.Parallel()
 	const key, password, hook = "canary-of-the-key-0815", "canary-of-the-password-4711", "canary-of-the-webhook-1234"
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		// A provider that says the key back, with a forged line and marks.

@@ -65,6 +65,7 @@ func loginTo(t *testing.T, s *e2e.Server) *webuitest.Tab {
 // What a new user does: talk, watch, steer, stop, reload in the middle, kill
 // the program in the middle and start it again.
 func TestANewUserOnThePage(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t)
 	p := loginTo(t, s)
 
@@ -118,6 +119,7 @@ func TestANewUserOnThePage(t *testing.T) {
 
 // The views beside the conversation, with what the program itself tells them.
 func TestTheViewsTellOfARealRequest(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t)
 	p := loginTo(t, s)
 	p.Say("run ls /")
@@ -161,6 +163,7 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 // The same page with its stream cut must not reach the end: what the test
 // above sees comes from the stream.
 func TestControlWithoutTheServerNothingArrives(t *testing.T) {
+	t.Parallel()
 	s := e2e.Start(t)
 	p := loginTo(t, s)
 	askToCount(p, 2000)

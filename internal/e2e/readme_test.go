@@ -114,7 +114,7 @@ func TestTheStoryOfTheReadme(t *testing.T) {
 		if code, _ := s.HookOf("workflow_job", "github", "red", body); code != http.StatusAccepted {
 			t.Fatalf("answered with %d", code)
 		}
-		s.Kill()
+		d.Kill(s)
 		s.Restart()
 		d.Shown(ops, "what broke", e2e.Finished("main is broken: "+broke))
 		if code, _ := s.HookOf("workflow_job", "github", "red-again", body); code != http.StatusAccepted {

@@ -29,14 +29,12 @@ func TestSteersAreNeitherLostNorDoubled(t *testing.T) {
 
 func TestControlSteersAreDoubledWithoutTheirKeys(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, steerAndKill(t, bus, 40, protected{noKey: true}), "stands 2 times")
 	})
 }
 
 func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, steerAndKill(t, bus, 40, protected{env: "LILAC_WITHOUT=mailbox"}), "stands 0 times")
 	})
 }

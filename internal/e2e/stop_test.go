@@ -120,7 +120,7 @@ func noticed(t *testing.T, wrong []string, want string) {
 // answer is finished, once, by the next one. Who follows the event stream sees
 // nothing of it but a pause.
 func TestGracefulStopLosesNoAnswer(t *testing.T) {
-	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range stopAndGoOn(t, bus, many(20, 100), stopWithin(), terminate) {
 			t.Error(wrong)
 		}
@@ -129,21 +129,18 @@ func TestGracefulStopLosesNoAnswer(t *testing.T) {
 
 func TestControlAKillIsNoGracefulStop(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, stopAndGoOn(t, bus, 3, stopWithin(), (*e2e.Server).Kill), "as from a crash")
 	})
 }
 
 func TestControlAStopWithoutRecoveryLosesAnswers(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, stopAndGoOn(t, bus, 3, stopWithin(), terminate, "LILAC_WITHOUT=recovery"), "has not ended")
 	})
 }
 
 func TestControlAStopThatWaitsForItsStreamsIsTooLate(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, stopAndGoOn(t, bus, 3, time.Second, func(s *e2e.Server) {
 			s.Pause()
 			time.AfterFunc(2*time.Second, s.Resume)
@@ -200,7 +197,7 @@ func stopAndGoOn(t *testing.T, bus e2e.Engine, n int, limit time.Duration, stop 
 
 // After kill -9 with many running requests all of them go on soon.
 func TestRunningRequestsGoOnAfterKill(t *testing.T) {
-	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		took, wrong := killAndGoOn(t, bus, many(20, 100), measured(2*time.Second))
 		for _, w := range wrong {
 			t.Error(w)
@@ -211,7 +208,6 @@ func TestRunningRequestsGoOnAfterKill(t *testing.T) {
 
 func TestControlWithoutRecoveryNothingGoesOn(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		_, wrong := killAndGoOn(t, bus, 3, 2*time.Second, "LILAC_WITHOUT=recovery")
 		noticed(t, wrong, "only 0 of 3 went on")
 	})

@@ -56,7 +56,6 @@ var echoTask = map[string]any{"command": "echo done"}
 func TestControlAnEndThatIsToldAfterItWasWrittenIsLost(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, endOnce(t, bus, echoTask, []string{"tasked:completed"}, "LILAC_WITHOUT=telling"), "0 ends were told")
 	})
 }
@@ -64,7 +63,6 @@ func TestControlAnEndThatIsToldAfterItWasWrittenIsLost(t *testing.T) {
 func TestControlALostCommandThatNobodyLooksForRunsForEver(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, endOnce(t, bus, echoTask, []string{"tasked:running"}, "LILAC_WITHOUT=recovery"), "the task is running")
 	})
 }
@@ -333,7 +331,7 @@ func endWithItsRequest(t *testing.T, bus e2e.Engine, rounds int) {
 // Many tasks end at once in one session: each end is told once, and the ends
 // join the requests that run instead of making one each.
 func TestAStormOfEndsIsToldOnceEachInFewRequests(t *testing.T) {
-	e2e.OnEach(t, stormOfEnds)
+	e2e.OnEachAlone(t, stormOfEnds)
 }
 
 func stormOfEnds(t *testing.T, bus e2e.Engine) {

@@ -19,7 +19,7 @@ import (
 // the session is told.
 func TestAStopEndsATasksProcesses(t *testing.T) {
 	needsCommands(t)
-	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+	e2e.OnEachAlone(t, func(t *testing.T, bus e2e.Engine) {
 		for _, wrong := range stopTask(t, bus, cancelWithin(), func(s *e2e.Server, id string) { s.Request("POST", "/tasks/"+id+"/stop", nil, nil) }) {
 			t.Error(wrong)
 		}
@@ -29,7 +29,6 @@ func TestAStopEndsATasksProcesses(t *testing.T) {
 func TestControlWithoutAStopATaskGoesOn(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, stopTask(t, bus, time.Second, func(*e2e.Server, string) {}), "processes are left")
 	})
 }
@@ -75,6 +74,7 @@ func stopTask(t *testing.T, bus e2e.Engine, within time.Duration, stop func(s *e
 // ended, changes nothing, and dies with the task.
 func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	runtime, err := os.MkdirTemp("", "rt") // a test's own directory may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +116,7 @@ func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 // its output is bounded.
 func TestATaskThatPrintsWithoutEndIsEnded(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("tasks: {output: 128KiB}\nsandbox: {limits: {output: 4MiB}}\n"), 0o600); err != nil {
 		t.Fatal(err)

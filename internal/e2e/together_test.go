@@ -154,6 +154,7 @@ func TestAWishForAnotherChannelComesTrueOnceWhateverIsKilled(t *testing.T) {
 // The same story with a protection off must be noticed.
 func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 	needsCommands(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name, without string
 		moment
@@ -166,7 +167,6 @@ func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-				t.Parallel()
 				s := newStory(t, bus, "LILAC_WITHOUT="+c.without)
 				s.control, s.forget = true, c.forget
 				noticed(t, s.tell(c.moment), c.want)
@@ -179,7 +179,6 @@ func TestControlAWishWithoutProtectionComesTrueTwiceOrNever(t *testing.T) {
 func TestAWishOnThePageIsReportedThere(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		y := newStory(t, bus)
 		y.begin(false)
 		session := y.s.NewSession()
@@ -321,8 +320,7 @@ func (y *story) begin(here bool) {
 
 // kill ends the program.
 func (y *story) kill() {
-	y.s.Kill()
-	y.d.Forgotten()
+	y.d.Kill(y.s)
 }
 
 // until waits for something, and starts the program again when it was killed.

@@ -156,7 +156,7 @@ func TestACommandsMessageIsSentOnceThroughAKill(t *testing.T) {
 		case <-time.After(answerWithin):
 			t.Error("nothing was sent")
 		}
-		s.Kill()
+		d.Kill(s)
 		close(killed)
 		s.Restart()
 		s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
@@ -170,6 +170,7 @@ func TestACommandsMessageIsSentOnceThroughAKill(t *testing.T) {
 
 // Commands that are not confined find tools in their PATH.
 func TestACommandThatIsNotConfinedFindsTools(t *testing.T) {
+	t.Parallel()
 	model, told := commandModel(t, func() string { return "tools --list; type -p tools; ls -l \"$(type -p tools)\"" })
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("sandbox: {mode: off}\n"), 0o600); err != nil {
@@ -185,6 +186,7 @@ func TestACommandThatIsNotConfinedFindsTools(t *testing.T) {
 // An operator calls tools from a terminal with a token of its own, over the
 // socket and over TCP, until it is revoked.
 func TestAnOperatorCallsToolsFromATerminal(t *testing.T) {
+	t.Parallel()
 	model, _ := commandModel(t, func() string { return "true" })
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("tools: {addr: 127.0.0.1:0}\n"), 0o600); err != nil {

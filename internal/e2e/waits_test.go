@@ -21,7 +21,6 @@ import (
 func TestWaitsOfTheProgramWakeOnceThroughManyKills(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		for _, wrong := range endureKills(t, bus, many(20, 1000), many(3, 50), "") {
 			t.Error(wrong)
 		}
@@ -31,7 +30,6 @@ func TestWaitsOfTheProgramWakeOnceThroughManyKills(t *testing.T) {
 func TestControlWaitsThatTheStoreForgotAreNoticed(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		noticed(t, endureKills(t, bus, 4, 1, "DELETE FROM workflow_waits"), "woke the agent where it was said")
 	})
 }
@@ -109,7 +107,7 @@ func endureKills(t *testing.T, bus e2e.Engine, waits, kills int, forget string) 
 	}
 	next, before := 0, map[string]int{}
 	for round := range kills {
-		s.Kill()
+		d.Kill(s)
 		if forget != "" {
 			s.Exec(forget)
 		}

@@ -103,7 +103,7 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 			_, results := model.heard()
 			t.Fatalf("workflows: %v %v; the command said %q", ids, states, results)
 		}
-		s.Kill()
+		d.Kill(s)
 		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
 		s.Restart()
 		answer := d.Shown(d.General, "what Bob said is told", e2e.Finished("<@"+d.Ada.ID+"> Bob says: Tuesday"))
@@ -114,7 +114,7 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 		if story := s.WaitEnded(request, answerWithin); story.State != string(event.StateDone) {
 			t.Errorf("%s ended as %s: %s", request, story.State, story.Detail)
 		}
-		s.Kill() // and once more, with everything done
+		d.Kill(s) // and once more, with everything done
 		s.Restart()
 		e2e.Eventually(t, answerWithin, "the bot is connected again", func() bool { return d.Connected() > 0 })
 		// A late reply is the workflow's too. What follows it in the channel shows
@@ -145,11 +145,10 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newAskingModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		question := model.ask(t, d, "")
-		s.Kill()
+		d.Kill(s)
 		s.Exec("DELETE FROM workflow_waits")
 		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
 		s.Restart()
@@ -165,7 +164,6 @@ func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {
 func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newAskingModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		model.ask(t, d, "--timeout=8s")
@@ -199,7 +197,6 @@ func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newAskingModel(t)
 		s, d := onDiscord(t, bus, model.server.URL)
 		d.Fail(d.Lounge+"/messages", discordtest.BadGateway, 1000)
@@ -215,7 +212,7 @@ func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 		if out, err := command(t, s, "workflows", "cancel", ids[0]); err != nil || !strings.Contains(out, "cancelled") {
 			t.Fatalf("%v %s", err, out)
 		}
-		s.Kill() // a restart changes nothing about it
+		d.Kill(s) // a restart changes nothing about it
 		d.ClearFaults()
 		s.Restart()
 		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
@@ -231,11 +228,10 @@ func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 func TestAReplyOfALongDowntimeIsNotTooOld(t *testing.T) {
 	needsCommands(t)
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		t.Parallel()
 		model := newAskingModel(t)
 		s, d := onDiscord(t, bus, model.server.URL, "backfill: {age: 1ms}")
 		question := model.ask(t, d, "")
-		s.Kill()
+		d.Kill(s)
 		d.Say(d.Lounge, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
 		d.Say(d.Lounge, d.Bob, "something old", discordtest.SayOptions{})
 		d.ExpireSessions() // the gateway tells of none of it

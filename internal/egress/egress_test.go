@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -251,6 +252,43 @@ func TestCredentialIsAddedOutsideAndOnlyInsideTLS(t *testing.T) {
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusBadGateway || len(seen) > 0 {
 		t.Errorf("status %d; %d requests in the clear", resp.StatusCode, len(seen))
+	}
+}
+
+// A server that follows the standard answers TRACE with the request that it got.
+// The control is the same server without a credential.
+func TestACredentialIsNotTracedBack(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = r.Header.Write(w) }))
+	defer server.Close()
+	plain := httptest.NewServer(server.Config.Handler)
+	defer plain.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	gate, client := open(t, egress.Options{Roots: roots, Rules: []egress.Rule{
+		{Host: "example.com", Ports: []int{portOf(t, server)}, Internal: true, Headers: map[string]string{"Authorization": "Bearer canary"}},
+		{Host: "other.test", Ports: []int{portOf(t, plain)}, Internal: true},
+	}})
+	for address, want := range map[string]int{
+		fmt.Sprintf("http://example.com:%d/", portOf(t, server)): http.StatusForbidden,
+		fmt.Sprintf("http://other.test:%d/", portOf(t, plain)):   http.StatusOK,
+	} {
+		req, err := http.NewRequest(http.MethodTrace, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Mine", "echo")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want || strings.Contains(string(body), "canary") || want == http.StatusOK && !strings.Contains(string(body), "X-Mine: echo") {
+			t.Errorf("%s: %d, %s", address, resp.StatusCode, body)
+		}
+	}
+	if denied := gate.Denied(); !slices.Contains(denied, "TRACE to example.com") {
+		t.Errorf("what was refused is not told: %v", denied)
 	}
 }
 

@@ -148,6 +148,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, net.JoinHostPort(host, strconv.Itoa(port)), "no rule lists it")
 		return
 	}
+	if r.Method == http.MethodTrace && len(rule.Headers) > 0 {
+		g.refuse(w, "TRACE to "+host, "its answer is the request, with the credential")
+		return
+	}
 	g.forward(w, r, rule, host, port)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -295,12 +296,7 @@ func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
 			if err := s.o.Records.DropWait(tx, w.Rule, w.SessionID); err != nil {
 				return err
 			}
-			for _, r := range s.Rules() {
-				if r.Name == w.Rule {
-					return s.release(ctx, tx, r, w)
-				}
-			}
-			return nil // the rule is gone
+			return s.release(ctx, tx, w)
 		})
 		if err != nil {
 			return 0, err
@@ -310,8 +306,16 @@ func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
 }
 
 // release performs what waited. What cannot be done now cannot be done later
-// either: it is counted, so that it does not hold up the others.
-func (s *Service) release(ctx context.Context, tx *db.Tx, r Rule, w Wait) error {
+// either: it is counted, so that it does not hold up the others. So is what a
+// changed configuration does not want any more.
+func (s *Service) release(ctx context.Context, tx *db.Tx, w Wait) error {
+	rules := s.Rules()
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == w.Rule && r.Enabled && !r.Drop })
+	if i < 0 {
+		s.o.Logger.WarnContext(ctx, "an event that a rule held back is dropped: the rule is gone, off or drops by now", "rule", w.Rule, "event_id", w.Event.ID)
+		return s.note(tx, Rule{Name: w.Rule}, w.Event, w.SessionID, OutcomeDropped)
+	}
+	r := rules[i]
 	err := s.perform(ctx, tx, r, w.Event, w.SessionID)
 	if bus.IsPermanent(err) {
 		s.o.Logger.ErrorContext(ctx, "an event that a rule held back cannot be handled", "rule", r.Name, "event_id", w.Event.ID, "error", err)

@@ -19,6 +19,8 @@ type Spec struct {
 	Types   []string
 	Session string
 	If      string
+	// Plain allows If only to look at the event, because an agent wrote it.
+	Plain   bool
 	Enabled bool
 	// Priority 0 means [PriorityConfigured].
 	Priority int
@@ -90,7 +92,11 @@ func compileWhen(s Spec, r *Rule) error {
 	if s.If == "" {
 		return nil
 	}
-	q, err := compileQuery(s.If)
+	compile := compileQuery
+	if s.Plain {
+		compile = compilePlainQuery
+	}
+	q, err := compile(s.If)
 	if err != nil {
 		return fault.InvalidField("when.if", "The condition of the rule %s: %s.", s.Name, err)
 	}

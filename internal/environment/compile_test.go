@@ -135,6 +135,40 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
+// A condition that an agent writes looks at the event and compares. It makes
+// nothing, so it takes no more memory and time than the event has.
+func TestAPlainConditionOnlyLooks(t *testing.T) {
+	e := observed("e", "s", `{"ok":true,"branch":"release/7","labels":[{"name":"bug"},{"name":"ui"}],"tags":["a","b"],"n":-3}`)
+	spec := func(condition string) environment.Spec {
+		return environment.Spec{Name: "w", Types: []string{"*"}, If: condition, Plain: true, Enabled: true, Drop: true}
+	}
+	for condition, want := range map[string]bool{
+		`.payload.ok`: true, `.payload.ok == true and .type != "x"`: true, `.payload["n"] < -2`: true, `.payload.none // "x" | . == "x"`: true,
+		`.payload.branch | test("^release/\\d{1,4}$"; "i")`: true, `any(.payload.labels[]; .name == "bug")`: true, `any(.payload.labels[].name; IN("x", "ui"))`: true,
+		`.payload.tags | contains(["a"])`: true, `.payload.tags[1:] | length == 1`: true, `.. | select(. == "nowhere")`: false, `.payload.x?.y | not`: true,
+		`(.payload | tostring | ascii_upcase | startswith("{")) and (.payload.tags | index("b") == 1)`: true, `.payload.branch | inside("release/70")`: true,
+	} {
+		r, err := environment.Compile(spec(condition))
+		if err != nil {
+			t.Errorf("%s is refused: %v", condition, err)
+			continue
+		}
+		if got, err := r.If(e); err != nil || got != want {
+			t.Errorf("%s is %v, %v", condition, got, err)
+		}
+	}
+	for _, condition := range []string{
+		`[] | .[536870910] = 1`, `"a" * 500000000`, `. + .`, `-.payload.n + 1 | . > 0`, `[.,.] | [.,.] | tojson`, `[.payload, .payload]`, `{a: .}`, `"\(.)\(.)"`, `@json`,
+		`@base64 "\(.)"`, `reduce range(9) as $i (.; .)`, `foreach .[] as $i (.; .)`, `def f: f; f`, `label $l | .`, `. as $x | $x`, `range(1000000000)`, `repeat(.)`, `input`, `tojson`,
+		`.payload.ok |= false`, `try error catch .`, `if . then . else . end`, `env.HOME`, `.["\(.)"]`, `."a\(.)"`, `.[[.,.]]`, `.payload[:(. + .)]`, `any(. * 9)`,
+		`.payload.a | contains(.payload.b)`, `test(.payload.re)`, `test(["a", "g"])`, `test("(a{1,500}){1,2}")`, `test("(")`, `contains(["a"] + ["b"])`, `first`, `select(.; .)`,
+	} {
+		if _, err := environment.Compile(spec(condition)); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v, want an error of the kind invalid", condition, err)
+		}
+	}
+}
+
 // Whatever a rule asks of whatever an event holds: it ends, and what it makes is
 // an event or a mistake.
 func FuzzRule(f *testing.F) {
@@ -308,6 +342,31 @@ func TestDebounce(t *testing.T) {
 			}
 		})
 	})
+	for name, change := range map[string]func(*environment.Spec){
+		"is gone":  func(s *environment.Spec) { s.Name = "another" },
+		"is off":   func(s *environment.Spec) { s.Enabled = false },
+		"drops it": func(s *environment.Spec) { s.Prompt, s.Drop, s.Debounce = "", true, 0 },
+	} {
+		t.Run("what is held back is dropped when the rule meanwhile "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Debounce = time.Hour }))
+				w.send(1, "s")
+				time.Sleep(time.Minute)
+				w.svc.SetRules([]environment.Rule{compiled(t, func(s *environment.Spec) { s.Debounce = time.Hour; change(s) })})
+				time.Sleep(time.Hour)
+				if got := w.runnerGot(); got != nil {
+					t.Errorf("%q is handled", got)
+				}
+				if n := w.sum(environment.OutcomeDropped); n != 1 {
+					t.Errorf("%d are counted as dropped, want 1", n)
+				}
+				if log := w.log.String(); !strings.Contains(log, "dropped: the rule is gone, off or drops by now") || strings.Contains(log, "could not be handled") {
+					t.Error(log)
+				}
+			})
+		})
+	}
 	t.Run("control: without it each is handled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -378,6 +437,12 @@ func TestWhatElseRulesDo(t *testing.T) {
 		for _, title := range []string{"title:gone r7", "title:gone r8"} {
 			eventually(t, "a warning with the title", func() bool { return strings.Contains(w.log.String(), title) })
 		}
+	})
+	t.Run("an empty title is that of no session", func(t *testing.T) {
+		w := newWorld(t)
+		w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Target = "title:{{ .payload.room }}" }))
+		w.publish(observed("e1", "", `{"room":""}`))
+		eventually(t, "it is counted", func() bool { return w.sum(environment.OutcomeNoSession) == 1 })
 	})
 	t.Run("publish makes another event", func(t *testing.T) {
 		w := newWorld(t)

@@ -186,7 +186,7 @@ func (s *Service) target(q db.Queryer, r Rule, e event.EnvEvent) (string, error)
 		return "", bus.Permanent(fmt.Errorf("find session: %w", err))
 	}
 	if title, ok := strings.CutPrefix(id, titlePrefix); ok {
-		if s.o.Session.Titled == nil {
+		if s.o.Session.Titled == nil || title == "" { // no title is the name of none
 			return "", nil
 		}
 		return s.o.Session.Titled(q, title)

@@ -28,6 +28,14 @@ type query struct{ code *gojq.Code }
 // compileQuery compiles a jq expression. It sees the event and nothing else:
 // no environment, no files and no input.
 func compileQuery(text string) (*query, error) {
+	parsed, err := parseQuery(text)
+	if err != nil {
+		return nil, err
+	}
+	return compileParsed(parsed)
+}
+
+func parseQuery(text string) (*gojq.Query, error) {
 	parsed, err := gojq.Parse(text)
 	if err != nil {
 		var p *gojq.ParseError
@@ -36,6 +44,10 @@ func compileQuery(text string) (*query, error) {
 		}
 		return nil, fmt.Errorf("the jq expression has a mistake: %w", err)
 	}
+	return parsed, nil
+}
+
+func compileParsed(parsed *gojq.Query) (*query, error) {
 	code, err := gojq.Compile(parsed)
 	if err != nil {
 		return nil, fmt.Errorf("the jq expression has a mistake: %w", err)

@@ -151,6 +151,16 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
+// RetryAfterOf returns how long the other side asked us to wait, zero when it did
+// not say or err is no *Error.
+func RetryAfterOf(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
 // Wire is an error as clients see it. It never holds the cause.
 type Wire struct {
 	Kind      Kind   `json:"kind"`

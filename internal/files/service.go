@@ -189,7 +189,7 @@ func (s *Service) watch(ctx context.Context, sources []Source) error {
 			}
 			t.scan(true)
 		case <-ticker.C:
-			t.look(true)
+			t.lookAgain()
 		case <-rest.C:
 			s.tell(ctx, t)
 		}

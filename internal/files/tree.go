@@ -31,6 +31,8 @@ type tree struct {
 	branches []*branch
 	// dirs are the directories that are watched, with what they were then.
 	dirs map[string]os.FileInfo
+	// room is how many there may be.
+	room int
 }
 
 // branch is a source with what is known of its files.
@@ -44,7 +46,7 @@ type branch struct {
 }
 
 func newTree(w *fsnotify.Watcher, o Options, sources []Source) *tree {
-	t := &tree{watcher: w, o: o, dirs: map[string]os.FileInfo{}}
+	t := &tree{watcher: w, o: o, dirs: map[string]os.FileInfo{}, room: maxDirs}
 	for _, s := range sources {
 		t.branches = append(t.branches, &branch{source: s, pending: Pending{Wait: s.Debounce, Limit: s.Queue}, known: map[string]Stamp{}})
 	}
@@ -184,6 +186,15 @@ func (t *tree) look(moved bool) {
 	t.report()
 }
 
+// lookAgain looks after a while. What could not be watched may be by now:
+// directories went, or the machine allows more.
+func (t *tree) lookAgain() {
+	t.look(true)
+	if slices.ContainsFunc(t.branches, func(b *branch) bool { return b.trouble != "" }) {
+		t.scan(true)
+	}
+}
+
 func (t *tree) report() {
 	for _, b := range t.branches {
 		t.o.Intake.SetTrouble(b.source.of(), b.trouble)
@@ -273,7 +284,7 @@ func (t *tree) add(b *branch, dir string) bool {
 	switch {
 	case err != nil:
 		return false // it is gone again
-	case len(t.dirs) >= maxDirs:
+	case len(t.dirs) >= t.room:
 		b.trouble = "more than 4096 directories would have to be watched; name narrower paths"
 		return false
 	}

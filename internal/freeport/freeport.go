@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -56,8 +57,20 @@ func (p *ports) take() (string, error) {
 		if err != nil {
 			continue // somebody else has it
 		}
-		return addr, l.Close()
+		return addr, giveBack(l.(*net.TCPListener))
 	}
+}
+
+// giveBack frees a port. To close the listener alone would leave that to a child
+// that is just being started: until it becomes another program it has a copy of
+// every open file.
+func giveBack(l *net.TCPListener) error {
+	conn, err := l.SyscallConn()
+	if err == nil {
+		// Where a listener cannot be shut down it is only closed.
+		err = conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	}
+	return errors.Join(err, l.Close())
 }
 
 // claim takes a block that nobody has, beginning at one that depends on the

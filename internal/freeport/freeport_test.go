@@ -2,6 +2,7 @@ package freeport
 
 import (
 	"net"
+	"runtime"
 	"testing"
 )
 
@@ -49,5 +50,31 @@ func TestAPortThatSomebodyHasIsNotGiven(t *testing.T) {
 	}
 	if addr == taken.Addr().String() {
 		t.Errorf("%s was given although it is taken", addr)
+	}
+}
+
+// A child has copies of all that is open until it becomes another program.
+func TestAPortIsFreeAlthoughAChildHasACopyOfItsListener(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux shuts down a listener for all who have it: run this there")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = copied.Close() }()
+	if err := giveBack(l.(*net.TCPListener)); err != nil {
+		t.Fatal(err)
+	}
+	again, err := net.Listen("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -41,7 +41,7 @@ var rooms = map[string]string{
 	"metrics": "",
 	"health":  "",
 	"notify":  "",
-	"backup":  "db fault",
+	"backup":  "db fault health",
 	"tracing": "fault clip",
 	"observe": "agent bus chat event fault health llm metrics tool tracing",
 
@@ -51,10 +51,11 @@ var rooms = map[string]string{
 	"demo":      "llm chat fault lazyregexp clip",
 	"llmtest":   "llm chat fault sse",
 
-	"rundir":  "",
-	"sandbox": "fault",
-	"tool":    "chat fault clip",
-	"builtin": "tool sandbox egress chat fault clip",
+	"rundir":    "",
+	"connlimit": "",
+	"sandbox":   "fault",
+	"tool":      "chat fault clip",
+	"builtin":   "tool sandbox egress chat fault clip",
 
 	"agent":       "chat llm tool fault",
 	"session":     "agent bus chat db event fault llm tool clip",
@@ -75,14 +76,14 @@ var rooms = map[string]string{
 
 	"discord": "db egress event fault surface clip",
 
-	"store": "db bus chat event discord fault session environment surface outbox router relay task toolserver workflow clock files",
+	"store": "db bus chat event discord fault session environment surface outbox router relay task toolserver workflow clock files clip",
 
 	"httpapi":    "webhook origin health metrics bus chat db environment event fault session sse task workflow toolserver lazyregexp",
 	"webui":      "",
 	"webuitest":  everything,
 	"origin":     "fault",
 	"toolwire":   "fault",
-	"toolserver": "origin toolwire fault db schedule lazyregexp clip",
+	"toolserver": "connlimit origin toolwire fault db schedule lazyregexp clip",
 	"toolcli":    "toolwire fault",
 	"callables":  "builtin schedule tool toolserver toolwire chat db entity environment event fault outbox session surface workflow task clip",
 	"cmd/tools":  "toolcli",

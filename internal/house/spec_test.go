@@ -69,7 +69,7 @@ var accepted = map[string][]string{
 	"User Query E2E":               {"e2e/environment_test.go User Query E2E"},
 	"Background Task E2E":          {"e2e/environment_test.go Background Task E2E", "e2e/task_test.go TestABackgroundCommandThatWasKilledIsToldAsFailed"},
 	"Error Handling E2E":           {"e2e/environment_test.go Error Handling E2E"},
-	"Concurrent Events":            {"environment/service_test.go Concurrent Events", "e2e/sources_test.go TestAStormOfWebhooks"},
+	"Concurrent Events":            {"environment/service_test.go Concurrent Events", "e2e/webhook_test.go TestAStormOfWebhooks"},
 	"Idempotency":                  {"environment/service_test.go publish_idempotency", "httpapi/rules_test.go TestEventsArePublishedOnce"},
 	"Error Recovery":               {"environment/service_test.go Error Recovery"},
 }

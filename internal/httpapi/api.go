@@ -35,6 +35,8 @@ type Store interface {
 	// Requests lists the newest first, older than the one named by before; an
 	// empty session means all.
 	Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error)
+	// Asked is the beginning of what a request was asked, "" when nobody asked.
+	Asked(q db.Queryer, r session.Request) (string, error)
 	Story(q db.Queryer, requestID string) (session.Story, error)
 	// Running lists the requests that run now; an empty session means all.
 	Running(q db.Queryer, sessionID string) ([]session.Request, error)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 // The parsers are goldmark's own without those of raw HTML: who says <branch> or
@@ -41,13 +44,16 @@ var markdown = goldmark.New(
 		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
 		parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000)),
 	)),
-	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList),
+	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList),
 )
 
 // RenderMarkdown renders text that a model or a person wrote as HTML that is
-// safe to show: HTML in it as text, links to http, https and mailto only, and images
-// as links, so that showing an answer fetches nothing.
+// safe to show: HTML in it as text, links to http, https and mailto, others as
+// their words, and images as links, so that showing an answer fetches nothing.
 func RenderMarkdown(source string) (string, error) {
+	if tangled(source) {
+		return "<pre>" + html.EscapeString(source) + "</pre>\n", nil
+	}
 	var out bytes.Buffer
 	if err := markdown.Convert([]byte(source), &out); err != nil {
 		return "", fault.Wrap(fault.Internal, err, "The text could not be rendered.")
@@ -55,21 +61,98 @@ func RenderMarkdown(source string) (string, error) {
 	return out.String(), nil
 }
 
+const (
+	// maxLine bounds a line and maxNesting the quotes and lists in each other that
+	// one begins: with both the work grows faster than the text, up to minutes for
+	// a megabyte. Nobody reads what is beyond them.
+	maxLine    = 32 << 10
+	maxNesting = 100
+)
+
+// nested matches what begins a quote or a list.
+var nested = lazyregexp.New(`^[ \t]*(>|([-*+]|[0-9]{1,9}[.)])([ \t]|$))`)
+
+// tangled reports whether a text is no Markdown that somebody wrote to be read; it
+// is shown as it is.
+func tangled(source string) bool {
+	for line := range strings.Lines(source) {
+		if len(line) > maxLine {
+			return true
+		}
+		for depth := 0; ; depth++ {
+			begin := nested().FindStringIndex(line)
+			if begin == nil {
+				break
+			}
+			if depth == maxNesting {
+				return true
+			}
+			line = line[begin[1]:]
+		}
+	}
+	return false
+}
+
+// maxCells bounds the tables of a text together. Every row gets as many cells as
+// the head has, written or not, so that a few kilobytes could be gigabytes of table.
+const maxCells = 100_000
+
+// boundedTables are goldmark's own, within maxCells; what is beyond is shown as it is written.
+type boundedTables struct{ parser.ParagraphTransformer }
+
+var cellsKey = parser.NewContextKey()
+
+// Extend implements [goldmark.Extender].
+func (boundedTables) Extend(m goldmark.Markdown) {
+	m.Parser().AddOptions(
+		parser.WithParagraphTransformers(util.Prioritized(boundedTables{extension.NewTableParagraphTransformer()}, 200)),
+		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
+	)
+	// The page's policy forbids style attributes.
+	cells := extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
+	m.Renderer().AddOptions(renderer.WithNodeRenderers(util.Prioritized(cells, 500)))
+}
+
+// Transform makes a table of a paragraph that is one.
+func (t boundedTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
+	columns := 0
+	for _, line := range p.Lines().Sliced(0, p.Lines().Len()) {
+		words := line.Value(reader.Source())
+		if len(bytes.Trim(words, "|:- \t\r\n")) == 0 { // it can be what stands under the head
+			columns = max(columns, bytes.Count(words, []byte("|"))+1)
+		}
+	}
+	cells, _ := pc.Get(cellsKey).(int)
+	if cells += columns * p.Lines().Len(); cells > maxCells {
+		return
+	}
+	pc.Set(cellsKey, cells)
+	t.ParagraphTransformer.Transform(p, reader, pc)
+}
+
 type safeLinks struct{}
 
 // Transform implements goldmark's parser.ASTTransformer.
 func (safeLinks) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 	var images []*ast.Image
+	var words []ast.Node
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
 		switch n := n.(type) {
 		case *ast.Image:
-			images = append(images, n)
+			if isSafe(n.Destination) {
+				images = append(images, n)
+			} else {
+				words = append(words, n)
+			}
 		case *ast.Link:
-			n.Destination = safeURL(n.Destination)
-			guardLink(n)
+			if isSafe(n.Destination) {
+				guardLink(n)
+			} else {
+				words = append(words, n)
+			}
 		case *ast.AutoLink:
 			guardLink(n)
 		}
@@ -77,14 +160,19 @@ func (safeLinks) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 	})
 	for _, img := range images {
 		link := ast.NewLink()
-		link.Destination = safeURL(img.Destination)
+		link.Destination = img.Destination
 		guardLink(link)
-		for c := img.FirstChild(); c != nil; {
-			next := c.NextSibling()
-			link.AppendChild(link, c)
-			c = next
+		img.Parent().InsertBefore(img.Parent(), img, link)
+		for img.HasChildren() {
+			link.AppendChild(link, img.FirstChild())
 		}
-		img.Parent().ReplaceChild(img.Parent(), img, link)
+		img.Parent().RemoveChild(img.Parent(), img)
+	}
+	for _, n := range words {
+		for n.HasChildren() {
+			n.Parent().InsertBefore(n.Parent(), n, n.FirstChild())
+		}
+		n.Parent().RemoveChild(n.Parent(), n)
 	}
 }
 
@@ -93,16 +181,17 @@ func guardLink(n ast.Node) {
 	n.SetAttributeString("target", []byte("_blank"))
 }
 
-func safeURL(dest []byte) []byte {
+// isSafe says whether a destination leads to another place than this page.
+func isSafe(dest []byte) bool {
 	u, err := url.Parse(strings.TrimSpace(string(dest)))
 	if err != nil {
-		return []byte("#")
+		return false
 	}
 	switch strings.ToLower(u.Scheme) {
 	case "http", "https", "mailto":
-		return dest
+		return true
 	}
-	return []byte("#")
+	return false
 }
 
 // maxRender is above what any answer has and bounds what one call costs.

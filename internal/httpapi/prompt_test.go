@@ -256,6 +256,9 @@ func TestCancelStopsTheRightRequest(t *testing.T) {
 		t.Errorf("nothing runs: %d %s", code, body)
 	}
 	w.tables.setRunning(s, "web:"+s+":q2", event.StateQueued)
+	if _, body := w.call("GET", "/requests?session_id="+s, ""); !strings.Contains(body, `"asked":"about web:`+s+`:q2"`) {
+		t.Errorf("what was asked is not listed: %s", body)
+	}
 	w.tables.setRunning(other, "web:"+other+":r", event.StateRunning)
 	cancel(`{"cancelQueued":true}`)
 	w.tables.setRunning(s, "web:"+s+":r", event.StateRunning)

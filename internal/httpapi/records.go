@@ -8,6 +8,12 @@ import (
 	"lilac/internal/session"
 )
 
+// listedRequest is a request with what tells it from the others of its session.
+type listedRequest struct {
+	session.Request
+	Asked string `json:"asked,omitempty"`
+}
+
 func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
 	if err := a.needSessions(); err != nil {
 		return err
@@ -20,17 +26,24 @@ func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := struct {
-		Requests []session.Request `json:"requests"`
-	}{}
-	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		out.Requests, err = a.Store.Requests(q, r.URL.Query().Get("session_id"), limit, r.URL.Query().Get("before"))
-		return err
+		Requests []listedRequest `json:"requests"`
+	}{[]listedRequest{}}
+	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
+		found, err := a.Store.Requests(q, r.URL.Query().Get("session_id"), limit, r.URL.Query().Get("before"))
+		if err != nil {
+			return err
+		}
+		for _, one := range found {
+			asked, err := a.Store.Asked(q, one)
+			if err != nil {
+				return err
+			}
+			out.Requests = append(out.Requests, listedRequest{one, asked})
+		}
+		return nil
 	})
 	if err != nil {
 		return err
-	}
-	if out.Requests == nil {
-		out.Requests = []session.Request{}
 	}
 	return writeJSON(w, http.StatusOK, out)
 }

@@ -84,8 +84,8 @@ func (a *api) needSession(ctx context.Context, id string) error {
 // beginning is where a stream begins.
 type beginning struct {
 	at cursor
-	// gap says that the cursor belongs to another store, so that nothing can be
-	// said about what was missed.
+	// gap says that the cursor belongs to another store or engine of the bus, so
+	// that nothing can be said about what was missed.
 	gap bool
 	// unfollowed are running requests that are too many for a cursor.
 	unfollowed []session.Request
@@ -107,7 +107,11 @@ func (a *api) startOf(r *http.Request, sessionID string) (b beginning, err error
 		if b.at.Epoch != a.epoch() {
 			return beginning{at: cursor{Epoch: a.epoch()}, gap: true}, nil
 		}
-		return b, a.checkPositions(r.Context(), b.at)
+		err := a.checkPositions(r.Context(), b.at)
+		if fault.KindOf(err) == fault.Invalid { // they are of the engine that was used before
+			return beginning{at: cursor{Epoch: a.epoch()}, gap: true}, nil
+		}
+		return b, err
 	case from == "begin":
 		b.at.Epoch = a.epoch()
 		return b, nil
@@ -116,7 +120,7 @@ func (a *api) startOf(r *http.Request, sessionID string) (b beginning, err error
 	return b, err
 }
 
-// checkPositions refuses a cursor that the engine cannot read, while there is
+// checkPositions finds a cursor that the engine cannot read, while there is
 // still an answer to say it in.
 func (a *api) checkPositions(ctx context.Context, at cursor) error {
 	positions := map[event.Topic]bus.Position{event.TopicEnv: at.Env, event.TopicRequest: at.Req}

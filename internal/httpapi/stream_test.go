@@ -293,6 +293,15 @@ func TestACursorOfAnotherStoreSaysSo(t *testing.T) {
 	}
 }
 
+// Who watched while the events passed to another engine goes on watching.
+func TestACursorOfAnotherEngineSaysSo(t *testing.T) {
+	w := newWorld(t)
+	l := w.listen("", cursor{Epoch: w.db.StoreID(), Env: "2-10", Req: "2-8"}.String())
+	if f := l.until(streamGap); !strings.Contains(f[0].Data, "messages") {
+		t.Errorf("got %v", f)
+	}
+}
+
 func TestASilentStreamSaysThatItLives(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
 	w.opt = Options{Token: token, Store: w.tables, Heartbeat: 5 * time.Millisecond}

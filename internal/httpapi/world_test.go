@@ -131,6 +131,8 @@ func (s *tables) Requests(_ db.Queryer, id string, _ int, _ string) (out []sessi
 	return out, nil
 }
 
+func (s *tables) Asked(_ db.Queryer, r session.Request) (string, error) { return "about " + r.ID, nil }
+
 func (s *tables) Story(_ db.Queryer, id string) (session.Story, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

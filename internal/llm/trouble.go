@@ -40,6 +40,9 @@ func (w *Wire) Failure(t Trouble) error {
 	quoted := "."
 	if said != "" {
 		quoted = ": " + said
+		if !strings.ContainsAny(said[len(said)-1:], ".!?") {
+			quoted += "." // another sentence may follow
+		}
 	}
 	switch {
 	case tooLong(t) && status < 500 && status != http.StatusTooManyRequests:

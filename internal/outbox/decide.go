@@ -41,8 +41,8 @@ func Next(r Row, now time.Time) (Row, Action) {
 	case r.State == Sending: // a crash in the call
 		r.State = Unknown
 		return Next(r, now)
-	case r.NotBefore > ms:
-		return r, Wait
+	case r.NotBefore > ms && r.NotBefore-ms <= maxBackoff.Milliseconds():
+		return r, Wait // longer than ever is waited only if the clock was set back
 	case r.State == Unknown:
 		return r, Reconcile
 	case ms >= r.ExpiresAt:
@@ -75,7 +75,9 @@ func Called(r Row, m surface.Message, err error, now time.Time) Row {
 		r.State = Unknown
 	}
 	r.Reason = fault.ToWire(err).Message
-	r.NotBefore = now.Add(backoff(r.Attempts)).UnixMilli()
+	// To ask sooner than the platform wants would only use up the attempts.
+	wait := max(backoff(r.Attempts), min(fault.RetryAfterOf(err), maxBackoff))
+	r.NotBefore = now.Add(wait).UnixMilli()
 	return r
 }
 
@@ -95,6 +97,7 @@ func Found(r Row, m surface.Message, found bool, err error, now time.Time) Row {
 	case found:
 		return sent(r, m)
 	case ms < r.SendingAt+settle.Milliseconds():
+		r.SendingAt = min(r.SendingAt, ms) // the clock may have been set back
 		r.NotBefore = r.SendingAt + settle.Milliseconds()
 	default:
 		r.State, r.NotBefore = Planned, 0

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ func TestWhatARowNeedsNext(t *testing.T) {
 		"a planned row that is too old expires":               {row(outbox.Planned, func(r *outbox.Row) { r.ExpiresAt = 100_000 }), outbox.Expired, outbox.Rest},
 		"a row that was tried too often fails":                {row(outbox.Planned, func(r *outbox.Row) { r.Attempts = outbox.MaxAttempts }), outbox.Failed, outbox.Rest},
 		"a row that waits waits":                              {row(outbox.Planned, func(r *outbox.Row) { r.NotBefore = 100_001 }), outbox.Planned, outbox.Wait},
+		"the longest wait is waited":                          {row(outbox.Planned, func(r *outbox.Row) { r.NotBefore = 400_000 }), outbox.Planned, outbox.Wait},
+		"a longer one was of a clock that was set back":       {row(outbox.Planned, func(r *outbox.Row) { r.NotBefore = 400_001 }), outbox.Sending, outbox.Call},
 		"an unknown row that waits waits":                     {row(outbox.Unknown, func(r *outbox.Row) { r.NotBefore = 100_001 }), outbox.Unknown, outbox.Wait},
 		"nothing happens to a sent row":                       {row(outbox.Sent, nil), outbox.Sent, outbox.Rest},
 		"nothing happens to a failed row, however old it is":  {row(outbox.Failed, func(r *outbox.Row) { r.ExpiresAt = 1 }), outbox.Failed, outbox.Rest},
@@ -53,6 +56,9 @@ func TestWhatAnOutcomeMeans(t *testing.T) {
 	now, made := time.UnixMilli(100_000), surface.Message{ID: "7"}
 	sending := outbox.Row{State: outbox.Sending, Attempts: 2, SendingAt: 99_000, ExpiresAt: 200_000}
 	failure := func(k fault.Kind) error { return fault.New(k, "no") }
+	later := func(wait time.Duration) error {
+		return fmt.Errorf("send: %w", &fault.Error{Kind: fault.RateLimited, Message: "no", RetryAfter: wait})
+	}
 	for name, c := range map[string]struct {
 		got  outbox.Row
 		want outbox.Row
@@ -62,6 +68,9 @@ func TestWhatAnOutcomeMeans(t *testing.T) {
 		"the channel is gone":  {outbox.Called(sending, made, failure(fault.NotFound), now), outbox.Row{State: outbox.Failed, Reason: "no"}},
 		"not carried out":      {outbox.Called(sending, made, failure(fault.Unavailable), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 102_000}},
 		"too many":             {outbox.Called(sending, made, failure(fault.RateLimited), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 102_000}},
+		"too many, sooner":     {outbox.Called(sending, made, later(time.Second), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 102_000}},
+		"too many, later":      {outbox.Called(sending, made, later(time.Minute), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 160_000}},
+		"too many, much later": {outbox.Called(sending, made, later(time.Hour), now), outbox.Row{State: outbox.Planned, Reason: "no", NotBefore: 400_000}},
 		"nobody knows":         {outbox.Called(sending, made, failure(fault.Timeout), now), outbox.Row{State: outbox.Unknown, Reason: "no", NotBefore: 102_000}},
 		"found":                {outbox.Found(sending, made, true, nil, now), outbox.Row{State: outbox.Sent, MessageID: "7"}},
 		"not found too early":  {outbox.Found(sending, made, false, nil, now), outbox.Row{State: outbox.Sending, NotBefore: 102_000}},
@@ -79,6 +88,19 @@ func TestWhatAnOutcomeMeans(t *testing.T) {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+// A call that the clock puts into the future was made before it was set back:
+// its message may still appear, and is looked for again soon.
+func TestAClockThatWasSetBackHoldsUpNoSearch(t *testing.T) {
+	sending := outbox.Row{State: outbox.Unknown, Attempts: 1, SendingAt: 3_600_000, ExpiresAt: 9_000_000}
+	got := outbox.Found(sending, surface.Message{}, false, nil, time.UnixMilli(100_000))
+	if got.State != outbox.Unknown || got.NotBefore != 103_000 {
+		t.Errorf("not found too early: %+v", got)
+	}
+	if got = outbox.Found(got, surface.Message{}, false, nil, time.UnixMilli(103_000)); got.State != outbox.Planned {
+		t.Errorf("not found: %+v", got)
 	}
 }
 

@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -29,6 +31,8 @@ const (
 	retryPause = time.Second
 	// defaultTTL is how long a row is worth sending.
 	defaultTTL = 15 * time.Minute
+	// nonceBytes is what a platform takes (Discord: 25).
+	nonceBytes = 25
 )
 
 // Options are what a [Service] is made of.
@@ -66,11 +70,15 @@ func New(o Options) *Service {
 	return &Service{o: o, wake: make(chan struct{}, 1), waiters: map[string][]chan struct{}{}}
 }
 
-// Plan implements [Outbox]. Zero times get their defaults: created now, worth
-// sending for a quarter of an hour.
+// Plan implements [Outbox]. What is not set gets its default: created now, worth
+// sending for a quarter of an hour, with a nonce that is made of the key.
 func (s *Service) Plan(tx *db.Tx, r Row) error {
-	if r.Key == "" || r.Send.ChannelID == "" || r.Send.Nonce == "" {
-		return fault.New(fault.Invalid, "What goes out needs a key, a channel and a nonce.")
+	if r.Key == "" || r.Send.ChannelID == "" {
+		return fault.New(fault.Invalid, "What goes out needs a key and a channel.")
+	}
+	if r.Send.Nonce == "" {
+		sum := sha256.Sum256([]byte(r.Key))
+		r.Send.Nonce = base32.HexEncoding.EncodeToString(sum[:])[:nonceBytes]
 	}
 	r.Platform, r.State = s.o.Adapter.Platform(), Planned
 	if r.CreatedAt == 0 {
@@ -268,10 +276,18 @@ func (s *Service) write(tx *db.Tx, r Row, m surface.Message) error {
 	}
 	tx.AfterCommit(func() { s.tell(r.Key) })
 	owner, _, _ := strings.Cut(r.Key, ":")
-	if hook := s.o.Hooks[owner]; hook != nil {
-		return hook(tx, r, m)
+	hook := s.o.Hooks[owner]
+	if hook == nil {
+		return nil
 	}
-	return nil
+	err := hook(tx, r, m)
+	if db.IsDamaged(err) {
+		// Its owner cannot be told, however often that is tried; the row has ended
+		// all the same, and those behind it in the channel have their turn.
+		s.o.Logger.Error("whoever planned a message cannot be told what became of it", "key", r.Key, "state", r.State, "error", err)
+		return nil
+	}
+	return err
 }
 
 func (s *Service) call(ctx context.Context, r Row) (surface.Message, error) {

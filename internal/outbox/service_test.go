@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -195,6 +196,48 @@ func TestWithoutReconciliationMessagesDouble(t *testing.T) {
 			t.Error("nothing doubled: the proof proves nothing")
 		}
 	})
+}
+
+// Whoever planned a message may be damaged on the disk by the time it is sent.
+func TestAnOwnerThatIsDamagedHoldsUpNoOtherMessage(t *testing.T) {
+	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &platform{rand: rand.New(rand.NewPCG(1, 1))}
+	service := outbox.New(outbox.Options{DB: database, Table: store.Outbox{}, Adapter: p, Hooks: map[string]outbox.OnSent{
+		"test": func(_ *db.Tx, r outbox.Row, _ surface.Message) error {
+			if r.Key == "test:0" {
+				return fmt.Errorf("bind message: %w", db.Damaged("relays", "r"))
+			}
+			return nil
+		},
+	}})
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- service.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := errors.Join(<-ran, database.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	rows := rowsOf(2, 1)
+	if err := database.Update(ctx, func(tx *db.Tx) error {
+		return errors.Join(service.Plan(tx, rows[0]), service.Plan(tx, rows[1]))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for _, r := range rows {
+		if got, err := service.Wait(limited, r.Key); err != nil || got.State != outbox.Sent {
+			t.Fatalf("%s is %q, %v", r.Key, got.State, err)
+		}
+	}
+	if n := len(p.made); n != 2 {
+		t.Errorf("%d messages were made", n)
+	}
 }
 
 func TestARestartNeverSendsYesterdaysMessages(t *testing.T) {

@@ -34,8 +34,10 @@ type Bus struct {
 	hands  chan *parcel
 	wake   chan struct{} // one slot: a wake-up that is due is enough
 
-	// settling is held while everybody is told of a batch.
+	// settling is held while everybody is told of a batch. It guards newest, the
+	// newest place of each topic but the outputs that was told of.
 	settling sync.Mutex
+	newest   map[event.Topic]int64
 
 	mu sync.Mutex
 	// handled are the topics with a group: what is published there becomes a
@@ -43,12 +45,13 @@ type Bus struct {
 	handled map[event.Topic]bool
 
 	// These belong to the forwarder, before it to Open.
-	epoch int64                // the newest that was claimed
-	batch int64                // the newest number that was used
-	steps int64                // of the restoration
-	noted map[event.Topic]bool // the outputs that are remembered
-	whole bool                 // claimed, and what was missing is restored
-	up    bool                 // Redis can be used
+	epoch int64                 // the newest that was claimed
+	batch int64                 // the newest number that was used
+	steps int64                 // of the restoration
+	noted map[event.Topic]bool  // the outputs that are remembered
+	held  map[event.Topic]int64 // what Redis had when a loss was noticed
+	whole bool                  // claimed, and what was missing is restored
+	up    bool                  // Redis can be used
 	// unanswered is the batch that was sent last when it is not known whether
 	// Redis has it.
 	unanswered []*item
@@ -68,10 +71,7 @@ var _ bus.Bus = (*Bus)(nil)
 // this database never used one: then the address may be wrong, and Open fails
 // (fault.Unavailable).
 func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
-	opt.Options = opt.WithDefaults()
-	if opt.Prefix == "" {
-		opt.Prefix = DefaultPrefix
-	}
+	opt = opt.withDefaults()
 	client, err := opt.client()
 	if err != nil {
 		return nil, err
@@ -79,6 +79,7 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	b := &Bus{
 		db: database, opt: opt, log: opt.Logger, now: opt.Now, client: client, link: newLink(opt.Prefix),
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
+		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
 		handled: make(map[event.Topic]bool), noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
 	}
 	b.stream = &stream{link: b.link, db: database}

@@ -62,8 +62,15 @@ func (b *Bus) reclaim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, err := b.restore(ctx, have)
+	lost, err := b.expectHoles(ctx, have)
 	if err != nil {
+		return err
+	}
+	newest, err := b.restore(ctx, have, lost)
+	if err != nil {
+		return err
+	}
+	if err := b.tellGone(ctx, lost); err != nil {
 		return err
 	}
 	b.batch = max(b.batch, newest, have, 0)
@@ -73,6 +80,7 @@ func (b *Bus) reclaim(ctx context.Context) error {
 		return b.unreachable(err)
 	}
 	b.link.acked.Store(b.batch)
+	clear(b.held)
 	b.whole = true
 	return nil
 }
@@ -111,7 +119,7 @@ func isScriptRefusal(err error) bool {
 // topic in their order alone, and that is not the order of the batches: an event
 // whose answer got lost has its place from the batch before, and its row was sent
 // again in a later one.
-func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error) {
+func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int64, err error) {
 	direct := b.recent.since(max(have, 0))
 	slices.SortStableFunc(direct, func(x, y *item) int { return cmp.Compare(x.pos, y.pos) })
 	count, leftOut := 0, int64(0)
@@ -120,6 +128,7 @@ func (b *Bus) restore(ctx context.Context, have int64) (newest int64, err error)
 		for part := range slices.Chunk(items, rowsChunk) {
 			for _, it := range part {
 				newest = max(newest, it.batch)
+				lost.pass(it.topic, it.pos)
 			}
 			n, err := b.resend(ctx, part)
 			if err != nil {

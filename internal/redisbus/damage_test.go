@@ -149,3 +149,31 @@ func TestWhatCannotBeRestoredIsSaid(t *testing.T) {
 		t.Errorf("%v events are there again, want 5", n)
 	}
 }
+
+// A row that is never sent does not wait for Redis any more.
+func TestADamagedRowDoesNotWait(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	database, b := openBus(t, t.TempDir(), db.Options{}, redisbus.Options{URL: server.URL()})
+	if err := b.Declare(t.Context(), bus.Subscription{Topic: plain, Group: "g"}); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	until(t, "Redis is away", func() bool { return b.Healthy(t.Context()) != nil })
+	events := bustest.Events(plain, "e", 3)
+	if err := b.Publish(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+	err := database.Update(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE redis_outgoing SET sum = sum + 1 WHERE id = ?", events[1].ID)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Restart()
+	until(t, "what is whole was sent", func() bool {
+		got, err := b.Fetch(t.Context(), plain, "", 10)
+		return err == nil && len(got) == 2 && got[1].ID == events[2].ID
+	})
+	until(t, "nothing waits", func() bool { return b.Unsent() == 0 })
+}

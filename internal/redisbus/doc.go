@@ -39,6 +39,10 @@
 // and readers notice nothing. Until that is done nothing is read: an entry that
 // is missing from a log that forgot does not pass for one that was trimmed.
 //
+// What was handled more than a minute ago has no row any more. When Redis lost such
+// events too, the places that are missing are found, and who reads on from before
+// them is told ([bus.ErrTrimmed]), as long as the process lives that sent them.
+//
 // An output that is gone cannot be given back: its events have no rows. That
 // there was one is remembered in the database, so that who asks for it is told
 // ([bus.ErrTrimmed]) instead of waiting.

@@ -291,6 +291,9 @@ func (b *Bus) announce(items []*item, batch int64) {
 		records[i] = it.record
 		records[i].Seq = it.pos
 		it.batch, it.record = batch, nil
+		if _, output := it.topic.OutputRequest(); !output {
+			b.newest[it.topic] = max(b.newest[it.topic], it.pos)
+		}
 	}
 	b.recent.add(items, b.now())
 	b.Feed(records)

@@ -75,10 +75,13 @@ func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error
 	client, why := l.client, l.why
 	l.mu.Unlock()
 	epoch, acked := l.epoch.Load(), l.acked.Load()
-	if why != nil {
-		if !isRefusal(why) && fault.KindOf(why) != fault.Unavailable {
-			why = l.unreadable(why) // there will be another time, for which who reads may wait
-		}
+	switch {
+	case isRefusal(why):
+		// Who reads has made no mistake, and may wait until it is mended.
+		return nil, nil, &fault.Error{Kind: fault.Unavailable, Code: codeRefused, Message: fault.ToWire(why).Message}
+	case why != nil && fault.KindOf(why) != fault.Unavailable:
+		return nil, nil, l.unreadable(why) // there will be another time, for which who reads may wait
+	case why != nil:
 		return nil, nil, why
 	}
 	return client, func(reply rueidis.RedisResult) error {

@@ -10,7 +10,7 @@ import (
 // Look connects to Redis, changes nothing, and says which server it found, or
 // what is wrong with it.
 func Look(ctx context.Context, opt Options) (found string, err error) {
-	opt.Options = opt.WithDefaults()
+	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt.Prefix)}
 	if b.client, err = opt.client(); err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package redisbus
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
@@ -31,6 +32,11 @@ type Options struct {
 
 // DefaultPrefix begins the keys of who sets no other prefix.
 const DefaultPrefix = "lilac"
+
+func (o Options) withDefaults() Options {
+	o.Options, o.Prefix = o.WithDefaults(), cmp.Or(o.Prefix, DefaultPrefix)
+	return o
+}
 
 const (
 	// dialWithin bounds one attempt to connect; the next follows at once.

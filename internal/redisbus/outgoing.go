@@ -73,6 +73,7 @@ const itemColumns = "row, topic, id, head, data, sum, pos, batch"
 // it is named in the log and never sent.
 func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*item, more bool, err error) {
 	var damaged []int64
+	waiting := int64(0) // of the damaged ones
 	now := b.timestamp()
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query("SELECT "+itemColumns+" FROM redis_outgoing WHERE "+query+" LIMIT ?", append(args, rowsChunk)...)
@@ -93,6 +94,9 @@ func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*ite
 			e, err := decodeEvent(topic, id, head, data)
 			if err != nil || sum != sumEvent(topic, id, head, data) {
 				damaged = append(damaged, row)
+				if pos == 0 {
+					waiting++
+				}
 				continue
 			}
 			it := newItem(e, head, now)
@@ -109,7 +113,11 @@ func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*ite
 	if err != nil {
 		return nil, false, fmt.Errorf("read outgoing rows: %w", err)
 	}
-	return items, more, b.setAside(ctx, damaged)
+	if err := b.setAside(ctx, damaged); err != nil {
+		return nil, false, err
+	}
+	b.unsent.Add(-waiting)
+	return items, more, nil
 }
 
 // setAside keeps damaged rows from being sent. They stay where they are.

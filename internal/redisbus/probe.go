@@ -1,6 +1,7 @@
 package redisbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -65,6 +66,8 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	major, _, _ := strings.Cut(info["redis_version"], ".")
 	version, err := strconv.Atoi(major)
 	switch {
+	case cmp.Or(info["redis_mode"], info["server_mode"]) == "sentinel":
+		return nil, refusal("%s is a sentinel. Add ?master_set=NAME to bus.url, with the name of the master that it watches.", b.opt.server())
 	case err != nil:
 		return nil, refusal("%s does not say which version it is; Redis 7.0 or later is needed.", b.opt.server())
 	case version < leastVersion:
@@ -79,6 +82,14 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 		return nil, refusal("%s evicts keys when its memory is full (maxmemory-policy %s), and so loses events. Set it to noeviction.", b.opt.server(), info["maxmemory_policy"])
 	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
 		return nil, refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
+	}
+	missing, err := rightsScript.Exec(ctx, client, nil, []string{b.link.claim}).AsStrSlice()
+	if err != nil {
+		return nil, b.unreachable(err)
+	}
+	if len(missing) > 0 {
+		return nil, refusal("%s does not let the user in bus.url run %s on keys that begin with %s:, or does not have it. Allow it, for example with ACL SETUSER.",
+			b.opt.server(), strings.Join(missing, ", "), b.opt.Prefix)
 	}
 	return info, nil
 }

@@ -58,6 +58,69 @@ func TestUserAndPassword(t *testing.T) {
 	}
 }
 
+// Who reads meanwhile is not told that the mistake is theirs: they ask again.
+func TestAPasswordThatIsChangedWhileItRunsIsWaitedFor(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Password: "first"})
+	w := newWorld(t, server, server.URL())
+	w.attach()
+	server.Do("CONFIG", "SET", "requirepass", "second")
+	as := func(password string, args ...string) {
+		if _, err := server.TryDoAs("", password, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	as("second", "CLIENT", "KILL", "TYPE", "normal")
+	w.publish("a", 1)
+	until(t, "the password is refused", func() bool {
+		err := w.bus.Healthy(context.Background())
+		return err != nil && strings.Contains(err.Error(), "refuses the user or the password")
+	})
+	for what, err := range map[string]error{
+		"the health":             w.bus.Healthy(context.Background()),
+		"the end of a topic":     second(w.bus.Last(context.Background(), plain)),
+		"the events of a topic":  second(w.bus.Fetch(context.Background(), plain, "", 1)),
+		"a tail that begins now": w.bus.Tail(context.Background(), bus.Tail{Topic: plain}, nil),
+	} {
+		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.ToWire(err).Message, "password") {
+			t.Errorf("who asks for %s is told %q: %v", what, fault.KindOf(err), err)
+		}
+	}
+	as("second", "CONFIG", "SET", "requirepass", "first")
+	w.expect(names("a", 1))
+	w.detach()
+}
+
+// The rights that docs/operations.md names are enough, and one that is missing is named before
+// anything is accepted for a Redis that will not take it.
+func TestRightsThatAreMissingAreNamed(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Config: []string{
+		"user enough on >pw ~lilac:* resetchannels -@all +@read +@write +@scripting +@connection +info",
+		"user noxadd on >pw ~lilac:* +@all -xadd -xtrim",
+		"user noscripts on >pw ~lilac:* +@all -@scripting",
+		"user elsewhere on >pw ~other:* +@all",
+		"user reader on >pw %R~lilac:* +@all",
+	}})
+	for user, want := range map[string]string{
+		"noxadd":    " run XADD, XTRIM on keys that begin with lilac:",
+		"noscripts": "'evalsha'",
+		"elsewhere": "XADD",
+		"reader":    " run HDEL, HSET, PEXPIRE, SADD, XADD, XTRIM on keys",
+	} {
+		opt := redisbus.Options{URL: "redis://" + user + ":pw@" + server.Addr}
+		_, look := redisbus.Look(context.Background(), opt)
+		for what, err := range map[string]error{"a start": open(t, opt), "a look": look} {
+			if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.ToWire(err).Message, want) {
+				t.Errorf("%s as %s: %v, want a refusal that says %q", what, user, err, want)
+			}
+		}
+	}
+	if err := open(t, redisbus.Options{URL: "redis://enough:pw@" + server.Addr}); err != nil {
+		t.Errorf("with all rights that are needed: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 func TestTLS(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{TLS: true})
 	if err := open(t, redisbus.Options{URL: server.URL(), CAFile: server.CAFile}); err != nil {
@@ -238,6 +301,9 @@ func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
 	addr := startSentinel(t, server)
 	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?master_set=ours"}); err != nil {
 		t.Errorf("through a sentinel: %v", err)
+	}
+	if err := open(t, redisbus.Options{URL: "redis://" + addr}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "master_set") {
+		t.Errorf("a sentinel without the name of its master: %v, want a refusal that says what to add", err)
 	}
 	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?addr=127.0.0.1:1"}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("several servers without a name: %v, want a refusal", err)

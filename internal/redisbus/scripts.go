@@ -22,6 +22,24 @@ const (
 	refusedLost = "LILACLOST"
 )
 
+// rightsScript answers with the commands that we use and that the user may not
+// run on a key of ours, or that the server does not have.
+//
+//	ARGV key
+var rightsScript = rueidis.NewLuaScript(`
+local missing, key = {}, ARGV[1]
+if not redis.acl_check_cmd then return missing end
+for _, command in ipairs({
+  {'EXISTS', key}, {'HDEL', key, 'f'}, {'HGET', key, 'f'}, {'HMGET', key, 'f'}, {'HSET', key, 'f', 'v'}, {'PEXPIRE', key, '1'},
+  {'SADD', key, 'm'}, {'SMEMBERS', key}, {'XADD', key, '*', 'f', 'v'}, {'XRANGE', key, '-', '+'}, {'XREVRANGE', key, '+', '-'},
+  {'XTRIM', key, 'MINID', '1'},
+}) do
+  local known, may = pcall(redis.acl_check_cmd, unpack(command))
+  if not known or not may then missing[#missing+1] = command[1] end
+end
+return missing
+`)
+
 // claimScript takes the prefix. It answers with the newest batch, or -1 when
 // Redis knew nothing of us.
 //
@@ -135,6 +153,20 @@ for key = 3, #KEYS, 3 do
   if failure then return failure end
 end
 return restoring and left or out
+`)
+
+// goneScript notes that everything up to a place is gone, also when Redis has
+// nothing behind it: then it is the newest.
+//
+//	KEYS claim, meta   ARGV epoch, place, its number
+var goneScript = rueidis.NewLuaScript(`
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+if epoch ~= ARGV[1] then return redis.error_reply('LILACEPOCH ' .. (epoch or '')) end
+redis.call('HSET', KEYS[2], 't', ARGV[2])
+if tonumber(redis.call('HGET', KEYS[2], 'n')) < tonumber(ARGV[3]) then
+  redis.call('HSET', KEYS[2], 'n', ARGV[3], 'l', ARGV[2])
+end
+return 1
 `)
 
 // restoredScript ends a restoration: from here on batches are counted.

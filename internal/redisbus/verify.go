@@ -19,10 +19,7 @@ const badMax = 1000
 // are damaged or missing. Nothing is changed, and a running program is not
 // disturbed.
 func Verify(ctx context.Context, opt Options) (bad []string, err error) {
-	opt.Options = opt.WithDefaults()
-	if opt.Prefix == "" {
-		opt.Prefix = DefaultPrefix
-	}
+	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt.Prefix)}
 	if b.client, err = opt.client(); err != nil {
 		return nil, err
@@ -36,12 +33,12 @@ func Verify(ctx context.Context, opt Options) (bad []string, err error) {
 	}
 	topics, err := b.topics(ctx)
 	if err != nil {
-		return nil, b.unreachable(fmt.Errorf("list topics: %w", err))
+		return nil, fmt.Errorf("list topics: %w", b.unreachable(err))
 	}
 	for _, topic := range topics {
 		found, err := b.verifyTopic(ctx, topic)
 		if bad = append(bad, found...); err != nil {
-			return bad, b.unreachable(fmt.Errorf("verify %s: %w", topic, err))
+			return bad, fmt.Errorf("verify %s: %w", topic, b.unreachable(err))
 		}
 		if len(bad) >= badMax {
 			break

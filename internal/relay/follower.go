@@ -2,8 +2,6 @@ package relay
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -29,11 +27,11 @@ const (
 	platformLimit = 20 * time.Second
 	// retryPause is the wait after trouble that may pass.
 	retryPause = 2 * time.Second
+	// longestPause is when a platform is asked again that wants us to wait longer.
+	longestPause = time.Minute
 	// maxTrouble is how often in a row an edit may fail at the end before the
 	// message is left as it is.
 	maxTrouble = 10
-	// nonceBytes is what a platform takes (Discord: 25).
-	nonceBytes = 25
 )
 
 // follower shows one request's output.
@@ -59,6 +57,8 @@ type follower struct {
 	ended   time.Time
 	trouble int
 	idle    bool
+	// later is when the platform wants to be asked again, if it wants us to wait.
+	later time.Time
 }
 
 func newFollower(s *Service, requestID string) *follower {
@@ -261,6 +261,9 @@ func (f *follower) act(ctx context.Context, row Row, acts []Act, final bool) (ne
 			}
 			next = later // the outbox tells
 		case ActEdit, ActDelete:
+			if left := time.Until(f.later); left > 0 {
+				return left, nil
+			}
 			if left := f.s.interval() - time.Since(f.edited); left > 0 && !final && f.shown[a.View.Key] != "" {
 				return left, nil
 			}
@@ -289,7 +292,7 @@ func (f *follower) send(ctx context.Context, row Row, a Act) error {
 		key := fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, m.Key, m.Copies)
 		return f.s.o.Outbox.Plan(tx, outbox.Row{
 			Key: key, RequestID: row.RequestID, SessionID: row.SessionID,
-			Send: surface.Send{ChannelID: row.SessionID, Content: f.content(a.View), ReplyTo: a.View.ReplyTo, Files: files, Nonce: nonce(key)},
+			Send: surface.Send{ChannelID: row.SessionID, Content: f.content(a.View), ReplyTo: a.View.ReplyTo, Files: files},
 		})
 	})
 	if err == nil {
@@ -297,12 +300,6 @@ func (f *follower) send(ctx context.Context, row Row, a Act) error {
 		f.edited = time.Now()
 	}
 	return err
-}
-
-// nonce is made from the logical act, so that a repeated one has the same.
-func nonce(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return base32.HexEncoding.EncodeToString(sum[:])[:nonceBytes]
 }
 
 func (f *follower) content(v View) surface.Content {
@@ -352,6 +349,10 @@ func (f *follower) mend(ctx context.Context, a Act, final bool) error {
 	case kind == fault.Conflict && a.Kind == ActEdit:
 		// The platform takes no more edits of it: it is made anew.
 		return f.again(ctx, a)
+	case kind == fault.RateLimited && fault.RetryAfterOf(err) > 0:
+		// It is no trouble of the message, however long it lasts.
+		f.later = time.Now().Add(min(fault.RetryAfterOf(err), longestPause))
+		return nil
 	case kind == fault.Denied || kind == fault.Unauthenticated || channelGone(err):
 		_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
 			row.Reason = fault.ToWire(err).Message

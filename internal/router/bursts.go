@@ -129,23 +129,33 @@ func (s *Service) letGo(ctx context.Context, session string) time.Duration {
 }
 
 // judge asks the gate about a burst and runs the rules on its answer. Anything
-// but a clear yes is a no.
+// but a clear yes is a no, and so is a budget that is used up.
 func (s *Service) judge(ctx context.Context, session string, ids []string) {
-	forward := false
 	var messages []chat.Message
+	var exhausted string
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		messages, _, err = s.compose(q, session, ids, false)
+		if messages, _, err = s.compose(q, session, ids, false); err == nil {
+			exhausted, err = s.o.Budget.Exhausted(q, session)
+		}
 		return err
 	})
+	var v Verdict
+	var took time.Duration
+	asked := false
 	gate := s.settings.Load().Gate
 	switch {
 	case err != nil || len(messages) == 0:
 	case gate == nil: // it was switched off meanwhile
-		forward = true
+		v.Forward = true
+	case exhausted != "":
+		s.o.Logger.WarnContext(ctx, "the gate is not asked, so the messages are skipped", "session_id", session, "reason", exhausted)
 	default:
+		asked = true
+		started := s.o.Now()
 		limited, cancel := context.WithTimeout(ctx, gateLimit)
-		forward, err = gate(limited, messages)
+		v, err = gate(limited, messages)
 		cancel()
+		took = s.o.Now().Sub(started)
 	}
 	if ctx.Err() != nil {
 		return // asked again after the start
@@ -153,9 +163,15 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	if err != nil {
 		s.o.Logger.WarnContext(ctx, "the gate could not judge, so the messages are skipped", "session_id", session, "error", err)
 	}
+	answer := Gated{RequestID: s.requestID(session, "b"+s.o.NewID()), Forward: v.Forward && err == nil}
 	for ctx.Err() == nil {
 		err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
-			return s.decide(tx, session, Gated{RequestID: s.requestID(session, "b"+s.o.NewID()), Forward: forward && err == nil}, nil)
+			if asked {
+				if err := s.o.Budget.Spend(tx, session, v.Used, took); err != nil {
+					return err
+				}
+			}
+			return s.decide(tx, session, answer, nil)
 		})
 		if err == nil || ctx.Err() != nil {
 			return

@@ -12,6 +12,9 @@ import (
 	"lilac/internal/router"
 )
 
+// asked is what a question costs.
+var asked = chat.Usage{InputTokens: 30, OutputTokens: 12}
+
 // says is a model that always answers the same.
 type says string
 
@@ -23,7 +26,9 @@ func (s says) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
 			yield(llm.Chunk{}, fault.New(fault.Unavailable, "no"))
 			return
 		}
-		yield(llm.Chunk{Kind: llm.ChunkText, Text: string(s)}, nil)
+		if yield(llm.Chunk{Kind: llm.ChunkText, Text: string(s)}, nil) {
+			yield(llm.Chunk{Kind: llm.ChunkDone, Usage: asked}, nil)
+		}
 	}
 }
 
@@ -43,8 +48,12 @@ func TestOnlyACleanYesForwards(t *testing.T) {
 		`{"forward": true, "reason": "` + strings.Repeat("x", 5000) + `"}`: false,
 	} {
 		gate := router.ModelGate(func() llm.Model { return says(answer) })
-		if got, err := gate(t.Context(), []chat.Message{chat.Text(chat.User, "hi")}); got != want || want && err != nil {
+		got, err := gate(t.Context(), []chat.Message{chat.Text(chat.User, "hi")})
+		if got.Forward != want || want && err != nil {
 			t.Errorf("%.60q: %v, %v", answer, got, err)
+		}
+		if cut := answer == "error" || len(answer) > 5000; got.Used != asked && !cut {
+			t.Errorf("%.60q: it used %+v, want %+v", answer, got.Used, asked)
 		}
 	}
 }

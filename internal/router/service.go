@@ -46,7 +46,22 @@ type Inbox interface {
 }
 
 // Gate judges a burst; an error means no.
-type Gate func(ctx context.Context, burst []chat.Message) (forward bool, err error)
+type Gate func(ctx context.Context, burst []chat.Message) (Verdict, error)
+
+// Verdict is a gate's judgement.
+type Verdict struct {
+	Forward bool
+	// Used is what the judgement cost, as far as it is known: also beside an error.
+	Used chat.Usage
+}
+
+// Budget is what a session and the day may still use of a model.
+type Budget interface {
+	// Exhausted says which limit is reached, or "".
+	Exhausted(q db.Queryer, sessionID string) (string, error)
+	// Spend counts one call of a model.
+	Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error
+}
 
 // Settings are what may change while the service runs.
 type Settings struct {
@@ -73,7 +88,9 @@ type Options struct {
 	// routes it, and is true if it is that one's and no request; nil takes none.
 	Take func(tx *db.Tx, m surface.Message) (bool, error)
 	// Images says that the model sees pictures.
-	Images   func() bool
+	Images func() bool
+	// Budget pays for the gate.
+	Budget   Budget
 	Settings Settings
 	// NewID makes the last part of the id of a request that nobody asked by
 	// name; it sorts by time.

@@ -31,13 +31,29 @@ type world struct {
 	db   *db.DB
 	bus  *sqlitebus.Bus
 	gate router.Gate
-	mode router.Mode
-	take func(tx *db.Tx, m surface.Message) (bool, error)
-	svc  *router.Service
-	ran  map[string]bool
-	now  atomic.Int64
-	ids  atomic.Int64
-	stop func()
+	// budget pays for the gate.
+	budget budget
+	mode   router.Mode
+	take   func(tx *db.Tx, m surface.Message) (bool, error)
+	svc    *router.Service
+	ran    map[string]bool
+	now    atomic.Int64
+	ids    atomic.Int64
+	stop   func()
+}
+
+// budget notes what it pays for. The database's writer, and a router that has
+// stopped, keep its fields from being used by two at a time.
+type budget struct {
+	exhausted string
+	spent     []chat.Usage
+}
+
+func (b *budget) Exhausted(db.Queryer, string) (string, error) { return b.exhausted, nil }
+
+func (b *budget) Spend(_ *db.Tx, _ string, used chat.Usage, _ time.Duration) error {
+	b.spent = append(b.spent, used)
+	return nil
 }
 
 func newWorld(t *testing.T) *world {
@@ -69,6 +85,7 @@ func (w *world) start() {
 		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: tables, Cache: store.SurfaceCache{},
 		SelfID: func() string { return self }, Names: func(db.Queryer) func(string) string { return nil },
 		Mode:     func(surface.Session) router.Mode { return w.mode },
+		Budget:   &w.budget,
 		Settings: router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
 		NewID:    func() string { return fmt.Sprint(w.ids.Add(1)) },
 		Now:      func() time.Time { return time.UnixMilli(w.now.Load()) },
@@ -355,15 +372,19 @@ func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
 		gate router.Gate
 		want int
 	}{
-		"yes":     {func(context.Context, []chat.Message) (bool, error) { return true, nil }, 1},
-		"no":      {func(context.Context, []chat.Message) (bool, error) { return false, nil }, 0},
-		"trouble": {func(context.Context, []chat.Message) (bool, error) { return true, errors.New("no model") }, 0},
+		"yes": {func(context.Context, []chat.Message) (router.Verdict, error) {
+			return router.Verdict{Forward: true, Used: asked}, nil
+		}, 1},
+		"no": {func(context.Context, []chat.Message) (router.Verdict, error) { return router.Verdict{Used: asked}, nil }, 0},
+		"trouble": {func(context.Context, []chat.Message) (router.Verdict, error) {
+			return router.Verdict{Forward: true, Used: asked}, errors.New("no model")
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			asked := make(chan []chat.Message, 1)
-			w.mode, w.gate = router.Active, func(ctx context.Context, m []chat.Message) (bool, error) {
-				asked <- m
+			judging := make(chan []chat.Message, 1)
+			w.mode, w.gate = router.Active, func(ctx context.Context, m []chat.Message) (router.Verdict, error) {
+				judging <- m
 				return c.gate(ctx, m)
 			}
 			w.start()
@@ -372,21 +393,49 @@ func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
 			w.stop()
 			w.now.Add(time.Hour.Milliseconds())
 			w.start()
-			if m := <-asked; len(m) != 1 || m[0].Text() != line("7", "1", "anyone?") {
+			if m := <-judging; len(m) != 1 || m[0].Text() != line("7", "1", "anyone?") {
 				t.Errorf("the gate was asked about %v", m)
 			}
-			tables := store.New(w.db)
-			w.eventually(func() bool {
-				var s router.State
-				if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = tables.RouterState(q, "discord", "10"); return err }); err != nil {
-					t.Fatal(err)
-				}
-				return len(s.Gating) == 0 && len(s.Buffer) == 0
-			})
+			w.judged()
 			if got := w.sent(); len(got) != c.want {
 				t.Errorf("the runner was told %v", got)
 			}
+			if !slices.Equal(w.budget.spent, []chat.Usage{asked}) {
+				t.Errorf("the budget has paid %+v", w.budget.spent)
+			}
 		})
+	}
+}
+
+// judged waits until no burst waits for the gate.
+func (w *world) judged() {
+	w.t.Helper()
+	tables := store.New(w.db)
+	w.eventually(func() bool {
+		var s router.State
+		if err := w.db.Read(w.t.Context(), func(q db.Queryer) (err error) { s, err = tables.RouterState(q, "discord", "10"); return err }); err != nil {
+			w.t.Fatal(err)
+		}
+		return len(s.Gating) == 0 && len(s.Buffer) == 0
+	})
+}
+
+func TestTheGateIsNotAskedWhenTheBudgetIsUsedUp(t *testing.T) {
+	w := newWorld(t)
+	w.budget.exhausted = "This conversation has used 1 of the 1 step allowed."
+	w.mode, w.gate = router.Active, func(context.Context, []chat.Message) (router.Verdict, error) {
+		t.Error("the gate was asked")
+		return router.Verdict{Forward: true}, nil
+	}
+	w.start()
+	w.say("1", "7", "anyone?", surface.Facts{})
+	w.settled()
+	w.stop()
+	w.now.Add(time.Hour.Milliseconds())
+	w.start()
+	w.judged()
+	if got := w.sent(); len(got) != 0 || len(w.budget.spent) != 0 {
+		t.Errorf("the runner was told %v, and the budget has paid %+v", got, w.budget.spent)
 	}
 }
 

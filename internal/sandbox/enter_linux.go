@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,7 @@ func enter() {
 		unix.Exit(code)
 	}
 	if len(os.Args) != 2 || os.Args[1] != argFirst {
+		keepDescriptors()
 		return
 	}
 	// The first process of a namespace is only hit by signals that it handles.
@@ -73,6 +75,19 @@ func enter() {
 	}
 	_ = tell.Encode(news{ExitCode: &code})
 	unix.Exit(0)
+}
+
+// keepDescriptors keeps the files that this program was given by whoever started
+// it, a shell or a service manager, from what it starts: a directory among
+// them would be a way out that no mount closes. Where /proc cannot be read
+// there is no sandbox either.
+func keepDescriptors() {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // beFirst builds the sandbox, runs the command in it and reaps what it leaves.

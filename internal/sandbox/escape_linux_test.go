@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,15 +125,19 @@ var probes = map[string]probe{
 		}
 		return err
 	}, noControl: true},
-	"name server":      {try: func(target) error { _, err := net.LookupHost("example.com"); return err }, noControl: true},
-	"raw packets":      {try: func(target) error { return socket(unix.AF_PACKET, unix.SOCK_RAW) }, root: true},
-	"raw addresses":    {try: func(target) error { return socket(unix.AF_INET, unix.SOCK_RAW) }, root: true},
-	"device node":      {try: func(target) error { return unix.Mknod("disk", unix.S_IFBLK|0o600, 0x800) }, root: true},
-	"kernel memory":    {try: func(target) error { return read("/dev/kmsg") }, noControl: true},
-	"disk of the host": {try: func(target) error { return anyOf("/dev/vda", "/dev/sda", "/dev/nvme0n1") }, noControl: true},
-	"core pattern":     {try: func(target) error { return write("/proc/sys/kernel/core_pattern") }, root: true},
-	"module loader":    {try: func(target) error { return write("/proc/sys/kernel/modprobe") }, noControl: true},
-	"sysrq":            {try: func(target) error { return write("/proc/sysrq-trigger") }, noControl: true},
+	"name server":   {try: func(target) error { _, err := net.LookupHost("example.com"); return err }, noControl: true},
+	"raw packets":   {try: func(target) error { return socket(unix.AF_PACKET, unix.SOCK_RAW) }, root: true},
+	"raw addresses": {try: func(target) error { return socket(unix.AF_INET, unix.SOCK_RAW) }, root: true},
+	// It knows no network namespace, and is not everywhere.
+	"host of the virtual machine": {try: func(target) error { return hypervisor() }, noControl: hypervisor() != nil},
+	"all memory as semaphores":    {try: func(target) error { return semaphores(32000) }},
+	"all memory as messages":      {try: func(target) error { return messages() }},
+	"device node":                 {try: func(target) error { return unix.Mknod("disk", unix.S_IFBLK|0o600, 0x800) }, root: true},
+	"kernel memory":               {try: func(target) error { return read("/dev/kmsg") }, noControl: true},
+	"disk of the host":            {try: func(target) error { return anyOf("/dev/vda", "/dev/sda", "/dev/nvme0n1") }, noControl: true},
+	"core pattern":                {try: func(target) error { return write("/proc/sys/kernel/core_pattern") }, root: true},
+	"module loader":               {try: func(target) error { return write("/proc/sys/kernel/modprobe") }, noControl: true},
+	"sysrq":                       {try: func(target) error { return write("/proc/sysrq-trigger") }, noControl: true},
 	"release agent": {try: func(target) error {
 		return anyOf("/sys/fs/cgroup/release_agent", "/sys/fs/cgroup/memory/release_agent")
 	}, noControl: true},
@@ -198,12 +203,33 @@ func byHandle() error {
 	return err
 }
 
-func socket(domain, kind int) error {
-	fd, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+func socket(domain, kind int) error { return socketOf(domain, kind, unix.IPPROTO_ICMP) }
+
+func socketOf(domain, kind, protocol int) error {
+	fd, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, protocol)
 	if err == nil {
 		_ = unix.Close(fd)
 	}
 	return err
+}
+
+func hypervisor() error { return socketOf(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }
+
+// semaphores makes a set of n semaphores.
+func semaphores(n uintptr) error {
+	set, _, errno := unix.Syscall(unix.SYS_SEMGET, 0, n, 0o600)
+	if errno != 0 {
+		return errno
+	}
+	return call(unix.SYS_SEMCTL, set, 0, unix.IPC_RMID)
+}
+
+func messages() error {
+	queue, _, errno := unix.Syscall(unix.SYS_MSGGET, 0, 0o600, 0)
+	if errno != 0 {
+		return errno
+	}
+	return call(unix.SYS_MSGCTL, queue, unix.IPC_RMID)
 }
 
 func anyOf(paths ...string) (err error) {
@@ -323,4 +349,111 @@ func TestNothingGetsOut(t *testing.T) {
 			t.Errorf("confined %t, of %d ways:\n%s", confined, len(results), strings.Join(wrong, "\n"))
 		}
 	})
+}
+
+// A command may use what programs use of sockets and of System V semaphores.
+func TestUsualSocketsAndSemaphoresWork(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
+		program, binds := self, []sandbox.Bind(nil)
+		if confined {
+			program, binds = "/opt/probe", []sandbox.Bind{{Source: self, Target: "/opt/probe"}}
+		}
+		var out bytes.Buffer
+		_, err := box.Run(t.Context(), sandbox.Command{Argv: []string{program}, Stdout: &out, Timeout: time.Minute, Env: []string{usualEnv + "=yes"}},
+			sandbox.Policy{Workspace: t.TempDir(), Binds: binds})
+		if err != nil || out.String() != "works\n" {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	})
+}
+
+// useUsual makes one of each.
+func useUsual() error {
+	var errs []error
+	for _, family := range []int{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6} {
+		errs = append(errs, socketOf(family, unix.SOCK_STREAM, 0), socketOf(family, unix.SOCK_DGRAM, 0))
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = errors.Join(unix.Close(pair[0]), unix.Close(pair[1]))
+	}
+	return errors.Join(append(errs, err, socketOf(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE), semaphores(17))...)
+}
+
+// A command reads its input and cannot write there: nobody counts that memory.
+func TestInputIsNoMemory(t *testing.T) {
+	const fill = `cat; head -c 1000000 /dev/zero >&0 && echo filled; head -c 1000000 /dev/zero 2>&1 >/proc/self/fd/0 && echo filled`
+	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
+		var out bytes.Buffer
+		_, err := box.Run(t.Context(), sandbox.Command{Argv: []string{"bash", "-c", fill}, Stdin: []byte("input\n"), Stdout: &out, Timeout: time.Minute},
+			sandbox.Policy{Workspace: t.TempDir()})
+		if err != nil || !strings.HasPrefix(out.String(), "input\n") || strings.Contains(out.String(), "filled") {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	})
+	t.Run("with a file that is not sealed", func(t *testing.T) {
+		fd, err := unix.MemfdCreate("control", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := os.NewFile(uintptr(fd), "control")
+		defer file.Close()
+		cmd := exec.Command("bash", "-c", fill)
+		cmd.Stdin = file
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "filled\nfilled\n") {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// What our process was given when it was started it keeps to itself. That it can
+// use it shows that a command could have.
+func TestDescriptorsOfOursAreNotInherited(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "token"), []byte("canary"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	each(t, func(t *testing.T, box sandbox.Sandbox, _ bool) {
+		given, err := os.Open(outside)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer given.Close()
+		cmd := exec.Command(self)
+		cmd.ExtraFiles = append(make([]*os.File, givenFD-3), given)
+		cmd.Env = append(os.Environ(), givenEnv+"="+box.Name(), "LILAC_TEST_WORKSPACE="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ours: canary\na command's: \n" {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// givenFD is above what a sandbox uses itself.
+const givenFD = 40
+
+// useGiven reads what lies in the directory that we were given, and has a
+// command try.
+func useGiven(mode string) error {
+	path := fmt.Sprintf("/proc/self/fd/%d/token", givenFD)
+	ours, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	box, err := sandbox.Open(context.Background(), sandbox.Mode(mode))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	_, err = box.Run(context.Background(), sandbox.Command{Argv: []string{"cat", path}, Stdout: &out, Stderr: &bytes.Buffer{}, Timeout: time.Minute},
+		sandbox.Policy{Workspace: os.Getenv("LILAC_TEST_WORKSPACE")})
+	fmt.Printf("ours: %s\na command's: %s\n", ours, out.Bytes())
+	return err
 }

@@ -28,6 +28,13 @@ const sayEnv = "LILAC_TEST_SAY"
 // probeEnv makes it try every way out.
 const probeEnv = "LILAC_TEST_PROBE"
 
+// usualEnv makes it use what programs usually use.
+const usualEnv = "LILAC_TEST_USUAL"
+
+// givenEnv makes it one that runs a command in the sandbox of that name, to
+// which a descriptor of its own must be closed.
+const givenEnv = "LILAC_TEST_GIVEN"
+
 // openEnv makes it a process that says whether it could open a sandbox.
 const openEnv = "LILAC_TEST_OPEN"
 
@@ -85,6 +92,21 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(left)
+		os.Exit(0)
+	}
+	if os.Getenv(usualEnv) != "" {
+		if err := useUsual(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("works")
+		os.Exit(0)
+	}
+	if name := os.Getenv(givenEnv); name != "" {
+		if err := useGiven(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		os.Exit(0)
 	}
 	if told := os.Getenv(probeEnv); told != "" {

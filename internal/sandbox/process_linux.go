@@ -48,9 +48,10 @@ func (f *files) pipeIn() (read, write *os.File, err error) {
 }
 
 // memory returns a descriptor from which the child reads content. It is a
-// file in memory, so that no goroutine has to feed a pipe.
+// file in memory, so that no goroutine has to feed a pipe, and sealed, so that
+// no command fills memory with it that no limit counts.
 func (f *files) memory(content []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("lilac", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("lilac", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("make file in memory: %w", err)
 	}
@@ -61,6 +62,10 @@ func (f *files) memory(content []byte) (*os.File, error) {
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("rewind file in memory: %w", err)
+	}
+	const sealed = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealed); err != nil {
+		return nil, fmt.Errorf("seal file in memory: %w", err)
 	}
 	return file, nil
 }

@@ -26,9 +26,14 @@ var forbidden = []uint32{
 }
 
 // missing are system calls that answer as if the kernel did not have them, so
-// that programs fall back: to clone, whose flags can be seen, and to files,
-// whose memory is bounded.
-var missing = []uint32{unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET}
+// that programs fall back: to clone, whose flags can be seen, and to files and
+// pipes, whose memory is bounded. What waits in System V message queues is not.
+var missing = []uint32{unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_MSGGET}
+
+// families are the kinds of sockets that a command may make: those that a
+// network namespace holds and that programs need. Others ignore namespaces
+// (AF_VSOCK reaches the host of a virtual machine), or are large and seldom used.
+var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
 const (
 	newNamespace = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
@@ -36,6 +41,9 @@ const (
 	// segmentBytes is the most for one segment of System V shared memory, which
 	// no limit on processes counts. Who still uses it needs a few bytes.
 	segmentBytes = 64 << 10
+	// semaphores is the most for one System V set. There may be 32,000 sets,
+	// and the kernel's own 32,000 in each would be all of the memory.
+	semaphores = 32
 )
 
 // architecture names the one instruction set whose system calls are let through.
@@ -87,9 +95,17 @@ func seccompFilter() ([]unix.SockFilter, error) {
 	argument(unix.SYS_CLONE, 0, unix.BPF_JSET, newNamespace, unix.EPERM)
 	argument(unix.SYS_IOCTL, 1, unix.BPF_JEQ, unix.TIOCSTI, unix.EPERM)
 	argument(unix.SYS_IOCTL, 1, unix.BPF_JEQ, unix.TIOCLINUX, unix.EPERM)
+	argument(unix.SYS_SEMGET, 1, unix.BPF_JGT, semaphores, unix.ENOSPC)
 	argument(unix.SYS_SHMGET, 1, unix.BPF_JGT, segmentBytes, unix.ENOMEM)
 	program = append(program,
 		jump(unix.BPF_JEQ, unix.SYS_SHMGET, 0, 3), load(offsetArgs+8+4), jump(unix.BPF_JEQ, 0, 1, 0), refuse(unix.ENOMEM))
+	for _, number := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+		program = append(program, jump(unix.BPF_JEQ, number, 0, uint8(len(families))+3), load(offsetArgs))
+		for i, family := range families {
+			program = append(program, jump(unix.BPF_JEQ, family, uint8(len(families)-i), 0))
+		}
+		program = append(program, refuse(unix.EAFNOSUPPORT), load(offsetNumber))
+	}
 	return append(program, answer(unix.SECCOMP_RET_ALLOW)), nil
 }
 

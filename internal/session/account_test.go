@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -73,6 +74,48 @@ func TestWhatOthersUseForTheSameSessionCounts(t *testing.T) {
 	if req := r.ends("web:s1:r1"); req.Steps != 2 {
 		t.Errorf("it made %d steps, want 2", req.Steps)
 	}
+}
+
+// What uses a model without being a request is paid from the same budgets.
+func TestWorkOutsideOfRequestsCounts(t *testing.T) {
+	var ended []session.Request
+	r := inParent(t, session.Limits{Request: session.Budget{Steps: 1}, Session: session.Budget{Tokens: 40}, Day: session.Budget{Steps: 3}}, &ended)
+	spend := func(id string, used session.Spent) {
+		t.Helper()
+		if err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.svc.Spend(tx, id, used) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(id string, want session.Limit) {
+		t.Helper()
+		r.read(func(q db.Queryer) error {
+			reached, err := r.svc.Exhausted(q, id)
+			var got session.Limit
+			if reached != nil {
+				got = reached.Limit
+			}
+			if got != want {
+				t.Errorf("%s has reached %q, want %q", id, got, want)
+			}
+			return err
+		})
+	}
+	check(sid, "")
+	spend(sid, session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 30, OutputTokens: 9}})
+	check(sid, "")
+	spend(sid, session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 1}})
+	check(sid, "session.tokens")
+	check("parent", "session.tokens")
+	check("other", "")
+	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
+		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int{"session.tokens": 1}})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	check(sid, "")
+	spend("other", session.Spent{Steps: 1})
+	check(sid, "day.steps")
+	check("other", "day.steps")
 }
 
 func TestARequestThatNeverStartedIsToldToHaveEnded(t *testing.T) {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,6 +18,9 @@ const (
 	maxTitle = 60
 	// noReply is the whole answer of a model that wants to say nothing.
 	noReply = "NO_REPLY"
+	// unreadable stands for a message that is damaged: the work that it waits in
+	// goes on, and whoever sent it hears of it.
+	unreadable = "(A message that was sent here is damaged on the disk and cannot be read. Say so, and ask to send it again.)"
 )
 
 // change is one transaction on a session: a decision and its effects.
@@ -256,6 +258,10 @@ func (c *change) apply(e Effect) error {
 	m := c.mail
 	if m == nil || m.MessageID != e.MessageID {
 		stored, err := c.store().Mail(c.tx, c.sessionID, e.MessageID)
+		if db.IsDamaged(err) {
+			c.svc.opt.Logger.Error("a message cannot be read", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID, "error", err)
+			stored, err = Mail{MessageID: e.MessageID, Messages: []chat.Message{chat.Text(chat.User, unreadable)}}, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -426,7 +432,8 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 }
 
 // finalText is what the request has said: as its run knows it, else as its
-// journal does, when it ends while it waits for an answer.
+// journal does, when it ends while it waits for an answer. What a journal held
+// that cannot be read is not known, but its request has to end.
 func (c *change) finalText(req Request) (string, error) {
 	if req.StartedAt == 0 {
 		return "", nil
@@ -435,6 +442,10 @@ func (c *change) finalText(req Request) (string, error) {
 		return c.text, nil
 	}
 	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
+	if err != nil && !db.IsFailure(err) {
+		c.svc.opt.Logger.Error("read journal", "request_id", req.ID, "error", err)
+		return "", nil
+	}
 	return p.text, err
 }
 
@@ -442,31 +453,5 @@ func (c *change) finalText(req Request) (string, error) {
 func (c *change) useMore(req *Request, total chat.Usage) error {
 	more := Spent{Usage: total.Beyond(req.Usage), Time: c.run.unmetered()}
 	req.Usage = req.Usage.Add(more.Usage)
-	return c.spend(more)
-}
-
-// spend counts for the session and the day.
-func (c *change) spend(s Spent) error {
-	if s == (Spent{}) {
-		return nil
-	}
-	account, err := c.svc.account(c.tx, c.sessionID)
-	if err != nil {
-		return err
-	}
-	day := c.svc.settings.Load().Limits.day(c.svc.opt.Now())
-	c.tx.AfterCommit(func() { c.svc.day.add(day, s) })
-	return c.store().AddSpent(c.tx, day, account, s)
-}
-
-// account is the session that pays for the work of a session.
-func (s *Service) account(q db.Queryer, sessionID string) (string, error) {
-	if s.opt.Account == nil {
-		return sessionID, nil
-	}
-	id, err := s.opt.Account(q, sessionID)
-	if err != nil {
-		return "", fmt.Errorf("find whose limits count: %w", err)
-	}
-	return cmp.Or(id, sessionID), nil
+	return c.svc.Spend(c.tx, c.sessionID, more)
 }

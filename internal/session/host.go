@@ -108,7 +108,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		}
 		req.Steps, req.Usage, req.Model = s.Number, req.Usage.Add(s.Usage), r.model
 		c.save(req)
-		if err := c.spend(spent); err != nil {
+		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
 			return err
 		}
 		return c.store().Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,9 +10,7 @@ import (
 
 	"lilac/internal/agent"
 	"lilac/internal/chat"
-	"lilac/internal/db"
 	"lilac/internal/event"
-	"lilac/internal/fault"
 )
 
 // maxEventID is how long the id of an environment event may be.
@@ -182,85 +179,6 @@ func (s *Service) expire(sessionID, requestID string, p Pause) {
 			return
 		}
 	}
-}
-
-// daySpent is what all sessions have used on one day.
-type daySpent struct {
-	mu   sync.Mutex
-	day  string
-	used Spent
-}
-
-func (d *daySpent) add(day string, s Spent) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if day == d.day {
-		d.used = d.used.Add(s)
-	}
-}
-
-// checkBudgets compares what was used with the limits, before a model call.
-// What this run uses at this moment counts; of other runs, what is recorded.
-func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) error {
-	now, limits := r.svc.opt.Now(), r.svc.settings.Load().Limits
-	today := limits.day(now)
-	var day, session Spent
-	var err error
-	if limits.Day != (Budget{}) {
-		if day, err = r.svc.spentOn(ctx, today); err != nil {
-			return err
-		}
-	}
-	raised := r.state.raisedOn(today)
-	if limits.Session != (Budget{}) || r.account != r.sessionID {
-		if session, raised, err = r.spentInSession(ctx, today); err != nil {
-			return err
-		}
-	}
-	open := Spent{Usage: used.Beyond(r.counted), Time: r.unmetered()}
-	reached := limits.Check(Used{
-		Request: Spent{Steps: steps, Usage: used, Time: now.Sub(r.startedAt) - r.idle},
-		Session: session.Add(open), Day: day.Add(open),
-	}, raised)
-	if reached != nil {
-		return &fault.Error{Kind: fault.LimitReached, Code: "limit_reached", Message: reached.Question(), Err: &limitError{*reached}}
-	}
-	return nil
-}
-
-// spentInSession reads what the session that pays has used, which others may
-// work for at the same time, and what a person has allowed there.
-func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int, err error) {
-	raised = r.state.raisedOn(today)
-	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if r.account != r.sessionID {
-			payer, err := r.svc.opt.Store.State(q, r.account)
-			if err != nil {
-				return err
-			}
-			raised = without(payer.raisedOn(today), requestPrefix)
-		}
-		used, err = r.svc.opt.Store.SpentIn(q, r.account)
-		return err
-	})
-	if err != nil {
-		return used, nil, fmt.Errorf("read what the session has used: %w", err)
-	}
-	return used, raised, nil
-}
-
-// spentOn reads the store when a new day has begun.
-func (s *Service) spentOn(ctx context.Context, day string) (Spent, error) {
-	s.day.mu.Lock()
-	defer s.day.mu.Unlock()
-	if s.day.day != day {
-		used, err := s.readDay(ctx, day)
-		if err != nil {
-			return Spent{}, err
-		}
-		s.day.day, s.day.used = day, used
-	}
-	return s.day.used, nil
 }
 
 func limitOf(err error) *limitError {

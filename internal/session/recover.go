@@ -192,7 +192,6 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 		}
 		p, err := s.progress(c.tx, sessionID, a.RequestID)
 		if err != nil {
-			s.opt.Logger.Error("read journal", "request_id", a.RequestID, "error", err)
 			c.cause = err.Error()
 			wire := fault.ToWire(err)
 			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: in.Hold})

@@ -361,17 +361,6 @@ func (s *Service) running(requestID string) *run {
 	return s.runs[requestID]
 }
 
-func (s *Service) readDay(ctx context.Context, day string) (used Spent, err error) {
-	err = s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		used, err = s.opt.Store.SpentOn(q, day)
-		return err
-	})
-	if err != nil {
-		return used, fmt.Errorf("read what the day has used: %w", err)
-	}
-	return used, nil
-}
-
 // pause waits and reports whether ctx is still going.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,13 +12,18 @@ import (
 	"lilac/internal/chat"
 	"lilac/internal/damagetest"
 	"lilac/internal/db"
+	"lilac/internal/discord"
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/outbox"
+	"lilac/internal/relay"
+	"lilac/internal/router"
 	"lilac/internal/session"
 	"lilac/internal/store"
+	"lilac/internal/surface"
 	"lilac/internal/task"
+	"lilac/internal/workflow"
 )
 
 // D3: a flipped byte in a row of the journal, the requests, the history or an
@@ -192,6 +198,52 @@ func TestADamagedWaitHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// Of each list of what has work left, the sound rows are served.
+func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		s := store.New(d)
+		discordRows := store.NewDiscord(s)
+		update(t, d, func(tx *db.Tx) (err error) {
+			for _, id := range []string{"bad", "good"} {
+				_, planErr := store.Outbox{}.Plan(tx, outbox.Row{Key: id, Platform: "discord", Send: surface.Send{ChannelID: "7", Nonce: id}})
+				err = errors.Join(err, planErr,
+					s.AddTask(tx, task.Task{ID: id, SessionID: "s", State: task.Running}),
+					s.SaveRouterState(tx, "discord", id, router.State{Due: 1}),
+					discordRows.OpenGap(tx, discord.Gap{ChannelID: id, After: "1"}))
+			}
+			for _, where := range []string{`outbox SET checksum = checksum + 1 WHERE key`, `tasks SET checksum = checksum + 1 WHERE id`, `router_state SET checksum = checksum + 1 WHERE session_id`, `discord_gaps SET checksum = checksum + 1 WHERE channel_id`} {
+				_, setErr := tx.Exec(`UPDATE ` + where + ` = 'bad'`)
+				err = errors.Join(err, setErr)
+			}
+			return err
+		})
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			if rows, err := (store.Outbox{}).Unfinished(q, "discord", 10); err != nil || len(rows) != 1 || rows[0].Key != "good" {
+				t.Errorf("to be sent: %+v, %v", rows, err)
+			}
+			if send, err := discordRows.PlannedSend(q, "7", "good"); err != nil || send.Nonce != "good" {
+				t.Errorf("about to be sent: %+v, %v", send, err)
+			}
+			if planned, err := discordRows.Planned(q, "7", "1", ""); !db.IsDamaged(err) {
+				t.Errorf("whether a message is ours that may be: %v, %v", planned, err)
+			}
+			if tasks, err := s.RunningTasks(q, ""); err != nil || len(tasks) != 1 || tasks[0].ID != "good" {
+				t.Errorf("tasks: %+v, %v", tasks, err)
+			}
+			if bursts, err := s.RouterBursts(q, "discord"); err != nil || len(bursts) != 1 || bursts["good"].Due != 1 {
+				t.Errorf("bursts: %+v, %v", bursts, err)
+			}
+			if gaps, err := discordRows.Gaps(q, 10); err != nil || len(gaps) != 1 || gaps[0].ChannelID != "good" {
+				t.Errorf("gaps: %+v, %v", gaps, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A database that was written before rows were sealed keeps what it has, and
 // what was damaged in it is still found.
 func TestRowsOfBeforeAreSealed(t *testing.T) {
@@ -255,20 +307,49 @@ func TestRowsOfBeforeAreSealed(t *testing.T) {
 	})
 }
 
-func TestDeepCheckFindsADamagedOutboxRow(t *testing.T) {
-	d, s := open(t)
-	update(t, d, func(tx *db.Tx) error {
-		_, err := store.Outbox{}.Plan(tx, outbox.Row{Key: "k", Platform: "discord"})
-		return err
+// A table that has checksums and that nobody told the deep check of would be
+// called sound.
+func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
+	dir := t.TempDir()
+	filled(t, dir)
+	reread(t, dir, func(d *db.DB) {
+		s := store.New(d)
+		discordRows := store.NewDiscord(s)
+		update(t, d, func(tx *db.Tx) error {
+			_, err := store.Outbox{}.Plan(tx, outbox.Row{Key: "k", Platform: "discord"})
+			return errors.Join(err,
+				s.SaveWorkflow(tx, workflow.Workflow{ID: "w"}),
+				s.SaveRelay(tx, relay.Row{Platform: "discord", RequestID: "r"}),
+				s.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),
+				discordRows.SaveGateway(tx, discord.GatewayState{Account: "a"}),
+				discordRows.OpenGap(tx, discord.Gap{ChannelID: "7", After: "1"}),
+				discordRows.PutOrder(tx, discord.Order{ID: "9", Told: []byte("{}")}))
+		})
+		if bad, err := s.Verify(t.Context()); err != nil || len(bad) > 0 {
+			t.Fatalf("sound rows: %v, %v", bad, err)
+		}
+		var names string
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			return q.QueryRow(`SELECT group_concat(t.name, ' ') FROM sqlite_schema t, pragma_table_info(t.name) c WHERE c.name = 'checksum'`).Scan(&names)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := strings.Fields(names)
+		for _, table := range tables {
+			update(t, d, func(tx *db.Tx) error {
+				_, err := tx.Exec(`UPDATE ` + table + ` SET checksum = checksum + 1`)
+				return err
+			})
+		}
+		bad, err := s.Verify(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range tables {
+			if !strings.Contains(strings.Join(bad, "\n"), " of the table "+table+" ") {
+				t.Errorf("the deep check does not read %s", table)
+			}
+		}
 	})
-	if bad, err := s.Verify(t.Context()); err != nil || len(bad) > 0 {
-		t.Fatalf("a sound row: %v, %v", bad, err)
-	}
-	update(t, d, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE outbox SET checksum = checksum + 1`)
-		return err
-	})
-	if bad, err := s.Verify(t.Context()); err != nil || len(bad) != 1 {
-		t.Errorf("a damaged row: %v, %v", bad, err)
-	}
 }

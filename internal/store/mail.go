@@ -64,10 +64,10 @@ func (s *Store) HasMail(q db.Queryer, sessionID, messageID string) (bool, error)
 }
 
 // MarkMail says what became of a message and which request it belongs to; an
-// empty request keeps the one it has.
+// empty request keeps the one it has. A damaged row stays as it is.
 func (s *Store) MarkMail(tx *db.Tx, sessionID, messageID, requestID string, state session.MailState) error {
 	m, data, err := s.mail(tx, sessionID, messageID)
-	if fault.KindOf(err) == fault.NotFound {
+	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
 		return nil
 	}
 	if err != nil {

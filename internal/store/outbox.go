@@ -81,7 +81,7 @@ func (Outbox) Row(q db.Queryer, key string) (outbox.Row, error) {
 
 // Unfinished implements [outbox.Table].
 func (Outbox) Unfinished(q db.Queryer, platform string, limit int) ([]outbox.Row, error) {
-	out, err := collect(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
+	out, err := sound(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
 		`SELECT key, json, checksum FROM outbox WHERE unfinished = 1 AND platform = ? ORDER BY seq LIMIT ?`, platform, limit)
 	return out, wrap("list the outbox", err)
 }

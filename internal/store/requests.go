@@ -6,7 +6,10 @@ import (
 	"fmt"
 
 	"lilac/internal/chat"
+	"lilac/internal/clip"
 	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/session"
 )
 
@@ -84,6 +87,28 @@ func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before strin
 	}
 	out, err := collect(q, scanRequestRow, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list requests", err)
+}
+
+// askedMax bounds what is told of what was asked, in characters.
+const askedMax = 200
+
+// Asked is the beginning of the message whose id a request carries; "" for a
+// request that something else set off. A damaged message is named by the story
+// of the request, and hides no other request.
+func (s *Store) Asked(q db.Queryer, r session.Request) (string, error) {
+	id, err := event.ParseRequestID(r.ID)
+	if err != nil {
+		return "", nil
+	}
+	m, err := s.Mail(q, r.SessionID, id.Specific)
+	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
+		return "", nil
+	}
+	if err != nil || len(m.Messages) == 0 {
+		return "", err
+	}
+	// What stands before the last one is what it replies to.
+	return clip.Characters(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
 }
 
 // Running lists the requests that run now; an empty session means all.

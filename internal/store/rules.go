@@ -383,13 +383,14 @@ func (s *Store) ClientOf(q db.Queryer, sessionID string) (client string, known b
 
 // SessionTitled returns the newest session with a title, or "". A session of one
 // of the platforms is not found by a title that begins with #: that is the name
-// of a channel, which several can have.
+// of a channel, which several can have. One of a sub-agent is not found at all:
+// the agent gives it its title, and nobody looks at it.
 func (s *Store) SessionTitled(q db.Queryer, title string, platforms []string) (id string, err error) {
 	clients, err := json.Marshal(append([]string{}, platforms...))
 	if err != nil {
 		return "", fmt.Errorf("encode platforms: %w", err)
 	}
-	err = q.QueryRow(`SELECT id FROM sessions WHERE title = ? AND NOT (title LIKE '#%' AND client IN (SELECT value FROM json_each(?))) ORDER BY updated_at DESC, id LIMIT 1`, title, string(clients)).Scan(&id)
+	err = q.QueryRow(`SELECT id FROM sessions WHERE title = ? AND client <> '`+task.Client+`' AND NOT (title LIKE '#%' AND client IN (SELECT value FROM json_each(?))) ORDER BY updated_at DESC, id LIMIT 1`, title, string(clients)).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

@@ -183,3 +183,17 @@ func collect[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string,
 	}
 	return out, rows.Err()
 }
+
+// sound is collect without the rows that are damaged, which the deep check
+// names: they hold up no other one.
+func sound[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string, args ...any) (out []T, err error) {
+	_, err = collect(q, func(r *sql.Rows) (struct{}, error) {
+		v, err := scan(r)
+		if db.IsDamaged(err) {
+			return struct{}{}, nil
+		}
+		out = append(out, v)
+		return struct{}{}, err
+	}, query, args...)
+	return out, err
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,5 +206,35 @@ func TestWhatIsSpentAddsUpForTheDayAndTheSession(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestARequestIsToldByTheMessageThatItAnswers(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		for id, said := range map[string][]string{"m1": {"what it replies to", "Where do they grow?"}, "m2": {strings.Repeat("ä", 500)}, "m3": {"damaged"}} {
+			m := session.Mail{SessionID: "s", MessageID: id, RequestID: "web:s:" + id, Queue: event.Prompt, State: session.MailApplied}
+			for _, text := range said {
+				m.Messages = append(m.Messages, chat.Text(chat.User, text))
+			}
+			if _, err := s.PutMail(tx, m); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`UPDATE session_inbox SET checksum = checksum + 1 WHERE message_id = 'm3'`)
+		return err
+	})
+	for id, want := range map[string]string{
+		"web:s:m1": "Where do they grow?", "web:s:m2": strings.Repeat("ä", 199) + "…", "web:s:m3": "", "env:s:told": "", "odd": "",
+	} {
+		if err := read(t, d, func(q db.Queryer) error {
+			got, err := s.Asked(q, session.Request{ID: id, SessionID: "s"})
+			if got != want {
+				t.Errorf("%s asks %q, want %q", id, got, want)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -129,7 +129,7 @@ func (s *Store) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
 
 // RunningTasks lists what runs, the oldest first; an empty session means all.
 func (s *Store) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
-	out, err := collect(q, scanTaskRow, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
+	out, err := sound(q, scanTaskRow, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
 	return out, wrap("list running tasks", err)
 }
 

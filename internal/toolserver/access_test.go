@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -286,5 +287,41 @@ func TestTheSocketIsPrivateAndGoesWithTheServer(t *testing.T) {
 	}
 	if err := e.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
+	}
+}
+
+// A command that opens connections without end takes no descriptor that the
+// rest of the program needs; who is in stays.
+func TestConnectionsToTheSocketAreBounded(t *testing.T) {
+	e, err := Listen(t.Context(), shortDir(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(newServer(t, Options{}).Handler(), slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		if err := errors.Join(e.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	var conns []net.Conn
+	for range maxConnections + 1 {
+		conn, err := net.Dial("unix", e.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	ask := func(conn net.Conn) string {
+		_, _ = io.WriteString(conn, "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n") // it may be closed already
+		answer, _ := io.ReadAll(conn)
+		return string(answer)
+	}
+	if got := ask(conns[maxConnections]); got != "" {
+		t.Errorf("one more than may be got the answer %q", got)
+	}
+	if got := ask(conns[0]); !strings.HasPrefix(got, "HTTP/1.0 200") {
+		t.Errorf("the first got the answer %q", got)
 	}
 }

@@ -94,15 +94,11 @@ func (s *Server) lookup(g Grant, id string) (registered, error) {
 	case known:
 		return c, &fault.Error{Kind: fault.Denied, Code: "callable_not_allowed", Message: fmt.Sprintf("This token does not allow %s.", id)}
 	}
-	message := fmt.Sprintf("There is no callable %q.", id)
 	var mine []string
 	for _, one := range s.allowed(g) {
 		mine = append(mine, one.ID)
 	}
-	if near := fault.Near(id, mine); len(near) > 0 {
-		message += " Did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return c, &fault.Error{Kind: fault.NotFound, Code: "unknown_callable", Message: message + " See tools --list.", Field: "callableId"}
+	return c, &fault.Error{Kind: fault.NotFound, Code: "unknown_callable", Field: "callableId", Message: fmt.Sprintf("There is no callable %q.%s See tools --list.", id, didYouMean(id, mine))}
 }
 
 // allowed lists what a caller may call, by id.

@@ -2,6 +2,7 @@ package toolserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,13 +126,8 @@ func property(at, key string, schema *jsonschema.Schema) (string, error) {
 			return name, nil
 		}
 	}
-	message := fmt.Sprintf("There is no field %q.", join(at, key))
-	if near := fault.Near(key, names); len(near) > 0 {
-		message += " Did you mean " + strings.Join(near, " or ") + "?"
-	} else {
-		message += " There is: " + strings.Join(names, ", ") + "."
-	}
-	return "", &fault.Error{Kind: fault.Invalid, Code: "unknown_field", Field: join(at, key), Message: message}
+	rest := cmp.Or(didYouMean(key, names), " There is: "+strings.Join(names, ", ")+".")
+	return "", &fault.Error{Kind: fault.Invalid, Code: "unknown_field", Field: join(at, key), Message: fmt.Sprintf("There is no field %q.%s", join(at, key), rest)}
 }
 
 func coerce(at string, v any, schema *jsonschema.Schema, depth int) (any, error) {

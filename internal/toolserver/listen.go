@@ -14,11 +14,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/connlimit"
 	"lilac/internal/fault"
 )
 
-// readTime bounds how long a caller may take to say what it wants.
-const readTime = 30 * time.Second
+const (
+	// readTime bounds how long a caller may take to say what it wants.
+	readTime = 30 * time.Second
+	// maxConnections is well above the calls that run at once.
+	maxConnections = 256
+)
 
 // Endpoint is where a server listens.
 type Endpoint struct {
@@ -87,7 +92,7 @@ func (e *Endpoint) Serve(h http.Handler, logger *slog.Logger) error {
 	var serving errgroup.Group
 	for _, l := range e.listeners {
 		serving.Go(func() error {
-			if err := e.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := e.server.Serve(connlimit.Listener(l, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 				return errors.Join(fmt.Errorf("serve tools: %w", err), e.server.Close())
 			}
 			return nil

@@ -83,6 +83,9 @@ type Operators struct {
 	Table OperatorTable
 	// Revoked is told of a name whose token is dead; it may be nil.
 	Revoked func(name string)
+
+	// callables are the ids of what can be called; [New] sets them.
+	callables []string
 }
 
 var operatorName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
@@ -101,8 +104,8 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 		return "", fault.InvalidField("callables", "Say which callables the token allows: 1 to %d ids, or beginnings such as surface.*", maxPatterns)
 	}
 	for _, p := range callables {
-		if id := strings.TrimSuffix(strings.TrimSuffix(p, "*"), "."); p != "*" && !callableID.MatchString(id) || strings.HasSuffix(p, "*") && p != "*" && !strings.HasSuffix(p, ".*") {
-			return "", fault.InvalidField("callables", "%q is neither the id of a callable nor a beginning such as surface.*", p)
+		if err := o.checkPattern(p); err != nil {
+			return "", err
 		}
 	}
 	raw := make([]byte, secretBytes)
@@ -127,6 +130,30 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 		return "", err
 	}
 	return token, nil
+}
+
+// checkPattern refuses what is no pattern, and one that names no callable: it is
+// mistyped, and the token would allow less than was meant.
+func (o *Operators) checkPattern(p string) error {
+	if p == "*" {
+		return nil
+	}
+	if !callableID.MatchString(strings.TrimSuffix(p, ".*")) {
+		return fault.InvalidField("callables", "%q is neither the id of a callable nor a beginning such as surface.*", p)
+	}
+	if slices.ContainsFunc(o.callables, func(id string) bool { return allows([]string{p}, id) }) {
+		return nil
+	}
+	names := slices.Clone(o.callables)
+	for _, id := range o.callables {
+		for i := range len(id) {
+			if id[i] == '.' {
+				names = append(names, id[:i+1]+"*")
+			}
+		}
+	}
+	slices.Sort(names)
+	return fault.InvalidField("callables", "There is no callable %q.%s", p, didYouMean(p, slices.Compact(names)))
 }
 
 // lifeOf reads how long a token lives; zero is for ever.

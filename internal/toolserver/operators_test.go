@@ -114,6 +114,7 @@ func TestARevokedTokenEndsItsCalls(t *testing.T) {
 func TestATokenNamesWhatItAllows(t *testing.T) {
 	table := &operatorTable{tokens: map[string]OperatorToken{}}
 	operators := &Operators{DB: openDB(t), Table: table}
+	newServer(t, Options{Callables: []Callable{echo("surface.messages.send"), echo("surface.messages.read"), echo("events.publish")}, Operators: operators})
 	for name, callables := range map[string][]string{
 		"":      {"*"},
 		"a b":   {"*"},
@@ -126,7 +127,21 @@ func TestATokenNamesWhatItAllows(t *testing.T) {
 			t.Errorf("%q %v: %v", name, callables, err)
 		}
 	}
-	token, err := operators.Create(t.Context(), "good", []string{"*", "surface.*", "events.publish"}, "")
+	for typo, want := range map[string]string{
+		"surface.mesages.send": `no callable "surface.mesages.send". Did you mean surface.messages.send or`,
+		"surface":              "Did you mean surface.*?",
+		"surfce.*":             "Did you mean surface.*?",
+		"events":               "Did you mean events.*?",
+		"events.publish.*":     "Did you mean events.publish",
+		"surface.messages":     "Did you mean surface.messages.*",
+		"workflow.*":           `There is no callable "workflow.*".`,
+	} {
+		_, err := operators.Create(t.Context(), "typo", []string{"*", typo}, "")
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", typo, err)
+		}
+	}
+	token, err := operators.Create(t.Context(), "good", []string{"*", "surface.*", "surface.messages.*", "events.publish"}, "")
 	if err != nil || !strings.HasPrefix(token, operatorPrefix) {
 		t.Fatal(token, err)
 	}

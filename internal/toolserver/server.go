@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,9 +89,6 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, callables: map[string]registered{}, together: make(chan struct{}, maxTogether)}
 	s.tokens.live, s.tokens.operators = map[[sha256.Size]byte]*liveToken{}, map[[sha256.Size]byte]*liveToken{}
-	if o.Operators != nil {
-		o.Operators.Revoked = s.revoked
-	}
 	for _, c := range o.Callables {
 		r, err := register(c)
 		if err != nil {
@@ -99,6 +98,9 @@ func New(o Options) (*Server, error) {
 			return nil, fmt.Errorf("there are two callables %q", c.ID)
 		}
 		s.callables[c.ID] = r
+	}
+	if o.Operators != nil {
+		o.Operators.Revoked, o.Operators.callables = s.revoked, slices.Sorted(maps.Keys(s.callables))
 	}
 	return s, nil
 }

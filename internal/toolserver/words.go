@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"lilac/internal/fault"
 )
 
 // expected says in words what a value has to be.
@@ -54,6 +56,16 @@ func between(low, high *float64, both, format string) string {
 		return fmt.Sprintf(format, "at most "+number(*high))
 	}
 	return ""
+}
+
+// didYouMean is the question, after a blank, whether a near name was meant; ""
+// if none is near.
+func didYouMean(word string, names []string) string {
+	near := fault.Near(word, names)
+	if len(near) == 0 {
+		return ""
+	}
+	return " Did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // describe says what was given, without repeating a long text.

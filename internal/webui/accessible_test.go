@@ -1,8 +1,12 @@
 package webui_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"lilac/internal/webuitest"
@@ -91,6 +95,16 @@ func TestNothingIsWiderThanASmallScreen(t *testing.T) {
 	})
 }
 
+// On a wide screen a view is a column in the middle, with all that is in it.
+func TestWhatStandsInAViewHasOneLeftEdge(t *testing.T) {
+	const edges = "[...new Set([...document.querySelectorAll('.view:not([hidden]) > :not(.pill)')].filter(e => e.clientWidth).map(e => Math.round(e.getBoundingClientRect().left)))].join(' ')"
+	inEveryView(t, 1900, func(p *webuitest.Tab, name string) {
+		if got := webuitest.Eval[string](p, edges); strings.Contains(got, " ") {
+			t.Errorf("%s: what is in it begins at %s px", name, got)
+		}
+	})
+}
+
 // Tab reaches everything that can be used, and where one is can be seen.
 func TestTheKeyboardReachesEverythingAndShowsWhereItIs(t *testing.T) {
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
@@ -144,6 +158,25 @@ func TestNothingMovesForThoseWhoWantItStill(t *testing.T) {
 	p.Until("control: otherwise something moves", "document.querySelector('.thinking') && "+moving+" > 0")
 	p.Media(false, true)
 	p.Until("nothing moves", moving+" === 0")
+}
+
+// That an answer is being written can be seen also by who has chosen colours of
+// their own, which take backgrounds away.
+func TestWhatRunsIsSeenInForcedColours(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	f.set(func() { f.sessions[0]["state"] = "running" })
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	f.emit("stream.start", object{"requestId": "web:s1:m0"})
+	p.Until("it runs", "document.querySelector('.thinking i') && document.querySelector('.dot')")
+	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}}})
+		return err
+	}))
+	p.Until("the colours are forced", "matchMedia('(forced-colors: active)').matches")
+	p.Until("what runs is seen", "['.thinking i', '.dot'].every(e => getComputedStyle(document.querySelector(e)).backgroundColor === getComputedStyle(document.body).color)")
+	p.Until("what is chosen is seen", "getComputedStyle(document.querySelector('#modes input:checked + span')).outlineStyle === 'solid'")
 }
 
 // The answer is announced once, when it is whole: word by word it would be a

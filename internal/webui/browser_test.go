@@ -109,6 +109,19 @@ func TestASteerStandsWhereItWasRead(t *testing.T) {
 	}
 }
 
+// A server may be there and unable to read its events: it says why.
+func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Counting")
+	const why = "Redis cannot be reached"
+	f.set(func() { f.trouble = why })
+	p := webuitest.Open(t, f.url("#/s/s1"), 360, 720)
+	p.Shows("#link", "reconnecting…")
+	p.Shows("#problem", why)
+	f.set(func() { f.trouble = "" })
+	p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('problem').hidden")
+}
+
 func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Counting")
@@ -218,6 +231,67 @@ func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
 	}
 }
 
+// A word that comes behind a space does not touch the one before it, also while
+// it is not rendered yet.
+func TestASpaceIsKeptWhileTheNextWordIsAwaited(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one two ", 0)
+	p.Until("it is rendered", "document.querySelector('.md p')")
+	p.Until("the space stands at its end", "document.querySelector('.md p').textContent === 'one two '")
+}
+
+// A table keeps its columns as the model aligned them, and its words whole: one
+// that is wider than the page is scrolled.
+func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	head, row := "", ""
+	for i := range 12 {
+		head += fmt.Sprintf("<th>Measurement%d</th>", i)
+		row += fmt.Sprintf(`<td align="right">%d</td>`, i)
+	}
+	f.set(func() {
+		f.messages = []object{{
+			"id": "a0", "requestId": "web:s1:m0", "role": "assistant", "content": "a table", "createdAt": 1,
+			"html": "<table><thead><tr>" + head + "</tr></thead><tbody><tr>" + row + "</tr></tbody></table>",
+		}}
+	})
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("the table is there", "document.querySelector('.md td')")
+	p.Until("its words are whole", "[...document.querySelectorAll('.md tr')].every(e => e.clientHeight < 45)")
+	p.Until("it is scrolled, and the page is not", "document.querySelector('.md .wide').scrollWidth > document.querySelector('.md .wide').clientWidth && document.getElementById('scroll').scrollWidth <= document.getElementById('scroll').clientWidth")
+	p.Until("numbers are aligned", "getComputedStyle(document.querySelector('.md td')).textAlign.endsWith('right') && getComputedStyle(document.querySelector('.md th')).textAlign === 'start'")
+	p.Picture("table", false)
+}
+
+// What is said in Arabic or Hebrew is written from the right, also while it
+// comes, and what stands beside it in English from the left.
+func TestAnAnswerIsWrittenInTheDirectionOfItsWords(t *testing.T) {
+	const r, direction = "web:s1:m0", "getComputedStyle(document.querySelector(%q)).direction === %q"
+	f, p := talk(t)
+	f.listened()
+	p.Say("שלום, world!")
+	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "prompt"})
+	p.Shows("#transcript .words", "שלום, world!")
+	p.Until("the question is written from the right", fmt.Sprintf(direction, "#transcript .words", "rtl"))
+	const said = "مرحبا 123!\n\n- أول.\n\nHello.\n\n    # مرحبا"
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, said, 0)
+	for _, over := range []bool{false, true} {
+		if over {
+			f.emit("stream.completed", object{"requestId": r, "content": said, "usage": nil})
+			p.Until("it is over", "document.querySelector('.request').dataset.state === 'done' && !document.querySelector('.md .piece')")
+		}
+		p.Until("it is rendered", "document.querySelector('.md pre')")
+		for selector, want := range map[string]string{".md p": "rtl", ".md li": "rtl", ".md ul ~ p": "ltr", ".md pre": "ltr"} {
+			p.Until(selector+" is "+want, fmt.Sprintf(direction, selector, want))
+		}
+	}
+}
+
 func TestALostAnswerToAPromptIsAskedForAgainAndAcceptedOnce(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
@@ -232,6 +306,62 @@ func TestALostAnswerToAPromptIsAskedForAgainAndAcceptedOnce(t *testing.T) {
 	})
 	p.Do(chromedp.Reload())
 	p.Shows("#outbox .words", "hello")
+}
+
+// What a rule or a workflow has told the agent does not look like a person's words.
+func TestWhatAPersonDidNotSayIsFolded(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	f.set(func() {
+		f.messages = []object{
+			{"id": "01m0", "requestId": "web:s1:m0", "role": "user", "content": "wait for it", "createdAt": 1},
+			{"id": "env-af2/3", "requestId": "web:s1:m0", "role": "user", "content": "The rule is about the event above.\nProcess event: build.done", "createdAt": 2},
+			{"id": "wf-w1-1", "requestId": "wf:w1:1", "role": "system", "content": "You are woken by the workflow w1.", "createdAt": 3},
+			{"id": "wf-w1-1/1", "requestId": "wf:w1:1", "role": "user", "content": "The time has come: tea", "createdAt": 3},
+		}
+	})
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Shows("#transcript .bubble .words", "wait for it")
+	p.Until("the others are folded", "document.querySelectorAll('#transcript .bubble').length === 1 && [...document.querySelectorAll('#transcript details:not([open]) .what')].map(e => e.innerText).join('|') === 'The rule is about the event above. Process event: build.done|You are woken by the workflow w1.|The time has come: tea'")
+	p.Picture("told", false)
+	p.Click("#transcript details summary")
+	p.Shows("#transcript details .words", "The rule is about the event above.\nProcess event: build.done")
+}
+
+// What was said since the conversation was opened has an address, too.
+func TestAMessageThatWasJustSentIsFound(t *testing.T) {
+	const r = "web:s1:m1"
+	f, p := talk(t)
+	f.listened()
+	p.Say("hello")
+	f.until("it was sent", func() bool { return len(f.prompts) == 1 })
+	f.emit("stream.start", object{"requestId": r})
+	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "prompt"})
+	f.text(r, "Good day.", 0)
+	f.emit("stream.completed", object{"requestId": r, "content": "Good day.", "usage": nil})
+	p.Click(".about a:nth-of-type(2)")
+	p.Until("the question is shown", "location.hash === '#/s/s1/m/m1' && document.activeElement.dataset.message === 'm1'")
+	f.set(func() {
+		f.messages = []object{
+			{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
+			{"id": "a1", "requestId": r, "role": "assistant", "content": "Good day.", "createdAt": 2},
+		}
+	})
+	p.To("#/s/s1/m/a1")
+	p.Until("the answer is shown", "document.activeElement.dataset.message === 'a1'")
+	p.Until("nothing is wrong", "document.getElementById('problem').hidden")
+
+	// Who asks for two in a row gets the second.
+	const gone = "This message is not in the conversation any more."
+	p.Do(chromedp.Evaluate[chromedp.Void]("window.said = []; new MutationObserver(() => window.said.push(document.getElementById('problem').textContent)).observe(document.getElementById('problem'), { childList: true })"))
+	held := make(chan struct{})
+	f.set(func() { f.held = held })
+	p.To("#/s/s1/m/nowhere")
+	p.To("#/s/s1/m/gone")
+	f.until("both are looked for", func() bool { return f.waiting == 2 })
+	close(held)
+	p.Shows("#problem", gone)
+	p.Until("nothing else is said", fmt.Sprintf("window.said.every(e => !e || e === %q)", gone))
 }
 
 func TestFailuresAreSaidInPlainWords(t *testing.T) {
@@ -274,6 +404,22 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 	p.Until("it is gone", "document.querySelectorAll('#list a').length === 1 && location.hash === '#/'")
 }
 
+// What was said about a conversation that is at work is over when it was stopped.
+func TestADeletionThatFailedIsForgottenAndOneElsewhereIsTold(t *testing.T) {
+	f, p := talk(t)
+	f.listened()
+	f.set(func() { f.refuseDeletion = "The session is at work. Stop it first, then delete it." })
+	f.emit("stream.start", object{"requestId": "web:s1:m0"})
+	p.Click("#list a[aria-current=page] + button")
+	p.Click("#ask-yes")
+	p.Shows("#problem", "The session is at work. Stop it first, then delete it.")
+	p.Click("#stop")
+	p.Until("it is stopped, and nothing is wrong", "document.getElementById('problem').hidden")
+	f.set(func() { f.sessions = nil })
+	f.emit("session.deleted", object{})
+	p.Shows("#problem", "This conversation does not exist any more. Choose another one or begin a new one.")
+}
+
 // A conversation that is loaded does not take the keyboard from who went on
 // meanwhile, only from who opened it.
 func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
@@ -293,6 +439,33 @@ func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 	p.Until("the keyboard is in the list", "document.activeElement.innerText === 'Another talk'")
 	p.Press("Enter")
 	p.Until("the keyboard goes into what was opened", "location.hash === '#/s/s2' && document.activeElement.id === 'text'")
+}
+
+// What is written in a conversation stays there when another one is shown.
+func TestADraftStaysInItsConversation(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Old things")
+	f.conversation("New things")
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	written := func(text string) string {
+		return fmt.Sprintf("document.getElementById('text').value === %q", text)
+	}
+	p.Do(chromedp.SendKeys("#text", "only for the old ones"))
+	p.To("#/s/s2")
+	p.Until("nothing was written in the other one", "document.getElementById('title').innerText === 'New things' && "+written(""))
+	p.Say("refuse me")
+	p.Shows("#outbox .said", "Content is not liked today.")
+	p.To("#/requests")
+	p.To("#/s/s1")
+	p.Until("it is there again", written("only for the old ones"))
+	p.To("#/s/s2")
+	p.Until("what was refused is there again", written("refuse me"))
+
+	const restore = "new MutationObserver((_, all) => { const e = document.getElementById('text'); if (e) { e.value = 'from before'; all.disconnect(); } }).observe(document, { childList: true, subtree: true })"
+	p.Before(restore, f.url("?again#/s/s1"))
+	p.Shows("#title", "Old things")
+	p.Until("what the browser has kept over a reload stays", written("from before"))
 }
 
 func TestFilesGoWithTheMessage(t *testing.T) {

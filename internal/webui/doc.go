@@ -10,7 +10,7 @@
 // app.js decides which view is shown by the address behind the # (router.js);
 // each view is a module: conversation.js, search.js, requests.js, timeline.js,
 // events.js, deadletters.js, workflows.js, rules.js, health.js, settings.js. What is shown of a
-// conversation is computed in reducer.js and outbox.js, which touch neither the
+// conversation is computed in state.js, reducer.js and outbox.js, which touch neither the
 // network nor the document; transcript.js draws the part of it that is near what
 // a person looks at. hub.js is the one event stream of all tabs of a browser: a
 // stream for each tab would use up the six connections that a browser opens to a

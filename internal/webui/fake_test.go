@@ -43,12 +43,21 @@ type fake struct {
 	keys    map[string]object
 	// dropAnswers is how many answers to prompts get lost on their way.
 	dropAnswers int
-	signedOut   bool
-	cancels     int
+	// busy is how many prompts are to come again later.
+	busy      int
+	signedOut bool
+	// refuseDeletion, when it is set, is why no conversation is deleted, and
+	// trouble why the event stream cannot be read.
+	refuseDeletion, trouble string
+	cancels                 int
 	// answers are what requests that wait at a limit were told.
 	answers []string
 	// held, when it is set, is what the messages wait for.
 	held chan struct{}
+	// waiting is how many wait for it.
+	waiting int
+	// making, when it is set, is what a new conversation waits for.
+	making chan struct{}
 	// loads counts how often the messages were asked for.
 	loads int
 	// streams counts how often the event stream was opened, open how often it
@@ -168,14 +177,21 @@ func (f *fake) routes() http.Handler {
 			}
 		})
 	}
-	api("GET /sessions", func(http.ResponseWriter, *http.Request) any {
+	api("GET /sessions", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return object{"sessions": append([]object{}, f.sessions...)}
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		return object{"sessions": append([]object{}, f.sessions[:min(limit, len(f.sessions))]...)}
 	})
 	api("POST /sessions", func(w http.ResponseWriter, r *http.Request) any {
 		var in object
 		_ = json.NewDecoder(r.Body).Decode(&in)
+		f.mu.Lock()
+		making := f.making
+		f.mu.Unlock()
+		if making != nil {
+			<-making
+		}
 		f.conversation(fmt.Sprint(in["title"]))
 		w.WriteHeader(http.StatusCreated)
 		f.mu.Lock()
@@ -183,6 +199,13 @@ func (f *fake) routes() http.Handler {
 		return f.sessions[len(f.sessions)-1]
 	})
 	api("DELETE /sessions/{id}", func(w http.ResponseWriter, r *http.Request) any {
+		f.mu.Lock()
+		reason := f.refuseDeletion
+		f.mu.Unlock()
+		if reason != "" {
+			refuse(w, http.StatusConflict, "conflict", reason)
+			return nil
+		}
 		f.set(func() {
 			kept := f.sessions[:0]
 			for _, s := range f.sessions {
@@ -242,6 +265,7 @@ func (f *fake) listMessages(_ http.ResponseWriter, r *http.Request) any {
 	held := f.held
 	f.mu.Unlock()
 	if held != nil {
+		f.set(func() { f.waiting++ })
 		<-held
 	}
 	defer f.set(func() {})
@@ -273,8 +297,12 @@ func (f *fake) prompt(w http.ResponseWriter, r *http.Request) any {
 	_ = json.NewDecoder(r.Body).Decode(&in)
 	key := r.Header.Get("Idempotency-Key")
 	var answer object
-	drop := false
+	drop, busy := false, false
 	f.set(func() {
+		if busy = f.busy > 0; busy {
+			f.busy--
+			return
+		}
 		if answer = f.keys[key]; answer == nil {
 			n := strconv.Itoa(len(f.prompts) + 1)
 			answer = object{"success": true, "sessionId": r.PathValue("id"), "requestId": "web:s1:m" + n, "messageId": "m" + n}
@@ -288,6 +316,10 @@ func (f *fake) prompt(w http.ResponseWriter, r *http.Request) any {
 	})
 	if drop {
 		panic(http.ErrAbortHandler)
+	}
+	if busy {
+		refuse(w, http.StatusServiceUnavailable, "unavailable", "Later.")
+		return nil
 	}
 	if in["content"] == "refuse me" {
 		refuse(w, http.StatusBadRequest, "invalid", "Content is not liked today.")
@@ -304,8 +336,12 @@ func refuse(w http.ResponseWriter, status int, kind, message string) {
 
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
 	f.mu.Lock()
-	at := len(f.events)
+	at, trouble := len(f.events), f.trouble
 	f.mu.Unlock()
+	if trouble != "" {
+		refuse(w, http.StatusServiceUnavailable, "unavailable", trouble)
+		return nil
+	}
 	if cursor := r.Header.Get("Last-Event-ID"); cursor != "" {
 		var err error
 		if at, err = strconv.Atoi(cursor); err != nil {

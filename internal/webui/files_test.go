@@ -33,6 +33,65 @@ func drawing(t *testing.T) []byte {
 
 const shownPictures = "[...document.querySelectorAll('#transcript .picture img')].filter(i => i.complete && i.naturalWidth > 0).length"
 
+func TestAllFilesThatWereChosenAreAttached(t *testing.T) {
+	_, p := talk(t)
+	var paths []string
+	for _, name := range []string{"one.txt", "two.txt", "three.txt"} {
+		paths = append(paths, filepath.Join(t.TempDir(), name))
+		if err := os.WriteFile(paths[len(paths)-1], []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Do(chromedp.SetUploadFiles("#picker", paths))
+	p.Until("all are listed, in their order", "[...document.querySelectorAll('#files li span')].map(e => e.innerText).join() === 'one.txt,two.txt,three.txt'")
+}
+
+// What a message brings comes back with its words when it could not be sent.
+func TestFilesComeBackWithAMessageThatWasNotSent(t *testing.T) {
+	f, p := talk(t)
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const listed = "document.querySelector('#files li')?.innerText.includes('notes.txt')"
+	p.Do(chromedp.SetUploadFiles("#picker", []string{path}))
+	p.Until("the file is listed", listed)
+	p.Say("refuse me")
+	p.Shows("#outbox .said", "Content is not liked today.")
+	p.Do(chromedp.SendKeys("#text", "meanwhile"))
+	p.Click("#outbox button")
+	p.Until("both texts and the file are there", "document.getElementById('text').value === 'refuse me\\n\\nmeanwhile' && !document.querySelector('#outbox > *') && "+listed)
+
+	p.Do(chromedp.Navigate(f.url("?again")))
+	p.Until("the page is there", "document.querySelector('#list a')")
+	p.Do(chromedp.SetUploadFiles("#picker", []string{path}))
+	p.Until("the file is listed", listed)
+	f.down()
+	p.Say("a new conversation")
+	p.Shows("#problem", "Lilac does not answer. Is it running?")
+	p.Until("the text and the file are there", "document.getElementById('text').value === 'a new conversation' && "+listed)
+}
+
+// What is sent while a conversation is still being made belongs to it, in the
+// order in which it was said, also where the first message has to be sent again.
+func TestTwoMessagesInARowAreOneConversation(t *testing.T) {
+	f := newFake(t)
+	made := make(chan struct{})
+	f.set(func() { f.making, f.busy = made, 1 })
+	p := webuitest.Open(t, f.url(""), 1000, 700)
+	f.streaming()
+	p.Say("one")
+	p.Say("two")
+	close(made)
+	p.Until("both are in it", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).join() === 'one,two'")
+	f.until("both were sent", func() bool { return len(f.prompts) == 2 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.sessions) != 1 || f.prompts[0]["content"] != "one" {
+		t.Errorf("%d conversations, prompts %v", len(f.sessions), f.prompts)
+	}
+}
+
 func TestFilesOfBothSidesAreSeen(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Files")

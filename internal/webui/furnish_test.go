@@ -47,8 +47,8 @@ func (f *fake) furnish(said string) {
 		}
 		usage := object{"inputTokens": 2310, "outputTokens": 187, "cacheReadTokens": 1800, "costMicros": 8400}
 		f.requests = []object{
-			{"id": "web:s1:m2", "sessionId": "s1", "state": "failed", "detail": "unavailable: The model is overloaded. " + said, "createdAt": 1_760_000_100_000, "startedAt": 1_760_000_100_100, "endedAt": 1_760_000_103_000, "steps": 1, "usage": object{}, "model": "demo/demo"},
-			{"id": r, "sessionId": "s1", "state": "done", "createdAt": 1_760_000_000_000, "startedAt": 1_760_000_000_120, "endedAt": 1_760_000_009_340, "steps": 2, "recoveries": 1, "usage": usage, "model": "anthropic/claude-sonnet-4-5"},
+			{"id": "web:s1:m2", "sessionId": "s1", "asked": "And in winter? " + said, "state": "failed", "detail": "unavailable: The model is overloaded. " + said, "createdAt": 1_760_000_100_000, "startedAt": 1_760_000_100_100, "endedAt": 1_760_000_103_000, "steps": 1, "usage": object{}, "model": "demo/demo"},
+			{"id": r, "sessionId": "s1", "asked": "Where do dandelions grow? " + said, "state": "done", "createdAt": 1_760_000_000_000, "startedAt": 1_760_000_000_120, "endedAt": 1_760_000_009_340, "steps": 2, "recoveries": 1, "usage": usage, "model": "anthropic/claude-sonnet-4-5"},
 		}
 		f.views.stories = map[string]object{r: story(f.requests[1], said)}
 		f.views.tasks = []object{

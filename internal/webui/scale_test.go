@@ -77,6 +77,37 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 	p.Until("scrolling down shows later ones", "document.querySelector('#transcript').innerText.includes('message 4080')")
 }
 
+// A message near the end is shown without moving the page itself, whose title
+// and message box stay where they are.
+func TestALinkMovesTheConversationAndNotThePage(t *testing.T) {
+	f := newFake(t)
+	f.long(60)
+	p := webuitest.Open(t, f.url("#/s/s1/m/m58"), 1000, 700)
+	p.Until("it is shown", "document.activeElement.dataset.message === 'm58'")
+	if got := webuitest.Eval[string](p, "[document.documentElement.scrollTop, document.documentElement.scrollHeight - innerHeight].join()"); got != "0,0" {
+		t.Errorf("the page has moved by, and can be moved by: %s", got)
+	}
+}
+
+func TestTheListShowsOlderConversationsToo(t *testing.T) {
+	const n = 250
+	f := newFake(t)
+	for i := range n {
+		f.conversation(fmt.Sprint("Talk ", i))
+	}
+	p := webuitest.Open(t, f.url(""), 1000, 700)
+	p.Until("the newest are listed", "document.querySelectorAll('#list a').length === 100")
+	p.Do(chromedp.Focus("#list .older button"))
+	p.Picture("older", false)
+	p.Press("Enter")
+	p.Until("all are listed, and the keyboard is where they go on", fmt.Sprintf("document.querySelectorAll('#list a').length === %d && document.activeElement.innerText === 'Talk 100'", n))
+	p.Until("nothing is older", "!document.querySelector('#list .older')")
+	f.streaming()
+	f.set(func() { f.sessions = f.sessions[1:] })
+	f.emit("session.deleted", object{})
+	p.Until("what changes leaves them there", fmt.Sprintf("document.querySelectorAll('#list a').length === %d", n-1))
+}
+
 func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) {
 	const n, mostNodes = 8000, 4000
 	f, p := furnished(t, "", "#/events", 1000, 700)

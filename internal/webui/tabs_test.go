@@ -45,11 +45,9 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 		p.Shows("#transcript .answer", "one two three")
 		p.Until("it is over", "document.querySelector('.request').dataset.state === 'done'")
 	}
+	f.until("one event stream is open after one tab was closed", func() bool { return f.open == 1 })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open != 1 {
-		t.Errorf("%d event streams are open after one tab was closed, want one", f.open)
-	}
 	if f.loads != tabs {
 		t.Errorf("the messages were asked for %d times, want once for each tab", f.loads)
 	}

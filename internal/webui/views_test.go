@@ -1,10 +1,13 @@
 package webui_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -31,6 +34,25 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 	p.Until("a message that is gone is said to be", "document.getElementById('problem').innerText.includes('not in the conversation any more')")
 }
 
+// On a phone the list lies over what was found, until Enter says that the words
+// are complete.
+func TestASearchOnAPhoneShowsWhatItFound(t *testing.T) {
+	_, p := furnished(t, "", "", 360, 720)
+	p.Click("#side-open")
+	p.Click("#search input")
+	p.Do(chromedp.SendKeys("#search input", "meadow"))
+	p.Press("Enter")
+	p.Until("what was found can be seen", "document.querySelector('.result mark') && !document.getElementById('side').checkVisibility({ checkVisibilityCSS: true })")
+	p.Click(".result")
+	p.Until("and leads to the message", "document.activeElement.dataset.message === 'a1'")
+	p.Click("#side-open")
+	p.Do(chromedp.Focus("#views li:last-child a"))
+	p.Press("Tab")
+	p.Until("the keyboard does not go behind the list", "!document.activeElement.closest('#main')")
+	p.Do(chromedp.EmulateViewport(1100, 720))
+	p.Until("on a wide screen everything can be used again", "!document.getElementById('main').inert && document.getElementById('shade').hidden")
+}
+
 func TestAConversationIsRenamed(t *testing.T) {
 	_, p := talk(t)
 	p.Until("it can be renamed", "!document.getElementById('rename').hidden && document.querySelector('#list a')")
@@ -40,6 +62,7 @@ func TestAConversationIsRenamed(t *testing.T) {
 	p.Press("Enter")
 	p.Shows("#title", "New name")
 	p.Shows("#list .name", "New name")
+	p.Until("the tooltips have it whole", "['#title', '#list a'].every(e => document.querySelector(e).title === 'New name')")
 	p.Do(chromedp.Focus("#list a"), chromedp.KeyEvent(kb.F2))
 	p.Until("F2 asks too", "document.getElementById('ask').open")
 	p.Do(chromedp.KeyEvent(kb.Escape))
@@ -50,6 +73,7 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	_, p := furnished(t, "", "#/requests", 1100, 900)
 	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
 	p.Until("how they ended is told", "document.querySelector('.card .badge').innerText === 'failed' && document.querySelector('.card .bad').innerText.includes('overloaded')")
+	p.Until("two of one conversation are told apart", "[...document.querySelectorAll('.card .asked')].map((e) => e.innerText.trim()).join('|') === 'And in winter?|Where do dandelions grow?'")
 	p.Picture("requests", false)
 	p.Click(`[data-request="web:s1:m0"]`)
 	p.Until("there is a timeline", "document.querySelectorAll('.timeline > li').length === 11")
@@ -94,7 +118,7 @@ func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
 	p.Until("it is stopped", "document.querySelector('.story .badge').innerText === 'stopped' && document.querySelector('.story').innerText.includes('a person')")
 	p.Until("it cannot be stopped again", "!document.querySelector('.story .danger').checkVisibility()")
 	p.To("#/tasks/none")
-	p.Until("a task that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such task.')")
+	p.Until("a task that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such task.') && !document.getElementById('view').innerText.includes('Output')")
 }
 
 func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
@@ -228,6 +252,49 @@ func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
 	f.set(func() { one("w2")["state"], one("w2")["detail"] = "cancelled", "Not needed." })
 	p.Until("it is over", "document.querySelector('.workflow .badge').innerText === 'cancelled' && document.querySelector('.workflow').innerText.includes('Not needed.')")
 	p.Until("nothing is left to cancel", "!document.querySelector('.actions')")
+}
+
+// Times are written as the language of the browser has them, and say of which
+// year they are when it is another one.
+func TestTimesAreWholeInEveryLanguage(t *testing.T) {
+	_, p := talk(t)
+	for language, want := range map[string]string{
+		"en-US": "14:05|14:05:06.078|Nov 22, 2023",
+		"fr-CA": "14 h 05|14 h 05 min 06,078 s|22 nov. 2023",
+		"ar-EG": "١٤:٠٥|١٤:٠٥:٠٦٫٠٧٨|٢٢\u200f/١١\u200f/٢٠٢٣",
+	} {
+		p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: language})
+			return err
+		}))
+		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`
+			void import('/assets/format.js?in=%s').then(({ when, clock }) => {
+				const today = new Date().setHours(14, 5, 6, 78);
+				window.told = [when(today), clock(today), when(new Date(2023, 10, 22, 14))].join('|').replaceAll(/\s/g, ' ');
+			})`, language)))
+		p.Until(language+" is written "+want, fmt.Sprintf("window.told === %q", want))
+	}
+}
+
+// What could not be loaded while the server was away is there when it is back,
+// and what was said about it is gone.
+func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
+	f, p := furnished(t, "", "#/health", 1100, 760)
+	f.streaming()
+	f.down()
+	p.Shows("#link", "reconnecting…")
+	for _, v := range everyView {
+		if v.name != "settings" && v.name != "requests" && v.name != "dead" {
+			continue
+		}
+		p.To(v.hash)
+		p.Shows("#view-problem", "Lilac does not answer. Is it running?")
+		f.up()
+		p.Until(v.name+" is drawn", v.drawn)
+		p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('view-problem').hidden")
+		f.down()
+		p.Shows("#link", "reconnecting…")
+	}
 }
 
 // What changes by itself leaves the keyboard where a person has it, and what was

@@ -127,8 +127,8 @@ func (p *Tab) Until(what, js string) {
 }
 
 // Click presses the mouse on what fits the selector, as soon as it is there,
-// lies still and is covered by nothing. What was drawn anew or moved away under
-// the mouse is aimed at again: a click has happened when the element got it.
+// lies still and is covered by nothing. What moved away under the mouse is aimed
+// at again: a click has happened when what fits got it, drawn anew or not.
 func (p *Tab) Click(selector string) {
 	p.t.Helper()
 	type place struct{ X, Y float64 }
@@ -152,7 +152,7 @@ func (p *Tab) Click(selector string) {
 // to another page has.
 func (p *Tab) clicked() bool {
 	p.t.Helper()
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		switch Eval[string](p, "window.aimed ? String(window.aimed.reached) : 'gone'") {
 		case "gone", "true":
 			return true
@@ -176,7 +176,7 @@ const aimJS = `(selector) => {
 	window.aimed?.listening.abort();
 	const aimed = { listening: new AbortController(), reached: null };
 	window.aimed = aimed;
-	window.addEventListener('click', (e) => { aimed.reached = element.contains(e.target); }, { capture: true, once: true, signal: aimed.listening.signal });
+	window.addEventListener('click', (e) => { aimed.reached = element.contains(e.target) || Boolean(e.target.closest(selector)); }, { capture: true, once: true, signal: aimed.listening.signal });
 	return place;
 }`
 

@@ -2,8 +2,6 @@ package workflow
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"fmt"
 	"strings"
 	"time"
@@ -18,8 +16,6 @@ import (
 )
 
 const (
-	// nonceBytes is what a platform takes (Discord: 25).
-	nonceBytes = 25
 	// postTTL is how long a message that a workflow sends is worth sending.
 	postTTL = time.Hour
 	// maxOrigins bounds how far the workflows of workflows are followed.
@@ -157,15 +153,10 @@ func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
 	if p.Rewrite != nil {
 		content.Text, content.PingUsers = p.Rewrite(tx, t.Wait.Text)
 	}
-	key := postKey(w.ID, t.ID)
-	sum := sha256.Sum256([]byte(key))
 	ttl := min(postTTL.Milliseconds(), t.Due-t.CreatedAt)
 	return p.Outbox.Plan(tx, outbox.Row{
-		Key: key, RequestID: w.Origin.RequestID, SessionID: w.Origin.SessionID, ExpiresAt: tx.Now().UnixMilli() + ttl,
-		Send: surface.Send{
-			ChannelID: t.Wait.ChannelID, Content: content, ReplyTo: t.Wait.ReplyTo,
-			Nonce: base32.HexEncoding.EncodeToString(sum[:])[:nonceBytes],
-		},
+		Key: postKey(w.ID, t.ID), RequestID: w.Origin.RequestID, SessionID: w.Origin.SessionID, ExpiresAt: tx.Now().UnixMilli() + ttl,
+		Send: surface.Send{ChannelID: t.Wait.ChannelID, Content: content, ReplyTo: t.Wait.ReplyTo},
 	})
 }
 
@@ -265,6 +256,10 @@ func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings 
 	}
 	for _, id := range ids {
 		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: clip.Marked(text, maxSaid, "…"), At: tx.Now().UnixMilli()}})
+		if db.IsDamaged(err) {
+			s.unreadable(id, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -282,6 +277,12 @@ func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings 
 		}
 	}
 	return briefings, nil
+}
+
+// unreadable tells of a workflow that cannot hear what it may wait for. What
+// happens is not for it alone, so the others hear it.
+func (s *Service) unreadable(id string, err error) {
+	s.o.Logger.Error("a workflow that waits cannot be read", "workflow_id", id, "error", err)
 }
 
 // Mention is the person whom the answer to a request of a workflow begins
@@ -329,6 +330,10 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 		}
 		for _, id := range ids {
 			w, err := s.o.Table.Workflow(q, id)
+			if db.IsDamaged(err) {
+				s.unreadable(id, err)
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -56,7 +56,7 @@ export const pageSize = 100;
 // A message far back is looked for in pages of the largest size.
 export const largePage = 1000;
 
-export const sessions = async () => (await call('GET', '/sessions?limit=100')).sessions;
+export const sessions = async (limit) => (await call('GET', `/sessions?limit=${limit}`)).sessions;
 export const oneSession = (id) => call('GET', session(id));
 export const createSession = (title) => call('POST', '/sessions', { title });
 export const renameSession = (id, title) => call('PATCH', session(id), { title });

@@ -22,10 +22,17 @@ const get = (id) => document.getElementById(id);
 
 const hub = new Hub();
 const log = events.keep(hub);
-const sidebar = new Sidebar({ remove, rename, begin });
+const sidebar = new Sidebar({ remove, rename, begin, older });
 const conversation = new Conversation(hub, { problem, began });
 
+// How many conversations the list has at first and at most; older ones are
+// found by a search.
+const firstListed = 100;
+const mostListed = 1000;
+
 let sessions = [];
+let wanted = firstListed;
+let more = false;
 let close = () => {};
 let shown = '';
 
@@ -74,7 +81,8 @@ function show() {
 }
 
 function name(title) {
-  get('title').textContent = title;
+  // What is too long for its place is whole in its tooltip.
+  get('title').textContent = get('title').title = title;
   document.title = `${title} · Lilac`;
 }
 
@@ -89,12 +97,15 @@ function refresh() {
 
 async function list() {
   try {
-    sessions = await api.sessions();
+    const limit = wanted;
+    sessions = await api.sessions(limit);
+    more = sessions.length === limit && limit < mostListed;
     const { id } = conversation;
     // One that is older than the list shows is still the one that is open.
     if (id && !sessions.some((s) => s.id === id)) sessions = [...sessions, await api.oneSession(id)];
   } catch (failure) {
     if (failure.status === 401 || failure.status === 403) problem(failure.message);
+    if (failure.status === 404 && !get('talk').hidden) conversation.gone();
     // Else the event stream shows that the server is away.
   }
   drawList();
@@ -103,15 +114,20 @@ async function list() {
 function drawList() {
   const talking = !get('talk').hidden;
   const id = talking ? conversation.id : '';
-  sidebar.draw(sessions, id);
+  sidebar.draw(sessions, id, more);
   for (const button of ['rename', 'story']) get(button).hidden = !id;
   if (!talking) return;
   get('story').href = to(['requests'], { session: id });
   if (id) name(titleOf(sessions.find((s) => s.id === id)));
   else {
-    get('title').textContent = 'New conversation';
+    get('title').textContent = get('title').title = 'New conversation';
     document.title = 'Lilac';
   }
+}
+
+function older() {
+  wanted = mostListed;
+  return list();
 }
 
 function began(session) {
@@ -121,6 +137,7 @@ function began(session) {
 
 async function remove(session) {
   if (!(await confirmed(`Delete “${titleOf(session)}” with everything that was said in it?`))) return;
+  problem('');
   try {
     await api.deleteSession(session.id);
   } catch (failure) {
@@ -138,6 +155,7 @@ async function remove(session) {
 async function rename(session) {
   const title = await asked('What shall this conversation be called?', session.title ?? '', 'Rename');
   if (!title) return;
+  problem('');
   try {
     const renamed = await api.renameSession(session.id, title);
     sessions = sessions.map((s) => (s.id === renamed.id ? renamed : s));
@@ -156,18 +174,26 @@ function begin() {
 // --- what failed, and the connection ----------------------------------------
 
 function problem(sentence) {
+  // What stands there already is not said again.
+  if (get('problem').textContent === sentence) return;
   for (const id of ['problem', 'view-problem']) {
     get(id).hidden = !sentence;
-    get(id).textContent = sentence;
+    if (get(id).textContent !== sentence) get(id).textContent = sentence; // else it is read out again
   }
 }
 
 function connection(how, failure) {
   const words = { reconnecting: 'reconnecting…', failed: 'not connected' }[how] ?? '';
   const node = get('link');
+  const away = node.classList.contains('on');
   if (node.textContent !== words) node.textContent = words;
   node.classList.toggle('on', Boolean(words));
-  if (how === 'failed' && failure) problem(failure.message);
+  if (failure) problem(failure.message);
+  if (away && how === 'open' && !get('problem').hidden) {
+    // What failed meanwhile is tried again.
+    problem('');
+    if (!get('view').hidden) show();
+  }
 }
 
 const listed = /^(session\.|stream\.(start|completed|error|gap)$|user_query$)/;

@@ -8,7 +8,7 @@ const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
 
 export class Composer {
-  // hooks: send({text, queue, attachments}), stop(), problem(sentence).
+  // hooks: send({text, queue, files}), stop(), problem(sentence).
   constructor(hooks) {
     this.hooks = hooks;
     const get = (id) => document.getElementById(id);
@@ -98,6 +98,20 @@ export class Composer {
     this.grow();
   }
 
+  // giveBack returns what was not sent, before what was written since.
+  giveBack(text, files) {
+    this.fill([text, this.text.value].filter((t) => t.trim()).join('\n\n'));
+    this.setFiles([...files, ...this.files]);
+  }
+
+  // exchange puts another draft into the box and returns the one that was there.
+  exchange({ text, files } = { text: '', files: [] }) {
+    const before = { text: this.text.value, files: this.files };
+    this.fill(text);
+    this.setFiles(files);
+    return before;
+  }
+
   async submit() {
     const text = this.text.value.trim();
     if (!text) {
@@ -108,12 +122,13 @@ export class Composer {
     const { queue, files } = this;
     this.fill('');
     this.setFiles([]);
-    this.hooks.send({ text, queue, attachments: files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 })) });
+    this.hooks.send({ text, queue, files });
     this.text.focus();
   }
 
   async add(files) {
-    for (const file of files) {
+    // The list of a picker that is emptied, or of a drop that is over, is empty.
+    for (const file of [...files]) {
       const total = this.files.reduce((sum, f) => sum + f.size, 0) + file.size;
       if (this.files.length >= mostFiles) this.hooks.problem(`A message takes at most ${mostFiles} files.`);
       else if (file.size > largestFile) this.hooks.problem(`“${file.name}” is larger than 10 MB.`);

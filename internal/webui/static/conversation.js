@@ -36,6 +36,10 @@ export class Conversation {
     this.turn = 0;
     // While messages are loaded, events wait here for them.
     this.early = null;
+    // When the message that was sent last has arrived, by the state it belongs to.
+    this.delivered = new WeakMap();
+    // What was written in conversations that are not shown, by their id.
+    this.drafts = new Map();
     hub.read((frames) => this.received(frames));
     this.listen();
   }
@@ -46,10 +50,12 @@ export class Conversation {
 
   async show(id, messageId) {
     if (id === this.id && id) {
-      if (messageId) this.find(messageId);
+      if (messageId) await this.look(messageId);
       return;
     }
     const held = document.activeElement;
+    // What the browser kept over a reload belongs to what is shown first.
+    if (this.turn && id !== this.id) this.changeDraft(id);
     this.turn++;
     clearTimeout(this.reloading);
     this.state = reduce.newState(id);
@@ -64,6 +70,14 @@ export class Conversation {
     if (messageId) await this.find(messageId);
     // Who went elsewhere while it was loaded stays there.
     else if ([held, document.body].includes(document.activeElement)) this.composer.text.focus({ preventScroll: true });
+  }
+
+  // changeDraft keeps what was not sent here for when this conversation is
+  // shown again: in another one it would be sent to the wrong place.
+  changeDraft(id) {
+    for (const { status, text, unsent: files } of this.state.outbox) if (status === 'failed') this.composer.giveBack(text, files);
+    this.drafts.set(this.id, this.composer.exchange(this.drafts.get(id)));
+    this.drafts.delete(id);
   }
 
   // --- loading ---------------------------------------------------------------
@@ -86,13 +100,19 @@ export class Conversation {
           get('loading').hidden = true;
           this.early = null;
           this.missing = true;
-          this.hooks.problem(failure.status === 404 ? 'This conversation does not exist any more. Choose another one or begin a new one.' : failure.message);
+          if (failure.status === 404) this.gone();
+          else this.hooks.problem(failure.message);
           return;
         }
         await new Promise((done) => { setTimeout(done, wait); });
         if (mine !== this.turn) return;
       }
     }
+  }
+
+  // gone says that the conversation was deleted, maybe in another tab.
+  gone() {
+    this.hooks.problem('This conversation does not exist any more. Choose another one or begin a new one.');
   }
 
   loaded(answer) {
@@ -108,7 +128,7 @@ export class Conversation {
     }
     const { early } = this;
     this.early = null;
-    this.apply(early);
+    this.apply(early ?? []); // two loads at a time have them once
     this.schedule();
     api.requests(this.id).then((list) => {
       if (mine !== this.turn) return;
@@ -180,10 +200,25 @@ export class Conversation {
     }
   }
 
+  // whose is the id of the request in which a message is, if it is here.
+  whose(messageId) {
+    const { history, requests } = this.state;
+    return history.find((m) => m.id === messageId)?.requestId
+      ?? requests.find((r) => r.blocks.some((b) => b.kind === 'user' && b.id === messageId))?.id;
+  }
+
+  // look finds a message in the conversation that is open: what was said since
+  // it was loaded may be stored by now.
+  async look(messageId) {
+    const mine = this.turn;
+    if (!this.whose(messageId)) await this.load();
+    if (mine === this.turn) await this.find(messageId);
+  }
+
   // find shows a message, however old it is.
   async find(messageId) {
     const mine = this.turn;
-    while (!this.state.history.some((m) => m.id === messageId)) {
+    while (!this.whose(messageId)) {
       get('loading').hidden = false;
       get('loading').textContent = `Looking for the message: ${this.state.history.length} looked at…`;
       const more = await this.older(api.largePage);
@@ -192,31 +227,38 @@ export class Conversation {
     }
     get('loading').hidden = true;
     get('loading').textContent = 'Loading…';
-    const message = this.state.history.find((m) => m.id === messageId);
-    if (!message) {
+    const requestId = this.whose(messageId);
+    if (!requestId) {
       this.hooks.problem('This message is not in the conversation any more.');
       return;
     }
     this.stick = false;
-    this.transcript.around(this.state, message.requestId);
+    this.transcript.around(this.state, requestId);
     this.draw();
-    this.transcript.point(messageId, message.requestId);
+    this.transcript.point(messageId, requestId);
     this.atEnds();
   }
 
   // --- sending ---------------------------------------------------------------
 
-  async send({ text, queue, attachments }) {
+  async send({ text, queue, files }) {
     this.hooks.problem('');
-    if (!this.id && !(await this.begin(text))) return;
+    if (!this.id) {
+      // What is said while the conversation is made belongs to it too.
+      this.beginning ??= this.begin(text).finally(() => { this.beginning = null; });
+      if (!(await this.beginning)) {
+        this.composer.giveBack(text, files);
+        return;
+      }
+    }
     this.toLatest();
     const entry = reduce.send(this.state, {
       key: newKey(), text, queue, at: Date.now(),
-      files: attachments.map(({ filename, mimeType }) => ({ filename, mimeType })),
+      files: files.map(({ filename, mimeType }) => ({ filename, mimeType })),
     });
     remember(this.id, entry);
     this.schedule();
-    await this.deliver(this.state, entry, attachments);
+    await this.deliver(this.state, entry, files);
   }
 
   // begin makes the conversation that the first message belongs to.
@@ -228,20 +270,31 @@ export class Conversation {
       if (mine !== this.turn) return false;
       history.pushState(null, '', to(['s', session.id]));
       this.hooks.began(session);
+      this.drafts.set(session.id, this.composer.exchange());
       await this.show(session.id);
       return true;
     } catch (failure) {
       this.hooks.problem(failure.message);
-      if (!this.composer.text.value.trim()) this.composer.fill(text);
       return false;
     }
   }
 
-  // deliver tries until the server has it: the key makes it one message
+  // deliver brings messages to the server in the order in which they were sent.
+  deliver(into, entry, files) {
+    const before = this.delivered.get(into);
+    const done = (async () => {
+      await before;
+      await this.attempt(into, entry, files);
+    })();
+    this.delivered.set(into, done);
+    return done;
+  }
+
+  // attempt tries until the server has it: the key makes it one message
   // however often it arrives.
-  async deliver(into, entry, attachments) {
+  async attempt(into, entry, files) {
     const body = { content: entry.text, queue: entry.queue };
-    if (attachments.length) body.attachments = attachments;
+    if (files.length) body.attachments = files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 }));
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       try {
         const answer = await api.prompt(into.sessionId, body, entry.key);
@@ -253,6 +306,7 @@ export class Conversation {
         entry.problem = failure.message;
         if (!failure.retryable) {
           entry.status = 'failed';
+          entry.unsent = files;
           forget(into.sessionId, entry.key);
           break;
         }
@@ -274,7 +328,8 @@ export class Conversation {
     else if (saved.files.length === 0) this.deliver(state, entry, []);
     else {
       entry.status = 'failed';
-      entry.problem = 'The page was left before the files had arrived. Send it again.';
+      entry.unsent = [];
+      entry.problem = 'The page was left before the files had arrived. Attach them again.';
       forget(state.sessionId, entry.key);
     }
   }
@@ -295,6 +350,7 @@ export class Conversation {
   }
 
   async stop() {
+    this.hooks.problem('');
     this.composer.stopButton.disabled = true;
     try {
       await api.cancel(this.id);
@@ -339,7 +395,7 @@ export class Conversation {
 
   giveBack(entry) {
     reduce.drop(this.state, entry);
-    if (!this.composer.text.value.trim()) this.composer.fill(entry.text);
+    this.composer.giveBack(entry.text, entry.unsent);
     this.composer.text.focus();
     this.schedule();
   }

@@ -2,7 +2,7 @@
 // with filters, a pause, and each event as it is.
 
 import { el } from './element.js';
-import { clock, count, json, line, plural } from './format.js';
+import { clock, count, json, line, plural, whole } from './format.js';
 import { replace, to } from './router.js';
 import { find } from './stream.js';
 import { titleOf } from './sidebar.js';
@@ -116,7 +116,7 @@ function row({ type, event, before }, page) {
   const session = event.metadata?.trigger_session_id;
   const body = el('div', { className: 'fold-body' });
   const node = el('details', { className: 'event', 'data-event': event.id }, el('summary', {},
-    el('time', {}, clock(event.timestamp)),
+    el('time', { title: whole(event.timestamp) }, clock(event.timestamp)),
     el('span', { className: 'type', 'data-family': family(type) }, type),
     el('span', { className: 'what' }, summary(event)),
     el('span', { className: 'whose quiet' }, session ? titleOf(page.sessions().find((s) => s.id === session)) : '')), body);
@@ -155,7 +155,7 @@ function openOne(root, id, after, page) {
       said.textContent = 'This event is not there any more, or the link is not whole.';
       return;
     }
-    said.replaceWith(el('div', { className: 'one-event' }, el('h2', {}, event.type), el('p', { className: 'quiet' }, clock(event.timestamp)), ...details(event, after)));
+    said.replaceWith(el('div', { className: 'one-event' }, el('h2', {}, event.type), el('p', { className: 'quiet' }, whole(event.timestamp)), ...details(event, after)));
   };
   if (here) show(here.event);
   else if (!after) show(null);

@@ -1,7 +1,9 @@
 // Times, amounts and texts for people, in the browser's language.
 
-const clockForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
+const timeForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const clockForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
 const dayForm = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const yearForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const wholeForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const numberForm = new Intl.NumberFormat();
 
@@ -9,13 +11,14 @@ export const whole = (ms) => (ms ? wholeForm.format(ms) : '');
 export const count = (n) => numberForm.format(n ?? 0);
 
 // clock is the time of day with milliseconds.
-export const clock = (ms) => `${clockForm.format(ms)}.${String(Math.floor(ms % 1000)).padStart(3, '0')}`;
+export const clock = (ms) => clockForm.format(ms);
 
-// when is short: the time today, the day before.
+// when is short: the time today, the day before, with the year in another one.
 export function when(ms) {
   if (!ms) return '';
-  const sameDay = new Date(ms).toDateString() === new Date().toDateString();
-  return sameDay ? clockForm.format(ms).slice(0, 5) : dayForm.format(ms);
+  const [then, now] = [new Date(ms), new Date()];
+  if (then.toDateString() === now.toDateString()) return timeForm.format(ms);
+  return (then.getFullYear() === now.getFullYear() ? dayForm : yearForm).format(ms);
 }
 
 export function duration(ms) {

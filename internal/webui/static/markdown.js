@@ -31,6 +31,7 @@ export class Markdown {
   open(text = '') {
     const box = document.createElement('div');
     box.className = 'piece';
+    box.dir = 'auto';
     const tail = document.createElement('span');
     tail.className = 'tail';
     box.append(tail);
@@ -113,7 +114,8 @@ export class Markdown {
     const html = await render(piece.text);
     if (generation !== this.generation || this.finished) return;
     piece.drawn = length;
-    piece.tail.textContent = piece.text.slice(length);
+    // Markup has no space at its end: it stays with the words that follow.
+    piece.tail.textContent = piece.text.slice(piece.text.slice(0, length).search(/(?<![ \t])[ \t]*$/));
     piece.box.replaceChildren(...parse(html));
     lastWords(piece.box).append(piece.tail);
   }
@@ -148,17 +150,20 @@ function boundary(text) {
 }
 
 // parse turns markup of POST /render into nodes. It is parsed in a document
-// of its own, where nothing runs and nothing loads; links open elsewhere.
+// of its own, where nothing runs and nothing loads; links open elsewhere. Each
+// block is written in the direction of its first letter, code as it is.
 function parse(html) {
   const { body } = new DOMParser().parseFromString(html, 'text/html');
   for (const link of body.querySelectorAll('a[href]')) {
     link.target = '_blank';
     link.rel = 'noopener noreferrer';
   }
-  for (const code of body.querySelectorAll('pre')) code.tabIndex = 0;
+  for (const block of body.children) block.dir = 'auto';
+  for (const code of body.querySelectorAll('pre')) Object.assign(code, { tabIndex: 0, dir: 'ltr' });
   for (const table of body.querySelectorAll('table')) {
     const box = body.ownerDocument.createElement('div');
     box.className = 'wide';
+    box.tabIndex = 0;
     table.replaceWith(box);
     box.append(table);
   }

@@ -1,7 +1,7 @@
 // Messages that were sent and not yet read by a request, and where they stand
 // when they are. A part of the reducer, and as pure.
 
-import { filesOf, isRunning, mostSeen, requestOf, userBlock } from './reducer.js';
+import { filesOf, isRunning, mostSeen, requestOf, userBlock } from './state.js';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

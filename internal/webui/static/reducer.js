@@ -2,7 +2,7 @@
 // events. Nothing here touches the network, the document, a clock or chance.
 //
 // A conversation is a list of requests; a request is a list of blocks (user,
-// text, reasoning, tool, note) in the order in which they happened. Each block
+// told, text, reasoning, tool, note) in the order in which they happened. Each block
 // knows `at`, the byte offset in the request's text where it stands, so an
 // event that comes twice changes nothing and one that takes text back takes
 // back exactly what followed. A message that was sent and not yet read by a
@@ -13,26 +13,17 @@
 // its own length: block.fresh is what the view has not drawn yet.
 
 import { messageApplied, queried } from './outbox.js';
+import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
 
 export { accepted, drop, send } from './outbox.js';
+export { isBusy, isPaused, newState } from './state.js';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-// Events are remembered by id so that one that comes again is dropped; a
-// reader that resumes gets at most a few of them.
-export const mostSeen = 4096;
-
 // Between the texts of two steps of a request stand two newlines, which the
 // stored messages do not have.
 const separator = 2;
-
-export function newState(sessionId) {
-  return {
-    sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
-    applied: new Map(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
-  };
-}
 
 // load takes the answer of GET /sessions/{id}/messages. Events of running
 // requests come again from their beginning after it, so what the stored
@@ -104,7 +95,7 @@ function store(state, request, message) {
     return;
   }
   if (message.role === 'system') {
-    push(request, { kind: 'note', tone: 'quiet', text: textOf(parts) });
+    push(request, { kind: 'told', id: message.id, text: textOf(parts) });
     return;
   }
   const texts = parts.filter((part) => part.type === 'text').length;
@@ -138,41 +129,13 @@ function store(state, request, message) {
   }
 }
 
-export function userBlock(request, { id, text, files, createdAt, said = '' }) {
-  return { kind: 'user', at: request.end, tools: request.tools, id, text, files, createdAt, said };
-}
-
 const textOf = (parts) => parts.filter((p) => p.type === 'text').map((p) => p.text).join('');
-
-// filesOf are the files in the parts of a person's message, with where the
-// server has their bytes.
-export const filesOf = ({ sessionId }, parts) => parts.filter((p) => p.type === 'file' || p.type === 'image')
-  .map((p) => ({ filename: p.filename || 'attachment', mimeType: p.mediaType || '', url: urlOf(sessionId, p.data ?? p.image) }));
-
-function urlOf(sessionId, data) {
-  const name = /^blob:sha256:([0-9a-f]{64})$/.exec(data)?.[1];
-  return name && `/sessions/${encodeURIComponent(sessionId)}/files/${name}`;
-}
 
 // addFile takes a file that the request has given, once.
 function addFile(state, request, { fileId, filename, mimeType, bytes, url }) {
   if (request.files.some((f) => f.fileId === fileId)) return;
   request.files.push({ fileId, filename, mimeType, bytes, url });
   state.changed.add(request);
-}
-
-export function requestOf(state, id, initial) {
-  let request = state.byId.get(id);
-  if (!request) {
-    request = {
-      id, state: initial, blocks: [], files: [], end: 0, tools: 0,
-      provisional: false, waiting: [], paused: null, usage: null, reason: null,
-    };
-    state.byId.set(id, request);
-    state.requests.push(request);
-    state.reordered = true;
-  }
-  return request;
 }
 
 function push(request, block) {
@@ -300,8 +263,6 @@ export function paused(state, requestId, question) {
   state.changed.add(request);
 }
 
-const isOver = (request) => request.state !== 'running';
-
 function streamed(state, request, type, payload) {
   switch (type) {
     case 'stream.start':
@@ -423,11 +384,3 @@ export function outcomes(state, requests) {
     request.reason = detail?.replace(/^[a-z_]+: /, '') || null;
   }
 }
-
-export const isRunning = (state) => state.requests.some((r) => r.state === 'running');
-
-// isPaused says that what runs waits at a limit for an answer.
-export const isPaused = (state) => state.requests.some((r) => !isOver(r) && r.paused);
-
-// isBusy also counts what was accepted and is about to run.
-export const isBusy = (state) => isRunning(state) || state.outbox.some((e) => e.status === 'waiting');

@@ -84,6 +84,7 @@ function card(r, sessions) {
   ].filter(Boolean);
   return el('li', { 'data-key': r.id }, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
     el('span', { className: 'card-top' }, badge(r), el('b', { className: 'grow' }, titleOf(session)), stamp(r.createdAt)),
+    r.asked ? el('span', { className: 'asked' }, line(r.asked)) : null,
     el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
     asks(r) ? el('span', {}, line(r.detail, 200)) : null,
     r.state === 'failed' && r.detail ? el('span', { className: 'bad' }, line(r.detail.replace(/^[a-z_]+: /, ''))) : null));

@@ -3,27 +3,38 @@
 import { arrange, el } from './element.js';
 
 export class Sidebar {
-  // hooks: remove(session), rename(session), begin().
+  // hooks: remove(session), rename(session), begin(), older().
   constructor(hooks) {
     this.hooks = hooks;
     const get = (id) => document.getElementById(id);
-    Object.assign(this, { list: get('list'), side: get('side'), shade: get('shade'), opener: get('side-open'), views: get('views') });
+    Object.assign(this, { list: get('list'), side: get('side'), main: get('main'), shade: get('shade'), opener: get('side-open'), views: get('views') });
     this.rows = new Map();
     this.opener.addEventListener('click', () => this.open(true));
     get('side-close').addEventListener('click', () => this.open(false));
     this.shade.addEventListener('click', () => this.open(false));
     this.views.addEventListener('click', (e) => e.target.closest('a') && this.open(false));
+    get('search').addEventListener('submit', () => this.open(false));
     get('new').addEventListener('click', () => hooks.begin());
     addEventListener('keydown', (e) => {
       if (e.key === 'Escape' && this.side.classList.contains('open')) this.open(false);
     });
     this.list.addEventListener('keydown', (e) => this.move(e));
+    // On a wide screen it stands beside the rest.
+    matchMedia('(max-width: 46rem)').addEventListener('change', () => this.open(false));
+    this.older = el('li', { className: 'older' }, el('button', { type: 'button', className: 'plain text', onclick: () => this.showOlder() }, 'Show older'));
+  }
+
+  async showOlder() {
+    const { length } = this.list.querySelectorAll('a');
+    await this.hooks.older();
+    this.list.querySelectorAll('a')[length]?.focus();
   }
 
   open(on) {
     const was = this.side.classList.contains('open');
     this.side.classList.toggle('open', on);
     this.shade.hidden = !on;
+    this.main.inert = on; // the keyboard does not go behind the list
     this.opener.setAttribute('aria-expanded', String(on));
     if (on) (this.list.querySelector('a') ?? document.getElementById('new')).focus();
     else if (was) this.opener.focus();
@@ -55,8 +66,10 @@ export class Sidebar {
     }
   }
 
-  draw(sessions, current) {
+  // draw draws the list; more says that there are older ones.
+  draw(sessions, current, more) {
     const rows = sessions.map((session) => this.row(session, session.id === current));
+    if (more) rows.push(this.older);
     arrange(this.list, rows.length ? rows : [this.empty ??= el('li', { className: 'quiet' }, 'Your conversations will be here.')]);
     const ids = new Set(sessions.map((s) => s.id));
     for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
@@ -75,7 +88,8 @@ export class Sidebar {
     row.session = session;
     const name = titleOf(session);
     const sign = session.state === 'running' ? el('span', { className: 'dot', title: 'Running' }, el('span', { className: 'hidden' }, '(running)')) : '';
-    row.link.replaceChildren(el('span', { className: 'name' }, name), sign);
+    row.link.title = name;
+    row.link.replaceChildren(el('span', { className: 'name', dir: 'auto' }, name), sign);
     row.link.setAttribute('aria-current', current ? 'page' : 'false');
     row.element.lastChild.setAttribute('aria-label', `Delete “${name}”`);
     return row.element;

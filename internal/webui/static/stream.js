@@ -29,6 +29,7 @@ async function run(cursor, onFrames, onState, stopped) {
     if (event) frames.push({ type, event, cursor, before });
   };
   while (!stopped.aborted) {
+    let told = null; // what a server that cannot do its work says
     const attempt = new AbortController();
     const abort = () => attempt.abort();
     stopped.addEventListener('abort', abort, { once: true });
@@ -52,12 +53,13 @@ async function run(cursor, onFrames, onState, stopped) {
         onState('failed', failure);
         return;
       }
+      if (failure.status) told = failure;
     } finally {
       clearTimeout(alarm);
       stopped.removeEventListener('abort', abort);
     }
     if (stopped.aborted) return;
-    onState('reconnecting');
+    onState('reconnecting', told);
     await pause(wait * (0.75 + Math.random() / 2), stopped);
     wait = Math.min(wait * 2, longestWait);
   }

@@ -71,7 +71,8 @@ function openOne(root, id, page) {
   const top = el('div', { className: 'story' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
   const output = el('pre', { className: 'task-output', tabIndex: 0, 'aria-label': 'Output' });
   const stop = el('button', { type: 'button', className: 'pill danger' }, 'Stop…');
-  root.append(top, el('h3', {}, 'Output'), output);
+  const heading = el('h3', {}, 'Output');
+  root.append(top, heading, output);
   const load = async () => {
     let task;
     let part;
@@ -80,7 +81,7 @@ function openOne(root, id, page) {
     } catch (failure) {
       if (failure.retryable) return true;
       top.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such task. ' : `${failure.message} `), el('p', {}, el('a', { href: to(['tasks']) }, 'All tasks')));
-      output.hidden = true;
+      heading.hidden = output.hidden = true;
       return false;
     }
     stop.hidden = task.state !== 'running';

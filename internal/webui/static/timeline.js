@@ -183,7 +183,7 @@ function item(i) {
   return el('li', { 'data-kind': i.kind, 'data-tone': i.tone },
     el('div', { className: 'item-top' },
       el('b', {}, i.title), i.status ? el('span', { className: 'hidden' }, i.status) : null, took,
-      el('time', { className: 'quiet', title: clock(i.at) }, i.after > 0 ? `+${duration(i.after)}` : clock(i.at))),
+      el('time', { className: 'quiet', title: whole(i.at) }, i.after > 0 ? `+${duration(i.after)}` : clock(i.at))),
     i.note ? el('p', { className: i.tone === 'bad' ? 'bad' : 'quiet' }, i.link ? el('a', { href: i.link }, i.note) : i.note) : null,
     i.thought ? fold(`${i.key}t`, 'Thinking', i.thought) : null,
     i.text ? (i.text.length < 400 ? el('p', { className: 'words' }, i.text) : fold(`${i.key}w`, `${line(i.text, 90)}`, i.text)) : null,

@@ -3,7 +3,7 @@
 
 import { arrange, el } from './element.js';
 import { attached } from './files.js';
-import { money, plural, whole } from './format.js';
+import { line, money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
 import { to } from './router.js';
 
@@ -200,8 +200,12 @@ function about(request, sessionId) {
     facts.length ? el('span', {}, facts.join(' · ')) : null);
 }
 
+// What a rule or a workflow tells the agent has an id of theirs.
+const ofProgram = (id) => /^(env|wf)-/.test(id);
+
 const makers = {
   user(block) {
+    if (ofProgram(block.id)) return makers.told(block);
     const said = el('p', { className: 'said' });
     let { files } = block;
     const element = el('div', { className: 'user', 'data-message': block.id },
@@ -217,6 +221,14 @@ const makers = {
         said.hidden = !block.said;
       },
     };
+  },
+
+  // told is what the agent was told and no person said.
+  told(block) {
+    const element = el('details', { className: 'fold', 'data-message': block.id },
+      el('summary', {}, icon('told'), el('span', { className: 'name' }, 'Lilac was told'), el('span', { className: 'what' }, line(block.text))),
+      el('div', { className: 'fold-body' }, el('div', { className: 'words', dir: 'auto' }, block.text)));
+    return { element, update() {} };
   },
 
   text(block) {
@@ -290,7 +302,7 @@ const makers = {
 export function bubble({ text, files }) {
   return el('div', { className: 'bubble' },
     el('span', { className: 'hidden' }, 'You: '),
-    el('div', { className: 'words' }, text),
+    el('div', { className: 'words', dir: 'auto' }, text),
     files.length ? el('div', { className: 'sent' }, ...attached(files)) : null);
 }
 
@@ -317,7 +329,7 @@ function summaryOf(block) {
   return text.length > 160 ? `${text.slice(0, 159)}…` : text;
 }
 
-const marks = { run: ['', 'running'], good: ['✓', 'succeeded'], bad: ['✕', 'failed'], unknown: ['?', 'ended, outcome unknown'], thought: ['✦', ''] };
+const marks = { run: ['', 'running'], good: ['✓', 'succeeded'], bad: ['✕', 'failed'], unknown: ['?', 'ended, outcome unknown'], thought: ['✦', ''], told: ['◆', ''] };
 
 function icon(status) {
   const node = el('span', { className: 'mark' });

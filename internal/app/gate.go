@@ -1,0 +1,36 @@
+package app
+
+import (
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/llm"
+	"lilac/internal/router"
+	"lilac/internal/session"
+)
+
+// gate asks the small model of the configuration, if there is one.
+func (p *program) gate() router.Gate {
+	choice, ok, err := p.now.Load().config.ResolveGate()
+	if err != nil || !ok { // a validated configuration has no wrong one
+		return nil
+	}
+	model := p.observer.Model(newModel(choice))
+	return router.ModelGate(func() llm.Model { return model })
+}
+
+// gateBudget pays for the gate from the budgets of requests.
+type gateBudget struct{ p *program }
+
+func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {
+	reached, err := b.p.runner.Exhausted(q, sessionID)
+	if err != nil || reached == nil {
+		return "", err
+	}
+	return reached.Statement(), nil
+}
+
+func (b gateBudget) Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error {
+	return b.p.runner.Spend(tx, sessionID, session.Spent{Steps: 1, Usage: used, Time: took})
+}

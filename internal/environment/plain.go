@@ -1,0 +1,166 @@
+package environment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// plainOperators are those that only join and compare.
+var plainOperators = []gojq.Operator{
+	gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr,
+	gojq.OpEq, gojq.OpNe, gojq.OpLt, gojq.OpLe, gojq.OpGt, gojq.OpGe,
+}
+
+// plainFunctions are those that give nothing larger than what they look at, with
+// how many arguments they take. Where the arguments have to be literals, what
+// the function costs is the size of one times the size of the other.
+var plainFunctions = map[string]struct {
+	arguments []int
+	literal   bool
+}{
+	"not": {arguments: []int{0}}, "empty": {arguments: []int{0}}, "length": {arguments: []int{0}}, "type": {arguments: []int{0}},
+	"tostring": {arguments: []int{0}}, "tonumber": {arguments: []int{0}}, "ascii_downcase": {arguments: []int{0}}, "ascii_upcase": {arguments: []int{0}},
+	"values": {arguments: []int{0}}, "strings": {arguments: []int{0}}, "numbers": {arguments: []int{0}},
+	"any": {arguments: []int{0, 1, 2}}, "all": {arguments: []int{0, 1, 2}}, "select": {arguments: []int{1}}, "first": {arguments: []int{1}},
+	"has": {arguments: []int{1}}, "startswith": {arguments: []int{1}}, "endswith": {arguments: []int{1}}, "IN": {arguments: []int{1}},
+	"contains": {arguments: []int{1}, literal: true}, "inside": {arguments: []int{1}, literal: true}, "index": {arguments: []int{1}, literal: true},
+	"test": {arguments: []int{1, 2}, literal: true},
+}
+
+// maxPattern bounds the steps of a regular expression, each of which is tried
+// on each character.
+const maxPattern = 300
+
+// compilePlainQuery compiles a jq expression of somebody who is not trusted: it
+// may look at the event and compare. The whole of jq makes values of any size
+// out of nothing, in single steps that no deadline ends ([] | .[536870910] = 1);
+// an expression that only looks costs no more than the event has.
+func compilePlainQuery(text string) (*query, error) {
+	parsed, err := parseQuery(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := plain(parsed); err != nil {
+		return nil, err
+	}
+	return compileParsed(parsed)
+}
+
+func notPlain(what string) error {
+	return fmt.Errorf("the jq expression has %s; it may only look at the event and compare, with paths, literals, | , // == != < <= > >= and or, and %s",
+		what, strings.Join(slices.Sorted(maps.Keys(plainFunctions)), ", "))
+}
+
+// plain reports what of an expression does more than look.
+func plain(q *gojq.Query) error {
+	switch {
+	case q == nil:
+		return nil
+	case q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 || len(q.Patterns) > 0:
+		return notPlain("a definition")
+	case q.Term != nil:
+		return plainTerm(q.Term)
+	case !slices.Contains(plainOperators, q.Op):
+		return notPlain(q.Op.String())
+	}
+	return cmp.Or(plain(q.Left), plain(q.Right))
+}
+
+func plainTerm(t *gojq.Term) (err error) {
+	switch t.Type {
+	case gojq.TermTypeIdentity, gojq.TermTypeRecurse, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
+	case gojq.TermTypeIndex:
+		err = plainIndex(t.Index)
+	case gojq.TermTypeFunc:
+		err = plainCall(t.Func)
+	case gojq.TermTypeQuery:
+		err = plain(t.Query)
+	case gojq.TermTypeUnary:
+		err = plainTerm(t.Unary.Term)
+	default:
+		if !literalTerm(t) {
+			err = notPlain(t.String())
+		}
+	}
+	for _, s := range t.SuffixList {
+		if s.Index != nil {
+			err = cmp.Or(err, plainIndex(s.Index))
+		}
+	}
+	return err
+}
+
+func plainIndex(i *gojq.Index) error {
+	if i.Str != nil && len(i.Str.Queries) > 0 {
+		return notPlain(i.Str.String())
+	}
+	return cmp.Or(plain(i.Start), plain(i.End))
+}
+
+func plainCall(f *gojq.Func) error {
+	known, ok := plainFunctions[f.Name]
+	if !ok || !slices.Contains(known.arguments, len(f.Args)) {
+		return notPlain(f.String())
+	}
+	for _, arg := range f.Args {
+		if known.literal && !literal(arg) {
+			return fmt.Errorf("the argument of %s in the jq expression is no literal", f.Name)
+		}
+		if err := plain(arg); err != nil {
+			return err
+		}
+	}
+	if f.Name == "test" {
+		return plainPattern(f.Args[0])
+	}
+	return nil
+}
+
+// plainPattern reports why a regular expression would take too long.
+func plainPattern(arg *gojq.Query) error {
+	if arg.Term == nil || arg.Term.Str == nil {
+		return errors.New("the regular expression in the jq expression is no text")
+	}
+	parsed, err := syntax.Parse(arg.Term.Str.Str, syntax.Perl)
+	if err != nil {
+		return fmt.Errorf("the jq expression has a mistake in a regular expression: %w", err)
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return fmt.Errorf("the jq expression has a mistake in a regular expression: %w", err)
+	}
+	if len(program.Inst) > maxPattern {
+		return fmt.Errorf("the jq expression has a regular expression of %d steps, more than %d", len(program.Inst), maxPattern)
+	}
+	return nil
+}
+
+// literal reports whether an expression stands for nothing but itself.
+func literal(q *gojq.Query) bool {
+	switch {
+	case q == nil:
+		return true // in []
+	case q.Op == gojq.OpComma:
+		return literal(q.Left) && literal(q.Right)
+	}
+	return q.Term != nil && len(q.Term.SuffixList) == 0 && literalTerm(q.Term)
+}
+
+func literalTerm(t *gojq.Term) bool {
+	switch t.Type {
+	case gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
+		return true
+	case gojq.TermTypeString:
+		return len(t.Str.Queries) == 0
+	case gojq.TermTypeArray:
+		return literal(t.Array.Query)
+	}
+	return false
+}

@@ -1,0 +1,215 @@
+package redisbus_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/bus"
+	"lilac/internal/bustest"
+	"lilac/internal/db"
+	"lilac/internal/delivery"
+	"lilac/internal/event"
+	"lilac/internal/redisbus"
+	"lilac/internal/redistest"
+)
+
+// patience is how long something that must happen is waited for.
+const patience = time.Minute
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not so after %v: %s", patience, what)
+		}
+	}
+}
+
+// world is one engine with a group and a tail on the suite's topic.
+type world struct {
+	t        testing.TB
+	server   *redistest.Server
+	dir, url string
+	db       *db.DB
+	bus      *redisbus.Bus
+
+	mu      sync.Mutex
+	handled []string
+	tailed  []string
+	stop    context.CancelFunc
+	ended   sync.WaitGroup
+}
+
+var group = bus.Subscription{Topic: bustest.Topic, Group: "g"}
+
+// plain is a topic that no group handles.
+const plain event.Topic = "test.plain"
+
+func newWorld(t testing.TB, server *redistest.Server, url string) *world {
+	w := &world{t: t, server: server, dir: t.TempDir(), url: url}
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1}})
+}
+
+func (w *world) close() {
+	w.t.Helper()
+	w.detach()
+	closeBus(w.t, w.db, w.bus)
+}
+
+// attach consumes and tails until detach. A handler's work and its
+// acknowledgement are one transaction, as in the cores.
+func (w *world) attach() {
+	w.t.Helper()
+	if err := w.bus.Declare(context.Background(), group); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.stop = cancel
+	ready := make(chan struct{})
+	w.ended.Go(func() {
+		err := w.bus.Subscribe(ctx, group, func(ctx context.Context, d bus.Delivery) error {
+			if err := w.db.Update(ctx, func(tx *db.Tx) error { return d.Ack(tx) }); err != nil {
+				return err
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.handled = append(w.handled, d.ID)
+			return nil
+		})
+		if err != nil {
+			w.t.Errorf("subscribe: %v", err)
+		}
+	})
+	w.ended.Go(func() {
+		t := bus.Tail{Topic: plain, FromNow: true, Ready: func() { close(ready) }}
+		err := w.bus.Tail(ctx, t, func(d bus.Delivery) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.tailed = append(w.tailed, d.ID)
+			return nil
+		})
+		if err != nil {
+			w.t.Errorf("tail: %v", err)
+		}
+	})
+	<-ready
+}
+
+func (w *world) detach() {
+	if w.stop != nil {
+		w.stop()
+		w.ended.Wait()
+		w.stop = nil
+	}
+}
+
+// publish publishes n events for the group and n for the tail, in turn.
+func (w *world) publish(prefix string, n int) {
+	w.t.Helper()
+	for i := range n {
+		id := fmt.Sprint(prefix, i)
+		for _, topic := range []event.Topic{bustest.Topic, plain} {
+			if err := w.bus.Publish(context.Background(), bustest.Event(topic, id, fmt.Sprint("lane", i%3))); err != nil {
+				w.t.Fatalf("publish: %v", err)
+			}
+		}
+	}
+}
+
+func (w *world) counts() (handled, tailed int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.handled), len(w.tailed)
+}
+
+func names(groups ...any) (out []string) {
+	for i := 0; i < len(groups); i += 2 {
+		for n := range groups[i+1].(int) {
+			out = append(out, fmt.Sprint(groups[i], n))
+		}
+	}
+	return out
+}
+
+// expect waits for the events and checks that each came once, and to the tail
+// in order.
+func (w *world) expect(want []string) {
+	w.t.Helper()
+	if wrong := w.differs(want, patience); wrong != "" {
+		w.t.Fatal(wrong)
+	}
+}
+
+// differs waits for the events, and says what is different from each of them
+// having come once, and to the tail in order.
+func (w *world) differs(want []string, within time.Duration) (wrong string) {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if h, l := w.counts(); h >= len(want) && l >= len(want) {
+			break
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if diff := cmp.Diff(want, w.tailed); diff != "" {
+		wrong += fmt.Sprintf("tail (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(w.handled))); diff != "" {
+		wrong += fmt.Sprintf("handled (-want +got):\n%s", diff)
+	}
+	return wrong
+}
+
+// places are the events of a topic that Redis holds, with their positions.
+func (w *world) places(topic event.Topic) map[string]bus.Position {
+	out := map[string]bus.Position{}
+	var after bus.Position
+	for {
+		got, err := w.bus.Fetch(context.Background(), topic, after, 100)
+		if err != nil {
+			w.t.Fatalf("fetch: %v", err)
+		}
+		if len(got) == 0 {
+			return out
+		}
+		for _, d := range got {
+			out[d.ID], after = d.Position, d.Position
+		}
+	}
+}
+
+func (w *world) healthy() {
+	w.t.Helper()
+	until(w.t, "Redis can be used", func() bool { return w.bus.Healthy(context.Background()) == nil })
+}
+
+// afterLoss waits until a loss is noticed and mended: there is one more epoch.
+// Nobody looks at a Redis from which nobody wants anything, so it is asked.
+func (w *world) afterLoss(lose func()) {
+	w.t.Helper()
+	before := w.epoch()
+	lose()
+	until(w.t, "the loss is noticed", func() bool { return w.bus.Healthy(context.Background()) == nil && w.epoch() > before })
+	w.healthy()
+}
+
+func (w *world) epoch() (n int64) {
+	err := w.db.Read(context.Background(), func(q db.Queryer) error {
+		return q.QueryRow("SELECT epoch FROM redis_state").Scan(&n)
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}

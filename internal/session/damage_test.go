@@ -1,0 +1,145 @@
+package session_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/llm"
+	"lilac/internal/session"
+)
+
+// damage changes what the program finds when it is started again.
+func damage(t *testing.T, statement string, args ...any) func(*session.Options) {
+	return func(o *session.Options) {
+		err := o.DB.Update(context.Background(), func(tx *db.Tx) error {
+			res, err := tx.Exec(statement, args...)
+			if err != nil {
+				return err
+			}
+			if n, _ := res.RowsAffected(); n == 0 {
+				t.Errorf("%s changed nothing", statement)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+const damageJournal = "UPDATE journal SET checksum = checksum + 1 WHERE request_id = ? AND kind = 'started'"
+
+// speechless says half an answer to "one" and never the rest, and answers
+// everything else.
+func speechless(said chan<- struct{}) script {
+	return func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		if lastUser(req) != "one" {
+			return echo(ctx, req, say)
+		}
+		say("half")
+		said <- struct{}{}
+		<-ctx.Done()
+		return chat.Message{}, context.Cause(ctx)
+	}
+}
+
+func TestARequestWhoseJournalIsDamagedEndsAndTheNextOneRuns(t *testing.T) {
+	dir, said := t.TempDir(), make(chan struct{}, 1)
+	r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	<-said
+	r.stop()
+	r = newRig(t, rigOptions{dir: dir, do: speechless(said), change: damage(t, damageJournal, "web:s1:r1")})
+	r.send("web:s1:r2", "m2", event.Prompt, "two")
+	if req := r.ends("web:s1:r2"); req.State != event.StateDone {
+		t.Errorf("the next request is %s: %s", req.State, req.Detail)
+	}
+	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "damaged") {
+		t.Errorf("the damaged request is %s: %s", req.State, req.Detail)
+	}
+}
+
+func TestAPausedRequestWhoseJournalIsDamagedCanBeStopped(t *testing.T) {
+	dir, limits := t.TempDir(), session.Limits{Request: session.Budget{Steps: 2}}
+	r := looping(t, dir, once, limits)
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.pauses(1)
+	r.stop()
+	r = newRig(t, rigOptions{dir: dir, change: damage(t, damageJournal, "web:s1:r1")})
+	r.cancel("web:s1:r1", false)
+	if req := r.ends("web:s1:r1"); req.State != event.StateCancelled {
+		t.Errorf("the request is %s: %s", req.State, req.Detail)
+	}
+}
+
+// waitsDamaged lets "two" wait, unreadable, behind "one", which begins when the
+// program is started again.
+func waitsDamaged(t *testing.T, do script) *rig {
+	dir, said := t.TempDir(), make(chan struct{}, 1)
+	r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	<-said
+	r.send("web:s1:r2", "m2", event.Prompt, "two")
+	until(t, "the second one waits", func() bool { return r.mail("m2") == session.MailWaiting })
+	r.stop()
+	return newRig(t, rigOptions{dir: dir, do: do, change: damage(t, "UPDATE session_inbox SET checksum = checksum + 1 WHERE message_id = 'm2'")})
+}
+
+func TestADamagedMessageHoldsUpNoRequest(t *testing.T) {
+	r := waitsDamaged(t, echo)
+	for _, id := range []string{"web:s1:r1", "web:s1:r2"} {
+		if req := r.ends(id); req.State != event.StateDone {
+			t.Errorf("%s is %s: %s", id, req.State, req.Detail)
+		}
+	}
+	if text, _ := r.output("web:s1:r2"); !strings.Contains(text, "damaged") || strings.Contains(text, "two") {
+		t.Errorf("the answer to what cannot be read: %q", text)
+	}
+}
+
+func TestADamagedMessageCanBeCancelled(t *testing.T) {
+	said := make(chan struct{}, 1)
+	r := waitsDamaged(t, speechless(said))
+	<-said
+	r.cancel("web:s1:r1", true)
+	for _, id := range []string{"web:s1:r1", "web:s1:r2"} {
+		if req := r.ends(id); req.State != event.StateCancelled {
+			t.Errorf("%s is %s: %s", id, req.State, req.Detail)
+		}
+	}
+}
+
+// failsOnce is a store whose journal the disk does not give at first.
+type failsOnce struct {
+	session.Store
+	failed atomic.Bool
+}
+
+func (s *failsOnce) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+	if s.failed.CompareAndSwap(false, true) {
+		return nil, q.QueryRow("SELECT unreadable").Scan(new(int))
+	}
+	return s.Store.Journal(q, requestID)
+}
+
+// What cannot be read now can be read later: a request does not end without
+// what it said because of it.
+func TestAPausedRequestWhoseJournalFailsOnceKeepsItsText(t *testing.T) {
+	dir, limits := t.TempDir(), session.Limits{Request: session.Budget{Steps: 2}}
+	r := looping(t, dir, once, limits)
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.pauses(1)
+	r.stop()
+	failing := &failsOnce{}
+	r = newRig(t, rigOptions{dir: dir, change: func(o *session.Options) { failing.Store, o.Store = o.Store, failing }})
+	r.cancel("web:s1:r1", false)
+	r.ends("web:s1:r1")
+	if _, text := r.output("web:s1:r1"); !failing.failed.Load() || !strings.Contains(text, "continue") {
+		t.Errorf("the request ended with %q; the journal failed: %v", text, failing.failed.Load())
+	}
+}
