@@ -76,7 +76,7 @@ func (f *fake) furnish(said string) {
 				"last": []object{match("w3", "webhook.received", "agent", r), match("w2", "build.failed", "depth", ""), match("w1", "webhook.received", "agent", r)},
 			},
 			{
-				"name": "noise", "types": []string{"file.changed"}, "enabled": true, "priority": 60, "does": "drop", "dryRun": true,
+				"name": "noise", "types": []string{"file.changed"}, "enabled": true, "priority": 60, "does": "drop", "dryRun": true, "debounce": "1m30s", "rate": "3/1h0m0s",
 				"budget": object{}, "today": object{"dryRun": 4}, "used": object{}, "last": []object{},
 			},
 			{"name": "fallback", "types": []string{"*"}, "enabled": false, "priority": 10, "does": "agent", "budget": object{}, "today": object{}, "used": object{}, "last": []object{}},

@@ -188,7 +188,8 @@ func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
 	f, p := furnished(t, "", "#/rules", 1100, 860)
 	p.Until("all are there", "document.querySelectorAll('[data-rule].card').length === 4")
 	for _, words := range []string{
-		"webhook.received, build.* wakes the agent", "waits 30s · at most 1/10m0s · at most 50,000 tokens, $0.50 a day in a conversation",
+		"webhook.received, build.* wakes the agent", "waits 30 s · at most once in 10 min · at most 50,000 tokens, $0.50 a day in a conversation",
+		"waits 1 min 30 s · at most 3 times in 1 h",
 		"48,210", "$0.13", "Too many", "17", "Over budget", "dry run", "off", "is part of the program", "Last 3 matches",
 	} {
 		p.Until("it tells "+words, fmt.Sprintf("document.getElementById('view').innerText.includes(%q)", words))

@@ -32,6 +32,13 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} days ${hours % 24} h`;
 }
 
+// span is a duration as the server writes it, like 1h30m0s, in the words of duration.
+export function span(text) {
+  const units = { h: 'h', m: 'min', s: 's', ms: 'ms' };
+  const parts = [...text.matchAll(/([\d.]+)(ms|[hms])/g)].filter(([, n]) => Number(n));
+  return parts.map(([, n, unit]) => `${n} ${units[unit]}`).join(' ') || text;
+}
+
 // money is in dollars, from millionths; '' when there is no price.
 export function money(micros) {
   if (!micros) return '';

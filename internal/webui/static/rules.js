@@ -3,7 +3,7 @@
 
 import * as api from './api.js';
 import { el, renew } from './element.js';
-import { count, line, money, plural, whole } from './format.js';
+import { count, line, money, plural, span, whole } from './format.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
 
@@ -49,7 +49,7 @@ function card(r, sessions) {
     r.budget.runs && plural(r.budget.runs, 'run'), r.budget.tokens && `${count(r.budget.tokens)} tokens`, money(r.budget.costMicros),
   ].filter(Boolean).join(', ');
   const limits = [
-    r.session && `only ${r.session}`, r.debounce && `waits ${r.debounce}`, r.rate && `at most ${r.rate}`,
+    r.session && `only ${r.session}`, r.debounce && `waits ${span(r.debounce)}`, r.rate && `at most ${often(r.rate)}`,
     budget && `at most ${budget} a day in a conversation`,
   ].filter(Boolean).join(' · ');
   return el('li', { className: 'card', 'data-rule': r.name, 'data-key': r.name },
@@ -60,6 +60,12 @@ function card(r, sessions) {
     limits ? el('span', { className: 'quiet facts' }, limits) : null,
     r.does === 'function' ? null : figures(r),
     r.last.length ? matches(r, sessions) : null);
+}
+
+// often says a rate, like 3/1h0m0s.
+function often(rate) {
+  const [runs, per] = rate.split('/');
+  return `${runs === '1' ? 'once' : plural(Number(runs), 'time')} in ${span(per)}`;
 }
 
 const badge = (word, state = '') => el('span', { className: 'badge', 'data-state': state }, word);
