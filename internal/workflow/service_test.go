@@ -247,6 +247,34 @@ func TestWhatCannotBeSentIsAResult(t *testing.T) {
 	}
 }
 
+// A workflow that any result ends is over when one of its questions cannot be
+// asked: the other one is not asked either, wherever it stands, also after a
+// start or when the command comes again.
+func TestNothingIsAskedForAWorkflowThatIsOver(t *testing.T) {
+	here := spec("here", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})
+	there := spec("there", "chess.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})
+	for name, tasks := range map[string][]workflow.Spec{"before": {here, there}, "behind": {there, here}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			create := definition("w", workflow.Any, tasks...)
+			w.submit(create)
+			w.restart()
+			w.submit(create)
+			if name == "before" { // it was planned and is taken back
+				w.update(func(tx *db.Tx) error {
+					return w.svc.OnSent(tx, outbox.Row{Key: "workflow:w:here", Platform: "discord", State: outbox.Failed, Send: surface.Send{ChannelID: "10"}}, surface.Message{})
+				})
+			}
+			if got, _ := w.get("w").Task("here"); len(w.planned) > 0 || got.State != workflow.Cancelled || got.Sending {
+				t.Errorf("asked: %+v; the task is %+v", w.planned, got)
+			}
+			if n := len(w.woken()); w.get("w").State != workflow.Resolved || n != 1 {
+				t.Errorf("the workflow is %s and woke the agent %d times", w.get("w").State, n)
+			}
+		})
+	}
+}
+
 func TestACancelledWorkflowTakesItsMessageBack(t *testing.T) {
 	w := newWorld(t)
 	w.submit(definition("w", "", spec("a", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})))

@@ -149,6 +149,16 @@ func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
 		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID, Reason: "Lilac is not connected to " + t.Wait.Platform + "."})
 		return err
 	}
+	// Another task's message that could not be sent may have ended the workflow
+	// in this very transaction.
+	w, err := s.o.Table.Workflow(tx, w.ID)
+	if err != nil {
+		return fmt.Errorf("load workflow: %w", err)
+	}
+	if now, _ := w.Task(t.ID); !w.waits(now) {
+		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID})
+		return err
+	}
 	content := surface.Content{Text: t.Wait.Text}
 	if p.Rewrite != nil {
 		content.Text, content.PingUsers = p.Rewrite(tx, t.Wait.Text)

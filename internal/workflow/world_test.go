@@ -96,6 +96,7 @@ func (w *world) Plan(_ *db.Tx, r outbox.Row) error { w.planned = append(w.planne
 
 func (w *world) Withdraw(_ *db.Tx, key string) error {
 	w.withdrawn = append(w.withdrawn, key)
+	w.planned = slices.DeleteFunc(w.planned, func(r outbox.Row) bool { return r.Key == key })
 	return nil
 }
 
