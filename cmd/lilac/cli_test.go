@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"lilac/internal/freeport"
 )
 
 // call runs a command line in an environment that holds only HOME and env.
@@ -199,7 +201,8 @@ func TestPipedChatPrintsTheAnswerAlone(t *testing.T) {
 }
 
 func TestDoctorSaysWhatToDo(t *testing.T) {
-	out, errOut, code := call(t, "", nil, "doctor")
+	// Lilac may run here, at the address it has by itself.
+	out, errOut, code := call(t, "", nil, "doctor", "--addr", freeport.Loopback(t))
 	if code != 0 || !strings.Contains(out, "lilac serve") || !strings.Contains(out, "demo") {
 		t.Errorf("ended with %d: %s%s", code, out, errOut)
 	}
