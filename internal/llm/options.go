@@ -3,7 +3,6 @@ package llm
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -16,7 +15,7 @@ type Options struct {
 	// APIKey may be empty when BaseURL is set: a gateway may hold the key, and
 	// Ollama wants none.
 	APIKey string
-	// KeySetting is named when the key is wrong; by default PROVIDER_API_KEY.
+	// KeySetting is named when the key is missing or wrong.
 	KeySetting string
 	Model      string
 
@@ -39,9 +38,6 @@ type Options struct {
 func (o Options) Wire(provider, vendor string) (Options, *Wire) {
 	if o.Provider == "" {
 		o.Provider = provider
-	}
-	if o.KeySetting == "" {
-		o.KeySetting = strings.ToUpper(strings.ReplaceAll(o.Provider, "-", "_")) + "_API_KEY"
 	}
 	if o.Provider != provider {
 		vendor = o.Provider

@@ -26,7 +26,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const key = "sk-canary-of-the-test"
+const (
+	key     = "sk-canary-of-the-test"
+	setting = "providers.mine.apiKey" // is where the key is set
+)
 
 // build makes an adapter that talks to a fake provider; pauses are recorded
 // instead of waited.
@@ -35,13 +38,13 @@ type build func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm
 var adapters = map[string]build{
 	"anthropic": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return anthropic.New(llm.Options{
-			BaseURL: url, APIKey: key, Model: "m", HTTPClient: c, Retry: r, Idle: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", HTTPClient: c, Retry: r, Idle: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
 	"openai": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return openai.New(llm.Options{
-			BaseURL: url, APIKey: key, Model: "m", Images: true, HTTPClient: c, Retry: r, Idle: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, HTTPClient: c, Retry: r, Idle: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
@@ -198,7 +201,7 @@ func TestTroubleThatARepeatDoesNotHealIsTold(t *testing.T) {
 		code   string
 		says   string
 	}{
-		"bad key":                {llmtest.Script{Status: 401, ErrorType: "authentication_error", ErrorMessage: "bad key " + key}, fault.Unauthenticated, "", "_API_KEY"},
+		"bad key":                {llmtest.Script{Status: 401, ErrorType: "authentication_error", ErrorMessage: "bad key " + key}, fault.Unauthenticated, "", setting},
 		"not allowed":            {llmtest.Script{Status: 403, ErrorMessage: "no " + key}, fault.Denied, "", "the model m"},
 		"unknown model":          {llmtest.Script{Status: 404, ErrorMessage: "no such model"}, fault.NotFound, "", "the model m"},
 		"bad request":            {llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "messages.0 is odd"}, fault.Invalid, "", "messages.0 is odd"},
@@ -400,11 +403,11 @@ func TestAToolInputThatIsNoObjectIsKeptBeside(t *testing.T) {
 }
 
 func TestWithoutAKeyTheSettingIsNamed(t *testing.T) {
-	for name, m := range map[string]llm.Model{
-		"ANTHROPIC_API_KEY": anthropic.New(llm.Options{Model: "m"}),
-		"OPENAI_API_KEY":    openai.New(llm.Options{Model: "m"}),
+	for _, m := range []llm.Model{
+		anthropic.New(llm.Options{Model: "m", KeySetting: setting}),
+		openai.New(llm.Options{Model: "m", KeySetting: setting}),
 	} {
-		if h := listen(t.Context(), m, prompt); fault.KindOf(h.err) != fault.Unauthenticated || !strings.Contains(h.err.Error(), name) {
+		if h := listen(t.Context(), m, prompt); fault.KindOf(h.err) != fault.Unauthenticated || !strings.Contains(h.err.Error(), setting) {
 			t.Errorf("error is %v", h.err)
 		}
 	}
