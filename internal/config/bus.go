@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,6 +75,10 @@ func (b Bus) Password() (Secret, error) {
 	return Secret(strings.TrimSuffix(line, "\r")), nil
 }
 
+// parametersOfRedis are what may stand behind the ? of the URL: what the client
+// heeds and we do not set ourselves.
+var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_verify"}
+
 func (c *Config) checkBus() error {
 	b := c.Bus
 	if b.URL == "sqlite:" {
@@ -85,9 +91,19 @@ func (c *Config) checkBus() error {
 		return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:, redis://host:6379 or rediss://host:6379.", b.URL)
 	}
 	u, err := url.Parse(b.URL.Reveal())
-	if err != nil || u.Hostname() == "" || strings.Contains(u.Path, "@") {
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return fault.InvalidField("bus.url", "The URL of Redis has no host. It looks like redis://user:password@host:6379/0; "+
-			"a password with / : @ or %% in it has %%2F %%3A %%40 or %%25 there, or is in the file of bus.passwordFile.")
+			"a password with / : @ ? # or %% in it has %%2F %%3A %%40 %%3F %%23 or %%25 there, or is in the file of bus.passwordFile.")
+	}
+	given, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return fault.InvalidField("bus.url", "What follows the ? in the URL of Redis cannot be read. It looks like ?addr=host2:26379&master_set=NAME.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(parametersOfRedis, name) {
+			return fault.InvalidField("bus.url", "The URL of Redis has the unknown parameter %q%s There are: %s.",
+				name, sentence(didYouMean(name, parametersOfRedis)), strings.Join(parametersOfRedis, ", "))
+		}
 	}
 	if db := strings.TrimPrefix(u.Path, "/"); db != "" {
 		if n, err := strconv.Atoi(db); err != nil || n < 0 {

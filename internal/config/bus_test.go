@@ -34,6 +34,17 @@ func TestThePasswordOfTheBusIsNeverShown(t *testing.T) {
 	}
 }
 
+func TestTheURLOfRedisMaySayWhatTheClientHeeds(t *testing.T) {
+	for _, raw := range []string{"redis://a:1?addr=b:2&addr=c:3&master_set=x&protocol=2", "rediss://host?db=3&skip_verify"} {
+		c, _, err := config.Load(config.Source{Getenv: func(name string) string {
+			return map[string]string{"HOME": t.TempDir(), "LILAC_BUS_URL": raw}[name]
+		}})
+		if err != nil || c.Bus.URL.Reveal() != raw {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 func TestThePasswordOfTheBusComesFromAFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"config.yaml": "bus: {url: \"redis://host\", passwordFile: secret}", "secret": "hunter2\nmore"} {
