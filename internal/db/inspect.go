@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"lilac/internal/fault"
@@ -108,6 +109,26 @@ func inspectMigrations(ctx context.Context, pool *sql.DB, path string, known []M
 		return damagedFile(path, err)
 	}
 	return nil
+}
+
+// StoreIDIn reads the [DB.StoreID] of the database of a data directory, whoever
+// has it open. It is empty when there is none yet.
+func StoreIDIn(ctx context.Context, dir string) (id string, err error) {
+	path := filepath.Join(dir, FileName)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("look at database: %w", err)
+	}
+	pool := openPool(path, 1, "mode=ro", "_pragma=busy_timeout(5000)")
+	defer pool.Close()
+	if err := checkOurs(ctx, pool, path); err != nil {
+		return "", err
+	}
+	if err := pool.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'store_id'").Scan(&id); err != nil {
+		return "", damagedFile(path, err)
+	}
+	return id, nil
 }
 
 func newer(path, what string) error {

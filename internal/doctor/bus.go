@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"lilac/internal/db"
 	"lilac/internal/fault"
 	"lilac/internal/redisbus"
 )
@@ -21,12 +22,19 @@ func (p Patient) bus(ctx context.Context) Finding {
 	opt := redisbus.Options{
 		URL: b.URL.Reveal(), Password: password.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix, AcceptLoss: b.AcceptLoss,
 	}
-	found, err := redisbus.Look(ctx, opt)
+	found, owner, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
 		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. Start Redis, or look at bus.url and the network."}
 	}
 	if err != nil {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}
+	}
+	// Of a database that cannot be read its own finding tells.
+	if store, err := db.StoreIDIn(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
+		return Finding{
+			"bus", Fail, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", b.Prefix, owner),
+			"Choose another bus.prefix, or the data directory of that store with dataDir or --data.",
+		}
 	}
 	if !p.Deep {
 		return Finding{"bus", OK, found, ""}

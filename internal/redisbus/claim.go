@@ -54,7 +54,7 @@ func (b *Bus) reclaim(ctx context.Context) error {
 		have, err = b.takeEpoch(ctx, newer)
 	}
 	if owner, ok := refused(err, refusedStore); ok {
-		return refusal("The Redis prefix %q belongs to another store (%s). Choose another with bus.prefix.", b.opt.Prefix, brief(owner))
+		return refusal("The Redis prefix %q belongs to another store (%s). Choose another with bus.prefix, or the data directory of that store.", b.opt.Prefix, brief(owner))
 	}
 	if _, ok := refused(err, refusedEpoch); ok {
 		return errReplaced(b.opt.Prefix)
