@@ -38,15 +38,21 @@ func TestASlowClientHoldsNoConnection(t *testing.T) {
 		return s.Listener.Addr().String(), func() { close(release) }
 	}
 	addr, end := serve(t, clientLimits{header: 20 * time.Millisecond, body: 30 * time.Millisecond, idle: 20 * time.Millisecond})
-	stream, err := http.Get("http://" + addr + "/stream")
-	if err != nil {
-		t.Fatal(err)
+	// On a busy machine this client may be too slow for these limits, too.
+	var stream *http.Response
+	for deadline := time.Now().Add(patience); stream == nil; {
+		response, err := http.Get("http://" + addr + "/stream")
+		if err != nil && time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		stream = response
 	}
 	defer stream.Body.Close()
 	for name, text := range slow {
 		conn := say(t, addr, text)
 		_ = conn.SetReadDeadline(time.Now().Add(patience))
-		if _, err := io.Copy(io.Discard, conn); err != nil { // until the server closes it
+		// Until the server closes it; what is written after that resets it.
+		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -74,9 +80,7 @@ func say(t *testing.T, addr, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, _ = io.WriteString(conn, text) // the server may have closed it
 	return conn
 }
 
