@@ -87,7 +87,9 @@ func (d *Discord) write() {
 	if len(d.rules) > 0 {
 		text += "rules:\n  " + strings.Join(d.rules, "\n  ") + "\n"
 	}
-	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+	// At once, as editors do: half of a file is a configuration, too.
+	next := d.file + ".next"
+	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, d.file)); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -113,12 +113,20 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 				d := e2e.NewDiscord(t, discordtest.Options{})
 				d.Router("gate: openai/small")
 				s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), d.Env())...)
-				d.Say(d.Lounge, d.Bob, "does somebody know the attic?", discordtest.SayOptions{})
+				say := func() { d.Say(d.Lounge, d.Bob, "does somebody know the attic?", discordtest.SayOptions{}) }
+				say()
 				e2e.Eventually(t, answerWithin, "the gate has judged", func() bool {
 					return judged.Load() > 0 && s.Count("SELECT count(*) FROM router_state WHERE burst = 1") == 0
 				})
 				if c.answers {
-					d.Shown(d.Lounge, "it is answered", e2e.Finished(endText))
+					late := 0 // how often a busy machine kept it from being in time
+					e2e.Eventually(t, answerWithin, "it is answered", func() bool {
+						if n := strings.Count(s.Log(), "the gate could not judge"); n > late {
+							late = n
+							say()
+						}
+						return slices.ContainsFunc(d.Ours(d.Lounge), e2e.Finished(endText))
+					})
 					return
 				}
 				// Whoever speaks to the bot does not pass the gate.
@@ -237,7 +245,11 @@ func TestWhoIsHeardChangesWithoutARestart(t *testing.T) {
 			e2e.Eventually(t, answerWithin, "the requests have ended", func() bool { return countEnds(s) == n && leftOver(s) == 0 })
 		}
 		private := d.DM(d.Ada)
-		d.Say(d.General, d.Bob, "not for a bot", discordtest.SayOptions{})
+		early := d.Say(d.General, d.Bob, "not for a bot", discordtest.SayOptions{})
+		// What the router has not come to yet is heard as the channel is by then.
+		e2e.Eventually(t, answerWithin, "what was said before is routed", func() bool {
+			return s.Count("SELECT count(*) FROM inbox WHERE source = 'router-discord' AND external_id LIKE '%"+early+"%'") == 1
+		})
 		set("mode", "active")
 		d.Say(d.General, d.Bob, "for everybody", discordtest.SayOptions{})
 		d.Shown(d.General, "an active channel is answered", e2e.Finished(wholeText))
