@@ -10,7 +10,7 @@ import (
 
 // patience is how long the waiting methods wait: much longer than anything
 // takes, because machines stall.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Messages is what a channel shows, oldest first.
 func (s *Server) Messages(channelID string) []Message {

@@ -97,7 +97,11 @@ func TestABudgetHoldsForWhatWorkflowsDoAfterAKill(t *testing.T) {
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		script := llmtest.Say("Done.")
 		if last := r.Messages[len(r.Messages)-1]; len(last.Results) == 0 {
-			const wait = `tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"3s"}]'`
+			delay := "3s"
+			if r.N == 1 {
+				delay = "15s" // the kill comes first, on a busy machine too
+			}
+			wait := `tools workflow.create --summary=again --tasks:json='[{"kind":"delay","description":"x","delay":"` + delay + `"}]'`
 			script = llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: "bash", Input: `{"command":` + strconv.Quote(wait) + `}`}}}
 		}
 		script.Usage = llmtest.Usage{Input: 90, Output: 10}

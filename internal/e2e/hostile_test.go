@@ -76,6 +76,10 @@ func TestControlAHostileModelWithoutASandbox(t *testing.T) {
 	}
 }
 
+// attackWithin bounds an attack: many commands one after the other, some of which
+// wait for what does not come.
+const attackWithin = 10 * time.Minute
+
 // hostile is what came of an attack.
 type hostile struct {
 	t        *testing.T
@@ -121,7 +125,7 @@ func attack(t *testing.T, config string) *hostile {
 
 	h.attempts = attempts(h, config == "", private, file, other)
 	id := h.discord.MentionUs(h.discord.General, h.discord.Ada, "attack")
-	if end := h.server.WaitEnded(e2e.RequestID(h.discord.General, id), 2*answerWithin); end.State != string(event.StateDone) {
+	if end := h.server.WaitEnded(e2e.RequestID(h.discord.General, id), attackWithin); end.State != string(event.StateDone) {
 		t.Fatalf("the attack ended as %s: %s", end.State, end.Detail)
 	}
 	h.discord.Shown(h.discord.General, "what it has learnt", e2e.Holds("end of the loot"))

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -137,7 +138,10 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "POST /sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", s.Addr, e2e.Token)
+	fmt.Fprintf(conn, "POST /sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n", s.Addr, e2e.Token)
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the server does not wait for the request: %q %v", line, err)
+	}
 	if err := syscall.Kill(s.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
