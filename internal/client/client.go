@@ -45,9 +45,10 @@ type Client struct {
 	token, tokenFrom string
 	http             *http.Client
 	// pause is the wait before reconnect attempt n; patience is for how long
-	// a server that is away is waited for.
-	pause    func(attempt int) time.Duration
-	patience time.Duration
+	// a server that is away is waited for. A stream that lasted as long as
+	// steady was one, also when nothing came.
+	pause            func(attempt int) time.Duration
+	patience, steady time.Duration
 }
 
 // Connect finds the server; it does not call it yet.
@@ -61,7 +62,7 @@ func Connect(o Options) (*Client, error) {
 		pause: func(n int) time.Duration {
 			return min(100*time.Millisecond<<min(n, 10), 2*time.Second)
 		},
-		patience: 2 * time.Minute,
+		patience: 2 * time.Minute, steady: 5 * time.Second,
 	}
 	if c.token, c.tokenFrom, err = o.findToken(addr); err != nil {
 		return nil, err

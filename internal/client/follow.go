@@ -61,19 +61,26 @@ func (c *Client) Tail(ctx context.Context, topic event.Topic, fromBegin bool, fn
 type errHandler struct{ error }
 
 func (c *Client) follow(ctx context.Context, path, cursor string, fn func(sse.Event) error) error {
-	lastSeen := time.Now()
+	var away time.Time // since when the server is; zero while it is there
 	for attempt := 0; ; attempt++ {
-		err := c.readStream(ctx, path, &cursor, func(e sse.Event) error {
-			attempt, lastSeen = 0, time.Now()
+		opened, err := c.readStream(ctx, path, &cursor, func(e sse.Event) error {
+			attempt, away = 0, time.Time{}
 			return fn(e)
 		})
+		if !opened.IsZero() && time.Since(opened) >= c.steady { // it was there, and had nothing to say
+			attempt, away = 0, time.Time{}
+		}
 		var stop errHandler
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, &stop):
 			return stop.error
-		case !isAway(err), time.Since(lastSeen) > c.patience:
+		case !isAway(err):
+			return err
+		case away.IsZero():
+			away = time.Now()
+		case time.Since(away) > c.patience:
 			return err
 		}
 		if !sleep(ctx, c.pause(attempt)) {
@@ -82,13 +89,14 @@ func (c *Client) follow(ctx context.Context, path, cursor string, fn func(sse.Ev
 	}
 }
 
-// readStream reads one connection to its end. A connection that was accepted
-// and then broke is an Unavailable fault, so it is made again.
-func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn func(sse.Event) error) error {
+// readStream reads one connection to its end, and tells when it was opened. One
+// that was accepted and then broke is an Unavailable fault, so it is made again.
+func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn func(sse.Event) error) (opened time.Time, err error) {
 	res, err := c.send(ctx, "GET", path, nil, "Accept", "text/event-stream", "Last-Event-ID", *cursor)
 	if err != nil {
-		return err
+		return opened, err
 	}
+	opened = time.Now()
 	defer res.Body.Close()
 	dec := sse.NewDecoder(res.Body, maxAnswer)
 	// Also when nothing has happened yet: the server says where it begins.
@@ -101,14 +109,14 @@ func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn
 		e, err := dec.Next()
 		switch {
 		case errors.Is(err, sse.ErrTooLarge):
-			return fault.Wrap(fault.TooLarge, err, "The server sent an event that is too large")
+			return opened, fault.Wrap(fault.TooLarge, err, "The server sent an event that is too large")
 		case err != nil && !errors.Is(err, io.EOF):
-			return c.away(err)
+			return opened, c.away(err)
 		case err != nil:
-			return fault.Wrap(fault.Unavailable, err, "The server ended the stream")
+			return opened, fault.Wrap(fault.Unavailable, err, "The server ended the stream")
 		}
 		if err := fn(e); err != nil {
-			return errHandler{err}
+			return opened, errHandler{err}
 		}
 	}
 }
