@@ -109,19 +109,6 @@ func TestASteerStandsWhereItWasRead(t *testing.T) {
 	}
 }
 
-// A server may be there and unable to read its events: it says why.
-func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
-	f := newFake(t)
-	f.conversation("Counting")
-	const why = "Redis cannot be reached"
-	f.set(func() { f.trouble = why })
-	p := webuitest.Open(t, f.url("#/s/s1"), 360, 720)
-	p.Shows("#link", "reconnecting…")
-	p.Shows("#problem", why)
-	f.set(func() { f.trouble = "" })
-	p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('problem').hidden")
-}
-
 func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Counting")

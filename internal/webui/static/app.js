@@ -35,6 +35,8 @@ let wanted = firstListed;
 let more = false;
 let close = () => {};
 let shown = '';
+let heard = false;
+let stuck = '';
 
 // --- which view -------------------------------------------------------------
 
@@ -183,10 +185,10 @@ function problem(sentence) {
 }
 
 function connection(how, failure) {
-  const words = { reconnecting: 'reconnecting…', failed: 'not connected' }[how] ?? '';
+  const words = { reconnecting: 'reconnecting…', failed: 'not connected' }[how] ?? stuck;
   const node = get('link');
   const away = node.classList.contains('on');
-  if (node.textContent !== words) node.textContent = words;
+  if (node.textContent !== words) node.textContent = node.title = words; // what is too long is whole in its tooltip
   node.classList.toggle('on', Boolean(words));
   if (failure) problem(failure.message);
   if (away && how === 'open' && !get('problem').hidden) {
@@ -199,7 +201,25 @@ function connection(how, failure) {
 const listed = /^(session\.|stream\.(start|completed|error|gap)$|user_query$)/;
 
 hub.watch(connection);
-hub.read((frames) => frames.some(({ type }) => listed.test(type)) && refresh());
+hub.read((frames) => {
+  heard = true;
+  if (stuck) hold('');
+  if (frames.some(({ type }) => listed.test(type))) refresh();
+});
+
+// hold says why the server does not get on, '' when it does.
+function hold(why) {
+  stuck = why;
+  connection(hub.how);
+}
+
+// A stream may be open and nothing come: who waits is told why.
+setInterval(async () => {
+  const ask = !heard && !document.hidden && hub.how === 'open' && conversation.waits;
+  heard = false;
+  const why = ask ? await api.hindrance() : '';
+  if (!heard && why !== stuck) hold(why);
+}, 5000);
 
 // --- start ------------------------------------------------------------------
 

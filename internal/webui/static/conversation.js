@@ -48,6 +48,11 @@ export class Conversation {
     return this.state.sessionId;
   }
 
+  // waits says whether something has to come from the server.
+  get waits() {
+    return this.early !== null || reduce.isBusy(this.state);
+  }
+
   async show(id, messageId) {
     if (id === this.id && id) {
       if (messageId) await this.look(messageId);
@@ -271,7 +276,7 @@ export class Conversation {
       history.pushState(null, '', to(['s', session.id]));
       this.hooks.began(session);
       this.drafts.set(session.id, this.composer.exchange());
-      await this.show(session.id);
+      this.show(session.id); // what is said does not wait until the messages are loaded
       return true;
     } catch (failure) {
       this.hooks.problem(failure.message);
