@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,9 @@ type talk struct {
 	screen        screen
 	midline       bool
 	ended         map[string]error
+	// asked says that something was said and nothing came since, heard that
+	// something came lately.
+	asked, heard bool
 }
 
 // open finds or makes the session and returns a cursor from before anything
@@ -76,9 +80,63 @@ func (t *talk) open(ctx context.Context) (cursor string, err error) {
 		}
 		t.session = s.ID
 	}
-	return t.server.Now(ctx, t.session, func(why error) {
-		fmt.Fprintf(t.cli.err, "Waiting: %s\n", clean(why.Error()))
-	})
+	return t.server.Now(ctx, t.session, t.waiting)
+}
+
+// waiting tells why nothing comes.
+func (t *talk) waiting(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.cli.err, "%sWaiting: %s\n", t.newLineLocked(), oneLine(why.Error()))
+}
+
+// quiet is how long nothing may come before the server is asked why.
+const quiet = 5 * time.Second
+
+// watch tells who waits for an answer why none comes, once for each reason.
+func (t *talk) watch(ctx context.Context, tick <-chan time.Time) {
+	for told := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		if !t.silent() {
+			told = ""
+			continue
+		}
+		why := t.server.Hindrance(ctx)
+		if why == nil || ctx.Err() != nil {
+			told = ""
+		} else if text := why.Error(); text != told {
+			told = text
+			t.waiting(why)
+		}
+	}
+}
+
+// silent reports whether something is awaited and nothing came since it was
+// asked last.
+func (t *talk) silent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	heard := t.heard
+	t.heard = false
+	return !heard && (t.asked || t.running != "")
+}
+
+// ask says something in the conversation.
+func (t *talk) ask(ctx context.Context, text string, queue event.Queue) (client.Accepted, error) {
+	t.mu.Lock()
+	t.asked = true
+	t.mu.Unlock()
+	accepted, err := t.server.Prompt(ctx, t.session, text, queue)
+	if err != nil {
+		t.mu.Lock()
+		t.asked = false
+		t.mu.Unlock()
+	}
+	return accepted, err
 }
 
 // once says one thing and prints the answer.
@@ -103,11 +161,16 @@ func (t *talk) once(ctx context.Context, message string) error {
 		return err
 	}
 	t.ended = map[string]error{}
-	accepted, err := t.server.Prompt(ctx, t.session, message, event.Prompt)
+	accepted, err := t.ask(ctx, message, event.Prompt)
 	if err != nil {
 		return err
 	}
 	t.mine = accepted.RequestID
+	tick := time.NewTicker(quiet)
+	defer tick.Stop()
+	watching, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { t.watch(watching, tick.C) })
 	err = t.server.Events(ctx, t.session, cursor, func(f client.Frame) error {
 		t.show(f.Event)
 		if _, over := t.ended[t.mine]; over {
@@ -115,6 +178,8 @@ func (t *talk) once(ctx context.Context, message string) error {
 		}
 		return nil
 	})
+	end()
+	wg.Wait()
 	if errors.Is(err, io.EOF) {
 		return t.ended[t.mine]
 	}
@@ -153,6 +218,9 @@ func (t *talk) interactive(ctx context.Context) error {
 			stop(err)
 		}
 	})
+	tick := time.NewTicker(quiet)
+	defer tick.Stop()
+	wg.Go(func() { t.watch(ctx, tick.C) })
 	// The reader of standard input ends with the process: a read of a
 	// terminal cannot be stopped.
 	lines := make(chan string)
@@ -217,7 +285,7 @@ func (t *talk) said(ctx context.Context, line string) (leave bool) {
 	case t.busy():
 		queue = event.Steer
 	}
-	accepted, err := t.server.Prompt(ctx, t.session, line, queue)
+	accepted, err := t.ask(ctx, line, queue)
 	if err != nil {
 		t.note(err.Error())
 		t.prompt()
@@ -253,9 +321,14 @@ func (t *talk) note(s string) {
 }
 
 func (t *talk) noteLocked(s string) {
-	if t.midline {
-		fmt.Fprintln(t.cli.out)
-		t.midline = false
+	fmt.Fprintf(t.cli.out, "%s  · %s\n", t.newLineLocked(), clip.Characters(oneLine(s), 160))
+}
+
+// newLineLocked is what has to be printed to be at the beginning of a line.
+func (t *talk) newLineLocked() string {
+	if !t.midline {
+		return ""
 	}
-	fmt.Fprintf(t.cli.out, "  · %s\n", clip.Characters(oneLine(s), 160))
+	t.midline = false
+	return "\n"
 }

@@ -41,6 +41,7 @@ func (t *talk) show(e event.EnvEvent) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.asked, t.heard = false, true
 	switch e.Type {
 	case event.StreamStart:
 		t.running = p.RequestID
@@ -105,11 +106,7 @@ func (t *talk) fileLocked(p streamPayload) {
 		fmt.Fprint(t.cli.err, line)
 		return
 	}
-	if t.midline {
-		fmt.Fprintln(t.cli.out)
-		t.midline = false
-	}
-	fmt.Fprint(t.cli.out, line)
+	fmt.Fprint(t.cli.out, t.newLineLocked(), line)
 }
 
 // pausedLocked handles a request that asks whether to go on beyond a limit. The
@@ -134,10 +131,7 @@ func (t *talk) finishLocked(p streamPayload, err error) {
 	case !t.terminal && p.RequestID == t.mine:
 		t.printLocked(p.Content)
 	}
-	if t.midline {
-		fmt.Fprintln(t.cli.out)
-		t.midline = false
-	}
+	fmt.Fprint(t.cli.out, t.newLineLocked())
 	if p.Cancelled {
 		err = fault.New(fault.Cancelled, "the answer was stopped")
 	}

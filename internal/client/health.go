@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 
 	"lilac/internal/bus"
 	"lilac/internal/fault"
@@ -35,6 +36,24 @@ func (c *Client) Health(ctx context.Context) (health.Report, error) {
 		return out, errors.Join(fault.New(fault.Internal, "%s does not say how its parts are.", c.base), err)
 	}
 	return out, nil
+}
+
+// needed are the parts without which no answer comes.
+var needed = []string{"writer", "bus", "runner"}
+
+// Hindrance is why no answer comes now, nil when the server gets on with its
+// work.
+func (c *Client) Hindrance(ctx context.Context) error {
+	report, err := c.Health(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range report.Parts {
+		if p.Status == health.Failed && slices.Contains(needed, p.Name) {
+			return fault.New(fault.Unavailable, "%s", p.Message)
+		}
+	}
+	return nil
 }
 
 // Groups lists who consumes events, and how far.
