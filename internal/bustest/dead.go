@@ -51,13 +51,13 @@ func (s Storage) begun(t testing.TB) *Child {
 }
 
 // takenWithin is how long after the end of a lease the work of a dead process
-// must be taken over: two seconds, and five times that where other programs take
-// the processor, and with it the time to start one.
+// must be taken over: two seconds, and twenty times that where other programs
+// take the processor, and with it the time to start one.
 func takenWithin() time.Duration {
 	if Long() {
 		return 2 * time.Second
 	}
-	return 10 * time.Second
+	return 40 * time.Second
 }
 
 // DeadWork checks that the work of a process that died is taken over: by the

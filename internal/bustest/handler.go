@@ -104,7 +104,7 @@ func poisoned(t *testing.T, e Engine, misbehave func(context.Context) error) {
 	var healed atomic.Bool
 	var s seen
 	sub := work("g")
-	sub.Timeout = 20 * time.Millisecond
+	sub.Timeout = 500 * time.Millisecond // also of those that return: a busy machine must not take it from them
 	sub.Backoff = func(int) time.Duration { return time.Millisecond }
 	subscribe(t, e.Bus, sub, func(ctx context.Context, d bus.Delivery) error {
 		if d.ID == "poison" && !healed.Load() {

@@ -55,8 +55,8 @@ func TestControlManyPublishersLoseEventsWithoutOutgoingRows(t *testing.T) {
 	}
 }
 
-// unreliable publishes while mishaps happen, and returns what is wrong when the
-// time for what was published is over.
+// unreliable publishes while mishaps happen, and returns what is wrong when
+// nothing more of what was published has come for a time.
 func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*world, *way, *rand.Rand)) (wrong []string) {
 	server := redistest.Start(t, redistest.Options{})
 	way := newWay(t, server.Addr)
@@ -86,7 +86,9 @@ func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*wor
 	}
 	stop()
 	writing.Wait()
-	until(t, "what waited is sent", func() bool { return w.unsent() == 0 })
+	if !done(patience, w.unsent) {
+		t.Fatalf("%d events that waited are not sent", w.unsent())
+	}
 	var want [2][]string
 	for n := range writers {
 		for i := range published[n].Load() {
@@ -94,11 +96,7 @@ func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*wor
 		}
 	}
 	t.Logf("%d mishaps, %d events, %d of them of no group", rounds, len(want[0])+len(want[1]), len(want[1]))
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if h, l := w.counts(); h >= len(want[0]) && l >= len(want[1]) {
-			break
-		}
-	}
+	done(within, func() int { return w.missing(len(want[0]), len(want[1])) })
 	w.detach()
 	for topic, ids := range map[event.Topic][]string{bustest.Topic: want[0], plain: want[1]} {
 		wrong = append(wrong, astray(string(topic)+" in Redis", ids, w.listed(topic))...)

@@ -260,7 +260,9 @@ func TestWhatWaitsSurvivesRedisForgetting(t *testing.T) {
 					w.open()
 				}
 				w.attach()
-				until(t, "all are handled", func() bool { h, _ := w.counts(); return h >= len(events) })
+				if !done(patience, func() int { return w.missing(len(events), 0) }) {
+					t.Errorf("%d are not handled", w.missing(len(events), 0))
+				}
 				w.detach()
 				seen := map[string]int{}
 				for _, id := range w.handled {

@@ -25,13 +25,13 @@ import (
 	"lilac/internal/redistest"
 )
 
-// backWithin is when work must go on after an outage: five seconds, and five
-// times that where other programs take the processor.
+// backWithin is when work must go on after an outage: five seconds, and more
+// where other programs take the processor.
 func backWithin() time.Duration {
 	if bustest.Long() {
 		return 5 * time.Second
 	}
-	return 25 * time.Second
+	return patience
 }
 
 // proxied puts a proxy before a server and returns it with the URL through it.

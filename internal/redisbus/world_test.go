@@ -3,6 +3,7 @@ package redisbus_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -28,6 +29,23 @@ func until(t testing.TB, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatalf("still not so after %v: %s", patience, what)
 		}
+	}
+}
+
+// done waits until nothing is left, for as long as it becomes less: on a busy
+// machine much takes long. It reports whether that came.
+func done(within time.Duration, left func() int) bool {
+	fewest, end := math.MaxInt, time.Time{}
+	for {
+		switch n := left(); {
+		case n == 0:
+			return true
+		case n < fewest:
+			fewest, end = n, time.Now().Add(within)
+		case time.Now().After(end):
+			return false
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -134,6 +152,12 @@ func (w *world) counts() (handled, tailed int) {
 	return len(w.handled), len(w.tailed)
 }
 
+// missing is how many of so many are not yet there.
+func (w *world) missing(handled, tailed int) int {
+	h, l := w.counts()
+	return max(0, handled-h) + max(0, tailed-l)
+}
+
 func names(groups ...any) (out []string) {
 	for i := 0; i < len(groups); i += 2 {
 		for n := range groups[i+1].(int) {
@@ -152,14 +176,10 @@ func (w *world) expect(want []string) {
 	}
 }
 
-// differs waits for the events, and says what is different from each of them
+// differs waits for the events, as long as more of them come, and says what is different from each of them
 // having come once, and to the tail in order.
 func (w *world) differs(want []string, within time.Duration) (wrong string) {
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if h, l := w.counts(); h >= len(want) && l >= len(want) {
-			break
-		}
-	}
+	done(within, func() int { return w.missing(len(want), len(want)) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if diff := cmp.Diff(want, w.tailed); diff != "" {

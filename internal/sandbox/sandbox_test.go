@@ -234,12 +234,12 @@ func sleepers(mark string) []int {
 }
 
 // measured is within which time something has to happen: what was promised in
-// the long form, which has a machine of its own, and else five times that.
+// the long form, which has a machine of its own, and else twenty times that.
 func measured(promised time.Duration) time.Duration {
 	if os.Getenv("LILAC_LONG") != "" {
 		return promised
 	}
-	return 5 * promised
+	return 20 * promised
 }
 
 func waitFor(t *testing.T, what string, ok func() bool) {
