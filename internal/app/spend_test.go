@@ -100,21 +100,44 @@ func (s *spender) over(id string) {
 	})
 }
 
-// quiet waits until nothing runs or waits in any session.
+// quiet waits until nothing runs or waits in any session. A request that ends
+// does so with an event, so nothing is left when none waits, then nothing runs,
+// and none came in between.
 func (s *spender) quiet() {
 	s.t.Helper()
-	s.eventually("nothing runs any more", func() (idle bool) {
-		_ = s.p.db.Read(context.Background(), func(q db.Queryer) error {
-			busy, err := s.p.store.Unfinished(q)
-			idle = err == nil && len(busy) == 0
+	s.eventually("nothing runs any more", func() bool {
+		before := s.published()
+		groups, err := s.p.bus.Groups(context.Background())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, g := range groups {
+			if g.Pending+g.Backlog > 0 {
+				return false
+			}
+		}
+		var busy []string
+		err = s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
+			busy, err = s.p.store.Unfinished(q)
 			return err
 		})
-		groups, err := s.p.bus.Groups(context.Background())
-		for _, g := range groups {
-			idle = idle && g.Pending+g.Backlog == 0
+		if err != nil {
+			s.t.Fatal(err)
 		}
-		return idle && err == nil
+		return len(busy) == 0 && s.published() == before
 	})
+}
+
+// published counts the events that there are.
+func (s *spender) published() (n int) {
+	s.t.Helper()
+	err := s.p.db.Read(context.Background(), func(q db.Queryer) error {
+		return q.QueryRow("SELECT count(*) FROM bus_log").Scan(&n)
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
 }
 
 // told counts how often the session was told that the rule stopped: as what a

@@ -54,7 +54,7 @@ func TestWhatIsSentIsThereOnceAsItWasMeant(t *testing.T) {
 		t.Errorf("after the edit: %+v", m)
 	}
 	large := say(w, "", "act-3") // each small enough, and together more than one file may have
-	large.Files = []surface.File{{Name: "a.bin", Data: make([]byte, 9<<20)}, {Name: "b.bin", Data: make([]byte, 9<<20)}}
+	large.Files = []surface.File{{Name: "a.bin", Data: make([]byte, 6<<20)}, {Name: "b.bin", Data: make([]byte, 6<<20)}}
 	if _, err := a.Send(t.Context(), large); err != nil {
 		t.Errorf("two large files: %v", err)
 	}
