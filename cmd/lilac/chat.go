@@ -87,7 +87,7 @@ func (t *talk) open(ctx context.Context) (cursor string, err error) {
 func (t *talk) waiting(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(t.cli.err, "%sWaiting: %s\n", t.newLineLocked(), oneLine(why.Error()))
+	fmt.Fprintf(t.cli.err, "%sWaiting: %s\n", t.newLineLocked(), oneLine(fault.ToWire(why).Message))
 }
 
 // quiet is how long nothing may come before the server is asked why.
@@ -108,7 +108,7 @@ func (t *talk) watch(ctx context.Context, tick <-chan time.Time) {
 		why := t.server.Hindrance(ctx)
 		if why == nil || ctx.Err() != nil {
 			told = ""
-		} else if text := why.Error(); text != told {
+		} else if text := fault.ToWire(why).Message; text != told {
 			told = text
 			t.waiting(why)
 		}

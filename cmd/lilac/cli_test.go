@@ -73,7 +73,8 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		code int
 		want string
 	}{
-		{"unknown command", nil, []string{"frobnicate"}, 2, "frobnicate"},
+		{"unknown command", nil, []string{"frobnicate"}, 2, "unknown command \"frobnicate\" (see"},
+		{"mistyped command", nil, []string{"requests", "lsit"}, 2, "did you mean \"list\"?"},
 		{"unknown subcommand", nil, []string{"dlq", "frobnicate"}, 2, "frobnicate"},
 		{"unknown flag", nil, []string{"serve", "--frobnicate"}, 2, "frobnicate"},
 		{"missing argument", nil, []string{"requests", "show"}, 2, "arg"},

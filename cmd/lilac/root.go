@@ -109,7 +109,12 @@ func checkArgs(cmd *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return fault.New(fault.Invalid, "unknown command %q (see %s --help)", args[0], cmd.CommandPath())
+			meant := ""
+			cmd.SuggestionsMinimumDistance = 2 // letters that may be wrong
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				meant = fmt.Sprintf(", did you mean %q?", near[0])
+			}
+			return fault.New(fault.Invalid, "unknown command %q%s (see %s --help)", args[0], meant, cmd.CommandPath())
 		}
 	}
 	for _, sub := range cmd.Commands() {

@@ -92,7 +92,7 @@ func (c *Config) checkBus() error {
 	}
 	u, err := url.Parse(b.URL.Reveal())
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
-		return fault.InvalidField("bus.url", "The URL of Redis has no host. It looks like redis://user:password@host:6379/0; "+
+		return fault.InvalidField("bus.url", "The URL of Redis has no host, or a port that is no number. It looks like redis://user:password@host:6379/0; "+
 			"a password with / : @ ? # or %% in it has %%2F %%3A %%40 %%3F %%23 or %%25 there, or is in the file of bus.passwordFile.")
 	}
 	given, err := url.ParseQuery(u.RawQuery)

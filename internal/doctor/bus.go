@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 
 	"lilac/internal/db"
@@ -24,7 +26,11 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	found, owner, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
-		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. Start Redis, or look at bus.url and the network."}
+		advice := "Start Redis, or look at bus.url and the network."
+		if _, untrusted := errors.AsType[x509.UnknownAuthorityError](err); untrusted {
+			advice = "Name the file of the authority that signed the certificate in bus.caFile."
+		}
+		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. " + advice}
 	}
 	if err != nil {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}

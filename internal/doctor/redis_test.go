@@ -100,5 +100,9 @@ func TestAPrefixOfAnotherStoreIsNamed(t *testing.T) {
 func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{TLS: true})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
-	check(t, examineBus(t, p), doctor.Fail, "certificate signed by unknown authority")
+	f := examineBus(t, p)
+	check(t, f, doctor.Fail, "certificate signed by unknown authority")
+	if !strings.Contains(f.Advice, "bus.caFile") {
+		t.Errorf("the advice is %q", f.Advice)
+	}
 }
