@@ -184,7 +184,8 @@ const (
 )
 
 // ToolCallOutput shows a tool call as it proceeds. Name, Args and Output are
-// for those who show more than the one-line display; Output is bounded.
+// for those who show more than the one-line display. Of a long Output or Error
+// only the beginning is here; it is Truncated then.
 type ToolCallOutput struct {
 	ToolCallID string          `json:"toolCallId"`
 	Status     ToolStatus      `json:"status"`
@@ -194,6 +195,7 @@ type ToolCallOutput struct {
 	Output     string          `json:"output,omitempty"`
 	OK         *bool           `json:"ok,omitempty"`
 	Error      string          `json:"error,omitempty"`
+	Truncated  bool            `json:"truncated,omitempty"`
 }
 
 // BinaryOutput is a file that the agent hands over: its bytes when they are

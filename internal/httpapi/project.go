@@ -296,6 +296,9 @@ func (p *projection) toolCall(e event.ToolCallOutput) {
 	if e.Error != "" {
 		p.data = appendField(p.data, "error", e.Error)
 	}
+	if e.Truncated {
+		p.data = appendRaw(p.data, "truncated", []byte("true"))
+	}
 }
 
 // Last takes the position of the newest output of a request that ended; ""

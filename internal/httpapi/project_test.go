@@ -150,7 +150,7 @@ func TestStartComesFirstAndTheEndLast(t *testing.T) {
 	r.output(req, event.ReasoningDelta{Delta: "hm"})
 	r.output(req, event.TextDelta{Delta: "Hel", Offset: 0})
 	yes := true
-	r.output(req, event.ToolCallOutput{ToolCallID: "t", Name: "bash", Status: event.ToolEnd, Args: json.RawMessage(`{"a":1}`), OK: &yes, Output: "x"})
+	r.output(req, event.ToolCallOutput{ToolCallID: "t", Name: "bash", Status: event.ToolEnd, Args: json.RawMessage(`{"a":1}`), OK: &yes, Output: "x", Truncated: true})
 	r.output(req, event.TextDelta{Delta: "lo", Offset: 3})
 	pos := r.output(req, bye)
 	r.state(req, event.StateDone, "")
@@ -162,7 +162,7 @@ func TestStartComesFirstAndTheEndLast(t *testing.T) {
 		"stream.start "+payload(""),
 		"stream.reasoning "+payload(`,"content":"hm"`),
 		"stream.text "+payload(`,"content":"Hel","offset":0`),
-		"stream.tool_call "+payload(`,"toolCallId":"t","name":"bash","args":{"a":1},"status":"end","ok":true,"output":"x"`),
+		"stream.tool_call "+payload(`,"toolCallId":"t","name":"bash","args":{"a":1},"status":"end","ok":true,"output":"x","truncated":true`),
 		"stream.text "+payload(`,"content":"lo","offset":3`),
 		completed)
 	if r.p.Waiting() || len(r.p.runs) != 0 || len(r.p.at.Runs) != 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -77,6 +78,37 @@ func TestTheEnvironmentIsToldWhatARequestDoes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Whoever shows a tool's output as it comes can tell that more of it is stored.
+func TestALongOutputOfAToolIsSaidToBeItsBeginning(t *testing.T) {
+	outputs := []string{strings.Repeat("x", 5000), "short"}
+	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		if n := len(req.Messages) / 2; n < len(outputs) {
+			return callCount(fmt.Sprint("c", n)), nil
+		}
+		return echo(ctx, req, say)
+	}
+	ran := 0
+	r := newRig(t, rigOptions{do: twice, tools: []tool.Tool{&counter{do: func(context.Context) error {
+		ran++
+		return errors.New(outputs[ran-1])
+	}}}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.ends("web:s1:r1")
+	truncated := map[string]bool{}
+	for _, e := range r.events(event.OutputTopic("web:s1:r1")) {
+		p, err := event.Decode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown, is := p.(event.ToolCallOutput); is && shown.Status == event.ToolEnd {
+			truncated[shown.ToolCallID] = shown.Truncated
+		}
+	}
+	if want := map[string]bool{"c0": true, "c1": false}; !maps.Equal(truncated, want) {
+		t.Errorf("truncated: %v, want %v", truncated, want)
 	}
 }
 

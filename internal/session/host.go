@@ -152,7 +152,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 	r.out.settled(call.ToolCallID)
 	text, failed := result.OutputText()
 	ok := !failed
-	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: display, Name: call.ToolName, Output: preview(text), OK: &ok}
+	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: display, Name: call.ToolName, Output: preview(text), OK: &ok, Truncated: len(text) > maxPreview}
 	if failed {
 		shown.Error = preview(text)
 	}
