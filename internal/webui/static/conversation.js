@@ -2,6 +2,7 @@
 // person says in it.
 
 import * as api from './api.js';
+import { copy } from './clipboard.js';
 import { Composer } from './composer.js';
 import { arrange, el } from './element.js';
 import * as reduce from './reducer.js';
@@ -24,7 +25,11 @@ export class Conversation {
     this.hub = hub;
     this.hooks = hooks;
     this.scroll = get('scroll');
-    this.transcript = new Transcript(get('transcript'), { answer: (requestId, said) => this.answer(requestId, said) });
+    this.transcript = new Transcript(get('transcript'), {
+      answer: (requestId, said) => this.answer(requestId, said),
+      again: (request, text) => this.tryAgain(request, text),
+      copy: (text, button) => this.copy(text, button),
+    });
     this.composer = new Composer({ send: (said) => this.send(said), stop: () => this.stop(), problem: hooks.problem });
     this.state = reduce.newState('');
     this.frame = 0;
@@ -352,6 +357,25 @@ export class Conversation {
     } catch (failure) {
       this.hooks.problem(failure.message);
     }
+  }
+
+  // tryAgain sends once more what a request that failed was asked.
+  async tryAgain(request, text) {
+    request.again = true;
+    this.state.changed.add(request);
+    this.composer.text.focus();
+    await this.send({ text, queue: 'prompt', files: [] });
+  }
+
+  async copy(text, button) {
+    if (!(await copy(text))) {
+      this.hooks.problem('The browser does not let this page copy. Select the words and press Ctrl+C.');
+      return;
+    }
+    const [word] = button.childNodes;
+    word.data = 'Copied';
+    get('live').textContent = 'The answer is in the clipboard.';
+    setTimeout(() => { word.data = 'Copy'; }, 2000);
   }
 
   async stop() {

@@ -21,6 +21,12 @@ export function when(ms) {
   return (then.getFullYear() === now.getFullYear() ? dayForm : yearForm).format(ms);
 }
 
+// moment is when something was said: the time today, before with the day.
+export function moment(ms) {
+  const time = timeForm.format(ms);
+  return when(ms) === time ? time : `${when(ms)}, ${time}`;
+}
+
 export function duration(ms) {
   if (!(ms >= 0)) return '';
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -37,7 +37,7 @@ export function drop(state, entry) {
 }
 
 // queried takes a prompt, ours or another surface's.
-export function queried(state, { messageId, requestId, content, queue, attachments = [] }) {
+export function queried(state, { messageId, requestId, content, queue, attachments = [] }, at) {
   const files = filesOf(state, attachments);
   if (files.length) stored(state, messageId, files);
   if (state.outbox.some((e) => e.messageId === messageId) || state.applied.has(messageId)) return;
@@ -47,7 +47,7 @@ export function queried(state, { messageId, requestId, content, queue, attachmen
     accepted(state, ours, { messageId, requestId });
     return;
   }
-  const entry = send(state, { key: messageId, text: content, files, queue, at: 0 });
+  const entry = send(state, { key: messageId, text: content, files, queue, at });
   accepted(state, entry, { messageId, requestId });
 }
 

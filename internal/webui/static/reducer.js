@@ -98,6 +98,7 @@ function store(state, request, message) {
     push(request, { kind: 'told', id: message.id, text: textOf(parts) });
     return;
   }
+  request.at = message.createdAt;
   const texts = parts.filter((part) => part.type === 'text').length;
   if (texts && request.end) request.end += separator;
   for (const part of parts) {
@@ -235,7 +236,7 @@ export function apply(state, event) {
     if (state.seen.size > mostSeen) state.seen.delete(state.seen.values().next().value);
   }
   if (type === 'user_query') {
-    queried(state, payload);
+    queried(state, payload, event.timestamp);
     return;
   }
   if (type === 'session.message_applied') {
@@ -252,6 +253,7 @@ export function apply(state, event) {
   const request = known ?? requestOf(state, payload.requestId, 'running');
   // The end tells nothing that is not stored: it leaves stored messages alone.
   if (type !== 'stream.completed' && type !== 'stream.error' && type !== 'stream.start') begin(state, request);
+  if (type === 'stream.completed' || type === 'stream.error') request.at = event.timestamp;
   streamed(state, request, type, payload);
 }
 
@@ -350,6 +352,7 @@ function toolCall(state, request, p) {
   if (p.display) tool.display = p.display;
   if (p.output) tool.output = p.output;
   if (p.error) tool.error = p.error;
+  tool.rest = p.truncated ? request.id : '';
   tool.status = p.status;
   if (p.status === 'end') finishTool(tool, p.ok);
   state.changed.add(tool);
@@ -374,10 +377,11 @@ function finish(state, request, how, payload, reason) {
 
 // outcomes takes GET /requests: how requests ended, which messages do not say.
 export function outcomes(state, requests) {
-  for (const { id, state: how, detail, usage } of requests) {
+  for (const { id, state: how, detail, usage, endedAt } of requests) {
     const request = state.byId.get(id);
     if (!request || request.state !== 'done') continue;
     request.usage ??= usage ?? null;
+    request.at ||= endedAt ?? 0;
     state.changed.add(request);
     if (how !== 'failed' && how !== 'cancelled') continue;
     request.state = how;

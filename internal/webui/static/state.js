@@ -16,7 +16,7 @@ export function requestOf(state, id, initial) {
   let request = state.byId.get(id);
   if (!request) {
     request = {
-      id, state: initial, blocks: [], files: [], end: 0, tools: 0,
+      id, state: initial, blocks: [], files: [], end: 0, tools: 0, at: 0,
       provisional: false, waiting: [], paused: null, usage: null, reason: null,
     };
     state.byId.set(id, request);

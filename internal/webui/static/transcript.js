@@ -1,9 +1,9 @@
 // Draws a conversation: only what the reducer marked as changed, once per
 // frame.
 
-import { arrange, el } from './element.js';
+import { arrange, el, renew } from './element.js';
 import { attached } from './files.js';
-import { line, money, plural, whole } from './format.js';
+import { line, moment, money, plural, whole } from './format.js';
 import { Markdown } from './markdown.js';
 import { to } from './router.js';
 
@@ -15,7 +15,8 @@ const mostDrawn = 60;
 const step = 20;
 
 export class Transcript {
-  // hooks: answer(requestId, 'continue' | 'stop').
+  // hooks: answer(requestId, 'continue' | 'stop'), copy(text, button),
+  // again(request, text).
   constructor(root, hooks) {
     this.root = root;
     this.hooks = hooks;
@@ -133,7 +134,7 @@ export class Transcript {
         arrange(body, request.blocks.map((block) => this.block(block).element));
         element.dataset.state = request.state;
         if (given.childElementCount !== request.files.length) given.replaceChildren(...attached(request.files));
-        arrange(foot, request.paused ? [this.question(request, view)] : footOf(request, this.sessionId));
+        renew(foot, request.paused ? [this.question(request, view)] : this.foot(request));
         const over = request.state !== 'running';
         for (const block of request.blocks) if (over) this.block(block).finish?.();
         const last = request.blocks.at(-1);
@@ -173,32 +174,50 @@ export class Transcript {
     }
     return view;
   }
-}
 
-function footOf(request, sessionId) {
-  switch (request.state) {
-    case 'running':
-      return [el('span', { className: 'thinking', title: 'The answer is being written' }, el('i'), el('i'), el('i'), el('span', { className: 'hidden' }, 'The answer is being written'))];
-    case 'failed':
-      return [el('p', { className: 'note bad' }, request.reason || 'This request failed.'), about(request, sessionId)];
-    case 'cancelled':
-      return [el('p', { className: 'note' }, 'Stopped.'), about(request, sessionId)];
-    default:
-      return [about(request, sessionId)];
+  foot(request) {
+    switch (request.state) {
+      case 'running':
+        return [el('span', { className: 'thinking', title: 'The answer is being written' }, el('i'), el('i'), el('i'), el('span', { className: 'hidden' }, 'The answer is being written'))];
+      case 'failed':
+        return [el('p', { className: 'note bad' }, request.reason || 'This request failed.'), ...this.again(request), this.about(request)];
+      case 'cancelled':
+        return [el('p', { className: 'note' }, 'Stopped.'), this.about(request)];
+      default:
+        return [this.about(request)];
+    }
+  }
+
+  // again offers to send once more what a person has asked. Files would have to
+  // be attached again.
+  again(request) {
+    const asked = () => request.blocks.filter((b) => b.kind === 'user');
+    if (request.again || !asked().length || asked().some((b) => ofProgram(b.id) || b.files.length)) return [];
+    return [el('button', {
+      type: 'button', className: 'pill',
+      onclick: () => this.hooks.again(request, asked().map((b) => b.text).join('\n\n')),
+    }, 'Try again')];
+  }
+
+  // about is the quiet line below a request: when it ended, what it used, where
+  // its story is, and how to take the answer along.
+  about(request) {
+    const { usage } = request;
+    const asked = request.blocks.find((b) => b.kind === 'user');
+    const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
+    const facts = [tokens && plural(tokens, 'token'), money(usage?.costMicros)].filter(Boolean);
+    const answer = () => request.blocks.filter((b) => b.kind === 'text').map((b) => b.text.trim()).join('\n\n');
+    return el('p', { className: 'about' },
+      stamp(request.at),
+      el('a', { href: to(['requests', request.id]) }, 'Timeline'),
+      asked ? el('a', { href: to(['s', this.sessionId, 'm', asked.id]) }, 'Link') : null,
+      answer() ? el('button', { type: 'button', onclick: (e) => this.hooks.copy(answer(), e.currentTarget) }, 'Copy', el('span', { className: 'hidden' }, ' the answer')) : null,
+      facts.length ? el('span', {}, facts.join(' · ')) : null);
   }
 }
 
-// about is the quiet line below a request: what it used, and where its story is.
-function about(request, sessionId) {
-  const { usage } = request;
-  const asked = request.blocks.find((b) => b.kind === 'user');
-  const tokens = (usage?.inputTokens ?? 0) + (usage?.outputTokens ?? 0);
-  const facts = [tokens && plural(tokens, 'token'), money(usage?.costMicros)].filter(Boolean);
-  return el('p', { className: 'about' },
-    el('a', { href: to(['requests', request.id]) }, 'Timeline'),
-    asked ? el('a', { href: to(['s', sessionId, 'm', asked.id]) }, 'Link') : null,
-    facts.length ? el('span', {}, facts.join(' · ')) : null);
-}
+// stamp is when something was said, null when that is not known.
+const stamp = (ms) => (ms ? el('time', { dateTime: new Date(ms).toISOString(), title: whole(ms) }, moment(ms)) : null);
 
 // What a rule or a workflow tells the agent has an id of theirs.
 const ofProgram = (id) => /^(env|wf)-/.test(id);
@@ -206,10 +225,10 @@ const ofProgram = (id) => /^(env|wf)-/.test(id);
 const makers = {
   user(block) {
     if (ofProgram(block.id)) return makers.told(block);
-    const said = el('p', { className: 'said' });
+    const said = el('span', { className: 'said' });
     let { files } = block;
     const element = el('div', { className: 'user', 'data-message': block.id },
-      bubble(block), said);
+      bubble(block), el('p', { className: 'under' }, ...[stamp(block.createdAt), said].filter(Boolean)));
     return {
       element,
       update() {
@@ -287,7 +306,8 @@ const makers = {
         if (block.args !== undefined) parts.push(el('h4', {}, 'Input'), pre(pretty(block.args)));
         const output = block.error || block.output;
         if (output) parts.push(el('h4', {}, block.error || block.ok === false ? 'Error' : 'Output'), pre(output));
-        else if (block.status === 'end') parts.push(el('p', { className: 'quiet' }, block.ok === undefined ? 'It did not tell how it ended.' : 'No output.'));
+        if (block.rest) parts.push(el('p', { className: 'quiet' }, 'This is only the beginning. The whole is in the ', el('a', { href: to(['requests', block.rest]) }, 'timeline of the request'), '.'));
+        else if (!output && block.status === 'end') parts.push(el('p', { className: 'quiet' }, block.ok === undefined ? 'It did not tell how it ended.' : 'No output.'));
         body.replaceChildren(...parts);
       },
     };
