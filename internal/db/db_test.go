@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -294,6 +295,10 @@ func TestVerifyAndChecksum(t *testing.T) {
 // A page that cannot be read ends the transaction for all that share it. None of
 // them may leave a part of its work behind then.
 func TestADiskThatCannotBeReadLeavesNothingOfAGroup(t *testing.T) {
+	synctest.Test(t, leavesNothingOfAGroup) // a bubble knows when all of them wait
+}
+
+func leavesNothingOfAGroup(t *testing.T) {
 	dir := t.TempDir()
 	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: []db.Migration{{
 		Name: "t", SQL: "CREATE TABLE large (id INTEGER PRIMARY KEY, data BLOB) STRICT; CREATE TABLE small (id INTEGER PRIMARY KEY) STRICT",
@@ -319,10 +324,7 @@ func TestADiskThatCannotBeReadLeavesNothingOfAGroup(t *testing.T) {
 	})
 	<-held
 	const others = 20
-	var waiting sync.WaitGroup
-	waiting.Add(1 + others)
 	all.Go(func() {
-		waiting.Done()
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
 			return tx.QueryRow("SELECT count(*) FROM large WHERE data = x'00'").Scan(new(int))
 		})
@@ -332,14 +334,13 @@ func TestADiskThatCannotBeReadLeavesNothingOfAGroup(t *testing.T) {
 	})
 	for i := range others {
 		all.Go(func() {
-			waiting.Done()
 			d.Update(t.Context(), func(tx *db.Tx) error {
 				_, err := tx.Exec("INSERT INTO small VALUES (?)", i)
 				return err
 			})
 		})
 	}
-	waiting.Wait()
+	synctest.Wait()
 	close(release)
 	all.Wait()
 	left := 0
