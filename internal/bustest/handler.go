@@ -88,23 +88,27 @@ func retryLane(t *testing.T, open func(testing.TB) Engine) {
 func poison(t *testing.T, open func(testing.TB) Engine) {
 	block := make(chan struct{})
 	t.Cleanup(func() { close(block) })
-	for name, misbehave := range map[string]func(context.Context) error{
-		"fails":  func(context.Context) error { return errors.New("cannot") },
-		"panics": func(context.Context) error { panic("boom") },
-		"exits":  func(context.Context) error { runtime.Goexit(); return nil },
-		"hangs":  func(context.Context) error { <-block; return nil },
+	// Who does not hang is given time, so that no machine is too slow for it.
+	for name, row := range map[string]struct {
+		timeout   time.Duration
+		misbehave func(context.Context) error
+	}{
+		"fails":  {patience, func(context.Context) error { return errors.New("cannot") }},
+		"panics": {patience, func(context.Context) error { panic("boom") }},
+		"exits":  {patience, func(context.Context) error { runtime.Goexit(); return nil }},
+		"hangs":  {500 * time.Millisecond, func(context.Context) error { <-block; return nil }},
 	} {
-		t.Run(name, func(t *testing.T) { poisoned(t, open(t), misbehave) })
+		t.Run(name, func(t *testing.T) { poisoned(t, open(t), row.timeout, row.misbehave) })
 	}
 }
 
-func poisoned(t *testing.T, e Engine, misbehave func(context.Context) error) {
+func poisoned(t *testing.T, e Engine, timeout time.Duration, misbehave func(context.Context) error) {
 	ctx := context.Background()
 	var tries atomic.Int64
 	var healed atomic.Bool
 	var s seen
 	sub := work("g")
-	sub.Timeout = 500 * time.Millisecond // also of those that return: a busy machine must not take it from them
+	sub.Timeout = timeout
 	sub.Backoff = func(int) time.Duration { return time.Millisecond }
 	subscribe(t, e.Bus, sub, func(ctx context.Context, d bus.Delivery) error {
 		if d.ID == "poison" && !healed.Load() {

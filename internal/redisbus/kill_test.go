@@ -162,7 +162,7 @@ func (w *world) unsent() (n int) {
 // D6: the work of a process that died is taken over.
 func TestDeadWorkIsTakenOver(t *testing.T) { bustest.DeadWork(t, fresh) }
 
-func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh) }
+func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh(t)) }
 
 // D7: an event whose handler ends the process is tried five times.
 func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) { bustest.ExitingPoison(t, fresh(t)) }

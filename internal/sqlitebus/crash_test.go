@@ -156,7 +156,7 @@ func earlyAcks(t *testing.T, strace, sync string) (early, acks int) {
 // D6: the work of a process that died is taken over.
 func TestDeadWorkIsTakenOver(t *testing.T) { bustest.DeadWork(t, fresh) }
 
-func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh) }
+func TestControlWorkWithoutHeartbeatsIsTakenAtOnce(t *testing.T) { bustest.LapsedWork(t, fresh(t)) }
 
 // D7: a handler that ends the process gets exactly five attempts.
 func TestPoisonThatEndsTheProcessIsCounted(t *testing.T) { bustest.ExitingPoison(t, fresh(t)) }
