@@ -77,7 +77,7 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{
-		db: database, opt: opt, log: opt.Logger, now: opt.Now, client: client, link: newLink(opt.Prefix),
+		db: database, opt: opt, log: opt.Logger, now: opt.Now, client: client, link: newLink(opt),
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
 		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
 		handled: make(map[event.Topic]bool), noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
@@ -91,9 +91,12 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 		return nil, err
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
-	err = b.connect(ctx)
-	if err == nil {
-		_, err = b.turn(nil)
+	err = b.begin(ctx)
+	if !used {
+		err = again(ctx, err, func() error {
+			b.work.Go(b.link.drop())
+			return b.begin(ctx)
+		})
 	}
 	switch {
 	case err == nil:
@@ -101,6 +104,7 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	case isRefusal(err) || !used:
 		b.cancel()
 		b.link.close()
+		b.work.Wait()
 		return nil, err
 	default:
 		b.lose(err)
@@ -109,6 +113,35 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	b.work.Go(b.forward)
 	b.Regularly(b.Trim)
 	return b, nil
+}
+
+// begin makes Redis usable and sends what waits.
+func (b *Bus) begin(ctx context.Context) error {
+	err := b.connect(ctx)
+	if err == nil {
+		err = b.answer()
+	}
+	if err == nil {
+		_, err = b.turn(nil)
+	}
+	return err
+}
+
+// startTries is how often a start asks for an answer without which the program
+// ends. One that did not come in time may have: this machine stood still.
+const startTries = 3
+
+// again repeats what failed because no answer came in time.
+func again(ctx context.Context, err error, try func() error) error {
+	for n := 1; n < startTries && errors.Is(err, context.DeadlineExceeded); n++ {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(2 * reconnectEvery):
+			err = try()
+		}
+	}
+	return err
 }
 
 // load reads what an earlier process left, and whether one used Redis at all.
@@ -203,7 +236,7 @@ func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
 	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
 	}
-	return b.Engine.Declare(ctx, s)
+	return again(ctx, b.Engine.Declare(ctx, s), func() error { return b.Engine.Declare(ctx, s) })
 }
 
 // Subscribe declares the group and handles its events until ctx ends.

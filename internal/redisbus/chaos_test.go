@@ -162,6 +162,7 @@ var mishaps = []func(w *world, y *way, random *rand.Rand){
 type way struct {
 	listener net.Listener
 	serving  sync.WaitGroup
+	mute     atomic.Bool // nobody answers the next connection
 
 	mu    sync.Mutex
 	deaf  bool   // the next answer is lost, with the connection
@@ -212,6 +213,10 @@ func newWay(t testing.TB, addr string) *way {
 			client, err := listener.Accept()
 			if err != nil {
 				return
+			}
+			if y.mute.CompareAndSwap(true, false) {
+				defer client.Close()
+				continue
 			}
 			if server, err := net.Dial("tcp", addr); err == nil {
 				y.serving.Go(func() { y.carry(client, server, false) })

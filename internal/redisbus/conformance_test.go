@@ -1,6 +1,7 @@
 package redisbus_test
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"sync/atomic"
@@ -59,7 +60,7 @@ func (s storage) open(t testing.TB) bustest.Engine {
 
 func (s storage) openOn(t testing.TB, database *db.DB) bustest.Engine {
 	t.Helper()
-	opt := redisbus.Options{URL: s.server.URL(), Prefix: s.prefix, Options: s.times}
+	opt := redisbus.Options{URL: s.server.URL(), Prefix: s.prefix, Options: s.times, ReplyWithin: patience}
 	opt.Now, opt.TrimEvery = s.now, -1
 	b, err := redisbus.Open(context.Background(), database, opt)
 	if err != nil {
@@ -112,6 +113,7 @@ func age(server *redistest.Server, prefix string, d time.Duration) {
 func openBus(t testing.TB, dir string, dbOpt db.Options, opt redisbus.Options) (*db.DB, *redisbus.Bus) {
 	t.Helper()
 	dbOpt.Dir, dbOpt.Migrations = dir, redisbus.Migrations
+	opt.ReplyWithin = cmp.Or(opt.ReplyWithin, patience)
 	database, err := db.Open(context.Background(), dbOpt)
 	if err != nil {
 		t.Fatalf("open database: %v", err)

@@ -36,7 +36,7 @@ func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
 	}
 	verify := func() []string {
 		t.Helper()
-		bad, err := redisbus.Verify(t.Context(), redisbus.Options{URL: server.URL()})
+		bad, err := redisbus.Verify(t.Context(), redisbus.Options{URL: server.URL(), ReplyWithin: patience})
 		if err != nil {
 			t.Fatal(err)
 		}

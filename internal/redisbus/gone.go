@@ -34,7 +34,7 @@ func (h *holes) pass(topic event.Topic, pos int64) {
 // newest batch that it has is not the newest that it acknowledged. What it has from
 // a restoration that did not come to its end does not count.
 func (b *Bus) expectHoles(ctx context.Context, have int64) (*holes, error) {
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, b.link.within)
 	defer cancel()
 	client := b.link.connected()
 	if have < b.link.acked.Load() {

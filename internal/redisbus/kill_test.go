@@ -216,7 +216,7 @@ func TestWhatADeadProcessSentIsNotedBeforeItIsRead(t *testing.T) {
 			unsent = w.unsent()
 		}
 	}), nil))
-	w.bus, err = redisbus.Open(t.Context(), w.db, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1, Logger: log}})
+	w.bus, err = redisbus.Open(t.Context(), w.db, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1, Logger: log}, ReplyWithin: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 // link is the connection to Redis and what is believed of it.
 type link struct {
 	prefix string
-	claim  string // the key
+	claim  string        // the key
+	within time.Duration // bounds one exchange
 
 	// epoch is ours; 0 while Redis is away or not whole.
 	epoch atomic.Int64
@@ -35,8 +36,8 @@ type link struct {
 	why error
 }
 
-func newLink(prefix string) *link {
-	return &link{prefix: prefix, claim: prefix + ":claim", doubts: make(chan struct{}, 1), why: errNotConnected}
+func newLink(opt Options) *link {
+	return &link{prefix: opt.Prefix, claim: opt.Prefix + ":claim", within: opt.ReplyWithin, doubts: make(chan struct{}, 1), why: errNotConnected}
 }
 
 var errNotConnected = fault.New(fault.Unavailable, "Redis has not been reached yet.")
@@ -103,7 +104,7 @@ func (l *link) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	return check(client.Do(ctx, client.B().Hmget().Key(l.claim).Field("epoch", "batch").Build()))
 }
@@ -151,7 +152,7 @@ func readClaim(reply rueidis.RedisResult) (c claimState, err error) {
 
 // look reads the claim.
 func (l *link) look(ctx context.Context) (claimState, error) {
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	client := l.connected()
 	return readClaim(client.Do(ctx, client.B().Hmget().Key(l.claim).Field("epoch", "batch").Build()))
@@ -177,7 +178,7 @@ func (l *link) drop() (finish func()) {
 
 // run executes a script.
 func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	return script.Exec(ctx, l.connected(), keys, args)
 }
@@ -203,8 +204,3 @@ func refused(err error, code string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(reply.Error(), code)
 	return strings.TrimSpace(rest), ok
 }
-
-// replyWithin bounds one exchange with Redis. It is well below the five seconds
-// in which work must go on after an outage, and well above what a busy machine
-// needs.
-const replyWithin = 3 * time.Second

@@ -14,7 +14,7 @@ import (
 // what is wrong with the server.
 func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	opt = opt.withDefaults()
-	b := &Bus{opt: opt, link: newLink(opt.Prefix)}
+	b := &Bus{opt: opt, link: newLink(opt)}
 	if b.client, err = opt.client(); err != nil {
 		return "", "", err
 	}

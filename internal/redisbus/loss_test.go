@@ -77,7 +77,7 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy, url := proxied(t, server)
-	w := newWorld(t, server, url)
+	w := newHastyWorld(t, server, url)
 	w.attach()
 	publish := func(ctx context.Context, id string) error { return w.bus.Publish(ctx, bustest.Event(plain, id, "l")) }
 	if err := publish(t.Context(), "early"); err != nil { // Redis has the scripts now

@@ -28,19 +28,23 @@ type Options struct {
 	Prefix string
 	// AcceptLoss uses a Redis without an append-only file.
 	AcceptLoss bool
+	// ReplyWithin bounds one exchange with Redis, and twice an attempt to connect;
+	// default three seconds.
+	ReplyWithin time.Duration
 }
 
 // DefaultPrefix begins the keys of who sets no other prefix.
 const DefaultPrefix = "lilac"
 
 func (o Options) withDefaults() Options {
-	o.Options, o.Prefix = o.WithDefaults(), cmp.Or(o.Prefix, DefaultPrefix)
+	o.Options, o.Prefix, o.ReplyWithin = o.WithDefaults(), cmp.Or(o.Prefix, DefaultPrefix), cmp.Or(o.ReplyWithin, replyWithin)
 	return o
 }
 
 const (
-	// dialWithin bounds one attempt to connect; the next follows at once.
-	dialWithin = 1500 * time.Millisecond
+	// replyWithin is well below the five seconds in which work must go on after an
+	// outage, and well above what a busy machine needs.
+	replyWithin = 3 * time.Second
 	// ringScale gives a connection 256 places for commands in flight; the
 	// forwarder sends one at a time and readers a handful.
 	ringScale = 8
@@ -73,6 +77,7 @@ func (o Options) client() (rueidis.ClientOption, error) {
 			return c, err
 		}
 	}
+	dialWithin := o.ReplyWithin / 2 // the next attempt follows at once
 	c.ForceSingleClient = c.Sentinel.MasterSet == ""
 	if !c.ForceSingleClient {
 		c.Sentinel.TopologyRefreshInterval = topologyEvery
@@ -84,7 +89,7 @@ func (o Options) client() (rueidis.ClientOption, error) {
 	}
 	c.Dialer.Timeout = dialWithin
 	c.Dialer.KeepAlive = keepAlive
-	c.ConnWriteTimeout = replyWithin
+	c.ConnWriteTimeout = o.ReplyWithin
 	c.DisableCache, c.DisableRetry = true, true
 	// One connection: what is sent first is done first.
 	c.PipelineMultiplex = -1

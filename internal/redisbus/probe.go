@@ -55,7 +55,7 @@ func (b *Bus) dial() error {
 // probe refuses a server that cannot keep the promises of the bus. What it can
 // do is asked, not its name: Valkey and others are as good.
 func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, b.link.within)
 	defer cancel()
 	client := b.link.connected()
 	text, err := client.Do(ctx, client.B().Info().Build()).ToString()

@@ -29,7 +29,7 @@ func open(t *testing.T, opt redisbus.Options) error {
 		t.Fatal(err)
 	}
 	defer database.Close()
-	opt.Options = delivery.Options{TrimEvery: -1}
+	opt.Options, opt.ReplyWithin = delivery.Options{TrimEvery: -1}, patience
 	b, err := redisbus.Open(context.Background(), database, opt)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func TestRightsThatAreMissingAreNamed(t *testing.T) {
 		"elsewhere": "XADD",
 		"reader":    " run HDEL, HSET, PEXPIRE, SADD, XADD, XTRIM on keys",
 	} {
-		opt := redisbus.Options{URL: "redis://" + user + ":pw@" + server.Addr}
+		opt := redisbus.Options{URL: "redis://" + user + ":pw@" + server.Addr, ReplyWithin: patience}
 		_, _, look := redisbus.Look(context.Background(), opt)
 		for what, err := range map[string]error{"a start": open(t, opt), "a look": look} {
 			if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.ToWire(err).Message, want) {
@@ -327,7 +327,7 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	}
 	until(t, "the replica follows", func() bool { return says(replica, "master_link_status:up") })
 	addr := startSentinel(t, master)
-	w := newWorld(t, master, "redis://"+addr+"?master_set=ours")
+	w := newHastyWorld(t, master, "redis://"+addr+"?master_set=ours")
 	w.attach()
 	w.publish("before", 5)
 	w.expect(names("before", 5))

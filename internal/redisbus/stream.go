@@ -89,7 +89,7 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 		cmds = append(cmds, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(int64(min(limit, chunkEntries))).Build())
 	}
 	cmds = append(cmds, client.B().Hmget().Key(k.meta).Field("t").Build())
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, l.link.within)
 	defer cancel()
 	replies := client.DoMulti(ctx, cmds...)
 	if err := check(replies[0]); err != nil {
@@ -187,7 +187,7 @@ func (l *stream) first(ctx context.Context, topic event.Topic, from, to string) 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, replyWithin)
+	ctx, cancel := context.WithTimeout(ctx, l.link.within)
 	defer cancel()
 	replies := client.DoMulti(ctx,
 		client.B().Hmget().Key(l.link.claim).Field("epoch", "batch").Build(),

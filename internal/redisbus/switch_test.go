@@ -37,7 +37,7 @@ func TestPassingToAnotherEngineLosesNothing(t *testing.T) {
 			return nil, err
 		}
 		if name == redisbus.EngineName {
-			return redisbus.Open(ctx, database, redisbus.Options{URL: server.URL(), Options: delivery.Options{TrimEvery: -1}})
+			return redisbus.Open(ctx, database, redisbus.Options{URL: server.URL(), Options: delivery.Options{TrimEvery: -1}, ReplyWithin: patience})
 		}
 		return sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1})
 	}

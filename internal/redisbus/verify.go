@@ -20,7 +20,7 @@ const badMax = 1000
 // disturbed.
 func Verify(ctx context.Context, opt Options) (bad []string, err error) {
 	opt = opt.withDefaults()
-	b := &Bus{opt: opt, link: newLink(opt.Prefix)}
+	b := &Bus{opt: opt, link: newLink(opt)}
 	if b.client, err = opt.client(); err != nil {
 		return nil, err
 	}

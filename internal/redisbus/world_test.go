@@ -54,8 +54,11 @@ type world struct {
 	t        testing.TB
 	server   *redistest.Server
 	dir, url string
-	db       *db.DB
-	bus      *redisbus.Bus
+	// replyWithin is how long an answer of Redis is waited for; the zero value is the
+	// tests' patience, since a machine that stands still is no outage.
+	replyWithin time.Duration
+	db          *db.DB
+	bus         *redisbus.Bus
 
 	mu      sync.Mutex
 	handled []string
@@ -75,9 +78,17 @@ func newWorld(t testing.TB, server *redistest.Server, url string) *world {
 	return w
 }
 
+// newHastyWorld waits for an answer of Redis as long as the program does: there it
+// gets lost.
+func newHastyWorld(t testing.TB, server *redistest.Server, url string) *world {
+	w := &world{t: t, server: server, dir: t.TempDir(), url: url, replyWithin: 3 * time.Second}
+	w.open()
+	return w
+}
+
 func (w *world) open() {
 	w.t.Helper()
-	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1}})
+	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1}, ReplyWithin: w.replyWithin})
 }
 
 func (w *world) close() {
