@@ -123,10 +123,21 @@ func (s *Server) WaitEnded(requestID string, within time.Duration) RequestInfo {
 func (s *Server) Messages(session string) []Said {
 	s.t.Helper()
 	var out struct{ Messages []Said }
-	if code := s.Request("GET", "/sessions/"+session+"/messages?limit=1000", nil, &out); code != http.StatusOK {
-		s.t.Fatalf("GET messages answered %d", code)
-	}
+	s.read("/sessions/"+session+"/messages?limit=1000", &out)
 	return out.Messages
+}
+
+// read asks for what is there. On a machine that stood still the program says now
+// and then that Redis cannot be read now, and is asked again.
+func (s *Server) read(path string, out any) {
+	s.t.Helper()
+	Eventually(s.t, startWithin, "GET "+path+" is answered", func() bool {
+		code := s.Request("GET", path, nil, out)
+		if code != http.StatusOK && code != http.StatusServiceUnavailable {
+			s.t.Fatalf("GET %s answered %d", path, code)
+		}
+		return code == http.StatusOK
+	})
 }
 
 // Output reads every event of a request's output topic.
@@ -160,9 +171,7 @@ func (s *Server) Topic(topic string) []event.Event {
 				Position string `json:"position"`
 			} `json:"events"`
 		}
-		if code := s.Request("GET", "/bus/"+topic+"?limit=1000&after="+after, nil, &page); code != http.StatusOK {
-			s.t.Fatalf("GET /bus/%s answered %d", topic, code)
-		}
+		s.read("/bus/"+topic+"?limit=1000&after="+after, &page)
 		if len(page.Events) == 0 {
 			return all
 		}

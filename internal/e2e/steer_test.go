@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,7 +45,15 @@ func TestControlSteersAreLostWithAMailboxInMemory(t *testing.T) {
 // with what the sessions have in the end.
 func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	// A control begins with something to lose: nothing is answered before.
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	defer release()
+	if without.env == "" {
+		release()
+	}
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		<-held
 		return llmtest.Script{Text: llmtest.Words(fmt.Sprintf("I have seen %d messages so far.", len(r.Messages))), Delay: 5 * time.Millisecond}
 	})
 	s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), []string{without.env})...)
@@ -68,7 +77,13 @@ func steerAndKill(t *testing.T, bus e2e.Engine, total int, without protected) (w
 			return code == http.StatusOK
 		})
 		if i%10 == 9 {
+			if without.env != "" && i == 9 {
+				e2e.Eventually(t, answerWithin, "all of them are in mailboxes", func() bool {
+					return s.Count("SELECT count(*) FROM session_inbox") > i
+				})
+			}
 			s.Kill()
+			release()
 			s.Spawn(ends[i/10%len(ends)])
 		}
 	}
