@@ -334,6 +334,10 @@ func refuse(w http.ResponseWriter, status int, kind, message string) {
 	_ = json.NewEncoder(w).Encode(object{"error": object{"kind": kind, "message": message}})
 }
 
+// heartbeat is how often a stream says that it lives: the page takes one that
+// says nothing for a while for dead, and a test may take longer.
+const heartbeat = 5 * time.Second
+
 func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
 	f.mu.Lock()
 	at, trouble := len(f.events), f.trouble
@@ -351,6 +355,8 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
 	}
 	f.set(func() { f.streams++; f.open++ })
 	defer f.set(func() { f.open-- })
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprintf(w, "id: %d\n\n", at)
 	for {
@@ -366,6 +372,8 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) any {
 		}
 		select {
 		case <-changed:
+		case <-beat.C:
+			_, _ = io.WriteString(w, ": alive\n\n")
 		case <-r.Context().Done():
 			return nil
 		}

@@ -59,7 +59,9 @@ func TestTenThousandMessagesAreReachedWithFewOfThemInTheDocument(t *testing.T) {
 			if (window.met.size < %d) requestAnimationFrame(up);
 		};
 		up();`, n/2)))
-	p.Until("scrolling up shows all of them", fmt.Sprintf("window.met.size === %d", n/2))
+	for met := n / 20; met <= n/2; met += n / 20 { // a busy machine may need a while for each tenth
+		p.Until(fmt.Sprintf("scrolling up shows %d questions with their answers", met), fmt.Sprintf("window.met.size >= %d", met))
+	}
 	p.Until("at the top there is nothing earlier", "document.getElementById('earlier').hidden && document.querySelector('#transcript').innerText.includes('message 0')")
 	if nodes := webuitest.Eval[int](p, "window.nodes"); nodes > mostNodes {
 		t.Errorf("%d nodes were in the document at a time, want at most %d", nodes, mostNodes)
