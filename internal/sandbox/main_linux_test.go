@@ -181,6 +181,22 @@ func TestAForbiddenHostNameIsNoReasonToRefuse(t *testing.T) {
 	}
 }
 
+// A command has a low priority. Who runs at a lower one cannot raise it, and has
+// no need to.
+func TestAProgramOfLowPriorityRunsCommandsToo(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range offered(t) {
+		cmd := exec.Command("nice", "-n", "19", self)
+		cmd.Env = append(os.Environ(), openEnv+"="+name)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "opened: "+name) {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+	}
+}
+
 func TestCommandDiesWithOurProcess(t *testing.T) {
 	each(t, func(t *testing.T, box sandbox.Sandbox, confined bool) {
 		{

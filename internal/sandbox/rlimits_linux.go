@@ -35,6 +35,13 @@ func setLimits(pid int, l Limits) error {
 			return fmt.Errorf("limit %s: %w", limit.name, err)
 		}
 	}
+	// The kernel counts from 20 down; a priority that is lower yet stays as it is,
+	// since not everybody may raise one.
+	if priority, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err != nil {
+		return fmt.Errorf("read the priority of the command: %w", err)
+	} else if 20-priority >= niceness {
+		return nil
+	}
 	if err := unix.Setpriority(unix.PRIO_PROCESS, pid, niceness); err != nil {
 		return fmt.Errorf("lower the priority of the command: %w", err)
 	}
