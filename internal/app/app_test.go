@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -95,9 +96,12 @@ func start(t *testing.T, file string) *running {
 	return r
 }
 
+// write replaces the file at once, as editors do: on a busy machine an empty one
+// could rest long enough to be read.
 func (r *running) write(file string) {
 	r.t.Helper()
-	if err := os.WriteFile(r.file, []byte(file), 0o600); err != nil {
+	next := r.file + ".next"
+	if err := errors.Join(os.WriteFile(next, []byte(file), 0o600), os.Rename(next, r.file)); err != nil {
 		r.t.Fatal(err)
 	}
 }
