@@ -114,17 +114,63 @@ func TestADamagedMessageCanBeCancelled(t *testing.T) {
 	}
 }
 
-// failsOnce is a store whose journal the disk does not give at first.
-type failsOnce struct {
+// failing is a store whose journal the disk does not give some times.
+type failing struct {
+	session.Store
+	left atomic.Int32
+}
+
+func failsFirst(times int32) (*failing, func(*session.Options)) {
+	f := &failing{}
+	f.left.Store(times)
+	return f, func(o *session.Options) { f.Store, o.Store = o.Store, f }
+}
+
+func (s *failing) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+	if s.left.Add(-1) >= 0 {
+		return nil, q.QueryRow("SELECT unreadable").Scan(new(int))
+	}
+	return s.Store.Journal(q, requestID)
+}
+
+// The first failure may be the transaction's, which is done again at once; the
+// third one is of another attempt.
+func TestARequestWhoseJournalFailsAtFirstGoesOn(t *testing.T) {
+	for _, times := range []int32{1, 3} {
+		dir, said := t.TempDir(), make(chan struct{}, 1)
+		r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
+		r.send("web:s1:r1", "m1", event.Prompt, "one")
+		<-said
+		r.stop()
+		store, change := failsFirst(times)
+		r = newRig(t, rigOptions{dir: dir, do: echo, change: change})
+		if req := r.ends("web:s1:r1"); req.State != event.StateDone || store.left.Load() >= 0 {
+			t.Errorf("after %d failures the request is %s: %s", times, req.State, req.Detail)
+		}
+		r.stop()
+	}
+}
+
+// silent is a store whose conversations the disk does not give at first.
+type silent struct {
 	session.Store
 	failed atomic.Bool
 }
 
-func (s *failsOnce) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+func (s *silent) Conversation(q db.Queryer, sessionID string) (session.Conversation, error) {
 	if s.failed.CompareAndSwap(false, true) {
-		return nil, q.QueryRow("SELECT unreadable").Scan(new(int))
+		return session.Conversation{}, q.QueryRow("SELECT unreadable").Scan(new(int))
 	}
-	return s.Store.Journal(q, requestID)
+	return s.Store.Conversation(q, sessionID)
+}
+
+func TestARequestWhoseConversationFailsAtFirstGoesOn(t *testing.T) {
+	store := &silent{}
+	r := newRig(t, rigOptions{change: func(o *session.Options) { store.Store, o.Store = o.Store, store }})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	if req := r.ends("web:s1:r1"); req.State != event.StateDone || !store.failed.Load() {
+		t.Errorf("the request is %s: %s", req.State, req.Detail)
+	}
 }
 
 // What cannot be read now can be read later: a request does not end without
@@ -135,11 +181,11 @@ func TestAPausedRequestWhoseJournalFailsOnceKeepsItsText(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
 	r.pauses(1)
 	r.stop()
-	failing := &failsOnce{}
-	r = newRig(t, rigOptions{dir: dir, change: func(o *session.Options) { failing.Store, o.Store = o.Store, failing }})
+	store, change := failsFirst(1)
+	r = newRig(t, rigOptions{dir: dir, change: change})
 	r.cancel("web:s1:r1", false)
 	r.ends("web:s1:r1")
-	if _, text := r.output("web:s1:r1"); !failing.failed.Load() || !strings.Contains(text, "continue") {
-		t.Errorf("the request ended with %q; the journal failed: %v", text, failing.failed.Load())
+	if _, text := r.output("web:s1:r1"); store.left.Load() >= 0 || !strings.Contains(text, "continue") {
+		t.Errorf("the request ended with %q; the journal failed: %v", text, store.left.Load() < 0)
 	}
 }

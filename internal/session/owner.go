@@ -38,7 +38,7 @@ type run struct {
 	seqs    []int64 // of the agent's conversation, by index
 	model   string
 	closed  bool  // WouldEnd closed the run
-	lost    error // of a record that could not be made
+	lost    error // of a record that could not be made, or read
 	attempt int   // how often it was taken up before
 	trace   string
 	// notice is what the request says without a model, or "".
@@ -81,12 +81,9 @@ func (r *run) work() {
 		s.opt.Logger.Warn("another owner has the session", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
 		err = nil
 	}
-	for wait := time.Second; err != nil && s.runCtx.Err() == nil; wait = min(2*wait, time.Minute) {
+	if err != nil {
 		s.opt.Logger.Error("run lost its store", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
-		if !pause(s.runCtx, wait) {
-			break
-		}
-		err = s.takeUp(s.runCtx, r.sessionID)
+		s.takeUpAgain(r.sessionID)
 	}
 	s.fill()
 }
@@ -230,7 +227,11 @@ func (r *run) load() (agent.Input, error) {
 	case err != nil && r.ctx.Err() != nil:
 		return in, agent.ErrCancelled
 	case err != nil:
-		return in, fmt.Errorf("read conversation: %w", err)
+		err = fmt.Errorf("read conversation: %w", err)
+		if db.IsFailure(err) {
+			r.lost = err
+		}
+		return in, err
 	}
 	r.attempt, r.trace = p.attempts, p.trace
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)

@@ -170,9 +170,24 @@ func (s *Service) takeUpAll(ctx context.Context) error {
 				return nil
 			}
 			s.opt.Logger.Error("take up session", "session_id", id, "error", err)
+			if db.IsFailure(err) {
+				s.wg.Go(func() { s.takeUpAgain(id) })
+			}
 		}
 	}
 	return nil
+}
+
+// takeUpAgain tries until the session is taken up: what cannot be read or
+// written now can be later.
+func (s *Service) takeUpAgain(sessionID string) {
+	for wait := time.Second; pause(s.runCtx, wait); wait = min(2*wait, time.Minute) {
+		err := s.takeUp(s.runCtx, sessionID)
+		if err == nil || s.runCtx.Err() != nil {
+			return
+		}
+		s.opt.Logger.Error("take up session", "session_id", sessionID, "error", err)
+	}
 }
 
 // takeUp goes on with one session's work from its journal.
@@ -191,6 +206,9 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 			return nil
 		}
 		p, err := s.progress(c.tx, sessionID, a.RequestID)
+		if db.IsFailure(err) {
+			return err
+		}
 		if err != nil {
 			c.cause = err.Error()
 			wire := fault.ToWire(err)
