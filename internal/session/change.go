@@ -77,8 +77,27 @@ func (c *change) store() Store { return c.svc.opt.Store }
 
 func (c *change) now() int64 { return c.tx.Now().UnixMilli() }
 
-// decide asks the decider and carries out what it says, in order.
+// decide asks the decider and carries out what it says, in order. First it ends
+// what could not begin.
 func (c *change) decide(in Input) error {
+	for len(c.state.Queue) > 0 {
+		first := c.state.Queue[0].RequestID
+		_, err := c.request(first)
+		if db.IsFailure(err) {
+			return err
+		}
+		if !db.IsDamaged(err) {
+			break
+		}
+		wire := fault.ToWire(err)
+		if err := c.carryOut(Unreadable{RequestID: first, Detail: wire.Message, Kind: wire.Kind}); err != nil {
+			return err
+		}
+	}
+	return c.carryOut(in)
+}
+
+func (c *change) carryOut(in Input) error {
 	asked := c.state.Waits()
 	next, effects := Decide(c.state, in, c.tx.Now())
 	c.state = next
@@ -181,7 +200,8 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	})
 }
 
-// over returns which of the requests have ended or belong to another session.
+// over returns which of the requests have ended, cannot be read or belong to
+// another session.
 func (c *change) over(ids ...string) (out []string, err error) {
 	for _, id := range ids {
 		if id == "" {
@@ -190,6 +210,8 @@ func (c *change) over(ids ...string) (out []string, err error) {
 		r, err := c.request(id)
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
+		case db.IsDamaged(err):
+			out = append(out, id)
 		case err != nil:
 			return nil, err
 		case r.State.Ended() || r.SessionID != c.sessionID:
@@ -353,9 +375,15 @@ func titleOf(text string) string {
 	return strings.TrimSpace(string(runes[:maxTitle-1])) + "…"
 }
 
-// lifecycle writes and publishes a state of a request.
+// lifecycle writes and publishes a state of a request. One whose row is damaged
+// ends all the same; the row stays as it is.
 func (c *change) lifecycle(e Effect) error {
 	req, err := c.request(e.RequestID)
+	lost := db.IsDamaged(err) && e.State.Ended() && !c.reports(e.RequestID)
+	if lost {
+		c.svc.opt.Logger.Error("a request cannot be read, and ends", "session_id", c.sessionID, "request_id", e.RequestID, "error", err)
+		req, err = Request{ID: e.RequestID, SessionID: c.sessionID, Client: e.Client}, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -375,7 +403,9 @@ func (c *change) lifecycle(e Effect) error {
 			return err
 		}
 	}
-	c.save(req)
+	if !lost {
+		c.save(req)
+	}
 	err = c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
 	if err == nil {
 		err = c.announceStream(e)
@@ -398,11 +428,14 @@ func (c *change) streaming(requestID string) error {
 	return c.publish(requestID+"/lifecycle/streaming", h, event.RequestLifecycle{State: req.State, TS: c.now()})
 }
 
+// reports says whether the change is one of the request's own run.
+func (c *change) reports(requestID string) bool { return c.run != nil && c.run.requestID == requestID }
+
 // finish writes what comes before an end state: what was used, the last word
 // of the journal and the last event of the output.
 func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 	req.EndedAt = c.now()
-	own := c.run != nil && c.run.requestID == e.RequestID
+	own := c.reports(e.RequestID)
 	if own && c.outcome != nil {
 		if err := c.useMore(req, c.outcome.Usage); err != nil {
 			return err

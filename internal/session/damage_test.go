@@ -114,6 +114,68 @@ func TestADamagedMessageCanBeCancelled(t *testing.T) {
 	}
 }
 
+const damageRequest = "UPDATE requests SET checksum = checksum + 1 WHERE id = ?"
+
+// queuedDamaged lets "two" and "three" wait behind "one", which begins again when the
+// program is started again, with the row of a request damaged.
+func queuedDamaged(t *testing.T, do script, id string) *rig {
+	dir, said := t.TempDir(), make(chan struct{}, 1)
+	r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	<-said
+	r.send("web:s1:r2", "m2", event.Prompt, "two")
+	r.send("web:s1:r3", "m3", event.Prompt, "three")
+	until(t, "the last one waits", func() bool { return r.mail("m3") == session.MailWaiting })
+	r.stop()
+	return newRig(t, rigOptions{dir: dir, do: do, change: damage(t, damageRequest, id)})
+}
+
+// ended waits until the end of a request is published and returns its state:
+// its row may be one that cannot be read.
+func (r *rig) ended(id string) (last event.RequestState) {
+	r.t.Helper()
+	until(r.t, id+" is said to have ended", func() bool {
+		if states := r.states(id); len(states) > 0 {
+			last = states[len(states)-1]
+		}
+		return last.Ended()
+	})
+	return last
+}
+
+func TestADamagedRequestHoldsUpNoOther(t *testing.T) {
+	for _, id := range []string{"web:s1:r1", "web:s1:r2", "web:s1:r3"} {
+		r := queuedDamaged(t, echo, id)
+		for _, other := range []string{"web:s1:r1", "web:s1:r2", "web:s1:r3"} {
+			want := event.StateDone
+			if other == id {
+				want = event.StateFailed
+			}
+			if got := r.ended(other); got != want {
+				t.Errorf("with the row of %s damaged %s is %s, want %s", id, other, got, want)
+			}
+		}
+		r.send(id, "m4", event.Prompt, "once more")
+		again := r.ends(event.ElseRequest(id, "m4"))
+		if texts := r.texts(); again.State != event.StateDone || texts[len(texts)-1] != "assistant: echo: once more" {
+			t.Errorf("a message for %s is answered with %q", id, texts)
+		}
+		r.stop()
+	}
+}
+
+func TestADamagedRequestThatWaitsIsCancelledWithTheOthers(t *testing.T) {
+	said := make(chan struct{}, 1)
+	r := queuedDamaged(t, speechless(said), "web:s1:r3")
+	<-said
+	r.cancel("web:s1:r1", true)
+	for _, id := range []string{"web:s1:r1", "web:s1:r2", "web:s1:r3"} {
+		if got := r.ended(id); got != event.StateCancelled {
+			t.Errorf("%s is %s", id, got)
+		}
+	}
+}
+
 // failing is a store whose journal the disk does not give some times.
 type failing struct {
 	session.Store

@@ -62,6 +62,12 @@ type Ended struct {
 	Hold       bool
 }
 
+// Unreadable is the row of a request that waits being damaged: it ends.
+type Unreadable struct {
+	RequestID, Detail string
+	Kind              fault.Kind
+}
+
 // LimitReached is the run having stopped before a model call. Pause.Number is
 // for the decider to say.
 type LimitReached struct {
@@ -97,6 +103,7 @@ func (Cancel) input()       {}
 func (StepBoundary) input() {}
 func (WouldEnd) input()     {}
 func (Ended) input()        {}
+func (Unreadable) input()   {}
 func (LimitReached) input() {}
 func (Expired) input()      {}
 func (Drained) input()      {}
@@ -183,11 +190,15 @@ func Decide(s State, in Input, _ time.Time) (State, []Effect) {
 		if d.works(in.RequestID) {
 			for _, id := range in.Drop {
 				if at := d.waiting(id); at >= 0 {
-					d.drop(at, at+1, in.DropReason)
+					d.drop(at, at+1, cancelled(in.DropReason))
 				}
 			}
 			d.end(ending{in.State, in.Detail, in.Kind}, nil)
 			d.next(in.Hold)
+		}
+	case Unreadable:
+		if at := d.waiting(in.RequestID); at >= 0 {
+			d.drop(at, at+1, ending{event.StateFailed, in.Detail, in.Kind})
 		}
 	case Drained:
 		if d.runs(in.RequestID) {
@@ -350,7 +361,7 @@ func (d *decision) cancel(c Cancel) {
 		if c.CancelQueued {
 			d.discard(d.Active.Pending)
 			d.Active.Pending = nil
-			d.drop(0, len(d.Queue), reason)
+			d.drop(0, len(d.Queue), cancelled(reason))
 		}
 		d.Active.Reason = reason
 		d.end(ending{State: event.StateCancelled}, nil)
@@ -364,14 +375,14 @@ func (d *decision) cancel(c Cancel) {
 		d.do(Effect{Kind: EffectCancel, RequestID: c.RequestID, Detail: d.Active.Reason})
 		if c.CancelQueued {
 			d.discard(pending)
-			d.drop(0, len(d.Queue), reason)
+			d.drop(0, len(d.Queue), cancelled(reason))
 			return
 		}
 		d.requeue(c.RequestID, pending, nil)
 	case at >= 0 && c.CancelQueued:
-		d.drop(at, len(d.Queue), reason)
+		d.drop(at, len(d.Queue), cancelled(reason))
 	case at >= 0:
-		d.drop(at, at+1, reason)
+		d.drop(at, at+1, cancelled(reason))
 	default:
 		d.do(Effect{Kind: EffectDrop, RequestID: c.RequestID})
 	}
@@ -392,11 +403,11 @@ func (d *decision) discard(pending []Pending) {
 	}
 }
 
-// drop cancels the queued requests from begin to end.
-func (d *decision) drop(begin, end int, reason string) {
+// drop ends the queued requests from begin to end.
+func (d *decision) drop(begin, end int, e ending) {
 	for _, w := range d.Queue[begin:end] {
 		d.discard(w.Messages)
-		d.do(Effect{Kind: EffectLifecycle, RequestID: w.RequestID, Client: w.Client, State: event.StateCancelled, Detail: reason})
+		d.do(Effect{Kind: EffectLifecycle, RequestID: w.RequestID, Client: w.Client, State: e.State, Detail: e.Detail, ErrorKind: e.Kind})
 		d.Ended = remember(d.Ended, w.RequestID, maxEnded)
 	}
 	d.Queue = slices.Delete(d.Queue, begin, end)
@@ -435,12 +446,14 @@ func (d *decision) wouldEnd(in WouldEnd) {
 	d.next(in.Hold)
 }
 
-// ending is how a run ends; Kind is that of the error of a failed one.
+// ending is how a request ends; Kind is that of the error of a failed one.
 type ending struct {
 	State  event.RequestState
 	Detail string
 	Kind   fault.Kind
 }
+
+func cancelled(reason string) ending { return ending{State: event.StateCancelled, Detail: reason} }
 
 // end closes the active run. What it did not take goes on as prompts.
 func (d *decision) end(e ending, over []string) {

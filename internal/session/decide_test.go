@@ -183,6 +183,12 @@ func TestDecide(t *testing.T) {
 			session.Cancel{RequestID: "web:s:r1", CancelQueued: true},
 			[]string{"cancel web:s:r1", "discard m2", "lifecycle web:s:r2 cancelled"},
 		},
+		{
+			"queued work that cannot be read fails", queued,
+			session.Unreadable{RequestID: "web:s:r2"},
+			[]string{"discard m2", "lifecycle web:s:r2 failed"},
+		},
+		{"work that runs is not waiting", running, session.Unreadable{RequestID: "web:s:r1"}, nil},
 		{"cancel of queued work", queued, session.Cancel{RequestID: "web:s:r2"}, []string{"discard m2", "lifecycle web:s:r2 cancelled"}},
 		{"cancel of a request that is over is ignored", over, session.Cancel{RequestID: "web:s:r1"}, []string{"drop web:s:r1"}},
 		{"a cancelled run ends as cancelled", closing, session.Ended{RequestID: "web:s:r1", State: event.StateCancelled}, []string{"lifecycle web:s:r1 cancelled"}},

@@ -206,6 +206,9 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 			return nil
 		}
 		p, err := s.progress(c.tx, sessionID, a.RequestID)
+		if err == nil {
+			_, err = c.request(a.RequestID)
+		}
 		if db.IsFailure(err) {
 			return err
 		}
