@@ -75,8 +75,10 @@ func (c *Client) DeleteSession(ctx context.Context, id string) error {
 type History struct {
 	Messages []json.RawMessage `json:"messages"`
 	// Cursor stands for the moment of the page: [Client.Events] after it
-	// misses nothing that the page does not show.
-	Cursor string `json:"cursor"`
+	// misses nothing that the page does not show. It is empty while a part that
+	// is needed for it is away; then Waiting says which.
+	Cursor  string `json:"cursor"`
+	Waiting string `json:"waiting"`
 }
 
 // Messages returns the newest messages of a conversation.
@@ -93,6 +95,9 @@ func (c *Client) Messages(ctx context.Context, id string, p Page) (History, erro
 func (c *Client) Now(ctx context.Context, id string, waiting func(why error)) (cursor string, err error) {
 	for attempt, deadline := 0, time.Now().Add(c.patience); ; attempt++ {
 		h, err := c.Messages(ctx, id, Page{Limit: 1})
+		if err == nil && h.Waiting != "" {
+			err = fault.New(fault.Unavailable, "%s", h.Waiting)
+		}
 		if !isAway(err) || NoServer(err) || time.Now().After(deadline) {
 			return h.Cursor, err
 		}

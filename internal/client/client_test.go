@@ -133,12 +133,15 @@ func TestTokenOfThisMachineStaysHere(t *testing.T) {
 func TestChatWaitsForWhatTheServerNeeds(t *testing.T) {
 	var calls atomic.Int32
 	dir, server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if calls.Add(1) < 3 {
+		switch calls.Add(1) {
+		case 1:
+			_, _ = io.WriteString(w, `{"messages":[],"cursor":"","waiting":"Redis cannot be reached"}`)
+		case 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.WriteString(w, `{"error":{"kind":"unavailable","message":"Redis cannot be reached"}}`)
-			return
+		default:
+			_, _ = io.WriteString(w, `{"messages":[],"cursor":"c7"}`)
 		}
-		_, _ = io.WriteString(w, `{"messages":[],"cursor":"c7"}`)
 	})
 	var why []string
 	cursor, err := connect(t, dir).Now(t.Context(), "s", func(err error) { why = append(why, err.Error()) })

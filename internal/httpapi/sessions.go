@@ -213,14 +213,26 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Positions before messages: what happens in between is then seen twice,
-	// under the same ids, instead of not at all.
+	// under the same ids, instead of not at all. What is stored can be read
+	// without them, while the bus is away.
 	at, _, err := a.startNow(r.Context(), s.ID)
+	waiting := ""
+	if fault.KindOf(err) == fault.Unavailable && !withReplay {
+		waiting, err = fault.ToWire(err).Message, nil
+	}
 	if err != nil {
 		return err
 	}
 	var history []session.HistoryMessage
 	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		history, err = a.Store.Messages(q, s.ID, limit, r.URL.Query().Get("before"))
+		if history, err = a.Store.Messages(q, s.ID, limit, r.URL.Query().Get("before")); err != nil || waiting == "" {
+			return err
+		}
+		running, err := a.Store.Running(q, s.ID)
+		at.Runs = nil
+		for _, one := range running {
+			at.Runs = append(at.Runs, runCursor{Request: one.ID})
+		}
 		return err
 	})
 	if err != nil {
@@ -232,7 +244,9 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 		Cursor   string            `json:"cursor"`
 		Running  []string          `json:"running"`
 		Replay   string            `json:"replay,omitempty"`
-	}{Messages: make([]json.RawMessage, 0, len(history)), Running: []string{}}
+		// Waiting says why there is no cursor to follow the conversation from.
+		Waiting string `json:"waiting,omitempty"`
+	}{Messages: make([]json.RawMessage, 0, len(history)), Running: []string{}, Waiting: waiting}
 	for _, m := range history {
 		raw, err := encodeMessage(m, withHTML)
 		if err != nil {
@@ -247,7 +261,9 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 	if out.Files, err = a.filesOf(r.Context(), s.ID, history, out.Running); err != nil {
 		return err
 	}
-	out.Cursor = at.String()
+	if waiting == "" {
+		out.Cursor = at.String()
+	}
 	if withReplay {
 		if out.Replay, err = a.replay(r.Context(), at); err != nil {
 			return err

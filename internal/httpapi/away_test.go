@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"lilac/internal/bus"
+	"lilac/internal/chat"
+	"lilac/internal/event"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+)
+
+// awayBus is a bus whose log cannot be read.
+type awayBus struct{ bus.Bus }
+
+func (awayBus) Last(context.Context, event.Topic) (bus.Position, error) {
+	return "", fault.New(fault.Unavailable, "Redis cannot be reached.")
+}
+
+// What is stored is shown while the log is away. Where the answer has to say
+// what was streamed, it waits.
+func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
+	w := newWorld(t)
+	id := w.newSession()
+	request := "web:" + id + ":r1"
+	w.begin(id, request)
+	w.tables.messages = []session.HistoryMessage{{ID: "m1", RequestID: request, Message: chat.Text(chat.User, "hello")}}
+	get := func(b bus.Bus, query string) (code int, answer map[string]any) {
+		opt := w.opt
+		opt.Bus = b
+		r := httptest.NewRequest("GET", "http://127.0.0.1/sessions/"+id+"/messages"+query, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		rec := httptest.NewRecorder()
+		New(opt).ServeHTTP(rec, r)
+		if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil {
+			t.Fatalf("%s: %v", rec.Body, err)
+		}
+		return rec.Code, answer
+	}
+	code, there := get(w.bus, "")
+	if code != http.StatusOK || there["cursor"] == "" || there["waiting"] != nil {
+		t.Errorf("with the log: %d %v", code, there)
+	}
+	code, away := get(awayBus{w.bus}, "")
+	if code != http.StatusOK || away["cursor"] != "" || away["waiting"] != "Redis cannot be reached." {
+		t.Errorf("without the log: %d %v", code, away)
+	}
+	for _, key := range []string{"messages", "running"} {
+		if list, _ := away[key].([]any); len(list) != 1 {
+			t.Errorf("without the log the %s are %v", key, away[key])
+		}
+	}
+	if code, answer := get(awayBus{w.bus}, "?replay=1"); code != http.StatusServiceUnavailable {
+		t.Errorf("what was streamed: %d %v", code, answer)
+	}
+}
