@@ -26,9 +26,13 @@ type Trouble struct {
 // person. The first row that fits decides.
 func (w *Wire) Failure(t Trouble) error {
 	status := t.Status
-	if named, ok := statusByType[t.Type]; ok {
-		status = named
-	} else if named, ok := statusByType[t.Code]; ok {
+	named, ok := statusByType[t.Code]
+	if !ok {
+		named, ok = statusByType[t.Type]
+	}
+	// OpenAI gives a wrong key and an unknown model the type of a bad request, too;
+	// the status says more.
+	if ok && (named != http.StatusBadRequest || status < 400 || status >= 500) {
 		status = named
 	}
 	said := w.clean(t.Message, 300)
@@ -69,8 +73,8 @@ func (w *Wire) Failure(t Trouble) error {
 	return say(fault.Invalid, "", "%s did not accept the request%s", w.Vendor, quoted)
 }
 
-// statusByType is what the types and codes of errors inside a stream stand
-// for, where the status line has already said 200.
+// statusByType is what the types and codes of errors stand for, above all
+// inside a stream, where the status line has already said 200.
 var statusByType = map[string]int{
 	"authentication_error":  401,
 	"invalid_api_key":       401,

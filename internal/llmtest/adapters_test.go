@@ -202,8 +202,11 @@ func TestTroubleThatARepeatDoesNotHealIsTold(t *testing.T) {
 		says   string
 	}{
 		"bad key":                {llmtest.Script{Status: 401, ErrorType: "authentication_error", ErrorMessage: "bad key " + key}, fault.Unauthenticated, "", setting},
+		"bad key, OpenAI":        {llmtest.Script{Status: 401, ErrorType: "invalid_request_error", ErrorCode: "invalid_api_key", ErrorMessage: "Incorrect API key provided: " + key}, fault.Unauthenticated, "", setting},
+		"no key, OpenAI":         {llmtest.Script{Status: 401, ErrorType: "invalid_request_error", ErrorMessage: "You didn't provide an API key."}, fault.Unauthenticated, "", setting},
 		"not allowed":            {llmtest.Script{Status: 403, ErrorMessage: "no " + key}, fault.Denied, "", "the model m"},
 		"unknown model":          {llmtest.Script{Status: 404, ErrorMessage: "no such model"}, fault.NotFound, "", "the model m"},
+		"unknown model, OpenAI":  {llmtest.Script{Status: 404, ErrorType: "invalid_request_error", ErrorCode: "model_not_found", ErrorMessage: "The model does not exist."}, fault.NotFound, "", "the model m"},
 		"bad request":            {llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "messages.0 is odd"}, fault.Invalid, "", "messages.0 is odd"},
 		"too long, Anthropic":    {llmtest.Script{Status: 400, ErrorMessage: "prompt is too long: 213462 tokens > 200000 maximum"}, fault.Invalid, "context_length", "too long"},
 		"too long, OpenAI":       {llmtest.Script{Status: 400, ErrorCode: "context_length_exceeded", ErrorMessage: "This model's maximum context length is 8192 tokens."}, fault.Invalid, "context_length", "too long"},
