@@ -36,6 +36,7 @@ type Adapter struct {
 	api      *api
 	fetcher  *egress.Fetcher
 	channels *channels
+	refused  *refusals
 	commands chan interaction
 	allow    atomic.Pointer[Allowed]
 	// preparing holds a place for each message that is being prepared.
@@ -79,7 +80,7 @@ func New(o Options) *Adapter {
 	o = o.withDefaults()
 	a := &Adapter{o: o, api: newAPI(o), commands: make(chan interaction, maxInteractions), nonces: map[string]bool{}, unsure: true, stale: map[string]bool{}}
 	a.fetcher = egress.NewFetcher(egress.FetchOptions{Hosts: o.AttachmentHosts, Dial: o.Dial})
-	a.channels, a.preparing, a.gaps = newChannels(), make(chan struct{}, maxPreparing), make(chan struct{}, 1)
+	a.channels, a.refused, a.preparing, a.gaps = newChannels(), &refusals{known: map[attempt]rebuff{}}, make(chan struct{}, maxPreparing), make(chan struct{}, 1)
 	a.met, a.changed = make(chan struct{}, 1), make(chan struct{}, 1)
 	a.allow.Store(&o.Allowed)
 	return a

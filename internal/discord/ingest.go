@@ -103,6 +103,10 @@ func (a *Adapter) advanced(d *dispatch) {
 // effects is what an event changes beside the position; nil for nothing.
 func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 	switch d.kind {
+	case "GUILD_CREATE", "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE", "GUILD_MEMBER_UPDATE", "CHANNEL_UPDATE", "THREAD_UPDATE":
+		a.refused.forget() // they say what we may
+	}
+	switch d.kind {
 	case "READY":
 		return read(a, ctx, d, a.ready)
 	case "GUILD_CREATE":

@@ -133,6 +133,12 @@ func refusal(e *rest.Error, reading bool) error {
 	return f
 }
 
+// The codes of refusals for want of a permission.
+const (
+	codeNoAccess     = "missing_access"
+	codeNoPermission = "missing_permissions"
+)
+
 func code(e *rest.Error) string {
 	switch e.Code {
 	case 10003:
@@ -144,9 +150,9 @@ func code(e *rest.Error) string {
 	case 50083:
 		return "thread_archived"
 	case 50001:
-		return "missing_access"
+		return codeNoAccess
 	case 50013, 160002:
-		return "missing_permissions"
+		return codeNoPermission
 	}
 	return ""
 }

@@ -148,7 +148,9 @@ func (a *Adapter) Send(ctx context.Context, s surface.Send) (surface.Message, er
 	}
 	a.sending(s.Nonce)
 	var made wireMessage
-	err = a.write(ctx, rest.CreateMessage.Compile(nil, s.ChannelID), out, s.PingUsers, files, 0, &made)
+	err = a.refused.try(s.ChannelID, needsOf(s), func() error {
+		return a.write(ctx, rest.CreateMessage.Compile(nil, s.ChannelID), out, s.PingUsers, files, 0, &made)
+	})
 	if err != nil {
 		return surface.Message{}, err
 	}
@@ -181,7 +183,9 @@ func (a *Adapter) Typing(ctx context.Context, channelID string) error {
 	if err := a.mayWrite(ctx, channelID); err != nil {
 		return err
 	}
-	return a.api.do(ctx, rest.SendTyping.Compile(nil, channelID), nil, nil)
+	return a.refused.try(channelID, aText|typing, func() error {
+		return a.api.do(ctx, rest.SendTyping.Compile(nil, channelID), nil, nil)
+	})
 }
 
 // mayWrite refuses channels that the configuration does not allow.

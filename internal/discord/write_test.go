@@ -111,6 +111,7 @@ func refusals(t *testing.T) {
 			t.Errorf("editing into %+v: %v", c.fault, err)
 		}
 		w.server.ClearFaults()
+		time.Sleep(5 * time.Minute) // what was refused is tried again by then
 	}
 	for _, f := range []discordtest.Fault{{RetryAfter: time.Second}, {RetryAfter: time.Second, Global: true}, {RetryAfter: time.Second, Shared: true}} {
 		w.server.FailNext("PATCH", f)
