@@ -19,10 +19,14 @@ func fetchAll(t testing.TB, b bus.Bus, topic event.Topic) []event.Event {
 	var out []event.Event
 	var after bus.Position
 	for {
-		got, err := b.Fetch(context.Background(), topic, after, 100)
-		if err != nil {
-			t.Fatalf("fetch after %q: %v", after, err)
-		}
+		var got []bus.Delivery
+		until(t, "the log can be read", func() bool { // a broker can be away for a moment
+			var err error
+			if got, err = b.Fetch(context.Background(), topic, after, 100); err != nil && fault.KindOf(err) != fault.Unavailable {
+				t.Fatalf("fetch after %q: %v", after, err)
+			}
+			return err == nil
+		})
 		if len(got) == 0 {
 			return out
 		}

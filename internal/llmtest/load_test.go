@@ -33,7 +33,7 @@ func TestFiveHundredStreamsAtOnce(t *testing.T) {
 	wg.Wait()
 	// At 50 tokens a second the scripts alone take 0.42 s, one after the other
 	// three minutes and a half.
-	if took := time.Since(begun); took > time.Minute {
+	if took := time.Since(begun); took > 3*time.Minute {
 		t.Errorf("it took %v", took)
 	} else {
 		t.Logf("%d tokens in %v", streams*tokens, took)

@@ -255,10 +255,7 @@ func (w *world) listed(topic event.Topic) (ids []string) {
 	w.t.Helper()
 	var after bus.Position
 	for {
-		got, err := w.bus.Fetch(context.Background(), topic, after, 1000)
-		if err != nil {
-			w.t.Fatalf("fetch: %v", err)
-		}
+		got := w.fetch(topic, after)
 		if len(got) == 0 {
 			return ids
 		}

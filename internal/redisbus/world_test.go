@@ -16,6 +16,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/redisbus"
 	"lilac/internal/redistest"
 )
@@ -202,15 +203,26 @@ func (w *world) differs(want []string, within time.Duration) (wrong string) {
 	return wrong
 }
 
+// fetch reads on. On a busy machine Redis can be away for a moment, and who reads
+// may wait until it is back.
+func (w *world) fetch(topic event.Topic, after bus.Position) (got []bus.Delivery) {
+	w.t.Helper()
+	until(w.t, "Redis can be read", func() bool {
+		var err error
+		if got, err = w.bus.Fetch(context.Background(), topic, after, 1000); err != nil && fault.KindOf(err) != fault.Unavailable {
+			w.t.Fatalf("fetch: %v", err)
+		}
+		return err == nil
+	})
+	return got
+}
+
 // places are the events of a topic that Redis holds, with their positions.
 func (w *world) places(topic event.Topic) map[string]bus.Position {
 	out := map[string]bus.Position{}
 	var after bus.Position
 	for {
-		got, err := w.bus.Fetch(context.Background(), topic, after, 100)
-		if err != nil {
-			w.t.Fatalf("fetch: %v", err)
-		}
+		got := w.fetch(topic, after)
 		if len(got) == 0 {
 			return out
 		}
