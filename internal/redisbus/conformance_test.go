@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if bustest.RunChild(openChild, childPublish) {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(heldForEver))
 }
 
 // TestConformance runs the whole suite on one server, each case below a prefix
