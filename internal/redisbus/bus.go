@@ -117,13 +117,10 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 
 // begin makes Redis usable and sends what waits.
 func (b *Bus) begin(ctx context.Context) error {
-	err := b.connect(ctx)
-	if err == nil {
-		err = b.answer()
+	if err := b.reach(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = b.turn(nil)
-	}
+	_, err := b.turn(nil)
 	return err
 }
 

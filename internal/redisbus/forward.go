@@ -68,7 +68,7 @@ func (b *Bus) forward() {
 	defer b.settled()
 	var held []*parcel
 	for {
-		err := b.reach()
+		err := b.reach(b.ctx)
 		if err == nil {
 			held, err = b.turn(held)
 		}
@@ -106,11 +106,11 @@ func (b *Bus) forward() {
 // reach makes Redis usable if it is not, up to the batch that comes next. That one
 // is sent before anybody reads, as [Bus.answer] does: it may be the one that an
 // earlier process sent when it was killed.
-func (b *Bus) reach() error {
+func (b *Bus) reach(ctx context.Context) error {
 	if b.up {
 		return nil
 	}
-	if err := b.connect(b.ctx); err != nil {
+	if err := b.connect(ctx); err != nil {
 		return err
 	}
 	return b.answer()

@@ -188,8 +188,8 @@ func (w *world) expect(want []string) {
 	}
 }
 
-// differs waits for the events, as long as more of them come, and says what is different from each of them
-// having come once, and to the tail in order.
+// differs waits for the events, as long as more of them come, and says what is
+// different from each of them having come once, and to the tail in order.
 func (w *world) differs(want []string, within time.Duration) (wrong string) {
 	done(within, func() int { return w.missing(len(want), len(want)) })
 	w.mu.Lock()
