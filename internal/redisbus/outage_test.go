@@ -95,12 +95,11 @@ var outages = []outage{
 	}},
 }
 
-// baseOf counts the goroutines of a world that rests. The client of Redis reads
-// and writes a connection in the goroutine of the caller, until two callers use
-// it at the same moment: then it starts one that writes and one that reads, for
-// as long as the connection lasts. Here they are made to start, so that they are
-// counted, and a connection that takes the place of a lost one has no more.
-func (w *world) baseOf() int {
+// pipelining has the client of Redis send what is asked whether or not what was
+// asked before is answered. It reads and writes a connection in the goroutine of
+// the caller, until two callers use it at the same moment: then it starts one that
+// writes and one that reads, for as long as the connection lasts.
+func (w *world) pipelining() {
 	w.t.Helper()
 	until(w.t, "the client has started its goroutines", func() bool {
 		var all sync.WaitGroup
@@ -112,6 +111,13 @@ func (w *world) baseOf() int {
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return bytes.Contains(stacks, []byte("rueidis.(*pipe)._backgroundWrite")) && bytes.Contains(stacks, []byte("rueidis.(*pipe)._backgroundRead"))
 	})
+}
+
+// baseOf counts the goroutines of a world that rests, with those of the client, so
+// that a connection that takes the place of a lost one has no more.
+func (w *world) baseOf() int {
+	w.t.Helper()
+	w.pipelining()
 	// Some come and go: the fewest of a while are those that stay.
 	base := goroutines()
 	for range 20 {
