@@ -58,9 +58,10 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		}
 	}
 	walk((&cli{}).root())
-	out, _, code := call(t, "", nil, "dlq", "--help")
-	if code != 0 || !strings.Contains(out, "replay") {
-		t.Errorf("help ended with %d: %s", code, out)
+	for args, want := range map[string]string{"dlq --help": "replay", "-h dlq replay": "replay ID", "dlq -h replay": "replay ID", "help dlq replay": "replay ID", "requests show r1 -h": "--json"} {
+		if out, errOut, code := call(t, "", nil, strings.Fields(args)...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s ended with %d, without %q: %s%s", args, code, want, out, errOut)
+		}
 	}
 }
 
@@ -76,6 +77,12 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		{"unknown command", nil, []string{"frobnicate"}, 2, "unknown command \"frobnicate\" (see"},
 		{"mistyped command", nil, []string{"requests", "lsit"}, 2, "did you mean \"list\"?"},
 		{"unknown subcommand", nil, []string{"dlq", "frobnicate"}, 2, "frobnicate"},
+		{"help about an unknown command", nil, []string{"help", "frobnicate"}, 2, "unknown command \"frobnicate\" (see lilac --help)"},
+		{"help about a mistyped command", nil, []string{"help", "requests", "lsit"}, 2, "did you mean \"list\"?"},
+		{"help about more than a command", nil, []string{"help", "serve", "now"}, 2, "see lilac serve --help"},
+		{"an unknown command and --help", nil, []string{"srve", "--help"}, 2, "did you mean \"serve\"?"},
+		{"-h and an unknown subcommand", nil, []string{"-h", "dlq", "frobnicate"}, 2, "see lilac dlq --help"},
+		{"unknown shell", nil, []string{"completion", "frobnicate"}, 2, "see lilac completion --help"},
 		{"unknown flag", nil, []string{"serve", "--frobnicate"}, 2, "frobnicate"},
 		{"missing argument", nil, []string{"requests", "show"}, 2, "arg"},
 		{"empty argument", env, []string{"requests", "show", ""}, 2, "empty"},

@@ -38,11 +38,14 @@ type cli struct {
 // run executes one command line and returns the exit code.
 func (c *cli) run(ctx context.Context, args []string) int {
 	root := c.root()
+	refused := addHelp(root)
+	root.InitDefaultCompletionCmd(args...)
+	checkArgs(root)
 	root.SetArgs(args)
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	err := root.ExecuteContext(ctx)
+	err := cmp.Or(root.ExecuteContext(ctx), refused())
 	if err == nil {
 		return 0
 	}
@@ -83,14 +86,56 @@ func (c *cli) root() *cobra.Command {
 	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
 	root.AddCommand(c.serve(), c.chat(), c.events(), c.sessions(), c.requests(), c.tasks(), c.workflows(), c.dlq(), c.groups(), c.rules(), c.sources(), c.webhooks(), c.tools(), c.config(), c.doctor(), c.health(), c.backup(), c.restore(), c.login(), c.version())
 	root.CompletionOptions.HiddenDefaultCmd = true
-	checkArgs(root)
 	return root
+}
+
+// addHelp adds cobra's command help, and has it and --help refuse the name of
+// no command: cobra shows them the help of what stands before it.
+func addHelp(root *cobra.Command) (refused func() error) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic(err) // it was added
+	}
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		cmd, rest, err := root.Find(args)
+		if err != nil {
+			return fmt.Errorf("find the command: %w", err)
+		}
+		if len(rest) > 0 {
+			return unknown(cmd, rest[0])
+		}
+		cmd.InitDefaultHelpFlag()
+		return cmd.Help()
+	}
+	var mistake error
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
+			mistake = unknown(cmd, rest[0])
+			return
+		}
+		show(cmd, args)
+	})
+	return func() error { return mistake }
+}
+
+// unknown is the error that a command has no such subcommand.
+func unknown(cmd *cobra.Command, name string) error {
+	meant := ""
+	cmd.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		meant = fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return fault.New(fault.Invalid, "unknown command %q%s (see %s --help)", name, meant, cmd.CommandPath())
 }
 
 // checkArgs turns wrong arguments and missing flags into usage errors, and a
 // group without a known subcommand too. An argument that is empty, as an unset
 // variable of a shell leaves it, names nothing.
 func checkArgs(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag() // else the word behind -h is taken for its value
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := cmp.Or(check(cmd, args), cmd.ValidateRequiredFlags())
@@ -109,12 +154,7 @@ func checkArgs(cmd *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			meant := ""
-			cmd.SuggestionsMinimumDistance = 2 // letters that may be wrong
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				meant = fmt.Sprintf(", did you mean %q?", near[0])
-			}
-			return fault.New(fault.Invalid, "unknown command %q%s (see %s --help)", args[0], meant, cmd.CommandPath())
+			return unknown(cmd, args[0])
 		}
 	}
 	for _, sub := range cmd.Commands() {
