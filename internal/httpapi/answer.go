@@ -22,7 +22,7 @@ const maxBody = 1 << 20
 // and nowhere else.
 func (a *api) adapt(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tw := &trackedWriter{ResponseWriter: w}
+		tw := &trackedWriter{ResponseWriter: w, answered: func() { a.logAnswered(r) }}
 		if err := h(tw, r); err != nil {
 			if tw.wrote {
 				// A stream that broke: nobody is there to read an answer.
@@ -39,22 +39,28 @@ type trackedWriter struct {
 	http.ResponseWriter
 	wrote  bool
 	status int
+	// answered, if set, is called when an answer begins that refuses nothing.
+	answered func()
 }
 
 func (t *trackedWriter) WriteHeader(code int) {
-	if !t.wrote {
-		t.status = code
-	}
-	t.wrote = true
+	t.begin(code)
 	t.ResponseWriter.WriteHeader(code)
 }
 
 func (t *trackedWriter) Write(p []byte) (int, error) {
-	if !t.wrote {
-		t.status = http.StatusOK
-	}
-	t.wrote = true
+	t.begin(http.StatusOK)
 	return t.ResponseWriter.Write(p)
+}
+
+func (t *trackedWriter) begin(status int) {
+	if t.wrote {
+		return
+	}
+	t.wrote, t.status = true, status
+	if t.answered != nil && status < http.StatusBadRequest {
+		t.answered()
+	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -64,7 +70,7 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	wire := fault.ToWire(err)
 	status := wire.Kind.HTTPStatus()
 	if status >= 500 && r.Context().Err() == nil {
-		a.Logger.ErrorContext(r.Context(), "request could not be answered", "method", r.Method, "path", r.URL.Path, "kind", wire.Kind, "error", err)
+		a.logRefused(r, wire, err)
 	}
 	if wire.Code == "" {
 		wire.Code = string(wire.Kind)

@@ -129,6 +129,7 @@ type api struct {
 	guard   *guard
 	stats   stats
 	counts  counts
+	outages outages
 	// webhooks has a place for each that is being read.
 	webhooks chan struct{}
 }
