@@ -331,16 +331,9 @@ func TestWhatWasReadBeforeItWasAnsweredIsNotReadAgain(t *testing.T) {
 	publish("before")
 	epoch := w.epoch()
 	// While the writer is held the publisher cannot write its row.
-	held, released := make(chan struct{}), make(chan struct{})
-	release := sync.OnceFunc(func() { close(released) })
+	release := w.hold()
 	defer release()
 	var work sync.WaitGroup
-	work.Go(func() {
-		if err := w.db.Update(context.Background(), func(*db.Tx) error { close(held); <-released; return nil }); err != nil {
-			t.Errorf("hold the writer: %v", err)
-		}
-	})
-	<-held
 	way.deafTo("unanswered")
 	work.Go(func() { publish("unanswered") })
 	until(t, "it is in Redis", func() bool { return server.Do("HEXISTS", "lilac:i:"+string(plain), "unanswered") == int64(1) })

@@ -232,6 +232,22 @@ func (w *world) places(topic event.Topic) map[string]bus.Position {
 	}
 }
 
+// hold keeps everybody from writing rows until release, which may be called again.
+func (w *world) hold() (release func()) {
+	w.t.Helper()
+	held, released, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- w.db.Update(context.Background(), func(*db.Tx) error { close(held); <-released; return nil })
+	}()
+	<-held
+	return sync.OnceFunc(func() {
+		close(released)
+		if err := <-ended; err != nil {
+			w.t.Errorf("hold the writer: %v", err)
+		}
+	})
+}
+
 func (w *world) healthy() {
 	w.t.Helper()
 	until(w.t, "Redis can be used", func() bool { return w.bus.Healthy(context.Background()) == nil })
