@@ -127,12 +127,12 @@ func TestAServerIsReachedWithAConfigurationThatHasAMistake(t *testing.T) {
 func TestListsPrintTablesAndJSON(t *testing.T) {
 	env := fake(t, map[string]string{
 		"GET /sessions": `{"sessions":[{"id":"s1","client":"web","state":"idle","title":"A \u001b[31mtitle"}]}`,
-		"GET /requests": `{"requests":[{"id":"web:s1:r1","state":"done","steps":2,"usage":{"inputTokens":5,"outputTokens":7,"costMicros":1500}}]}`,
+		"GET /requests": `{"requests":[{"id":"web:s1:r1","state":"done","steps":2,"usage":{"inputTokens":5,"outputTokens":7,"costMicros":1500}},{"id":"web:s1:r0","sessionId":"","client":"","state":"damaged","detail":"It is damaged.","createdAt":0,"steps":0,"usage":{}}]}`,
 		"GET /dlq":      `{"deadLetters":[{"id":"7","group":"runner","attempts":5,"reason":"it broke","event":{"type":"user_query"}}]}`,
 	})
 	for command, want := range map[string][]string{
 		"sessions": {"s1", "A [31mtitle"},
-		"requests": {"web:s1:r1", "done", "12", "$0.0015"},
+		"requests": {"web:s1:r1", "done", "12", "$0.0015", "web:s1:r0", "damaged"},
 		"dlq":      {"7", "runner", "it broke"},
 	} {
 		out, errOut, code := call(t, "", env, command, "list")

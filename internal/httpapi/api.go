@@ -33,7 +33,7 @@ type Store interface {
 	// before, oldest first.
 	Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
 	// Requests lists the newest first, older than the one named by before; an
-	// empty session means all.
+	// empty session means all. A damaged one is session.Damaged.
 	Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error)
 	// Asked is the beginning of what a request was asked, "" when nobody asked.
 	Asked(q db.Queryer, r session.Request) (string, error)

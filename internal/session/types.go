@@ -53,6 +53,10 @@ type Request struct {
 	Model      string     `json:"model,omitempty"`
 }
 
+// Damaged is the state that a list gives a request whose row is damaged. Of such
+// a request its id is known and, in Detail, what is wrong.
+const Damaged event.RequestState = "damaged"
+
 // Asks reports whether the request waits at a limit for an answer to its detail.
 func (r Request) Asks() bool { return r.Detail != "" && r.StartedAt > 0 && !r.State.Ended() }
 

@@ -244,6 +244,48 @@ func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// A damaged request is named in the list of all, which goes on behind it, and
+// keeps nobody from following the others.
+func TestADamagedRequestHidesNoOther(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		s := store.New(d)
+		update(t, d, func(tx *db.Tx) (err error) {
+			for i, id := range []string{"web:s:old", "web:s:bad", "web:s:new"} {
+				err = errors.Join(err, s.CreateRequest(tx, session.Request{ID: id, SessionID: "s", Client: "web", State: event.StateRunning, CreatedAt: int64(i)}))
+			}
+			_, setErr := tx.Exec(`UPDATE requests SET steps = steps + 1 WHERE id = 'web:s:bad'`)
+			return errors.Join(err, setErr)
+		})
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			all, err := s.Requests(q, "s", 10, "")
+			if err != nil || len(all) != 3 || all[0].ID != "web:s:new" || all[2].ID != "web:s:old" {
+				t.Fatalf("all are %+v, %v", all, err)
+			}
+			detail := all[1].Detail
+			if !strings.Contains(detail, "web:s:bad") || !strings.Contains(detail, "damaged") || all[1] != (session.Request{ID: "web:s:bad", State: session.Damaged, Detail: detail}) {
+				t.Errorf("the damaged one is served as %+v", all[1])
+			}
+			older, err := s.Requests(q, "s", 10, "web:s:bad")
+			if err != nil || len(older) != 1 || older[0].ID != "web:s:old" {
+				t.Errorf("behind it is %+v, %v", older, err)
+			}
+			if _, err := s.Requests(q, "s", 10, "web:s:none"); fault.KindOf(err) != fault.NotFound {
+				t.Errorf("behind none: %v", err)
+			}
+			if running, err := s.Running(q, ""); err != nil || len(running) != 2 {
+				t.Errorf("running are %+v, %v", running, err)
+			}
+			if r, err := s.Request(q, "web:s:bad"); !db.IsDamaged(err) {
+				t.Errorf("by itself it is served: %+v, %v", r, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A database that was written before rows were sealed keeps what it has, and
 // what was damaged in it is still found.
 func TestRowsOfBeforeAreSealed(t *testing.T) {

@@ -69,8 +69,18 @@ func (s *Store) Request(q db.Queryer, id string) (session.Request, error) {
 	return r, nil
 }
 
+// listedRequest is a request, or what is told of one whose row is damaged: it
+// hides no other one of its list.
+func listedRequest(rows *sql.Rows) (session.Request, error) {
+	r, err := scanRequest(rows)
+	if db.IsDamaged(err) {
+		return session.Request{ID: r.ID, State: session.Damaged, Detail: fault.ToWire(err).Message}, nil
+	}
+	return r, err
+}
+
 // Requests lists the newest first, older than the one named by before; an
-// empty session means all.
+// empty session means all. A damaged one is [session.Damaged].
 func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {
@@ -78,14 +88,14 @@ func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before strin
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		cursor, err := s.Request(q, before)
-		if err != nil {
-			return nil, err
+		var at int64 // of a row that may be damaged, too: it has its place in the list
+		if err := q.QueryRow(`SELECT created_at FROM requests WHERE id = ?`, before).Scan(&at); err != nil {
+			return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`
-		args = append(args, cursor.CreatedAt, cursor.ID)
+		args = append(args, at, before)
 	}
-	out, err := collect(q, scanRequestRow, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	out, err := collect(q, listedRequest, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list requests", err)
 }
 
@@ -111,14 +121,15 @@ func (s *Store) Asked(q db.Queryer, r session.Request) (string, error) {
 	return clip.Characters(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
 }
 
-// Running lists the requests that run now; an empty session means all.
+// Running lists the requests that run now; an empty session means all. One
+// whose row is damaged keeps nobody from following the others.
 func (s *Store) Running(q db.Queryer, sessionID string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE state IN ('running', 'streaming')`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)
 	}
-	out, err := collect(q, scanRequestRow, query+` ORDER BY session_id, id`, args...)
+	out, err := sound(q, scanRequestRow, query+` ORDER BY session_id, id`, args...)
 	return out, wrap("list running requests", err)
 }
 

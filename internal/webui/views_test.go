@@ -102,6 +102,23 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such request.')")
 }
 
+func TestARequestThatCannotBeReadHidesNoOther(t *testing.T) {
+	f, p := furnished(t, "", "#/requests", 1100, 900)
+	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
+	f.set(func() {
+		f.requests = append([]object{{
+			"id": "web:s1:bad", "sessionId": "", "client": "", "state": "damaged", "createdAt": 0, "steps": 0, "usage": object{},
+			"detail": "The row web:s1:bad of the table requests is damaged. It was not used; restore the database from a copy.",
+		}}, f.requests...)
+	})
+	p.Do(chromedp.Reload())
+	p.Until("the others are listed", "document.querySelectorAll('.card').length === 3")
+	const card = `document.querySelector('[data-request="web:s1:bad"]').innerText`
+	p.Until("it is said to be damaged", card+".includes('cannot be read') && "+card+".includes('restore the database')")
+	p.Until("nothing else is made up", "!/1970|Nothing to tell/.test("+card+")")
+	p.Picture("requests-damaged", false)
+}
+
 func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("both are listed", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card .badge').innerText === 'running'")

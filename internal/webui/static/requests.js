@@ -62,7 +62,7 @@ export function open(root, { query }, page) {
 }
 
 export const stateWords = {
-  queued: 'waiting', running: 'running', streaming: 'running', done: 'done', failed: 'failed', cancelled: 'stopped',
+  queued: 'waiting', running: 'running', streaming: 'running', done: 'done', failed: 'failed', cancelled: 'stopped', damaged: 'cannot be read',
 };
 
 // A request that has not ended and has something to say asks whether to go on.
@@ -73,6 +73,7 @@ export const badge = (r) => (asks(r)
   : el('span', { className: 'badge', 'data-state': r.state }, stateWords[r.state] ?? r.state));
 
 function card(r, sessions) {
+  const damaged = r.state === 'damaged';
   const session = sessions.find((s) => s.id === r.sessionId);
   const facts = [
     r.startedAt && r.endedAt ? duration(r.endedAt - r.startedAt) : '',
@@ -83,9 +84,10 @@ function card(r, sessions) {
     r.model ?? '',
   ].filter(Boolean);
   return el('li', { 'data-key': r.id }, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
-    el('span', { className: 'card-top' }, badge(r), el('b', { className: 'grow' }, titleOf(session)), stamp(r.createdAt)),
+    el('span', { className: 'card-top' }, badge(r),
+      el('b', { className: 'grow' }, damaged ? r.id : titleOf(session)), damaged ? null : stamp(r.createdAt)),
     r.asked ? el('span', { className: 'asked' }, line(r.asked)) : null,
-    el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
+    damaged ? null : el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
     asks(r) ? el('span', {}, line(r.detail, 200)) : null,
-    r.state === 'failed' && r.detail ? el('span', { className: 'bad' }, line(r.detail.replace(/^[a-z_]+: /, ''))) : null));
+    (r.state === 'failed' || damaged) && r.detail ? el('span', { className: 'bad' }, line(r.detail.replace(/^[a-z_]+: /, ''))) : null));
 }
