@@ -93,14 +93,9 @@ func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
 		change(&o)
 		_, stop = w.connected(o)
 		w.server.Say(w.channel, w.ann, fmt.Sprintf("message %d", said+2), discordtest.SayOptions{})
+		w.caughtUp()
 		w.hears(fmt.Sprintf("message %d", said+2))
-		w.await("nothing is left to read", func() bool {
-			var gaps []discord.Gap
-			if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { gaps, err = store.Discord{}.Gaps(q, 10); return err }); err != nil {
-				t.Fatal(err)
-			}
-			return len(gaps) == 0
-		})
+		w.nothingLeft()
 		stop()
 		missing, twice = lost(said+3, w.said())
 		return missing, twice, w
@@ -238,24 +233,17 @@ func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
 			w.server.Say(channel, w.ann, text, discordtest.SayOptions{})
 		}
 	}
-	again := func(hello string) {
+	again := func() {
 		_, stop := w.connected(w.options())
-		w.server.Say(w.channel, w.ann, hello, discordtest.SayOptions{})
-		w.hears(hello) // what Discord tells of the server's channels comes before it
-		w.await("nothing is left to read", func() bool {
-			var gaps []discord.Gap
-			if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) { gaps, err = store.Discord{}.Gaps(q, 10); return err }); err != nil {
-				t.Fatal(err)
-			}
-			return len(gaps) == 0
-		})
+		w.caughtUp()
+		w.nothingLeft()
 		stop()
 		w.server.ExpireSessions()
 	}
-	again("hello")
+	again()
 	all("behind closed doors")
 	w.server.Say(shown, w.ann, "to the bot", discordtest.SayOptions{})
-	again("hello again")
+	again()
 	w.hears("to the bot")
 	for _, r := range w.server.Requests() {
 		if r.Status == http.StatusForbidden {
@@ -264,7 +252,7 @@ func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
 	}
 	w.server.Permit(hidden[0], w.guild, discordtest.ViewChannel)
 	w.server.Say(hidden[0], w.ann, "come in", discordtest.SayOptions{})
-	again("hello once more")
+	again()
 	w.hears("come in")
 	if said := w.said(); slices.Contains(said, "behind closed doors") {
 		t.Errorf("it heard %q", said)

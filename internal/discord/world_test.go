@@ -2,6 +2,8 @@ package discord_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -37,6 +39,8 @@ type world struct {
 	blobs  *store.Blobs
 	log    *logtest.Log
 	opened bool
+	// marks counts what was told for caughtUp.
+	marks int
 
 	mu     sync.Mutex
 	events []event.Event
@@ -186,6 +190,34 @@ func (w *world) hears(text string) (m event.AdapterMessage, f surface.Facts) {
 		w.t.Fatalf("%q has no facts: %s", text, m.Raw)
 	}
 	return m, f
+}
+
+// caughtUp waits until all that Discord has said is taken in, with what it tells
+// of a server's channels some time after a session has begun. A message would
+// not show that: it may be read in a history before. Reactions are in none.
+func (w *world) caughtUp() {
+	w.t.Helper()
+	w.marks++
+	mark := fmt.Sprint("mark-", w.marks)
+	w.server.Tell("MESSAGE_REACTION_ADD", json.RawMessage(fmt.Sprintf(
+		`{"channel_id":%q,"guild_id":%q,"message_id":%q,"user_id":%q,"emoji":{"name":"👍"}}`, w.channel, w.guild, mark, w.ann.ID)))
+	w.await("hearing all of it", func() bool {
+		return slices.ContainsFunc(w.published(event.AdapterReactionAdded), func(p event.Payload) bool {
+			return p.(event.AdapterReaction).MessageID == mark
+		})
+	})
+}
+
+// nothingLeft waits until no history is to be read any more.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	w.await("nothing is left to read", func() bool {
+		var gaps []discord.Gap
+		if err := w.db.Read(context.Background(), func(q db.Queryer) (err error) { gaps, err = store.Discord{}.Gaps(q, 10); return err }); err != nil {
+			w.t.Fatal(err)
+		}
+		return len(gaps) == 0
+	})
 }
 
 func (w *world) hearsOnly(texts ...string) {
