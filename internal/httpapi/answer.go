@@ -22,7 +22,7 @@ const maxBody = 1 << 20
 // and nowhere else.
 func (a *api) adapt(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tw := &trackedWriter{ResponseWriter: w, answered: func() { a.logAnswered(r) }}
+		tw := &trackedWriter{ResponseWriter: w}
 		if err := h(tw, r); err != nil {
 			if tw.wrote {
 				// A stream that broke: nobody is there to read an answer.
@@ -39,28 +39,22 @@ type trackedWriter struct {
 	http.ResponseWriter
 	wrote  bool
 	status int
-	// answered, if set, is called when an answer begins that refuses nothing.
-	answered func()
 }
 
 func (t *trackedWriter) WriteHeader(code int) {
-	t.begin(code)
+	if !t.wrote {
+		t.status = code
+	}
+	t.wrote = true
 	t.ResponseWriter.WriteHeader(code)
 }
 
 func (t *trackedWriter) Write(p []byte) (int, error) {
-	t.begin(http.StatusOK)
+	if !t.wrote {
+		t.status = http.StatusOK
+	}
+	t.wrote = true
 	return t.ResponseWriter.Write(p)
-}
-
-func (t *trackedWriter) begin(status int) {
-	if t.wrote {
-		return
-	}
-	t.wrote, t.status = true, status
-	if t.answered != nil && status < http.StatusBadRequest {
-		t.answered()
-	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -69,8 +63,9 @@ func (t *trackedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	wire := fault.ToWire(err)
 	status := wire.Kind.HTTPStatus()
-	if status >= 500 && r.Context().Err() == nil {
-		a.logRefused(r, wire, err)
+	told := wire.Kind == fault.Unavailable && !a.outages.begins(wire.Message, a.Now())
+	if status >= 500 && !told && r.Context().Err() == nil {
+		a.Logger.ErrorContext(r.Context(), "request could not be answered", "method", r.Method, "path", r.URL.Path, "kind", wire.Kind, "error", err)
 	}
 	if wire.Code == "" {
 		wire.Code = string(wire.Kind)
