@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -17,7 +18,15 @@ import (
 // outlives a kill, and costs nothing until it is answered.
 func TestALimitAsksAndAKillInThePauseLosesNothing(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		s, calls := looping(t, bus, "limits: {request: {steps: 3}}\n")
+		// Until it was answered twice it does not come to its next question.
+		answered := make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(answered) })
+		defer goOn()
+		s, calls := looping(t, bus, "limits: {request: {steps: 3}}\n", func(call int64) {
+			if call > 3 {
+				<-answered
+			}
+		})
 		session := s.NewSession()
 		a := s.Prompt(session, "go", event.Prompt)
 		waits := func() (number int, question string) {
@@ -42,6 +51,7 @@ func TestALimitAsksAndAKillInThePauseLosesNothing(t *testing.T) {
 				t.Errorf("the answer was answered %d", code)
 			}
 		}
+		goOn()
 		e2e.Eventually(t, answerWithin, "the request asks again", func() bool { n, _ := waits(); return n == 2 })
 		if calls.Load() != 6 {
 			t.Errorf("%d calls after two answers to one question, want 6", calls.Load())
@@ -55,7 +65,7 @@ func TestALimitAsksAndAKillInThePauseLosesNothing(t *testing.T) {
 
 func TestControlWithoutALimitAModelLoops(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		s, calls := looping(t, bus, "limits: {request: {steps: 0}}\n")
+		s, calls := looping(t, bus, "limits: {request: {steps: 0}}\n", func(int64) {})
 		session := s.NewSession()
 		a := s.Prompt(session, "go", event.Prompt)
 		e2e.Eventually(t, answerWithin, "the model is called 20 times", func() bool { return calls.Load() >= 20 })
@@ -64,12 +74,13 @@ func TestControlWithoutALimitAModelLoops(t *testing.T) {
 	})
 }
 
-// looping starts a server whose model never comes to an end.
-func looping(t *testing.T, bus e2e.Engine, config string) (*e2e.Server, *atomic.Int64) {
+// looping starts a server whose model never comes to an end; before is called at
+// each of its calls.
+func looping(t *testing.T, bus e2e.Engine, config string, before func(call int64)) (*e2e.Server, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
 	model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
-		calls.Add(1)
+		before(calls.Add(1))
 		return llmtest.Script{Calls: []llmtest.Call{{ID: "call", Name: "glob", Input: `{"pattern":"*"}`}}}
 	})
 	file := filepath.Join(t.TempDir(), "config.yaml")
