@@ -23,7 +23,7 @@ func TestChatTellsWhyNothingComes(t *testing.T) {
 			_, _ = io.WriteString(w, `{"requestId":"terminal:s1:m","messageId":"m"}`)
 		case away.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, `{"parts":[{"name":"discord","status":"failed","message":"Discord is away"},{"name":"bus","status":"failed","message":"Redis cannot be reached"}]}`)
+			_, _ = io.WriteString(w, `{"parts":[{"name":"discord","status":"failed","message":"Discord is away"},{"name":"log","status":"failed","needed":true,"message":"Redis cannot be reached"}]}`)
 		default:
 			_, _ = io.WriteString(w, `{"parts":[{"name":"bus","status":"ok"}]}`)
 		}

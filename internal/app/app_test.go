@@ -291,6 +291,17 @@ func TestEachSickPartShows(t *testing.T) {
 			return m.Report().Ready
 		})
 	})
+	t.Run("needed", func(t *testing.T) {
+		var needed []string
+		for _, part := range r.ready().Parts {
+			if part.Needed {
+				needed = append(needed, part.Name)
+			}
+		}
+		if want := []string{"writer", "bus", "runner"}; !slices.Equal(needed, want) {
+			t.Errorf("an answer needs %v, want %v", needed, want)
+		}
+	})
 	t.Run("groups", func(t *testing.T) {
 		progress := &health.Progress{Stuck: time.Hour, Must: []string{"runner", "somebody"}, Now: time.Now}
 		err := r.p.checkGroups(context.Background(), progress)

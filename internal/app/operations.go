@@ -143,10 +143,10 @@ func (p *program) tell(states ...string) {
 func (p *program) newMonitor() *health.Monitor {
 	progress := &health.Progress{Stuck: stuckAfter, Must: []string{environment.Group, session.Group}, Now: time.Now}
 	probes := []health.Probe{
-		{Name: "writer", Rests: p.rests, Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
-		{Name: "bus", Rests: p.rests, Run: p.bus.Healthy},
+		{Name: "writer", Needed: true, Rests: p.rests, Run: func(ctx context.Context) error { return p.db.Probe(ctx, idleWriter) }},
+		{Name: "bus", Needed: true, Rests: p.rests, Run: p.bus.Healthy},
 		{Name: "groups", Rests: p.rests, Run: func(ctx context.Context) error { return p.checkGroups(ctx, progress) }},
-		{Name: "runner", Rests: p.rests, Run: p.lostRequests(lostAfter)},
+		{Name: "runner", Needed: true, Rests: p.rests, Run: p.lostRequests(lostAfter)},
 		{Name: "disk", Rests: p.rests, Run: p.checkDisk(health.DiskAt)},
 	}
 	for _, s := range p.platforms {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 
 	"lilac/internal/bus"
 	"lilac/internal/fault"
@@ -38,9 +37,6 @@ func (c *Client) Health(ctx context.Context) (health.Report, error) {
 	return out, nil
 }
 
-// needed are the parts without which no answer comes.
-var needed = []string{"writer", "bus", "runner"}
-
 // Hindrance is why no answer comes now, nil when the server gets on with its
 // work.
 func (c *Client) Hindrance(ctx context.Context) error {
@@ -48,10 +44,8 @@ func (c *Client) Hindrance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range report.Parts {
-		if p.Status == health.Failed && slices.Contains(needed, p.Name) {
-			return fault.New(fault.Unavailable, "%s", p.Message)
-		}
+	if why := report.Hindrance(); why != "" {
+		return fault.New(fault.Unavailable, "%s", why)
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ type Part struct {
 	Name    string `json:"name"`
 	Status  Status `json:"status"`
 	Message string `json:"message,omitempty"`
+	// Needed says that no answer comes while the part fails. Another one that
+	// fails holds up no conversation.
+	Needed bool `json:"needed,omitempty"`
 }
 
 // Report is the state of all parts.
@@ -60,11 +63,24 @@ func (r Report) Reason() string {
 	return ""
 }
 
+// Hindrance is why no answer comes now: the message of a needed part that
+// failed, empty if none did.
+func (r Report) Hindrance() string {
+	for _, p := range r.Parts {
+		if p.Status == Failed && p.Needed {
+			return p.Message
+		}
+	}
+	return ""
+}
+
 // Probe makes a part work and says why it does not. The message of an error is
 // shown to everybody; see [Warn] for one that is no failure.
 type Probe struct {
 	Name string
 	Run  func(ctx context.Context) error
+	// Needed is told of the part: see [Part].
+	Needed bool
 	// Rests says whether the part has nothing to do and fails by its work only.
 	// Then it is probed when somebody asks or something is done again, see
 	// [Monitor.Work], and otherwise seldom. Nil means never.
@@ -146,7 +162,7 @@ func New(o Options) *Monitor {
 	}
 	for i, p := range o.Probes {
 		m.states[i].next, m.states[i].asked = o.Every, make(chan struct{}, 1)
-		m.states[i].part = Part{Name: p.Name, Status: Failed, Message: "it was not looked at yet"}
+		m.states[i].part = Part{Name: p.Name, Status: Failed, Message: "it was not looked at yet", Needed: p.Needed}
 	}
 	return m
 }
@@ -287,7 +303,7 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	m.states[i].since = m.opt.Now()
 	m.mu.Unlock()
 	err := m.try(ctx, i)
-	part := Part{Name: m.opt.Probes[i].Name, Status: OK}
+	part := Part{Name: m.opt.Probes[i].Name, Status: OK, Needed: m.opt.Probes[i].Needed}
 	var w warning
 	switch {
 	case errors.As(err, &w):

@@ -206,6 +206,36 @@ func TestAPartThatHasWaitedForOthersSaysSoItself(t *testing.T) {
 	}
 }
 
+// A part without which no answer comes is the reason why none does, however it fails.
+func TestOnlyAPartThatIsNeededHinders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := func(context.Context) error { return errors.New("it is broken") }
+		hang := make(chan struct{})
+		m := health.New(health.Options{Probes: []health.Probe{
+			{Name: "other", Run: broken},
+			{Name: "needed", Needed: true, Run: func(context.Context) error { <-hang; return nil }},
+		}})
+		if got := m.Report().Hindrance(); got != "it was not looked at yet" {
+			t.Errorf("at the start the hindrance is %q", got)
+		}
+		m.Working()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if got := m.Report().Hindrance(); !strings.HasPrefix(got, "it hangs") {
+			t.Errorf("the hindrance is %q", got)
+		}
+		close(hang)
+		synctest.Wait()
+		if r := m.Report(); r.Ready || r.Hindrance() != "" {
+			t.Errorf("another part is the hindrance %q: %+v", r.Hindrance(), r)
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestWarningsDoNotMakeItUnready(t *testing.T) {
 	m := health.New(health.Options{Probes: []health.Probe{{Name: "disk", Run: func(context.Context) error { return health.Warn("%d MiB free", 7) }}}})
 	m.Working()

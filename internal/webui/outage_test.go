@@ -28,7 +28,7 @@ func TestWhoWaitsIsToldWhyNothingComes(t *testing.T) {
 	f.set(func() {
 		f.held = held // as long as Redis is away, the messages cannot be loaded
 		f.views.notReady = object{"status": "not_ready", "parts": []object{
-			{"name": "surface", "status": "failed", "message": "Discord is away"}, {"name": "bus", "status": "failed", "message": why},
+			{"name": "surface", "status": "failed", "message": "Discord is away"}, {"name": "log", "status": "failed", "message": why, "needed": true},
 		}}
 	})
 	p := webuitest.Open(t, "about:blank", 360, 720)
@@ -38,6 +38,7 @@ func TestWhoWaitsIsToldWhyNothingComes(t *testing.T) {
 	p.Shows("#outbox .words", "hello")
 	f.until("it was sent", func() bool { return len(f.prompts) == 1 })
 	p.Shows("#link", why)
+	p.Until("the conversation is listed", "!document.getElementById('rename').hidden")
 	p.Until("nothing is wider than the screen", "document.documentElement.scrollWidth <= 360")
 	p.Picture("stuck", false)
 	close(held)

@@ -110,14 +110,12 @@ export async function ready() {
   return { ok: response.ok, body };
 }
 
-// What an answer needs. Another part that fails holds up no conversation.
-const needed = ['writer', 'bus', 'runner'];
-
 // hindrance is why no answer comes, '' when the server works or does not say.
+// A part that is not needed holds up no conversation.
 export async function hindrance() {
   try {
     const { ok, body } = await ready();
-    return (ok ? [] : body.parts ?? []).find(({ name, status }) => status === 'failed' && needed.includes(name))?.message ?? '';
+    return (ok ? [] : body.parts ?? []).find(({ status, needed }) => status === 'failed' && needed)?.message ?? '';
   } catch {
     return ''; // the event stream shows that the server is away
   }
