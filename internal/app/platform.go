@@ -52,6 +52,7 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 			callables.HookName: callables.Remember(cache),
 			workflow.Group:     p.workflows.OnSent,
 		},
+		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.Wanted},
 	})
 	out.relay = relay.New(relay.Options{
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,

@@ -75,6 +75,11 @@ type Outbox interface {
 	Wait(ctx context.Context, key string) (Row, error)
 }
 
+// Wanted says whether a row is still to be sent, in the transaction before each
+// call. Whoever planned it may not have been able to withdraw it: the platform
+// was switched off then.
+type Wanted func(tx *db.Tx, r Row) (bool, error)
+
 // OnSent runs in the transaction that marks a row sent or failed, so that
 // whoever planned it binds the message's id exactly when it becomes known. The
 // prefix of the key up to the first colon chooses who is called.

@@ -42,7 +42,9 @@ type Options struct {
 	Adapter surface.Adapter
 	// Hooks are called for the rows whose key begins with their name and a
 	// colon, in the transaction that ends the row.
-	Hooks  map[string]OnSent
+	Hooks map[string]OnSent
+	// Wanted are asked by the same names; what has none is wanted.
+	Wanted map[string]Wanted
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -258,6 +260,11 @@ func (s *Service) save(ctx context.Context, r Row, m surface.Message) (written R
 		if written = Merge(r, now); now.State.Final() {
 			return nil
 		}
+		if wanted, err := s.wanted(tx, written); err != nil {
+			return err
+		} else if !wanted {
+			written = Withdraw(now)
+		}
 		return s.write(tx, written, m)
 	})
 	switch {
@@ -269,14 +276,33 @@ func (s *Service) save(ctx context.Context, r Row, m surface.Message) (written R
 	return written, err == nil
 }
 
+// wanted reports whether a row that is about to be sent still is to be.
+func (s *Service) wanted(tx *db.Tx, r Row) (bool, error) {
+	wanted := s.o.Wanted[owner(r)]
+	if r.State != Sending || wanted == nil {
+		return true, nil
+	}
+	is, err := wanted(tx, r)
+	if db.IsDamaged(err) {
+		s.o.Logger.Error("whoever planned a message cannot be asked about it, so it is not sent", "key", r.Key, "error", err)
+		return false, nil
+	}
+	return is, err
+}
+
+// owner is who planned a row.
+func owner(r Row) string {
+	name, _, _ := strings.Cut(r.Key, ":")
+	return name
+}
+
 // write keeps a row, and for an end calls the hook of its owner.
 func (s *Service) write(tx *db.Tx, r Row, m surface.Message) error {
 	if err := s.o.Table.Save(tx, r); err != nil || !r.State.Final() {
 		return err
 	}
 	tx.AfterCommit(func() { s.tell(r.Key) })
-	owner, _, _ := strings.Cut(r.Key, ":")
-	hook := s.o.Hooks[owner]
+	hook := s.o.Hooks[owner(r)]
 	if hook == nil {
 		return nil
 	}

@@ -294,6 +294,58 @@ func (p *shut) Send(ctx context.Context, _ surface.Send) (surface.Message, error
 	}
 }
 
+// A row is asked for before it is sent: nobody may have been there to withdraw it.
+func TestARowThatNobodyWantsAnyMoreIsNotSent(t *testing.T) {
+	for name, answer := range map[string]error{"over": nil, "damaged": db.Damaged("workflows", "w")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = database.Close() }()
+				p := &shut{asked: make(chan struct{}, 2), open: make(chan struct{})}
+				close(p.open)
+				told := map[string]outbox.State{}
+				service := outbox.New(outbox.Options{
+					DB: database, Table: store.Outbox{}, Adapter: p,
+					Hooks: map[string]outbox.OnSent{"test": func(_ *db.Tx, r outbox.Row, _ surface.Message) error {
+						told[r.Key] = r.State
+						return nil
+					}},
+					Wanted: map[string]outbox.Wanted{"test": func(_ *db.Tx, r outbox.Row) (bool, error) {
+						if r.Key == "test:0" {
+							return false, answer
+						}
+						return true, nil
+					}},
+				})
+				for _, r := range rowsOf(2, 1) {
+					if err := database.Update(t.Context(), func(tx *db.Tx) error { return service.Plan(tx, r) }); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- service.Run(ctx) }()
+				if r, err := service.Wait(t.Context(), "test:0"); err != nil || r.State != outbox.Failed || r.Reason == "" || r.Attempts != 0 {
+					t.Errorf("%+v, %v", r, err)
+				}
+				if r, err := service.Wait(t.Context(), "test:1"); err != nil || r.State != outbox.Sent {
+					t.Errorf("%+v, %v", r, err)
+				}
+				stop()
+				if err := <-ran; err != nil {
+					t.Fatal(err)
+				}
+				if p.made != 1 || told["test:0"] != outbox.Failed || told["test:1"] != outbox.Sent {
+					t.Errorf("%d messages were made; told of %v", p.made, told)
+				}
+			})
+		})
+	}
+}
+
 // A row that is withdrawn behind one that is on its way is never sent; the one
 // that is on its way arrives. Their owner hears of both.
 func TestARowThatIsWithdrawnIsNotSent(t *testing.T) {

@@ -296,6 +296,24 @@ func TestACancelledWorkflowTakesItsMessageBack(t *testing.T) {
 	}
 }
 
+// What is switched off while a workflow ends is told of nothing, and asks when it
+// is back.
+func TestNothingIsWantedOfAWorkflowThatIsOver(t *testing.T) {
+	w := newWorld(t)
+	ask := spec("a", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})
+	w.submit(definition("over", "", ask))
+	w.submit(definition("waits", "", ask))
+	w.submit(event.WorkflowCancel{WorkflowID: "over"})
+	for key, want := range map[string]bool{"workflow:waits:a": true, "workflow:over:a": false, "workflow:waits:b": false, "workflow:forgotten:a": false} {
+		w.update(func(tx *db.Tx) error {
+			if got, err := w.svc.Wanted(tx, outbox.Row{Key: key}); err != nil || got != want {
+				t.Errorf("%s is wanted: %v, %v", key, got, err)
+			}
+			return nil
+		})
+	}
+}
+
 func TestTheNextMessageWhereNobodyReplies(t *testing.T) {
 	w := newWorld(t)
 	wait := spec("a", "web.wait_for_reply", workflow.Input{SessionID: "s1"})

@@ -72,15 +72,42 @@ func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
 	return err
 }
 
+// Wanted reports whether the message of a task is still to be sent. A platform
+// that is switched off is told of no end.
+func (s *Service) Wanted(tx *db.Tx, r outbox.Row) (bool, error) {
+	id, taskID, err := taskOf(r)
+	if err != nil {
+		return false, err
+	}
+	w, err := s.o.Table.Workflow(tx, id)
+	if fault.KindOf(err) == fault.NotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("load workflow: %w", err)
+	}
+	t, _ := w.Task(taskID)
+	return w.waits(t), nil
+}
+
+// taskOf says whose message a row is.
+func taskOf(r outbox.Row) (id, taskID string, err error) {
+	parts := strings.Split(r.Key, ":") // see postKey
+	if len(parts) != 3 {
+		return "", "", fmt.Errorf("find whose message %s is: the key names no task", r.Key)
+	}
+	return parts[1], parts[2], nil
+}
+
 // OnSent binds the message of a task when its id becomes known, in the
 // transaction that marks the outbox's row; replies that were held are given to
 // whom they belong.
 func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
-	parts := strings.Split(r.Key, ":") // the owner, the workflow, the task
-	if len(parts) != 3 {
-		return fmt.Errorf("bind message %s: the key names no task", r.Key)
+	id, taskID, err := taskOf(r)
+	if err != nil {
+		return err
 	}
-	in := Sent{TaskID: parts[2], Reason: r.Reason}
+	in := Sent{TaskID: taskID, Reason: r.Reason}
 	if r.State == outbox.Sent {
 		in.MessageID = r.MessageID
 		m.Platform, m.ChannelID, m.ID, m.FromSelf = r.Platform, r.Send.ChannelID, r.MessageID, true
@@ -91,7 +118,7 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 			return fmt.Errorf("remember our message: %w", err)
 		}
 	}
-	if _, err := s.apply(tx, parts[1], in); err != nil {
+	if _, err := s.apply(tx, id, in); err != nil {
 		return err
 	}
 	return s.release(tx, r.Platform, r.Send.ChannelID)
@@ -178,7 +205,7 @@ func (s *Service) withdraw(tx *db.Tx, w Workflow, taskID string) error {
 	t, _ := w.Task(taskID)
 	p, ok := s.platforms[t.Wait.Platform]
 	if !ok {
-		return nil // nothing is sent there
+		return nil // nothing is sent there; should it be back in time, see Wanted
 	}
 	return p.Outbox.Withdraw(tx, postKey(w.ID, taskID))
 }
