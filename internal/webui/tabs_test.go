@@ -53,6 +53,27 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 	}
 }
 
+// A tab that has heard nothing yet takes the stream up where it stands: what
+// happens while the tab that read it is gone is not lost.
+func TestWhatHappensBetweenTwoReadersOfTheStreamIsShown(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
+	f.listened()
+	second := first.Another(f.url("#/s/s1"))
+	f.until("both have their messages", func() bool { return f.loads == 2 })
+	second.Until("the second is connected", "document.getElementById('link').innerText === ''")
+	f.set(func() { f.trouble = "later" }) // nobody reads from here
+	first.Close()
+	second.Shows("#link", "reconnecting…")
+	const r = "web:s1:m0"
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	f.set(func() { f.trouble = "" })
+	f.opened(2)
+	second.Shows("#transcript .answer", "one")
+}
+
 // The stream says once, when a request begins, that its words are not sent. A
 // tab that comes later has to know it too, and one that comes after the tab
 // that heard it is gone.

@@ -70,11 +70,12 @@ export class Hub {
     });
   }
 
-  told({ kind, frames, how, failure, torn = [] }) {
+  told({ kind, frames, how, failure, cursor, torn = [] }) {
     for (const event of torn) this.tear(event);
+    if (cursor) this.cursor = cursor; // also who has heard nothing yet can go on
     if (kind === 'frames') this.take(frames);
     else if (kind === 'state') this.become(how, failure);
-    else if (kind === 'hello' && this.leading) this.say({ kind: 'state', how: this.how, failure: this.failure, torn: [...this.torn.values()] });
+    else if (kind === 'hello' && this.leading) this.say({ kind: 'state', how: this.how, failure: this.failure, cursor: this.cursor, torn: [...this.torn.values()] });
   }
 
   // missing is the event that said that words of a request are missing, if one did.
@@ -111,7 +112,10 @@ export class Hub {
     this.stop = follow(this.cursor, (frames) => {
       this.say({ kind: 'frames', frames });
       this.take(frames);
-    }, (how, failure) => this.stateOf(how, failure));
+    }, (how, failure) => this.stateOf(how, failure), (cursor) => {
+      this.cursor = cursor;
+      this.say({ kind: 'begin', cursor });
+    });
   }
 
   stateOf(how, failure) {

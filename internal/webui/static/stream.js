@@ -13,20 +13,22 @@ const silence = 45000;
 // follow reads the event stream of all sessions behind a cursor; without one
 // it begins now. It calls onFrames(frames) with what came together, each frame
 // {type, event, cursor, before}, and onState('open' | 'reconnecting' |
-// 'failed', failure). It returns a function that stops it.
-export function follow(cursor, onFrames, onState) {
+// 'failed', failure), and onBegin(cursor) when the server says where it begins
+// before anything has happened. It returns a function that stops it.
+export function follow(cursor, onFrames, onState, onBegin) {
   const stop = new AbortController();
-  run(cursor, onFrames, onState, stop.signal);
+  run(cursor, onFrames, onState, onBegin, stop.signal);
   return () => stop.abort();
 }
 
-async function run(cursor, onFrames, onState, stopped) {
+async function run(cursor, onFrames, onState, onBegin, stopped) {
   let wait = firstWait;
   let frames = [];
   const keep = (type, event, id) => {
     const before = cursor;
     if (id) cursor = id;
     if (event) frames.push({ type, event, cursor, before });
+    else if (id && !frames.length) onBegin(id);
   };
   while (!stopped.aborted) {
     let told = null; // what a server that cannot do its work says
