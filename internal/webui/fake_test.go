@@ -260,11 +260,16 @@ func (f *fake) routes() http.Handler {
 
 // listMessages answers with a page of messages, and on the first one with what
 // running requests have said.
-func (f *fake) listMessages(_ http.ResponseWriter, r *http.Request) any {
+func (f *fake) listMessages(w http.ResponseWriter, r *http.Request) any {
+	whole := r.URL.Query().Get("replay") == "1"
 	f.mu.Lock()
-	held := f.held
+	held, trouble := f.held, f.trouble
 	f.mu.Unlock()
-	if held != nil {
+	if whole && trouble != "" {
+		refuse(w, http.StatusServiceUnavailable, "unavailable", trouble)
+		return nil
+	}
+	if whole && held != nil {
 		f.set(func() { f.waiting++ })
 		<-held
 	}
@@ -273,7 +278,7 @@ func (f *fake) listMessages(_ http.ResponseWriter, r *http.Request) any {
 	defer f.mu.Unlock()
 	f.loads++
 	var replay bytes.Buffer
-	if len(f.running) > 0 && r.URL.Query().Get("replay") == "1" {
+	if len(f.running) > 0 && whole {
 		for i, e := range f.events[f.from:] {
 			writeFrame(&replay, f.from+i+1, e)
 		}

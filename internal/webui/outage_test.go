@@ -19,6 +19,26 @@ func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
 	p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('problem').hidden")
 }
 
+// What is stored of a conversation is shown also while nobody knows what came
+// since.
+func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
+	f := newFake(t)
+	f.furnish("")
+	const why = "Redis cannot be reached"
+	f.set(func() { f.trouble = why })
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("what is stored is there", "document.getElementById('transcript').innerText.includes('In meadows, and in gardens.') && document.getElementById('loading').hidden")
+	p.Shows("#link", "reconnecting…")
+	p.Shows("#problem", why)
+	p.Picture("away", false)
+	f.set(func() {
+		f.messages = append(f.messages, object{"id": "a9", "requestId": "web:s1:m2", "role": "assistant", "content": "In winter they sleep.", "createdAt": 6})
+		f.trouble = ""
+	})
+	p.Until("what came since is there, once", "document.getElementById('transcript').innerText.split('In winter they sleep.').length === 2 && document.getElementById('problem').hidden")
+	p.Until("what was there is there once", "document.getElementById('transcript').innerText.split('In meadows, and in gardens.').length === 2")
+}
+
 // A stream that is open and says nothing may be one of a server that cannot get
 // on: who waits for an answer is told why, and what is said is sent.
 func TestWhoWaitsIsToldWhyNothingComes(t *testing.T) {

@@ -64,6 +64,8 @@ export const deleteSession = (id) => call('DELETE', session(id));
 export const search = (q, before, signal) => call('GET', `/search${query({ q, before, limit: 30 })}`, undefined, { signal });
 // messages also returns what running requests have said so far, as frames.
 export const messages = (id) => call('GET', `${session(id)}/messages?html=1&replay=1&limit=${pageSize}`);
+// storedMessages can be read also while the server cannot say what goes on.
+export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);
 export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
 export const requests = async (id, limit = 100, before = '') =>
   (await call('GET', `/requests${query({ session_id: id, limit, before })}`)).requests;

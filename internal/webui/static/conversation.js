@@ -16,6 +16,11 @@ const get = (id) => document.getElementById(id);
 // How many events wait for the messages; beyond it they are asked for again.
 const mostEarly = 20000;
 
+// How long a stream may take to open before the stored messages are shown, and
+// how often they are asked for until they are there; in milliseconds.
+const openSoon = 1000;
+const storedEvery = 5000;
+
 // How near to an end of what is drawn the next part is drawn, in pixels.
 const nearEnd = 700;
 
@@ -97,7 +102,12 @@ export class Conversation {
     const mine = this.turn;
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       this.early = [];
+      const stored = () => this.stored(mine);
+      const soon = setTimeout(stored, this.hub.how ? 0 : openSoon);
+      const again = setInterval(stored, storedEvery);
       await this.hub.opened();
+      clearTimeout(soon);
+      clearInterval(again);
       if (mine !== this.turn) return;
       try {
         const answer = await api.messages(sessionId);
@@ -114,9 +124,28 @@ export class Conversation {
           else this.hooks.problem(failure.message);
           return;
         }
+        await this.stored(mine);
         await new Promise((done) => { setTimeout(done, wait); });
         if (mine !== this.turn) return;
       }
+    }
+  }
+
+  // stored shows the messages that are stored until it can be said what came
+  // since: the events may be where the server cannot read them now, which the
+  // top of the page tells.
+  async stored(mine) {
+    const due = () => mine === this.turn && this.early !== null && !this.state.history.length;
+    if (!due()) return;
+    try {
+      const answer = await api.storedMessages(this.id);
+      if (!due() || !answer.messages.length) return;
+      get('loading').hidden = true;
+      reduce.load(this.state, answer, answer.messages.length < api.pageSize);
+      this.transcript.clear();
+      this.schedule();
+    } catch {
+      // It is tried again, and who loads all says what is wrong.
     }
   }
 
