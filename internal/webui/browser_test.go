@@ -26,6 +26,7 @@ func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
 	p.Say("What is in this directory?")
 	p.Until("the conversation has an address", "location.hash === '#/s/s1'")
 	p.Shows(".outbox .words, #outbox .words", "What is in this directory?")
+	f.listened()
 	const r = "web:s1:m1"
 	f.emit("stream.start", object{"requestId": r})
 	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "prompt"})
