@@ -120,7 +120,7 @@ func TestTheStoryOfTheReadme(t *testing.T) {
 		if code, _ := s.HookOf("workflow_job", "github", "red-again", body); code != http.StatusAccepted {
 			t.Errorf("another one: %d", code)
 		}
-		e2e.Eventually(t, answerWithin, "all are handled", func() bool { return source(s, "webhook", "github").Waiting == 0 })
+		e2e.Eventually(t, answerWithin, "all are handled", func() bool { return source(t, s, "webhook", "github").Waiting == 0 })
 		if ours := d.Ours(ops); len(ours) != 1 {
 			t.Errorf("in #ops there is %+v", ours)
 		}

@@ -78,14 +78,18 @@ func envEvents(s *e2e.Server, typ event.Type) map[string]int {
 }
 
 // source reads what came from a source since the start.
-func source(s *e2e.Server, kind, name string) environment.SourceCounts {
-	var list struct{ Sources []environment.SourceCounts }
-	s.Request("GET", "/sources", nil, &list)
-	i := slices.IndexFunc(list.Sources, func(c environment.SourceCounts) bool { return c.Kind == kind && c.Name == name })
-	if i < 0 {
-		return environment.SourceCounts{}
-	}
-	return list.Sources[i]
+func source(t *testing.T, s *e2e.Server, kind, name string) (counts environment.SourceCounts) {
+	t.Helper()
+	e2e.Eventually(t, answerWithin, "the source is listed", func() bool {
+		var list struct{ Sources []environment.SourceCounts }
+		s.Request("GET", "/sources", nil, &list)
+		i := slices.IndexFunc(list.Sources, func(c environment.SourceCounts) bool { return c.Kind == kind && c.Name == name })
+		if i >= 0 {
+			counts = list.Sources[i]
+		}
+		return i >= 0
+	})
+	return counts
 }
 
 func TestAFileWakesTheAgent(t *testing.T) {

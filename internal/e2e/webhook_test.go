@@ -42,7 +42,7 @@ func TestAWebhookWakesTheAgent(t *testing.T) {
 		if code, _ := s.Hook("github", "red-again", failedRun); code != http.StatusAccepted {
 			t.Errorf("another one: %d", code)
 		}
-		e2e.Eventually(t, answerWithin, "all are handled", func() bool { return source(s, "webhook", "github").Waiting == 0 })
+		e2e.Eventually(t, answerWithin, "all are handled", func() bool { return source(t, s, "webhook", "github").Waiting == 0 })
 		if answers, observed := said(s, ops); answers != 1 || observed != 1 {
 			t.Errorf("%d answers to %d events, want one", answers, observed)
 		}
@@ -185,7 +185,7 @@ func deliver(t *testing.T, bus e2e.Engine, point string, without protected) (wro
 	if code, duplicate := s.Hook("github", "d1", failedRun); code != http.StatusAccepted || !duplicate {
 		return append(wrong, fmt.Sprintf("again it was no duplicate (%d)", code))
 	}
-	e2e.Eventually(t, answerWithin, "all is handled", func() bool { return source(s, "webhook", "github").Waiting == 0 })
+	e2e.Eventually(t, answerWithin, "all is handled", func() bool { return source(t, s, "webhook", "github").Waiting == 0 })
 	if answers, observed := said(s, ops); answers != 1 || observed != 1 {
 		add("%d answers to %d events", answers, observed)
 	}
@@ -272,11 +272,11 @@ rules:
 		}
 	}
 	took := time.Since(began)
-	e2e.Eventually(t, 2*answerWithin, "all are handled", func() bool { return source(s, "webhook", "github").Waiting == 0 })
+	e2e.Eventually(t, 2*answerWithin, "all are handled", func() bool { return source(t, s, "webhook", "github").Waiting == 0 })
 	if accepted.Load()+refused.Load() != int64(count) || accepted.Load() == 0 {
 		t.Errorf("%d accepted and %d refused of %d", accepted.Load(), refused.Load(), count)
 	}
-	if c := source(s, "webhook", "github"); c.Accepted != accepted.Load() || c.Dropped != refused.Load() {
+	if c := source(t, s, "webhook", "github"); c.Accepted != accepted.Load() || c.Dropped != refused.Load() {
 		t.Errorf("it counted %+v; %d were accepted and %d refused", c, accepted.Load(), refused.Load())
 	}
 	e2e.Eventually(t, answerWithin, "what the rule set off is answered", func() bool {
