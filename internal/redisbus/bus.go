@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,7 +184,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	if !b.anyHandled(events) {
+	if !slices.ContainsFunc(events, func(e event.Event) bool { return b.isHandled(e.Topic) }) {
 		items := make([]*item, len(events))
 		now := b.timestamp()
 		for i, e := range events {
@@ -214,15 +215,11 @@ func (b *Bus) flush(ctx context.Context) error {
 	return nil
 }
 
-func (b *Bus) anyHandled(events []event.Event) bool {
+// isHandled reports whether a group handles a topic.
+func (b *Bus) isHandled(topic event.Topic) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range events {
-		if b.handled[e.Topic] {
-			return true
-		}
-	}
-	return false
+	return b.handled[topic]
 }
 
 // Declare makes the group exist, so that nothing published later is missed.

@@ -170,5 +170,5 @@ func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int6
 	return newest, nil
 }
 
-// errAway means that Redis cannot take an event now.
+// errAway means that Redis cannot take an event now, or not without a row.
 var errAway = errors.New("redis is away")

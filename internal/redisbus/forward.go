@@ -3,6 +3,7 @@ package redisbus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"lilac/internal/delivery"
@@ -179,7 +180,7 @@ func (b *Bus) look() error {
 // turn sends one batch: rows first, then what was handed over, so that an event
 // which was handed over after a commit follows that commit's.
 func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
-	held = b.takeHands(held)
+	held = b.refuseHandled(b.takeHands(held))
 	var items []*item
 	var more bool
 	if b.again || b.unsent.Load() > 0 {
@@ -270,6 +271,18 @@ func (b *Bus) settle(items []*item, done []*parcel) {
 func (b *Bus) settled() {
 	b.settling.Lock()
 	defer b.settling.Unlock()
+}
+
+// refuseHandled tells those who publish to a topic that got its first group since
+// they looked to write rows: from then on nothing is in Redis alone.
+func (b *Bus) refuseHandled(held []*parcel) []*parcel {
+	return slices.DeleteFunc(held, func(p *parcel) bool {
+		late := slices.ContainsFunc(p.items, func(it *item) bool { return b.isHandled(it.topic) })
+		if late {
+			p.done <- errAway
+		}
+		return late
+	})
 }
 
 func (b *Bus) takeHands(held []*parcel) []*parcel {

@@ -1,9 +1,11 @@
 package redisbus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -233,6 +235,42 @@ func forgetRows(t testing.TB, database *db.DB) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What a publisher that found no group hands over when the first one has been
+// declared meanwhile is the group's: it survives a Redis that forgets, too.
+func TestAPublisherThatIsLateForTheFirstGroupLosesNothing(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	dir := t.TempDir()
+	var late atomic.Bool
+	looked, declared := make(chan struct{}), make(chan struct{})
+	options := redisbus.Options{URL: server.URL(), Options: delivery.Options{TrimEvery: -1, Now: func() time.Time {
+		// Who publishes looks at the clock after it has looked for groups.
+		if late.Load() && bytes.Contains(debug.Stack(), []byte("(*Bus).Publish(")) && late.CompareAndSwap(true, false) {
+			close(looked)
+			<-declared
+		}
+		return time.Now()
+	}}}
+	database, b := openBus(t, dir, db.Options{}, options)
+	published := make(chan error, 1)
+	late.Store(true)
+	go func() { published <- b.Publish(context.Background(), bustest.Event(plain, "late", "l")) }()
+	<-looked
+	if err := b.Declare(t.Context(), bus.Subscription{Topic: plain, Group: "g"}); err != nil {
+		t.Error(err)
+	}
+	close(declared)
+	if err := <-published; err != nil {
+		t.Fatal(err)
+	}
+	closeBus(t, database, b)
+	server.FlushAll()
+	_, b = openBus(t, dir, db.Options{}, options)
+	until(t, "the group's event is there again", func() bool {
+		got, err := b.Fetch(t.Context(), plain, "", 9)
+		return err == nil && len(got) == 1 && got[0].ID == "late"
+	})
 }
 
 // Events that nobody has handled yet survive a Redis that forgets, also while
