@@ -142,11 +142,12 @@ func nothingPolls(t *testing.T, bus e2e.Engine) {
 	const most, long = 5, 10 * time.Second
 	model := &stampedModel{base: time.Now(), tokens: 3000, delay: 10 * time.Millisecond}
 	s := e2e.Start(t, append(bus(t), "OPENAI_BASE_URL="+model.listen(t)+"/v1", "OPENAI_API_KEY=bench", "LILAC_MODEL=openai/bench")...)
-	// Once a minute it may look at something.
-	n := fewestWakeups(t, s.PID(), 6, long, most)
+	// Once a minute it may look at something. On a busy machine it may come to rest
+	// only after the first minute; what polls never does.
+	n := fewestWakeups(t, s.PID(), 20, long, most)
 	t.Logf("%d wake-ups in %s", n, long)
 	if n > most {
-		t.Errorf("the idle program woke up %d times in its quietest %s of a minute, want at most %d", n, long, most)
+		t.Errorf("the idle program woke up %d times in its quietest %s of three minutes, want at most %d", n, long, most)
 	}
 	session := s.NewSession()
 	if asked := model.asked.Load(); asked != 0 {
