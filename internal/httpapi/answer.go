@@ -63,8 +63,11 @@ func (t *trackedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	wire := fault.ToWire(err)
 	status := wire.Kind.HTTPStatus()
-	told := wire.Kind == fault.Unavailable && !a.outages.begins(wire.Message, a.Now())
-	if status >= 500 && !told && r.Context().Err() == nil {
+	tells := status >= 500 && r.Context().Err() == nil
+	if tells && wire.Kind == fault.Unavailable {
+		tells = a.outages.begins(wire.Message, a.Now())
+	}
+	if tells {
 		a.Logger.ErrorContext(r.Context(), "request could not be answered", "method", r.Method, "path", r.URL.Path, "kind", wire.Kind, "error", err)
 	}
 	if wire.Code == "" {

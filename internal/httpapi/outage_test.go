@@ -37,6 +37,7 @@ func TestACauseOfAnOutageIsLoggedOnce(t *testing.T) {
 	opt := w.opt
 	opt.Bus, opt.Now, opt.Logger = away, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil))
 	server := New(opt)
+	asking := t.Context()
 	refused := func(times int) (lines int) {
 		t.Helper()
 		log.Reset()
@@ -45,9 +46,10 @@ func TestACauseOfAnOutageIsLoggedOnce(t *testing.T) {
 			for _, path := range []string{"/events", "/events?session_id=" + id} {
 				r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 				r.Header.Set("Authorization", "Bearer "+token)
+				r = r.WithContext(asking)
 				rec := httptest.NewRecorder()
 				server.ServeHTTP(rec, r)
-				if rec.Code != 503 {
+				if asking.Err() == nil && rec.Code != 503 {
 					t.Errorf("%s: %d %s", path, rec.Code, rec.Body)
 				}
 			}
@@ -56,6 +58,13 @@ func TestACauseOfAnOutageIsLoggedOnce(t *testing.T) {
 	}
 
 	away.trouble = "Redis cannot be reached."
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	asking = gone
+	if n := refused(1); n != 0 {
+		t.Errorf("of a client that is gone are %d lines in the log", n)
+	}
+	asking = t.Context() // for who stays the cause is new
 	if n := refused(2 * int(outageOver/time.Second)); n != 1 {
 		t.Errorf("a cause is in %d lines of the log", n)
 	}
