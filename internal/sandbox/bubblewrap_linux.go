@@ -68,7 +68,9 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 		return Result{}, err
 	}
 	layers := r.layers()
+	least := int64(0)
 	if r.Proxy != "" {
+		least = helperBytes
 		self, err := r.helper()
 		if err != nil {
 			return Result{}, err
@@ -91,10 +93,14 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 	setup := &prefix{limit: maxSetupWords}
 	p := process{
 		path: b.path, argv: argv, dir: "/", env: []string{}, cmd: cmd, data: data, status: statusFD, gate: gateFD,
-		setup: setup, limits: r.Limits, written: r.written(),
+		setup: setup, limits: r.Limits, least: least, written: r.written(),
 	}
 	return p.confined(ctx)
 }
+
+// helperBytes is more than this program may need in a sandbox: its stacks, and
+// where it was built with the race detector three times as much.
+const helperBytes = 512 << 20
 
 // helper finds this program, which carries connections in the sandbox.
 func (r resolved) helper() (string, error) {

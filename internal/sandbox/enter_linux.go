@@ -49,6 +49,7 @@ const exitNotStarted = 127
 
 func enter() {
 	if len(os.Args) > 2 && os.Args[1] == argForward {
+		runtime.GOMAXPROCS(1)
 		code, err := runForwarded(os.Args[2:])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "lilac:", err)
@@ -60,6 +61,9 @@ func enter() {
 		keepDescriptors()
 		return
 	}
+	// A thread costs the memory of its stack, and there are more of them the more
+	// processors there are; where memory is limited Go ends when it gets none.
+	runtime.GOMAXPROCS(1)
 	// The first process of a namespace is only hit by signals that it handles.
 	// To ask for them takes two changes of thread for each, and more from a
 	// locked thread.
@@ -154,7 +158,11 @@ func lock(o orders) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("close this process to others: %w", err)
 	}
-	if err := setLimits(0, o.Limits); err != nil {
+	limits, err := o.Limits.besideUs()
+	if err != nil {
+		return err
+	}
+	if err := setLimits(0, limits); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

@@ -7,7 +7,8 @@ import "cmp"
 type Limits struct {
 	// MemoryBytes is for all of its processes together, without what /tmp and
 	// /dev/shm hold, which have bounds of their own. One process that asks for
-	// more gets an error; processes that have more together are killed.
+	// more, and for more than our own one beside it needs, gets an error;
+	// processes that have more together are killed.
 	MemoryBytes int64
 	// Processes is how many processes and threads there may be.
 	Processes int

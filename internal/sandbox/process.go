@@ -41,6 +41,9 @@ type process struct {
 	attr func(*syscall.SysProcAttr)
 	// limits bound what it may use. Without a sandbox only output is bounded.
 	limits Limits
+	// least is the memory that the kernel grants to one process even where all of
+	// them together may have less.
+	least int64
 	// written are the directories on whose disks it may write.
 	written []string
 	// setup, when set, sees the beginning of its standard error.

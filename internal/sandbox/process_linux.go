@@ -99,7 +99,7 @@ func (p process) run(ctx context.Context) (ending, error) {
 	go func() {
 		report <- readReport(status, func(pid int) error {
 			watch.see(pid)
-			return admit(gate, pid, p.limits)
+			return admit(gate, pid, p.limits.withLeast(p.least))
 		})
 	}()
 	watching, unwatch := context.WithCancel(ctx)

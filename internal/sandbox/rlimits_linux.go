@@ -48,6 +48,31 @@ func setLimits(pid int, l Limits) error {
 	return nil
 }
 
+// besideUs raises the memory that one process may ask for to what this one has and
+// may come to need: the limit that a command inherits is ours as well, and Go
+// ends a program that gets no memory for another thread. What all processes have
+// together the watcher holds to the limit as it is.
+func (l Limits) besideUs() (Limits, error) {
+	var data int64
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err == nil {
+		_, err = fmt.Sscanf(string(statm), "%d %d %d %d %d %d", new(int64), new(int64), new(int64), new(int64), new(int64), &data)
+	}
+	if err != nil {
+		return l, fmt.Errorf("find out how much memory this process has: %w", err)
+	}
+	return l.withLeast(data*int64(os.Getpagesize()) + ourRoom), nil
+}
+
+func (l Limits) withLeast(memory int64) Limits {
+	l.MemoryBytes = max(l.MemoryBytes, memory)
+	return l
+}
+
+// ourRoom holds the stacks of eight threads, which are as large as the limit on
+// stacks says where this program was built with cgo: usually 8 MiB.
+const ourRoom = 64 << 20
+
 // expendable makes the kernel take a process, 0 for this one, and what it starts
 // from then on before us where memory runs out: on the machine, or in the part of it that
 // a service or a container may have. It is no fence, so a kernel that refuses
