@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -38,7 +39,7 @@ func (c *cli) tasks() *cobra.Command {
 			}
 			rows := make([][]string, 0, len(tasks))
 			for _, t := range tasks {
-				rows = append(rows, []string{t.ID, string(t.State), string(t.Kind), when(t.CreatedAt), ranFor(t), t.Description})
+				rows = append(rows, []string{t.ID, string(t.State), string(t.Kind), when(t.CreatedAt), ranFor(t), cmp.Or(t.Description, t.Reason)})
 			}
 			return c.table("ID STATE KIND STARTED RAN DESCRIPTION", rows)
 		},
@@ -170,6 +171,9 @@ func (c *cli) showTask(t task.Task) error {
 
 // ranFor is how long a task has run.
 func ranFor(t task.Task) string {
+	if t.State == task.Damaged {
+		return "-"
+	}
 	end := t.EndedAt
 	if end == 0 {
 		end = time.Now().UnixMilli()

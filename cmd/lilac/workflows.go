@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -111,7 +112,7 @@ func (c *cli) printWorkflows(raw json.RawMessage) error {
 	}
 	rows := make([][]string, 0, len(answer.Workflows))
 	for _, w := range answer.Workflows {
-		rows = append(rows, []string{w.ID, string(w.State), when(w.CreatedAt), when(w.Due), w.Origin.Client + " " + w.Origin.SessionID, w.Summary})
+		rows = append(rows, []string{w.ID, string(w.State), when(w.CreatedAt), when(w.Due), w.Origin.Client + " " + w.Origin.SessionID, cmp.Or(w.Summary, w.Detail)})
 	}
 	return c.table("ID STATE SINCE NEXT FOR SUMMARY", rows)
 }

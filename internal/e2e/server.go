@@ -306,14 +306,17 @@ func (s *Server) Request(method, path string, body, out any, header ...string) i
 	return res.StatusCode
 }
 
-// Poll asks until cond holds and reports whether it did in time.
+// Poll asks until cond holds and reports whether it did in time. What takes
+// longer is asked for less often: many tests wait at a time, and those that wait
+// must not keep the machine from what they wait for.
 func Poll(within time.Duration, cond func() bool) bool {
-	deadline := time.Now().Add(within)
+	began := time.Now()
 	for !cond() {
-		if time.Now().After(deadline) {
+		waited := time.Since(began)
+		if waited > within {
 			return false
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(max(5*time.Millisecond, min(waited/10, 50*time.Millisecond)))
 	}
 	return true
 }

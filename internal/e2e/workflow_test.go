@@ -193,34 +193,48 @@ func TestWaitsEndAlsoWithoutAReply(t *testing.T) {
 }
 
 // A question that Discord does not take, of a workflow that is cancelled
-// meanwhile, is not asked later; what is asked behind it is.
+// meanwhile, is not asked later; what is asked behind it is. That it is not to be
+// asked any more is also known to a program that had no Discord when it ended.
 func TestTheQuestionOfACancelledWorkflowIsNotAsked(t *testing.T) {
 	needsCommands(t)
-	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		model := newAskingModel(t)
-		s, d := onDiscord(t, bus, model.server.URL)
-		d.Fail(d.Lounge+"/messages", discordtest.BadGateway, 1000)
-		model.mu.Lock()
-		model.command = `tools workflow.send_and_wait --session-id=` + d.Lounge + ` --text="never mind" --summary=x`
-		model.mu.Unlock()
-		d.MentionUs(d.General, d.Ada, "ask Bob")
-		d.Shown(d.General, "the agent says that it asked", e2e.Finished("I asked Bob."))
-		e2e.Eventually(t, answerWithin, "it was tried", func() bool {
-			return s.Count(`SELECT count(*) FROM outbox WHERE key LIKE 'workflow:%' AND CAST(json AS TEXT) LIKE '%"State":"unknown"%'`) == 1
+	for name, more := range map[string][]string{"connected": nil, "without Discord": {"DISCORD_TOKEN="}} {
+		t.Run(name, func(t *testing.T) {
+			e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) { cancelBeforeItIsAsked(t, bus, more) })
 		})
-		ids, _ := workflowsOf(s)
-		if out, err := command(t, s, "workflows", "cancel", ids[0]); err != nil || !strings.Contains(out, "cancelled") {
-			t.Fatalf("%v %s", err, out)
-		}
-		d.Kill(s) // a restart changes nothing about it
-		d.ClearFaults()
-		s.Restart()
-		e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
-		model.ask(t, d, "")
-		if ours := d.Ours(d.Lounge); len(ours) != 1 {
-			t.Errorf("in the lounge stands %+v", ours)
-		}
+	}
+}
+
+func cancelBeforeItIsAsked(t *testing.T, bus e2e.Engine, cancelledWith []string) {
+	model := newAskingModel(t)
+	s, d := onDiscord(t, bus, model.server.URL)
+	d.Fail(d.Lounge+"/messages", discordtest.BadGateway, 1000)
+	model.mu.Lock()
+	model.command = `tools workflow.send_and_wait --session-id=` + d.Lounge + ` --text="never mind" --summary=x`
+	model.mu.Unlock()
+	d.MentionUs(d.General, d.Ada, "ask Bob")
+	d.Shown(d.General, "the agent says that it asked", e2e.Finished("I asked Bob."))
+	e2e.Eventually(t, answerWithin, "it was tried", func() bool {
+		return s.Count(`SELECT count(*) FROM outbox WHERE key LIKE 'workflow:%' AND CAST(json AS TEXT) LIKE '%"State":"unknown"%'`) == 1
 	})
+	usual := s.Env
+	if len(cancelledWith) > 0 {
+		d.Kill(s)
+		s.Env = slices.Concat(usual, cancelledWith)
+		s.Restart()
+	}
+	ids, _ := workflowsOf(s)
+	if out, err := command(t, s, "workflows", "cancel", ids[0]); err != nil || !strings.Contains(out, "cancelled") {
+		t.Fatalf("%v %s", err, out)
+	}
+	d.Kill(s)
+	s.Env = usual
+	d.ClearFaults()
+	s.Restart()
+	e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
+	model.ask(t, d, "")
+	if ours := d.Ours(d.Lounge); len(ours) != 1 {
+		t.Errorf("in the lounge stands %+v", ours)
+	}
 }
 
 // A reply that came longer ago than anything is answered counts all the same;

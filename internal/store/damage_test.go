@@ -286,6 +286,58 @@ func TestADamagedRequestHidesNoOther(t *testing.T) {
 	})
 }
 
+// Nor does a damaged task or workflow.
+func TestADamagedTaskOrWorkflowHidesNoOther(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		s := store.New(d)
+		update(t, d, func(tx *db.Tx) (err error) {
+			for i, id := range []string{"old", "bad", "new"} {
+				err = errors.Join(err,
+					s.AddTask(tx, task.Task{ID: id, SessionID: "s", RequestID: "web:s:m", State: task.Running, CreatedAt: int64(i)}),
+					s.SaveWorkflow(tx, workflow.Workflow{ID: id, State: workflow.Waiting, Origin: workflow.Origin{SessionID: "s"}, CreatedAt: int64(i)}))
+			}
+			_, taskErr := tx.Exec(`UPDATE tasks SET ended_at = 1 WHERE id = 'bad'`)
+			_, workflowErr := tx.Exec(`UPDATE workflows SET ended_at = 1 WHERE id = 'bad'`)
+			return errors.Join(err, taskErr, workflowErr)
+		})
+		named := func(told string) bool { return strings.Contains(told, "bad") && strings.Contains(told, "damaged") }
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			tasks, err := s.Tasks(q, "s", 10, "")
+			if err != nil || len(tasks) != 3 || tasks[1].ID != "bad" || tasks[1].State != task.Damaged || !named(tasks[1].Reason) {
+				t.Errorf("tasks: %+v, %v", tasks, err)
+			}
+			if older, err := s.Tasks(q, "s", 10, "bad"); err != nil || len(older) != 1 || older[0].ID != "old" {
+				t.Errorf("tasks behind it: %+v, %v", older, err)
+			}
+			if found, err := s.Task(q, "bad"); !db.IsDamaged(err) {
+				t.Errorf("by itself it is served: %+v, %v", found, err)
+			}
+			workflows, err := s.Workflows(q, "s", true, 10, "")
+			if err != nil || len(workflows) != 3 || workflows[1].ID != "bad" || workflows[1].State != workflow.Damaged || !named(workflows[1].Detail) {
+				t.Errorf("workflows: %+v, %v", workflows, err)
+			}
+			if older, err := s.Workflows(q, "s", true, 10, "bad"); err != nil || len(older) != 1 || older[0].ID != "old" {
+				t.Errorf("workflows behind it: %+v, %v", older, err)
+			}
+			if found, err := s.Workflow(q, "bad"); !db.IsDamaged(err) {
+				t.Errorf("by itself it is served: %+v, %v", found, err)
+			}
+			for name, behindNone := range map[string]func() error{
+				"tasks":     func() error { _, err := s.Tasks(q, "s", 10, "none"); return err },
+				"workflows": func() error { _, err := s.Workflows(q, "s", true, 10, "none"); return err },
+			} {
+				if err := behindNone(); fault.KindOf(err) != fault.NotFound {
+					t.Errorf("%s behind none: %v", name, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A database that was written before rows were sealed keeps what it has, and
 // what was damaged in it is still found.
 func TestRowsOfBeforeAreSealed(t *testing.T) {

@@ -88,8 +88,8 @@ func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before strin
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		var at int64 // of a row that may be damaged, too: it has its place in the list
-		if err := q.QueryRow(`SELECT created_at FROM requests WHERE id = ?`, before).Scan(&at); err != nil {
+		at, err := createdAt(q, "requests", before)
+		if err != nil {
 			return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`

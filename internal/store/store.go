@@ -184,6 +184,11 @@ func collect[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string,
 	return out, rows.Err()
 }
 
+// createdAt is the place of a row in a list by age. A damaged one has one, too.
+func createdAt(q db.Queryer, table, id string) (at int64, err error) {
+	return at, q.QueryRow(`SELECT created_at FROM `+table+` WHERE id = ?`, id).Scan(&at)
+}
+
 // sound is collect without the rows that are damaged, which the deep check
 // names: they hold up no other one.
 func sound[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string, args ...any) (out []T, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
+	"lilac/internal/fault"
 	"lilac/internal/session"
 	"lilac/internal/task"
 )
@@ -74,10 +75,24 @@ func scanTask(row scanner) (t task.Task, err error) {
 	if err := row.Scan(&c.id, &c.key, &c.session, &c.child, &c.running, &c.created, &c.ended, &c.data, &c.checksum); err != nil {
 		return t, err
 	}
-	return t, open(taskRows, c.checksum, c.data, &t, c.id, c.key, c.session, c.child, c.running, c.created, c.ended, c.data)
+	err = open(taskRows, c.checksum, c.data, &t, c.id, c.key, c.session, c.child, c.running, c.created, c.ended, c.data)
+	if db.IsDamaged(err) {
+		return task.Task{ID: c.id}, err
+	}
+	return t, err
 }
 
 func scanTaskRow(r *sql.Rows) (task.Task, error) { return scanTask(r) }
+
+// listedTask is a task, or what is told of one whose row is damaged: it hides no
+// other one of its list.
+func listedTask(r *sql.Rows) (task.Task, error) {
+	t, err := scanTask(r)
+	if db.IsDamaged(err) {
+		return task.Task{ID: t.ID, State: task.Damaged, Reason: fault.ToWire(err).Message}, nil
+	}
+	return t, err
+}
 
 // AddTask inserts a task and writes into the story of its request that it was
 // started.
@@ -134,7 +149,7 @@ func (s *Store) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error
 }
 
 // Tasks lists the newest first, older than the one named by before; an empty
-// session means all.
+// session means all. A damaged one is [task.Damaged].
 func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
 	query, args := selectTask+`1`, []any{}
 	if sessionID != "" {
@@ -142,14 +157,14 @@ func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) 
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		cursor, err := s.Task(q, before)
+		at, err := createdAt(q, "tasks", before)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read task: %w", notFound(err, "There is no background task %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`
-		args = append(args, cursor.CreatedAt, cursor.ID)
+		args = append(args, at, before)
 	}
-	out, err := collect(q, scanTaskRow, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	out, err := collect(q, listedTask, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list tasks", err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lilac/internal/db"
+	"lilac/internal/fault"
 	"lilac/internal/workflow"
 )
 
@@ -66,7 +67,21 @@ func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
 	if err := r.Scan(&id, &session, &waiting, &due, &created, &ended, &data, &checksum); err != nil {
 		return w, err
 	}
-	return w, open(workflowRows, checksum, data, &w, id, session, waiting, due, created, ended, data)
+	err = open(workflowRows, checksum, data, &w, id, session, waiting, due, created, ended, data)
+	if db.IsDamaged(err) {
+		return workflow.Workflow{ID: id}, err
+	}
+	return w, err
+}
+
+// listedWorkflow is a workflow, or what is told of one whose row is damaged: it
+// hides no other one of its list.
+func listedWorkflow(r *sql.Rows) (workflow.Workflow, error) {
+	w, err := scanWorkflow(r)
+	if db.IsDamaged(err) {
+		return workflow.Workflow{ID: w.ID, State: workflow.Damaged, Detail: fault.ToWire(err).Message}, nil
+	}
+	return w, err
 }
 
 func workflowColumns() string { return workflowRows.list() + ", checksum" }
@@ -123,14 +138,12 @@ func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 func (s *Store) Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error) {
 	at := int64(1) << 62
 	if before != "" {
-		w, err := s.Workflow(q, before)
-		if err != nil {
-			return nil, err
+		var err error
+		if at, err = createdAt(q, "workflows", before); err != nil {
+			return nil, fmt.Errorf("read workflow: %w", notFound(err, "There is no workflow %s.", before))
 		}
-		at = w.CreatedAt
 	}
-	out, err := collect(q, func(r *sql.Rows) (workflow.Workflow, error) { return scanWorkflow(r) },
-		`SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
+	out, err := collect(q, listedWorkflow, `SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
 		ORDER BY created_at DESC, id DESC LIMIT ?5`, sessionID, waiting, at, before, pageSize(limit))
 	return out, wrap("list workflows", err)
 }

@@ -24,6 +24,10 @@ const (
 // State is where a task stands. All but Running are final.
 type State string
 
+// Damaged is the state that a list gives a task that cannot be read; nothing else
+// but its ID and Reason is known of such a one.
+const Damaged State = "damaged"
+
 // The states.
 const (
 	Running   State = "running"
@@ -142,7 +146,7 @@ type Store interface {
 	// RunningTasks lists what runs, the oldest first; an empty session means all.
 	RunningTasks(q db.Queryer, sessionID string) ([]Task, error)
 	// Tasks lists the newest first, older than the one named by before; an
-	// empty session means all.
+	// empty session means all. One that cannot be read is Damaged.
 	Tasks(q db.Queryer, sessionID string, limit int, before string) ([]Task, error)
 	// TrimTasks removes some of the tasks that ended before a time.
 	TrimTasks(tx *db.Tx, before time.Time) (more bool, err error)

@@ -198,6 +198,9 @@ func (t *taskTool) stop(ctx context.Context, sessionID, id string) (string, erro
 
 // Describe is a task in one line, for the agent.
 func Describe(t Task, now time.Time) string {
+	if t.State == Damaged {
+		return tool.Line(fmt.Sprintf("%s %s [%s]", t.ID, t.State, t.Reason), 400)
+	}
 	end := now
 	if t.EndedAt > 0 {
 		end = time.UnixMilli(t.EndedAt)

@@ -96,7 +96,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 	read("GET /workflows", func(r *http.Request) any {
 		found := append([]object{}, f.views.workflows...)
 		if r.URL.Query().Get("waiting") == "1" {
-			found = slices.DeleteFunc(found, func(w object) bool { return w["state"] != "waiting" })
+			found = slices.DeleteFunc(found, func(w object) bool { return w["state"] != "waiting" && w["state"] != "damaged" })
 		}
 		return object{"workflows": found}
 	})

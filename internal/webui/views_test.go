@@ -102,21 +102,35 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such request.')")
 }
 
-func TestARequestThatCannotBeReadHidesNoOther(t *testing.T) {
+func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
-	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
-	f.set(func() {
-		f.requests = append([]object{{
-			"id": "web:s1:bad", "sessionId": "", "client": "", "state": "damaged", "createdAt": 0, "steps": 0, "usage": object{},
-			"detail": "The row web:s1:bad of the table requests is damaged. It was not used; restore the database from a copy.",
-		}}, f.requests...)
-	})
-	p.Do(chromedp.Reload())
-	p.Until("the others are listed", "document.querySelectorAll('.card').length === 3")
-	const card = `document.querySelector('[data-request="web:s1:bad"]').innerText`
-	p.Until("it is said to be damaged", card+".includes('cannot be read') && "+card+".includes('restore the database')")
-	p.Until("nothing else is made up", "!/1970|Nothing to tell/.test("+card+")")
-	p.Picture("requests-damaged", false)
+	const why = "The row bad is damaged. It was not used; restore the database from a copy."
+	for view, add := range map[string]func(){
+		"requests": func() {
+			f.requests = append(f.requests, object{"id": "bad", "sessionId": "", "client": "", "state": "damaged", "createdAt": 0, "steps": 0, "usage": object{}, "detail": why})
+		},
+		"tasks": func() {
+			f.views.tasks = append(f.views.tasks, object{
+				"id": "bad", "sessionId": "", "requestId": "", "client": "", "kind": "", "description": "", "state": "damaged", "createdAt": 0, "deadline": 0, "reason": why,
+			})
+		},
+		"workflows": func() {
+			f.views.workflows = append(f.views.workflows, object{
+				"id": "bad", "state": "damaged", "summary": "", "detail": why, "completion": "", "origin": object{"requestId": "", "sessionId": "", "client": ""},
+				"resumeTarget": object{"sessionId": "", "client": ""}, "tasks": nil, "resumes": 0, "createdAt": 0,
+			})
+		},
+	} {
+		p.To("#/" + view)
+		p.Until("the "+view+" are listed", "document.querySelectorAll('.card').length === 2")
+		f.set(add)
+		p.Do(chromedp.Reload())
+		p.Until("the other "+view+" are listed", "document.querySelectorAll('.card').length === 3")
+		const card = `document.querySelector('[data-key=bad]').innerText`
+		p.Until("it is said to be damaged", card+".includes('cannot be read') && "+card+".includes('restore the database')")
+		p.Until("nothing else is made up", "!/1970|Nothing to tell|Not created|for |task|·/.test("+card+")")
+		p.Picture(view+"-damaged", false)
+	}
 }
 
 func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {

@@ -17,7 +17,8 @@ type Table interface {
 	// SaveWorkflow also keeps when it is due and what its tasks wait for.
 	SaveWorkflow(tx *db.Tx, w Workflow) error
 	// Workflows lists the newest first, older than the one named by before; an
-	// empty session means all, waiting leaves out what has ended.
+	// empty session means all, waiting leaves out what has ended. One that cannot
+	// be read is Damaged.
 	Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]Workflow, error)
 	// CountWaiting counts those that wait for a session, and for all.
 	CountWaiting(q db.Queryer, sessionID string) (inSession, inAll int, err error)

@@ -16,6 +16,9 @@ const (
 	Resolved  State = "resolved"
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
+	// Damaged is what a list says of a workflow that cannot be read; nothing else
+	// but its ID and Detail is known of such a one.
+	Damaged State = "damaged"
 )
 
 // Completion says when a workflow is over.

@@ -17,7 +17,7 @@ const pageSize = 50;
 const concerns = /^background_task\./;
 const every = 2000;
 
-const words = { running: 'running', completed: 'done', failed: 'failed', timeout: 'out of time', stopped: 'stopped' };
+const words = { running: 'running', completed: 'done', failed: 'failed', timeout: 'out of time', stopped: 'stopped', damaged: 'cannot be read' };
 // The colours of badges are those of requests.
 const tones = { completed: 'done', timeout: 'failed', stopped: 'cancelled' };
 const kinds = { command: 'Command', agent: 'Sub-agent' };
@@ -60,10 +60,11 @@ function openList(root, sessionId, page) {
 }
 
 function card(t, sessions) {
+  const damaged = t.state === 'damaged';
   const session = sessions.find((s) => s.id === t.sessionId);
   return el('li', { 'data-key': t.id }, el('a', { className: 'card', href: to(['tasks', t.id]), 'data-task': t.id },
-    el('span', { className: 'card-top' }, badge(t), el('b', { className: 'grow' }, line(t.description, 120)), stamp(t.createdAt)),
-    el('span', { className: 'quiet facts' }, [kinds[t.kind] ?? t.kind, ran(t), titleOf(session)].join(' · ')),
+    el('span', { className: 'card-top' }, badge(t), el('b', { className: 'grow' }, damaged ? t.id : line(t.description, 120)), damaged ? null : stamp(t.createdAt)),
+    damaged ? null : el('span', { className: 'quiet facts' }, [kinds[t.kind] ?? t.kind, ran(t), titleOf(session)].join(' · ')),
     t.reason && t.state !== 'stopped' ? el('span', { className: 'bad' }, line(t.reason, 200)) : null));
 }
 

@@ -20,7 +20,7 @@ const concerns = /^stream\.(start|tool_call|completed|error)$/;
 const every = 4000;
 const wait = 1000;
 
-const stateWords = { '': 'incomplete', waiting: 'waiting', resolved: 'done', failed: 'failed', cancelled: 'cancelled', sending: 'being sent' };
+const stateWords = { '': 'incomplete', waiting: 'waiting', resolved: 'done', failed: 'failed', cancelled: 'cancelled', sending: 'being sent', damaged: 'cannot be read' };
 // The colours of badges are those of requests.
 const tones = { waiting: 'queued', resolved: 'done', failed: 'failed' };
 const outcomes = {
@@ -78,6 +78,7 @@ function openList(root, ended, page) {
 const badge = (state) => el('span', { className: 'badge', 'data-state': tones[state] ?? state }, stateWords[state] ?? state);
 
 function card(w, sessions) {
+  const damaged = w.state === 'damaged';
   const session = sessions.find((s) => s.id === w.origin.sessionId);
   const facts = [
     `for ${session ? titleOf(session) : `${w.origin.client} ${w.origin.sessionId}`}`,
@@ -86,9 +87,9 @@ function card(w, sessions) {
     w.resumes ? `woke the agent ${plural(w.resumes, 'time')}` : '',
   ].filter(Boolean);
   return el('li', { 'data-key': w.id }, el('a', { className: 'card', href: to(['workflows', w.id]), 'data-workflow': w.id },
-    el('span', { className: 'card-top' }, badge(w.state), el('b', { className: 'grow' }, line(w.summary) || 'Not created yet'), stamp(w.createdAt)),
-    el('span', { className: 'quiet facts' }, facts.join(' · ')),
-    w.detail ? el('span', { className: w.state === 'failed' ? 'bad' : '' }, line(w.detail, 200)) : null));
+    el('span', { className: 'card-top' }, badge(w.state), el('b', { className: 'grow' }, damaged ? w.id : line(w.summary) || 'Not created yet'), damaged ? null : stamp(w.createdAt)),
+    damaged ? null : el('span', { className: 'quiet facts' }, facts.join(' · ')),
+    w.detail ? el('span', { className: w.state === 'failed' || damaged ? 'bad' : '' }, line(w.detail, 200)) : null));
 }
 
 function openOne(root, id, page) {
