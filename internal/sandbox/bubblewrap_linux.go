@@ -98,8 +98,9 @@ func (b bubblewrap) Run(ctx context.Context, cmd Command, policy Policy) (Result
 	return p.confined(ctx)
 }
 
-// helperBytes is more than this program may need in a sandbox: its stacks, and
-// where it was built with the race detector three times as much.
+// helperBytes is what one process may ask for where this program carries the
+// connections of a command and has its limits, too. It needs a quarter of that, and
+// nearly all of it where it was built with the race detector.
 const helperBytes = 512 << 20
 
 // helper finds this program, which carries connections in the sandbox.

@@ -48,8 +48,15 @@ type news struct {
 const exitNotStarted = 127
 
 func enter() {
-	if len(os.Args) > 2 && os.Args[1] == argForward {
-		runtime.GOMAXPROCS(1)
+	first, forwards := len(os.Args) == 2 && os.Args[1] == argFirst, len(os.Args) > 2 && os.Args[1] == argForward
+	if !first && !forwards {
+		keepDescriptors()
+		return
+	}
+	// A thread costs the memory of its stack, and there are more of them the more
+	// processors there are; where memory is limited Go ends when it gets none.
+	runtime.GOMAXPROCS(1)
+	if forwards {
 		code, err := runForwarded(os.Args[2:])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "lilac:", err)
@@ -57,13 +64,6 @@ func enter() {
 		}
 		unix.Exit(code)
 	}
-	if len(os.Args) != 2 || os.Args[1] != argFirst {
-		keepDescriptors()
-		return
-	}
-	// A thread costs the memory of its stack, and there are more of them the more
-	// processors there are; where memory is limited Go ends when it gets none.
-	runtime.GOMAXPROCS(1)
 	// The first process of a namespace is only hit by signals that it handles.
 	// To ask for them takes two changes of thread for each, and more from a
 	// locked thread.

@@ -64,6 +64,7 @@ func (l Limits) besideUs() (Limits, error) {
 	return l.withLeast(data*int64(os.Getpagesize()) + ourRoom), nil
 }
 
+// withLeast lets one process ask for that much memory at least.
 func (l Limits) withLeast(memory int64) Limits {
 	l.MemoryBytes = max(l.MemoryBytes, memory)
 	return l
