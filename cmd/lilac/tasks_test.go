@@ -28,6 +28,10 @@ func TestTasksAreListedShownReadAndStopped(t *testing.T) {
 			t.Errorf("tasks %s: %d\n%s%s", c.args, code, out, errOut)
 		}
 	}
+	env = fake(t, map[string]string{"GET /tasks": `{"tasks":[{"id":"t2","state":"damaged","reason":"The row t2 is damaged."}]}`})
+	if out, errOut, code := call(t, "", env, "tasks", "list"); code != 0 || !strings.Contains(out, "t2  damaged        -        -    The row t2 is damaged.") {
+		t.Errorf("a damaged one: %d\n%s%s", code, out, errOut)
+	}
 	if _, errOut, code := call(t, "", env, "tasks", "output", "t1", "--follow", "--json"); code != 2 || errOut == "" {
 		t.Errorf("--follow and --json: %d %s", code, errOut)
 	}

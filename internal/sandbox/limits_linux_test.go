@@ -157,6 +157,24 @@ func TestControlBombsRunOnWithoutLimits(t *testing.T) {
 	})
 }
 
+// Our own process in a sandbox has the limits of the command, and Go ends a program
+// that gets no memory for another thread: with cgo, so under the race detector, that
+// takes 8 MiB.
+func TestALittleMemoryLeavesRoomForOurOwnProcess(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		policy := sandbox.Policy{Workspace: t.TempDir(), Proxy: listen(t).Addr().String(), Limits: sandbox.Limits{MemoryBytes: sandbox.MinMemoryBytes}}
+		out, res := script(t, box, policy, `ulimit -d; sed -n 's/^VmData:\s*//p' /proc/$PPID/status`)
+		const threads, stack = 3, 8 << 10 // KiB
+		var limit, ours int64             // KiB
+		if _, err := fmt.Sscan(out, &limit, &ours); err != nil {
+			t.Fatalf("%v: %+v: %s", err, res, out)
+		}
+		if room := limit - ours; room < threads*stack {
+			t.Errorf("our own process has %d KiB, and room for %d KiB", ours, room)
+		}
+	})
+}
+
 func TestEverythingOfABombIsGoneAtOnce(t *testing.T) {
 	confined(t, func(t *testing.T, box sandbox.Sandbox) {
 		mark := fmt.Sprintf("5%d.%d", os.Getpid(), len(box.Name()))

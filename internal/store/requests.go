@@ -69,15 +69,9 @@ func (s *Store) Request(q db.Queryer, id string) (session.Request, error) {
 	return r, nil
 }
 
-// listedRequest is a request, or what is told of one whose row is damaged: it
-// hides no other one of its list.
-func listedRequest(rows *sql.Rows) (session.Request, error) {
-	r, err := scanRequest(rows)
-	if db.IsDamaged(err) {
-		return session.Request{ID: r.ID, State: session.Damaged, Detail: fault.ToWire(err).Message}, nil
-	}
-	return r, err
-}
+var listedRequest = listed(scanRequest, func(r session.Request, why string) session.Request {
+	return session.Request{ID: r.ID, State: session.Damaged, Detail: why}
+})
 
 // Requests lists the newest first, older than the one named by before; an
 // empty session means all. A damaged one is [session.Damaged].

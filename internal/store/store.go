@@ -184,6 +184,18 @@ func collect[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string,
 	return out, rows.Err()
 }
 
+// listed is a scan for a list: of a row that is damaged it returns what damaged
+// makes of its id and of what is wrong, and so it hides no other one.
+func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string) T) func(*sql.Rows) (T, error) {
+	return func(r *sql.Rows) (T, error) {
+		row, err := scan(r)
+		if db.IsDamaged(err) {
+			return damaged(row, fault.ToWire(err).Message), nil
+		}
+		return row, err
+	}
+}
+
 // createdAt is the place of a row in a list by age. A damaged one has one, too.
 func createdAt(q db.Queryer, table, id string) (at int64, err error) {
 	return at, q.QueryRow(`SELECT created_at FROM `+table+` WHERE id = ?`, id).Scan(&at)

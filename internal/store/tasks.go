@@ -9,7 +9,6 @@ import (
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
-	"lilac/internal/fault"
 	"lilac/internal/session"
 	"lilac/internal/task"
 )
@@ -75,24 +74,16 @@ func scanTask(row scanner) (t task.Task, err error) {
 	if err := row.Scan(&c.id, &c.key, &c.session, &c.child, &c.running, &c.created, &c.ended, &c.data, &c.checksum); err != nil {
 		return t, err
 	}
+	t.ID = c.id
 	err = open(taskRows, c.checksum, c.data, &t, c.id, c.key, c.session, c.child, c.running, c.created, c.ended, c.data)
-	if db.IsDamaged(err) {
-		return task.Task{ID: c.id}, err
-	}
 	return t, err
 }
 
 func scanTaskRow(r *sql.Rows) (task.Task, error) { return scanTask(r) }
 
-// listedTask is a task, or what is told of one whose row is damaged: it hides no
-// other one of its list.
-func listedTask(r *sql.Rows) (task.Task, error) {
-	t, err := scanTask(r)
-	if db.IsDamaged(err) {
-		return task.Task{ID: t.ID, State: task.Damaged, Reason: fault.ToWire(err).Message}, nil
-	}
-	return t, err
-}
+var listedTask = listed(scanTask, func(t task.Task, why string) task.Task {
+	return task.Task{ID: t.ID, State: task.Damaged, Reason: why}
+})
 
 // AddTask inserts a task and writes into the story of its request that it was
 // started.

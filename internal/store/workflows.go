@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"lilac/internal/db"
-	"lilac/internal/fault"
 	"lilac/internal/workflow"
 )
 
@@ -67,22 +66,14 @@ func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
 	if err := r.Scan(&id, &session, &waiting, &due, &created, &ended, &data, &checksum); err != nil {
 		return w, err
 	}
+	w.ID = id
 	err = open(workflowRows, checksum, data, &w, id, session, waiting, due, created, ended, data)
-	if db.IsDamaged(err) {
-		return workflow.Workflow{ID: id}, err
-	}
 	return w, err
 }
 
-// listedWorkflow is a workflow, or what is told of one whose row is damaged: it
-// hides no other one of its list.
-func listedWorkflow(r *sql.Rows) (workflow.Workflow, error) {
-	w, err := scanWorkflow(r)
-	if db.IsDamaged(err) {
-		return workflow.Workflow{ID: w.ID, State: workflow.Damaged, Detail: fault.ToWire(err).Message}, nil
-	}
-	return w, err
-}
+var listedWorkflow = listed(scanWorkflow, func(w workflow.Workflow, why string) workflow.Workflow {
+	return workflow.Workflow{ID: w.ID, State: workflow.Damaged, Detail: why}
+})
 
 func workflowColumns() string { return workflowRows.list() + ", checksum" }
 

@@ -104,6 +104,14 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// The agent is told that one cannot be read, and nothing that is made up.
+func TestADamagedTaskIsDescribed(t *testing.T) {
+	got := Describe(Task{ID: "t1", State: Damaged, Reason: "The row t1 is damaged."}, now)
+	if want := "t1 damaged [The row t1 is damaged.]"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTheEventOfAnEnd(t *testing.T) {
 	done, _ := Decide(running(Command), Exited{Exit{Code: 2}, Printed{Bytes: 9000, Tail: "2 tests failed"}}, now)
 	done.Description = "tests"

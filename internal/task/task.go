@@ -24,10 +24,6 @@ const (
 // State is where a task stands. All but Running are final.
 type State string
 
-// Damaged is the state that a list gives a task that cannot be read; nothing else
-// but its ID and Reason is known of such a one.
-const Damaged State = "damaged"
-
 // The states.
 const (
 	Running   State = "running"
@@ -36,6 +32,10 @@ const (
 	Timeout   State = "timeout"
 	Stopped   State = "stopped"
 )
+
+// Damaged is the state that a list gives a task that cannot be read: its ID is
+// known and, in Reason, what is wrong.
+const Damaged State = "damaged"
 
 // Valid reports whether s is one of the states.
 func (s State) Valid() bool {

@@ -16,10 +16,11 @@ const (
 	Resolved  State = "resolved"
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
-	// Damaged is what a list says of a workflow that cannot be read; nothing else
-	// but its ID and Detail is known of such a one.
-	Damaged State = "damaged"
 )
+
+// Damaged is the state that a list gives a workflow that cannot be read: its ID is
+// known and, in Detail, what is wrong.
+const Damaged State = "damaged"
 
 // Completion says when a workflow is over.
 type Completion string
