@@ -57,7 +57,7 @@ func (g *group) claim(tx *db.Tx, r *Record) error {
 	if g.ready.consumer == "" || g.ready.free <= 0 || r.Seq != g.ready.cursor+1 || !g.wanted(r.Type) {
 		return nil
 	}
-	until := tx.Now().Add(g.ready.lease).UnixMilli()
+	until := g.b.opt.Now().Add(g.ready.lease).UnixMilli()
 	_, err := tx.Exec(insertPending, g.id, r.Seq, r.Lane, 1, g.ready.consumer, until, 0, "")
 	if err != nil {
 		return err

@@ -18,19 +18,27 @@ import (
 // a bubble: a machine that stands still for longer than a lease would be a holder
 // that does not renew it.
 func TestHeartbeatsKeepWorkFromRunningTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		if runs := runsBeside(t, true); runs != 1 {
-			t.Errorf("%d runs beside a holder that renews its lease, want 1", runs)
-		}
-		if runs := runsBeside(t, false); runs != 2 {
-			t.Errorf("control: %d runs beside a holder that does not renew its lease, want 2", runs)
-		}
-	})
+	for _, tt := range []struct {
+		name    string
+		claimed bool
+	}{{"claimed while it was appended", true}, {"taken from the log", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if runs := runsBeside(t, tt.claimed, true); runs != 1 {
+					t.Errorf("%d runs beside a holder that renews its lease, want 1", runs)
+				}
+				if runs := runsBeside(t, tt.claimed, false); runs != 2 {
+					t.Errorf("control: %d runs beside a holder that does not renew its lease, want 2", runs)
+				}
+			})
+		})
+	}
 }
 
 // runsBeside lets one engine hold an event, begins to serve its group with a
 // second one, and counts how often the event is run while the first still does.
-func runsBeside(t *testing.T, beating bool) int {
+// An event is claimed if its group is served when it is published.
+func runsBeside(t *testing.T, claimed, beating bool) int {
 	t.Helper()
 	const lease = 6 * time.Second
 	patience, stop := context.WithTimeout(t.Context(), 60*time.Second)
@@ -46,19 +54,29 @@ func runsBeside(t *testing.T, beating bool) int {
 		frozen := began.Add(-time.Hour)
 		clock = func() time.Time { return frozen }
 	}
-	serve := func(now func() time.Time, consumer string, parallel int, h bus.Handler) (*sqlitebus.Bus, func()) {
+	serve := func(now func() time.Time, consumer, id string, h bus.Handler) (end func()) {
 		b, err := sqlitebus.New(database, sqlitebus.Options{Now: now, TrimEvery: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, leave := context.WithCancel(patience)
 		left := make(chan error, 1)
-		s := bus.Subscription{Topic: bustest.Topic, Group: "g", Consumer: consumer, Lease: lease, Timeout: time.Hour, Parallel: parallel}
+		s := bus.Subscription{Topic: bustest.Topic, Group: "g", Consumer: consumer, Lease: lease, Timeout: time.Hour, Parallel: 1}
 		if err := b.Declare(ctx, s); err != nil {
 			t.Fatal(err)
 		}
-		go func() { left <- b.Subscribe(ctx, s, h) }()
-		return b, func() {
+		subscribe := func() { left <- b.Subscribe(ctx, s, h) }
+		if claimed {
+			go subscribe()
+			synctest.Wait()
+		}
+		if err := b.Publish(patience, bustest.Event(bustest.Topic, id, id)); err != nil {
+			t.Fatal(err)
+		}
+		if !claimed {
+			go subscribe()
+		}
+		return func() {
 			leave()
 			if err := <-left; err != nil {
 				t.Error(err)
@@ -67,14 +85,11 @@ func runsBeside(t *testing.T, beating bool) int {
 		}
 	}
 	started, release := make(chan struct{}), make(chan struct{})
-	first, endFirst := serve(clock, "first", 1, func(context.Context, bus.Delivery) error {
+	endFirst := serve(clock, "first", "long", func(context.Context, bus.Delivery) error {
 		close(started)
 		<-release
 		return nil
 	})
-	if err := first.Publish(patience, bustest.Event(bustest.Topic, "long", "l")); err != nil {
-		t.Fatal(err)
-	}
 	<-started
 	for beating && leaseOf(t, database) <= began.Add(lease+time.Second).UnixMilli() {
 		if patience.Err() != nil {
@@ -83,14 +98,11 @@ func runsBeside(t *testing.T, beating bool) int {
 		time.Sleep(5 * time.Millisecond)
 	}
 	ran := make(chan string, 2)
-	second, endSecond := serve(time.Now, "second", 1, func(_ context.Context, d bus.Delivery) error {
+	// One lane at a time: what may be taken over comes before the newer event.
+	endSecond := serve(time.Now, "second", "mark", func(_ context.Context, d bus.Delivery) error {
 		ran <- d.ID
 		return nil
 	})
-	// One lane at a time: what may be taken over comes before the newer event.
-	if err := second.Publish(patience, bustest.Event(bustest.Topic, "mark", "m")); err != nil {
-		t.Fatal(err)
-	}
 	runs := 1
 	for id := ""; id != "mark"; {
 		select {
