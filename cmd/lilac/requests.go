@@ -107,9 +107,12 @@ func (c *cli) printStory(s session.Story) {
 		return
 	}
 	fmt.Fprintln(c.out)
-	from := s.Entries[0].At
 	for _, e := range s.Entries {
-		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-from)/1000, e.Step, clean(e.Kind), clip.Characters(oneLine(tell(e)), 160))
+		if e.Kind == session.EntryDamaged { // when it was cannot be said either
+			fmt.Fprintf(c.out, "%10s %s\n", "", oneLine(e.Detail))
+			continue
+		}
+		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, clean(e.Kind), clip.Characters(oneLine(tell(e)), 160))
 	}
 }
 

@@ -88,7 +88,11 @@ func (c *cli) printMessage(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return fmt.Errorf("read message: %w", err)
 	}
-	fmt.Fprintf(c.out, "── %s\n", m.Role)
+	role := string(m.Role)
+	if m.Extra["damaged"] != nil {
+		role = "cannot be read"
+	}
+	fmt.Fprintf(c.out, "── %s\n", role)
 	for _, p := range m.Parts {
 		switch p.Type {
 		case chat.TypeText:

@@ -31,7 +31,7 @@ type Store interface {
 	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
 	// Messages returns the newest limit messages older than the one named by
 	// before, oldest first.
-	Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
+	ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
 	// Requests lists the newest first, older than the one named by before; an
 	// empty session means all. A damaged one is session.Damaged.
 	Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"lilac/internal/bus"
+	"lilac/internal/chat"
 	"lilac/internal/event"
 	"lilac/internal/health"
 	"lilac/internal/session"
@@ -304,9 +305,13 @@ func TestSessions(t *testing.T) {
 	if code, body := w.call("GET", "/sessions/"+s.ID, ""); code != 200 || !strings.Contains(body, s.ID) {
 		t.Errorf("%d %s", code, body)
 	}
-	w.tables.messages = append(w.tables.messages, message("m1", "r1", "**hi**"))
+	damaged := session.HistoryMessage{ID: "m0", RequestID: "r1", Damaged: true, Message: chat.Text(chat.System, "why")}
+	w.tables.messages = append(w.tables.messages, damaged, message("m1", "r1", "**hi**"))
 	_, body = w.call("GET", "/sessions/"+s.ID+"/messages?html=1", "")
 	if want := `{"role":"assistant","content":"**hi**","createdAt":5,"html":"<p><strong>hi</strong></p>\n","id":"m1","requestId":"r1"}`; !strings.Contains(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(body), want) {
+		t.Errorf("got %s, want %s", body, want)
+	}
+	if want := `{"role":"system","content":"why","createdAt":0,"damaged":true,"id":"m0","requestId":"r1"}`; !strings.Contains(body, want) {
 		t.Errorf("got %s, want %s", body, want)
 	}
 	w.tables.setRunning(s.ID, "terminal:"+s.ID+":1", event.StateRunning)

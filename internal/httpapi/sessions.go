@@ -225,7 +225,7 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 	}
 	var history []session.HistoryMessage
 	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		if history, err = a.Store.Messages(q, s.ID, limit, r.URL.Query().Get("before")); err != nil || waiting == "" {
+		if history, err = a.Store.ListMessages(q, s.ID, limit, r.URL.Query().Get("before")); err != nil || waiting == "" {
 			return err
 		}
 		running, err := a.Store.Running(q, s.ID)
@@ -284,7 +284,11 @@ func encodeMessage(m session.HistoryMessage, withHTML bool) (json.RawMessage, er
 		extra[name] = raw
 		return err
 	}
-	for name, v := range map[string]any{"id": m.ID, "requestId": m.RequestID, "createdAt": m.CreatedAt} {
+	fields := map[string]any{"id": m.ID, "requestId": m.RequestID, "createdAt": m.CreatedAt}
+	if m.Damaged {
+		fields["damaged"] = true
+	}
+	for name, v := range fields {
 		if err := put(name, v); err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "The message could not be encoded.")
 		}

@@ -116,7 +116,7 @@ func (s *tables) Sessions(db.Queryer, int, string) ([]session.Session, error) {
 	return slices.Clone(s.sessions), nil
 }
 
-func (s *tables) Messages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
+func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
 	return s.messages, nil
 }
 

@@ -31,6 +31,9 @@ type HistoryMessage struct {
 	RequestID string
 	CreatedAt int64
 	Message   chat.Message
+	// Damaged says that the message cannot be believed: Message says why, in a
+	// list for people.
+	Damaged bool
 }
 
 // Request is one unit of agent work as clients see it.
@@ -108,13 +111,19 @@ type Found struct {
 	Row int64 `json:"-"`
 }
 
+// EntryDamaged is the kind of a record that cannot be believed; its detail says
+// why.
+const EntryDamaged = "damaged"
+
 // StoryEntry is one record of a request's journal.
 type StoryEntry struct {
 	Seq  int64 `json:"seq"`
 	At   int64 `json:"at"`
 	Step int   `json:"step"`
 	// Kind is queued, started, input, model, model_failed, tool_start,
-	// tool_end, call, recovered, compacted, paused, resumed, end.
-	Kind string          `json:"kind"`
-	Data json.RawMessage `json:"data,omitempty"`
+	// tool_end, call, recovered, compacted, paused, resumed, end; in a story
+	// also [EntryDamaged].
+	Kind   string          `json:"kind"`
+	Detail string          `json:"detail,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
 }

@@ -146,7 +146,7 @@ func (Discord) putGap(tx *db.Tx, g discord.Gap) error {
 
 // Gaps implements [discord.Table].
 func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
-	out, err := sound(q, func(r *sql.Rows) (g discord.Gap, err error) {
+	out, err := sound(q, func(r scanner) (g discord.Gap, err error) {
 		var channel string
 		var data []byte
 		var checksum int64
@@ -218,7 +218,7 @@ func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) 
 		data     []byte
 		checksum int64
 	}
-	rows, err := collect(q, func(r *sql.Rows) (out row, err error) { return out, r.Scan(&out.id, &out.data, &out.checksum) },
+	rows, err := collect(q, func(r scanner) (out row, err error) { return out, r.Scan(&out.id, &out.data, &out.checksum) },
 		`SELECT id, json, checksum FROM discord_orders ORDER BY length(id), id LIMIT ?`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list orders: %w", err)
@@ -265,7 +265,7 @@ func (Discord) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send,
 
 // planned is what is about to be sent with a nonce.
 func planned(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
-	rows, err := sound(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
+	rows, err := sound(q, scanOutbox,
 		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND unfinished = 1`, channelID)
 	if err != nil {
 		return outbox.Row{}, fmt.Errorf("look for a nonce in the outbox: %w", err)
@@ -294,7 +294,7 @@ func (Discord) Answering(q db.Queryer, channelID, nonce string) (string, error) 
 
 // Planned implements [discord.Table]. A damaged row may be the one that it is.
 func (Discord) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
-	rows, err := collect(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
+	rows, err := collect(q, scanOutbox,
 		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
 	if err != nil {
 		return false, fmt.Errorf("look for a message in the outbox: %w", err)

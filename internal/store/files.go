@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -126,7 +125,7 @@ func (s *Store) Files(q db.Queryer, sessionID string, requestIDs []string) ([]se
 	for _, id := range requestIDs {
 		args = append(args, id)
 	}
-	out, err := collect(q, func(r *sql.Rows) (f session.File, err error) {
+	out, err := collect(q, func(r scanner) (f session.File, err error) {
 		return f, r.Scan(&f.SessionID, &f.RequestID, &f.ID, &f.CreatedAt, &f.Filename, &f.MimeType, &f.Bytes, &f.Blob)
 	}, `SELECT session_id, request_id, id, created_at, filename, mime_type, bytes, blob FROM session_files
 		WHERE session_id = ? AND request_id IN (`+strings.TrimSuffix(strings.Repeat("?,", len(requestIDs)), ",")+`) ORDER BY created_at, id LIMIT ?`, append(args, maxPage)...)

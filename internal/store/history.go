@@ -38,7 +38,7 @@ func (s *Store) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
 	return exists(q, `SELECT 1 FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
 }
 
-func scanHistory(r *sql.Rows) (m session.HistoryMessage, err error) {
+func scanHistory(r scanner) (m session.HistoryMessage, err error) {
 	var data []byte
 	var checksum int64
 	var sessionID string
@@ -53,6 +53,20 @@ const historyColumns = `session_id, seq, id, request_id, created_at, json, check
 // Messages returns the newest limit messages older than the one named by
 // before, oldest first.
 func (s *Store) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+	return s.messages(q, scanHistory, sessionID, limit, before)
+}
+
+var listedMessage = listed(scanHistory, func(m session.HistoryMessage, why string) session.HistoryMessage {
+	return session.HistoryMessage{ID: m.ID, RequestID: m.RequestID, Damaged: true, Message: chat.Text(chat.System, why)}
+})
+
+// ListMessages is [Store.Messages] for people: in the place of a damaged one
+// stands why it cannot be read.
+func (s *Store) ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+	return s.messages(q, listedMessage, sessionID, limit, before)
+}
+
+func (s *Store) messages(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
 	if _, err := s.Session(q, sessionID); err != nil {
 		return nil, err
 	}
@@ -65,7 +79,7 @@ func (s *Store) Messages(q db.Queryer, sessionID string, limit int, before strin
 		query += ` AND seq < ?`
 		args = append(args, seq)
 	}
-	out, err := collect(q, scanHistory, query+` ORDER BY seq DESC LIMIT ?`, append(args, pageSize(limit))...)
+	out, err := collect(q, scan, query+` ORDER BY seq DESC LIMIT ?`, append(args, pageSize(limit))...)
 	slices.Reverse(out)
 	return out, wrap("read history", err)
 }

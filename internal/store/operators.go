@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -77,7 +76,7 @@ func scanOperator(row scanner) (t toolserver.OperatorToken, err error) {
 
 // Operators implements [toolserver.OperatorTable].
 func (Operators) Operators(q db.Queryer) ([]toolserver.OperatorToken, error) {
-	out, err := collect(q, func(r *sql.Rows) (toolserver.OperatorToken, error) { return scanOperator(r) },
+	out, err := collect(q, scanOperator,
 		`SELECT `+operatorColumns+` FROM tool_operators ORDER BY name`)
 	return out, wrap("list tokens", err)
 }
@@ -116,7 +115,7 @@ func (Operators) OperatorCalls(q db.Queryer, limit int, before int64) ([]toolser
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	out, err := collect(q, func(r *sql.Rows) (c toolserver.OperatorCall, err error) {
+	out, err := collect(q, func(r scanner) (c toolserver.OperatorCall, err error) {
 		return c, r.Scan(&c.ID, &c.At, &c.Operator, &c.Callable, &c.SessionID, &c.Outcome, &c.Detail, &c.TookMS)
 	}, `SELECT row, at, operator, callable, session_id, outcome, detail, took_ms FROM tool_calls WHERE row < ? ORDER BY row DESC LIMIT ?`, before, pageSize(limit))
 	return out, wrap("list calls", err)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -63,7 +62,7 @@ func (Outbox) Save(tx *db.Tx, r outbox.Row) error {
 	return wrap("save outbox row", err)
 }
 
-func scanOutbox(r interface{ Scan(...any) error }) (row outbox.Row, err error) {
+func scanOutbox(r scanner) (row outbox.Row, err error) {
 	var key string
 	var data []byte
 	var checksum int64
@@ -81,7 +80,7 @@ func (Outbox) Row(q db.Queryer, key string) (outbox.Row, error) {
 
 // Unfinished implements [outbox.Table].
 func (Outbox) Unfinished(q db.Queryer, platform string, limit int) ([]outbox.Row, error) {
-	out, err := sound(q, func(r *sql.Rows) (outbox.Row, error) { return scanOutbox(r) },
+	out, err := sound(q, scanOutbox,
 		`SELECT key, json, checksum FROM outbox WHERE unfinished = 1 AND platform = ? ORDER BY seq LIMIT ?`, platform, limit)
 	return out, wrap("list the outbox", err)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -33,8 +32,6 @@ func requestValues(r session.Request, usage []byte) []any {
 		r.WokenBy, r.Steps, r.Recoveries, usage, r.Model, string(r.ErrorKind),
 	}
 }
-
-func scanRequestRow(r *sql.Rows) (session.Request, error) { return scanRequest(r) }
 
 // CreateRequest inserts a request.
 func (s *Store) CreateRequest(tx *db.Tx, r session.Request) error {
@@ -123,11 +120,12 @@ func (s *Store) Running(q db.Queryer, sessionID string) ([]session.Request, erro
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)
 	}
-	out, err := sound(q, scanRequestRow, query+` ORDER BY session_id, id`, args...)
+	out, err := sound(q, scanRequest, query+` ORDER BY session_id, id`, args...)
 	return out, wrap("list running requests", err)
 }
 
-// Story returns a request with its journal.
+// Story returns a request with its journal. In the place of what is damaged of
+// them stands why it cannot be read.
 func (s *Store) Story(q db.Queryer, requestID string) (session.Story, error) {
 	r, err := s.Request(q, requestID)
 	if err != nil {
@@ -137,16 +135,26 @@ func (s *Store) Story(q db.Queryer, requestID string) (session.Story, error) {
 	if err != nil {
 		return session.Story{}, err
 	}
-	entries, err := s.Journal(q, requestID)
+	entries, err := journal(q, listed(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
+		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
+	}), requestID)
 	return session.Story{Request: r, Messages: messages, Entries: entries}, err
 }
 
 // storyMessages returns what a request was given, in order.
 func (s *Store) storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, error) {
-	out, err := collect(q, func(rows *sql.Rows) (m session.StoryMessage, err error) {
+	out, err := collect(q, listed(scanStoryMessage(r), func(m session.StoryMessage, why string) session.StoryMessage {
+		return session.StoryMessage{MessageID: m.MessageID, Text: why}
+	}), `SELECT message_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
+		WHERE session_id = ? AND request_id = ? ORDER BY created_at, message_id`, r.SessionID, r.ID)
+	return out, wrap("read what came into a request", err)
+}
+
+func scanStoryMessage(r session.Request) func(scanner) (session.StoryMessage, error) {
+	return func(row scanner) (m session.StoryMessage, err error) {
 		var data []byte
 		var checksum int64
-		if err := rows.Scan(&m.MessageID, &m.Queue, &m.State, &m.EventID, &m.CreatedAt, &data, &checksum); err != nil {
+		if err := row.Scan(&m.MessageID, &m.Queue, &m.State, &m.EventID, &m.CreatedAt, &data, &checksum); err != nil {
 			return m, err
 		}
 		var messages []chat.Message
@@ -159,9 +167,7 @@ func (s *Store) storyMessages(q db.Queryer, r session.Request) ([]session.StoryM
 			m.Text += one.Text()
 		}
 		return m, nil
-	}, `SELECT message_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
-		WHERE session_id = ? AND request_id = ? ORDER BY created_at, message_id`, r.SessionID, r.ID)
-	return out, wrap("read what came into a request", err)
+	}
 }
 
 // Record appends an entry to a request's journal.
@@ -184,13 +190,21 @@ func (s *Store) Record(tx *db.Tx, requestID string, e session.Entry) error {
 
 // Journal returns what was recorded of a request, in order.
 func (s *Store) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
-	out, err := collect(q, func(r *sql.Rows) (e session.StoryEntry, err error) {
+	return journal(q, scanEntry(requestID), requestID)
+}
+
+func journal(q db.Queryer, scan func(scanner) (session.StoryEntry, error), requestID string) ([]session.StoryEntry, error) {
+	out, err := collect(q, scan, `SELECT seq, at, step, kind, data, checksum FROM journal WHERE request_id = ? ORDER BY seq`, requestID)
+	return out, wrap("read journal", err)
+}
+
+func scanEntry(requestID string) func(scanner) (session.StoryEntry, error) {
+	return func(row scanner) (e session.StoryEntry, err error) {
 		var data []byte
 		var checksum int64
-		if err := r.Scan(&e.Seq, &e.At, &e.Step, &e.Kind, &data, &checksum); err != nil {
+		if err := row.Scan(&e.Seq, &e.At, &e.Step, &e.Kind, &data, &checksum); err != nil {
 			return e, err
 		}
 		return e, open(journalRows, checksum, data, &e.Data, requestID, e.Seq, e.At, e.Step, e.Kind, data)
-	}, `SELECT seq, at, step, kind, data, checksum FROM journal WHERE request_id = ? ORDER BY seq`, requestID)
-	return out, wrap("read journal", err)
+	}
 }

@@ -64,7 +64,7 @@ func (s *Store) SaveRouterState(tx *db.Tx, platform, sessionID string, state rou
 // RouterBursts implements [router.Table].
 func (s *Store) RouterBursts(q db.Queryer, platform string) (map[string]router.State, error) {
 	out := map[string]router.State{}
-	_, err := sound(q, func(r *sql.Rows) (struct{}, error) {
+	_, err := sound(q, func(r scanner) (struct{}, error) {
 		var session string
 		var data []byte
 		var checksum int64

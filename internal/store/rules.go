@@ -105,7 +105,7 @@ const runColumns = `rule, event_id, type, session_id, message_id, request_id, ou
 // dayMillis is a day of a count, which begins at midnight UTC.
 const dayMillis = 24 * 60 * 60 * 1000
 
-func scanRun(rows *sql.Rows) (r environment.Run, err error) {
+func scanRun(rows scanner) (r environment.Run, err error) {
 	return r, rows.Scan(&r.Rule, &r.EventID, &r.Type, &r.SessionID, &r.MessageID, &r.RequestID, &r.Outcome, &r.Depth, &r.At)
 }
 
@@ -174,7 +174,7 @@ func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, an
 
 // Queued are the requests of a rule in a session that have not begun.
 func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
-	out, err := collect(q, func(rows *sql.Rows) (id string, err error) { return id, rows.Scan(&id) },
+	out, err := collect(q, func(rows scanner) (id string, err error) { return id, rows.Scan(&id) },
 		`SELECT q.id FROM rule_runs r JOIN requests q ON q.id = r.request_id
 		WHERE r.rule = ?1 AND r.session_id = ?2 AND q.session_id = ?2 AND q.state = 'queued' ORDER BY r.id LIMIT ?3`, rule, sessionID, maxPage)
 	return out, wrap("read requests of rule", err)
@@ -269,7 +269,7 @@ func (s *Store) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time
 
 const waitColumns = `rule, session_id, first, due, json`
 
-func scanWait(rows *sql.Rows) (w environment.Wait, err error) {
+func scanWait(rows scanner) (w environment.Wait, err error) {
 	var raw []byte
 	var checksum int64
 	if err := rows.Scan(&w.Rule, &w.SessionID, &w.First, &w.Due, &raw, &checksum); err != nil {
@@ -343,7 +343,7 @@ func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 		outcome string
 		n       int64
 	}
-	counts, err := collect(q, func(rows *sql.Rows) (c count, err error) { return c, rows.Scan(&c.outcome, &c.n) },
+	counts, err := collect(q, func(rows scanner) (c count, err error) { return c, rows.Scan(&c.outcome, &c.n) },
 		`SELECT outcome, SUM(n) FROM rule_counts WHERE rule = ? AND day >= ? GROUP BY outcome`, rule, since.UnixMilli()/dayMillis)
 	if err != nil {
 		return nil, environment.Budget{}, wrap("read counts of rule", err)

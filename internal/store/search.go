@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"fmt"
 	"math"
 	"strings"
@@ -120,7 +119,7 @@ func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before 
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	out, err := collect(q, func(r *sql.Rows) (f session.Found, err error) {
+	out, err := collect(q, func(r scanner) (f session.Found, err error) {
 		var m session.HistoryMessage
 		var data []byte
 		var checksum int64
@@ -146,7 +145,7 @@ func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before 
 // recently updated first.
 func (s *Store) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
-	out, err := collect(q, func(r *sql.Rows) (session.Session, error) { return scanSession(r) },
+	out, err := collect(q, scanSession,
 		`SELECT `+sessionColumns+` FROM sessions WHERE title LIKE ? ESCAPE '\' ORDER BY updated_at DESC, id DESC LIMIT ?`, pattern, pageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("search titles: %w", err)

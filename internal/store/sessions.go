@@ -16,8 +16,6 @@ var _ session.Store = (*Store)(nil)
 
 const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused`
 
-type scanner interface{ Scan(dest ...any) error }
-
 func scanSession(row scanner) (s session.Session, err error) {
 	var paused []byte
 	err = row.Scan(&s.ID, &s.Client, &s.Title, &s.CreatedAt, &s.UpdatedAt, &s.State, &s.ActiveRequest, &paused)
@@ -50,7 +48,7 @@ func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Sess
 		args = append(args, cursor.UpdatedAt, cursor.ID)
 	}
 	query += ` ORDER BY updated_at DESC, id DESC LIMIT ?`
-	out, err := collect(q, func(r *sql.Rows) (session.Session, error) { return scanSession(r) }, query, append(args, pageSize(limit))...)
+	out, err := collect(q, scanSession, query, append(args, pageSize(limit))...)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -92,7 +90,7 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 	if len(running) > 0 {
 		return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "A background task of this session runs. Stop it first, then delete the session."}
 	}
-	children, err := collect(tx, func(r *sql.Rows) (id string, err error) { return id, r.Scan(&id) },
+	children, err := collect(tx, func(r scanner) (id string, err error) { return id, r.Scan(&id) },
 		`SELECT child_session FROM tasks WHERE session_id = ? AND child_session <> ''`, id)
 	if err != nil {
 		return fmt.Errorf("list sessions of sub-agents: %w", err)
@@ -180,7 +178,7 @@ func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 
 // Unfinished lists the sessions in which something runs or waits.
 func (s *Store) Unfinished(q db.Queryer) ([]string, error) {
-	out, err := collect(q, func(r *sql.Rows) (id string, err error) { return id, r.Scan(&id) },
+	out, err := collect(q, func(r scanner) (id string, err error) { return id, r.Scan(&id) },
 		`SELECT session_id FROM session_state WHERE unfinished = 1 ORDER BY session_id`)
 	if err != nil {
 		return nil, fmt.Errorf("list unfinished sessions: %w", err)

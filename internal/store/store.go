@@ -166,8 +166,11 @@ func decode(table, key string, data []byte, checksum int64, into any) error {
 
 func sum(key string, data []byte) int64 { return db.Checksum([]byte(key), data) }
 
+// scanner is a row: of one ([sql.Row]) or of many ([sql.Rows]).
+type scanner interface{ Scan(dest ...any) error }
+
 // collect reads all rows of a query.
-func collect[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+func collect[T any](q db.Queryer, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := q.Query(query, args...)
 	if err != nil {
 		return nil, err
@@ -186,8 +189,8 @@ func collect[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string,
 
 // listed is a scan for a list: of a row that is damaged it returns what damaged
 // makes of its id and of what is wrong, and so it hides no other one.
-func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string) T) func(*sql.Rows) (T, error) {
-	return func(r *sql.Rows) (T, error) {
+func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string) T) func(scanner) (T, error) {
+	return func(r scanner) (T, error) {
 		row, err := scan(r)
 		if db.IsDamaged(err) {
 			return damaged(row, fault.ToWire(err).Message), nil
@@ -203,8 +206,8 @@ func createdAt(q db.Queryer, table, id string) (at int64, err error) {
 
 // sound is collect without the rows that are damaged, which the deep check
 // names: they hold up no other one.
-func sound[T any](q db.Queryer, scan func(*sql.Rows) (T, error), query string, args ...any) (out []T, err error) {
-	_, err = collect(q, func(r *sql.Rows) (struct{}, error) {
+func sound[T any](q db.Queryer, scan func(scanner) (T, error), query string, args ...any) (out []T, err error) {
+	_, err = collect(q, func(r scanner) (struct{}, error) {
 		v, err := scan(r)
 		if db.IsDamaged(err) {
 			return struct{}{}, nil

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -173,7 +172,7 @@ func (c SurfaceCache) Message(q db.Queryer, platform, channelID, messageID strin
 	return m, err
 }
 
-func scanSurfaceMessage(r *sql.Rows) (m surface.Message, err error) {
+func scanSurfaceMessage(r scanner) (m surface.Message, err error) {
 	var data []byte
 	if err := r.Scan(&data); err != nil {
 		return m, err
@@ -243,7 +242,7 @@ func (SurfaceCache) PutSession(tx *db.Tx, s surface.Session) error {
 	return wrap("write session", err)
 }
 
-func scanSurfaceSession(r interface{ Scan(...any) error }) (s surface.Session, err error) {
+func scanSurfaceSession(r scanner) (s surface.Session, err error) {
 	var data []byte
 	if err := r.Scan(&data); err != nil {
 		return s, err
@@ -259,7 +258,7 @@ func (SurfaceCache) Session(q db.Queryer, platform, channelID string) (surface.S
 
 // Sessions implements [surface.Cache].
 func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, error) {
-	out, err := collect(q, func(r *sql.Rows) (surface.Session, error) { return scanSurfaceSession(r) },
+	out, err := collect(q, scanSurfaceSession,
 		`SELECT json FROM surface_sessions WHERE platform = ? ORDER BY updated_at DESC, channel_id LIMIT 5000`, platform)
 	return out, wrap("list sessions", err)
 }
@@ -269,7 +268,7 @@ func titleKey(title string) string { return strings.ToLower(strings.TrimPrefix(t
 
 // SessionsTitled implements [surface.Cache].
 func (SurfaceCache) SessionsTitled(q db.Queryer, platform, title string) ([]surface.Session, error) {
-	out, err := collect(q, func(r *sql.Rows) (surface.Session, error) { return scanSurfaceSession(r) },
+	out, err := collect(q, scanSurfaceSession,
 		`SELECT json FROM surface_sessions WHERE platform = ? AND title_key = ? AND title_key <> '' ORDER BY channel_id LIMIT ?`, platform, titleKey(title), maxTitled)
 	return out, wrap("look up sessions by title", err)
 }
@@ -303,7 +302,7 @@ func (SurfaceCache) PutUser(tx *db.Tx, platform string, u surface.User) error {
 	return wrap("write user", err)
 }
 
-func scanUser(r interface{ Scan(...any) error }) (u surface.User, err error) {
+func scanUser(r scanner) (u surface.User, err error) {
 	return u, r.Scan(&u.ID, &u.Name, &u.Bot)
 }
 
@@ -315,7 +314,7 @@ func (SurfaceCache) User(q db.Queryer, platform, id string) (surface.User, error
 
 // UsersNamed implements [surface.Cache].
 func (SurfaceCache) UsersNamed(q db.Queryer, platform, name string) ([]surface.User, error) {
-	out, err := collect(q, func(r *sql.Rows) (surface.User, error) { return scanUser(r) },
+	out, err := collect(q, scanUser,
 		`SELECT id, name, bot FROM surface_users WHERE platform = ? AND name_key = ? ORDER BY id LIMIT 10`, platform, strings.ToLower(name))
 	return out, wrap("find users", err)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -47,7 +46,7 @@ CREATE INDEX surface_sessions_at ON surface_sessions (platform, at) WHERE kind <
 // letters of one alphabet only.
 func nameSessions(tx *db.Tx) error {
 	type row struct{ platform, channelID, title string }
-	rows, err := collect(tx, func(r *sql.Rows) (out row, err error) { return out, r.Scan(&out.platform, &out.channelID, &out.title) },
+	rows, err := collect(tx, func(r scanner) (out row, err error) { return out, r.Scan(&out.platform, &out.channelID, &out.title) },
 		`SELECT platform, channel_id, json ->> '$.title' FROM surface_sessions WHERE coalesce(json ->> '$.title', '') <> ''`)
 	if err != nil {
 		return fmt.Errorf("list the titles of sessions: %w", err)
@@ -119,7 +118,7 @@ func (SurfaceCache) TrimMessages(tx *db.Tx, platform string, before time.Time, m
 		id int64
 		m  surface.Message
 	}
-	old, err := collect(tx, func(r *sql.Rows) (out row, err error) {
+	old, err := collect(tx, func(r scanner) (out row, err error) {
 		out.m.Platform = platform
 		return out, r.Scan(&out.id, &out.m.ChannelID, &out.m.ID)
 	}, `SELECT row, channel_id, id FROM (SELECT row, channel_id, id, at, row_number() OVER (ORDER BY at, row) AS n

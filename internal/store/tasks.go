@@ -79,8 +79,6 @@ func scanTask(row scanner) (t task.Task, err error) {
 	return t, err
 }
 
-func scanTaskRow(r *sql.Rows) (task.Task, error) { return scanTask(r) }
-
 var listedTask = listed(scanTask, func(t task.Task, why string) task.Task {
 	return task.Task{ID: t.ID, State: task.Damaged, Reason: why}
 })
@@ -135,7 +133,7 @@ func (s *Store) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
 
 // RunningTasks lists what runs, the oldest first; an empty session means all.
 func (s *Store) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
-	out, err := sound(q, scanTaskRow, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
+	out, err := sound(q, scanTask, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
 	return out, wrap("list running tasks", err)
 }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -157,7 +156,7 @@ func (s *Store) NextDue(q db.Queryer) (due int64, err error) {
 	return due, wrap("read what is due next", err)
 }
 
-func scanID(r *sql.Rows) (id string, err error) { return id, r.Scan(&id) }
+func scanID(r scanner) (id string, err error) { return id, r.Scan(&id) }
 
 // WhoseReply implements [workflow.Table].
 func (s *Store) WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error) {
@@ -200,7 +199,7 @@ func (s *Store) HoldReply(tx *db.Tx, h workflow.HeldReply) error {
 
 // HeldReplies implements [workflow.Table].
 func (s *Store) HeldReplies(q db.Queryer, platform, channelID string) ([]workflow.HeldReply, error) {
-	out, err := collect(q, func(r *sql.Rows) (h workflow.HeldReply, err error) {
+	out, err := collect(q, func(r scanner) (h workflow.HeldReply, err error) {
 		return h, r.Scan(&h.Platform, &h.ChannelID, &h.MessageID, &h.ReplyTo)
 	}, `SELECT platform, channel_id, message_id, reply_to FROM workflow_held WHERE platform = ? AND channel_id = ? ORDER BY length(message_id), message_id`, platform, channelID)
 	return out, wrap("list replies that are held", err)

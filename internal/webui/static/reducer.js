@@ -94,6 +94,10 @@ function store(state, request, message) {
     }));
     return;
   }
+  if (message.damaged) {
+    push(request, { kind: 'note', text: textOf(parts) });
+    return;
+  }
   if (message.role === 'system') {
     push(request, { kind: 'told', id: message.id, text: textOf(parts) });
     return;

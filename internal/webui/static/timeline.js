@@ -92,7 +92,7 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
   const out = [];
   const tools = new Map();
   const texts = new Map(messages.map((m) => [m.messageId, m]));
-  for (const { seq, at, step, kind, data = {} } of entries) {
+  for (const { seq, at, step, kind, detail, data = {} } of entries) {
     const entry = { key: String(seq), kind, at, after: at - from, step };
     switch (kind) {
       case 'queued':
@@ -147,6 +147,9 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
       case 'end':
         out.push({ ...entry, tone: endTones[data.state] ?? 'quiet', title: ends[data.state] ?? `Ended: ${data.state}`, note: data.detail?.replace(/^[a-z_]+: /, ''), cause: data.cause });
         break;
+      case 'damaged':
+        out.push({ ...entry, tone: 'bad', title: 'A record that cannot be read', note: detail });
+        break;
       default:
         out.push({ ...entry, tone: 'quiet', title: kind, raw: data });
     }
@@ -183,7 +186,7 @@ function item(i) {
   return el('li', { 'data-kind': i.kind, 'data-tone': i.tone },
     el('div', { className: 'item-top' },
       el('b', {}, i.title), i.status ? el('span', { className: 'hidden' }, i.status) : null, took,
-      el('time', { className: 'quiet', title: whole(i.at) }, i.after > 0 ? `+${duration(i.after)}` : clock(i.at))),
+      i.at ? el('time', { className: 'quiet', title: whole(i.at) }, i.after > 0 ? `+${duration(i.after)}` : clock(i.at)) : null),
     i.note ? el('p', { className: i.tone === 'bad' ? 'bad' : 'quiet' }, i.link ? el('a', { href: i.link }, i.note) : i.note) : null,
     i.thought ? fold(`${i.key}t`, 'Thinking', i.thought) : null,
     i.text ? (i.text.length < 400 ? el('p', { className: 'words' }, i.text) : fold(`${i.key}w`, `${line(i.text, 90)}`, i.text)) : null,
