@@ -108,7 +108,15 @@ func (s *Service) look(ctx context.Context, now time.Time) {
 	}
 	s.mu.Unlock()
 	for _, t := range late {
-		if _, err := s.change(ctx, t.ID, Expired{}); err != nil && ctx.Err() == nil {
+		_, err := s.change(ctx, t.ID, Expired{})
+		if db.IsDamaged(err) { // its row stays as it is, and its request ends
+			s.o.Logger.ErrorContext(ctx, "a sub-agent's time is up whose task cannot be read", "task_id", t.ID, "error", err)
+			err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
+				tx.AfterCommit(func() { s.drop(t.ID) })
+				return s.act(tx, t, CancelRequest)
+			})
+		}
+		if err != nil && ctx.Err() == nil {
 			s.o.Logger.ErrorContext(ctx, "a sub-agent whose time is up was not ended", "task_id", t.ID, "error", err)
 		}
 	}

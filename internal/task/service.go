@@ -391,7 +391,9 @@ func (stopped) Error() string { return "the task was stopped" }
 var errTimeUp = errors.New("the time of the task is up")
 
 // RequestEnded takes in that a request has ended, in the transaction that ends
-// it. Those that are not of sub-agents change nothing.
+// it. Those that are not of sub-agents change nothing. What is damaged keeps no
+// request from ending: a task whose row is cannot be told, one whose answer is
+// has failed.
 func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state event.RequestState, detail string) error {
 	if !IsChild(sessionID) {
 		return nil
@@ -400,12 +402,21 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 	if fault.KindOf(err) == fault.NotFound || err == nil && t.ChildRequest != requestID {
 		return nil
 	}
+	if db.IsDamaged(err) {
+		s.o.Logger.Error("a sub-agent has ended whose task cannot be read", "session_id", sessionID, "request_id", requestID, "error", err)
+		tx.AfterCommit(func() { s.drop(t.ID) })
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	text, err := s.o.Store.LastAnswer(tx, sessionID, requestID)
-	if err != nil {
+	switch {
+	case err == nil:
+	case !db.IsDamaged(err):
 		return err
+	case state == event.StateDone:
+		state, detail = event.StateFailed, fault.ToWire(err).Message
 	}
 	_, err = s.decide(tx, t, Answered{State: state, Text: clip.Marked(text, maxAnswer, " […]"), Detail: detail})
 	return err

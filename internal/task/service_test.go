@@ -77,12 +77,18 @@ func (c *commands) Run(ctx context.Context, t task.Task, out io.Writer) (task.Ex
 // tables are the real ones, but for what sessions and requests have recorded.
 type tables struct {
 	*store.Store
-	work atomic.Pointer[task.Work]
+	work    atomic.Pointer[task.Work]
+	damaged error // of what was said last
 }
 
 func (t *tables) WorkOf(db.Queryer, string) (task.Work, error) { return *t.work.Load(), nil }
 
-func (*tables) LastAnswer(db.Queryer, string, string) (string, error) { return "so far", nil }
+func (t *tables) LastAnswer(db.Queryer, string, string) (string, error) {
+	if t.damaged != nil {
+		return "", t.damaged
+	}
+	return "so far", nil
+}
 
 // world is a service on a database, in the time of a bubble.
 type world struct {
@@ -376,6 +382,44 @@ func TestTheEndOfASubAgentsRequestIsThatOfTheTask(t *testing.T) {
 		ended(started.ChildRequest, started.ChildSession)
 		if told := w.told(event.BackgroundTaskFailed); len(told) != 1 || !strings.Contains(told[0].Error, "No tokens left.") || told[0].Result.Answer != "so far" || w.svc.Running() != 0 {
 			t.Errorf("told %+v", told)
+		}
+	})
+}
+
+func TestNothingDamagedKeepsTheRequestOfASubAgentFromEnding(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		end := func(started task.Task, state event.RequestState) {
+			t.Helper()
+			err := w.db.Update(context.Background(), func(tx *db.Tx) error {
+				return w.svc.RequestEnded(tx, started.ChildRequest, started.ChildSession, state, "By Ann.")
+			})
+			if err != nil {
+				t.Errorf("a request does not end: %v", err)
+			}
+		}
+		w.store.damaged = db.Damaged("history", "s1/2")
+		for said, state := range map[string]event.RequestState{"s1/2": event.StateDone, "By Ann.": event.StateFailed} {
+			started := w.start(task.Order{Prompt: "look"})
+			end(started, state)
+			if got, err := w.svc.Task(context.Background(), started.ID); err != nil || got.State != task.Failed || got.Result != "" || !strings.Contains(got.Reason, said) {
+				t.Errorf("the answer of a request that is %s cannot be read: %+v, %v", state, got, err)
+			}
+		}
+		ends, late := w.start(task.Order{Prompt: "look"}), w.start(task.Order{Prompt: "look"})
+		err := w.db.Update(context.Background(), func(tx *db.Tx) error {
+			_, err := tx.Exec("UPDATE tasks SET checksum = checksum + 1 WHERE id IN (?, ?)", ends.ID, late.ID)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(ends, event.StateDone)
+		if n := w.svc.Running(); n != 1 {
+			t.Errorf("%d tasks are said to run", n)
+		}
+		time.Sleep(w.limits.Time + aMoment)
+		if asked := w.asked(); asked[len(asked)-1] != event.CmdRequestCancel || w.svc.Running() != 0 {
+			t.Errorf("when its time is up, asked %v, and %d run", asked, w.svc.Running())
 		}
 	})
 }
