@@ -46,7 +46,7 @@ func (s *Store) SaveRelay(tx *db.Tx, r relay.Row) error {
 
 // LiveRelays implements [relay.Table].
 func (s *Store) LiveRelays(q db.Queryer, platform string) ([]string, error) {
-	out, err := collect(q, func(r scanner) (id string, err error) { return id, r.Scan(&id) },
+	out, err := collect(q, scanID,
 		`SELECT request_id FROM relays WHERE platform = ? AND live = 1 ORDER BY request_id`, platform)
 	return out, wrap("list relays", err)
 }

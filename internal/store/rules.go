@@ -174,7 +174,7 @@ func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, an
 
 // Queued are the requests of a rule in a session that have not begun.
 func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
-	out, err := collect(q, func(rows scanner) (id string, err error) { return id, rows.Scan(&id) },
+	out, err := collect(q, scanID,
 		`SELECT q.id FROM rule_runs r JOIN requests q ON q.id = r.request_id
 		WHERE r.rule = ?1 AND r.session_id = ?2 AND q.session_id = ?2 AND q.state = 'queued' ORDER BY r.id LIMIT ?3`, rule, sessionID, maxPage)
 	return out, wrap("read requests of rule", err)

@@ -90,7 +90,7 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 	if len(running) > 0 {
 		return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "A background task of this session runs. Stop it first, then delete the session."}
 	}
-	children, err := collect(tx, func(r scanner) (id string, err error) { return id, r.Scan(&id) },
+	children, err := collect(tx, scanID,
 		`SELECT child_session FROM tasks WHERE session_id = ? AND child_session <> ''`, id)
 	if err != nil {
 		return fmt.Errorf("list sessions of sub-agents: %w", err)
@@ -178,7 +178,7 @@ func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 
 // Unfinished lists the sessions in which something runs or waits.
 func (s *Store) Unfinished(q db.Queryer) ([]string, error) {
-	out, err := collect(q, func(r scanner) (id string, err error) { return id, r.Scan(&id) },
+	out, err := collect(q, scanID,
 		`SELECT session_id FROM session_state WHERE unfinished = 1 ORDER BY session_id`)
 	if err != nil {
 		return nil, fmt.Errorf("list unfinished sessions: %w", err)

@@ -187,6 +187,8 @@ func collect[T any](q db.Queryer, scan func(scanner) (T, error), query string, a
 	return out, rows.Err()
 }
 
+func scanID(r scanner) (id string, err error) { return id, r.Scan(&id) }
+
 // listed is a scan for a list: of a row that is damaged it returns what damaged
 // makes of its id and of what is wrong, and so it hides no other one.
 func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string) T) func(scanner) (T, error) {

@@ -156,8 +156,6 @@ func (s *Store) NextDue(q db.Queryer) (due int64, err error) {
 	return due, wrap("read what is due next", err)
 }
 
-func scanID(r scanner) (id string, err error) { return id, r.Scan(&id) }
-
 // WhoseReply implements [workflow.Table].
 func (s *Store) WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
