@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"lilac/internal/event"
 	"lilac/internal/llm"
 	"lilac/internal/session"
+	"lilac/internal/store"
 )
 
 // damage changes what the program finds when it is started again.
@@ -111,6 +113,34 @@ func TestADamagedMessageCanBeCancelled(t *testing.T) {
 		if req := r.ends(id); req.State != event.StateCancelled {
 			t.Errorf("%s is %s: %s", id, req.State, req.Detail)
 		}
+	}
+}
+
+func TestADamagedConversationSaysHowToBeginAnew(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t, rigOptions{dir: dir, do: echo})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	r.ends("web:s1:r1")
+	r.stop()
+	var begun *db.DB
+	r = newRig(t, rigOptions{dir: dir, do: echo, change: func(o *session.Options) {
+		begun = o.DB
+		damage(t, "UPDATE history SET checksum = checksum + 1 WHERE id = ?", "m1")(o)
+	}})
+	r.send("web:s1:r2", "m2", event.Prompt, "two")
+	if req := r.ends("web:s1:r2"); req.State != event.StateFailed || !strings.Contains(req.Detail, "damaged") || !strings.Contains(req.Detail, "lilac sessions delete s1") {
+		t.Errorf("in a damaged conversation a request is %s: %s", req.State, req.Detail)
+	}
+	err := begun.Update(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE session_state SET checksum = checksum + 1")
+		return errors.Join(err, store.New(begun).DeleteSession(tx, "s1"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.send("web:s1:r3", "m3", event.Prompt, "three")
+	if req := r.ends("web:s1:r3"); req.State != event.StateDone {
+		t.Errorf("in one that was begun anew a request is %s: %s", req.State, req.Detail)
 	}
 }
 

@@ -213,7 +213,7 @@ func (r *run) load() (agent.Input, error) {
 			return err
 		}
 		if conv, err = r.svc.opt.Store.Conversation(q, r.sessionID); err != nil {
-			return err
+			return beginAnew(err, r.sessionID)
 		}
 		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // it has just begun and has used nothing
@@ -251,6 +251,18 @@ func (r *run) load() (agent.Input, error) {
 	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
 	in.Text, in.Offset = p.text, int64(len(p.text))
 	return in, nil
+}
+
+// beginAnew says of a damaged conversation what to do without a copy of the
+// database: nothing can be answered in it.
+func beginAnew(err error, sessionID string) error {
+	if !db.IsDamaged(err) {
+		return err
+	}
+	return &fault.Error{
+		Kind: fault.Internal, Code: db.CodeDamagedRow,
+		Message: fault.ToWire(err).Message + " To begin this conversation anew, forgetting what was said in it: lilac sessions delete " + sessionID,
+	}
 }
 
 // noticeOf returns what a request says whose message is one of the assistant:
