@@ -197,10 +197,17 @@ func (w *world) hears(text string) (m event.AdapterMessage, f surface.Facts) {
 // not show that: it may be read in a history before. Reactions are in none.
 func (w *world) caughtUp() {
 	w.t.Helper()
+	w.caughtUpIn(w.channel, w.guild)
+}
+
+// caughtUpIn is [world.caughtUp] by a channel that is heard; one of no server is
+// private.
+func (w *world) caughtUpIn(channel, guild string) {
+	w.t.Helper()
 	w.marks++
 	mark := fmt.Sprint("mark-", w.marks)
 	w.server.Tell("MESSAGE_REACTION_ADD", json.RawMessage(fmt.Sprintf(
-		`{"channel_id":%q,"guild_id":%q,"message_id":%q,"user_id":%q,"emoji":{"name":"👍"}}`, w.channel, w.guild, mark, w.ann.ID)))
+		`{"channel_id":%q,"guild_id":%q,"message_id":%q,"user_id":%q,"emoji":{"name":"👍"}}`, channel, guild, mark, w.ann.ID)))
 	w.await("hearing all of it", func() bool {
 		return slices.ContainsFunc(w.published(event.AdapterReactionAdded), func(p event.Payload) bool {
 			return p.(event.AdapterReaction).MessageID == mark
