@@ -29,8 +29,8 @@ type Store interface {
 	// Sessions lists the most recently updated first, after the session
 	// named by before.
 	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
-	// Messages returns the newest limit messages older than the one named by
-	// before, oldest first.
+	// ListMessages returns the newest limit messages older than the one named by
+	// before, oldest first. In the place of a damaged one stands why.
 	ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
 	// Requests lists the newest first, older than the one named by before; an
 	// empty session means all. A damaged one is session.Damaged.

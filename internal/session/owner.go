@@ -254,14 +254,15 @@ func (r *run) load() (agent.Input, error) {
 }
 
 // beginAnew says of a damaged conversation what to do without a copy of the
-// database: nothing can be answered in it.
+// database: nothing can be answered in it. On a platform the next message
+// begins another one.
 func beginAnew(err error, sessionID string) error {
 	if !db.IsDamaged(err) {
 		return err
 	}
 	return &fault.Error{
 		Kind: fault.Internal, Code: db.CodeDamagedRow,
-		Message: fault.ToWire(err).Message + " To begin this conversation anew, forgetting what was said in it: lilac sessions delete " + sessionID,
+		Message: fault.ToWire(err).Message + " Without a copy, delete this conversation and begin another: lilac sessions delete " + sessionID,
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 
 func (s *Store) deleteOne(tx *db.Tx, id string) error {
 	state, err := s.State(tx, id)
-	if err != nil && !db.IsDamaged(err) { // of that nothing runs
+	if err != nil && !db.IsDamaged(err) { // nothing of that can go on
 		return err
 	}
 	if !state.Idle() {

@@ -46,6 +46,8 @@ type Answered struct {
 	State event.RequestState
 	// Text is what it said last, Detail why it did not end well.
 	Text, Detail string
+	// Unreadable says why what it said last is not known.
+	Unreadable string
 }
 
 func (Exited) input()   {}
@@ -106,10 +108,12 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 		t.State, t.Reason = Failed, reasonLost
 	case Answered:
 		t.Result = in.Text
-		switch in.State {
-		case event.StateDone:
+		switch {
+		case in.State == event.StateDone && in.Unreadable != "":
+			t.State, t.Reason = Failed, "The sub-agent's answer cannot be read: "+in.Unreadable
+		case in.State == event.StateDone:
 			t.State = Completed
-		case event.StateCancelled:
+		case in.State == event.StateCancelled:
 			// Cancelled by somebody who did not mean the task: its request.
 			t.State, t.Reason, t.StoppedBy = Stopped, reasonStopped, ByPerson
 		default:

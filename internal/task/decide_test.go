@@ -42,6 +42,8 @@ func TestWhatEndsATask(t *testing.T) {
 		{"the program ended under a command", Command, Lost{said}, Task{State: Failed, Reason: reasonLost}, false},
 		{"a sub-agent answers", Agent, Answered{State: event.StateDone, Text: "42"}, Task{State: Completed, Result: "42"}, false},
 		{"a sub-agent fails", Agent, Answered{State: event.StateFailed, Text: "so far", Detail: "No tokens left."}, Task{State: Failed, Result: "so far", Reason: "The sub-agent's request failed: No tokens left."}, false},
+		{"a sub-agent's answer is damaged", Agent, Answered{State: event.StateDone, Unreadable: "The row s1/2 is damaged."}, Task{State: Failed, Reason: "The sub-agent's answer cannot be read: The row s1/2 is damaged."}, false},
+		{"a sub-agent fails whose last words are damaged", Agent, Answered{State: event.StateFailed, Detail: "No tokens left.", Unreadable: "The row s1/2 is damaged."}, Task{State: Failed, Reason: "The sub-agent's request failed: No tokens left."}, false},
 		{"a sub-agent's request is cancelled", Agent, Answered{State: event.StateCancelled}, Task{State: Stopped, StoppedBy: ByPerson, Reason: "It was stopped."}, false},
 		{"the agent stops a sub-agent", Agent, Stop{By: ByAgent}, Task{State: Stopped, StoppedBy: ByAgent, Reason: "It was stopped."}, true},
 		{"the time of a sub-agent is up", Agent, Expired{}, Task{State: Timeout, Reason: "It did not end within 1m0s and was stopped."}, true},

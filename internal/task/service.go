@@ -392,8 +392,7 @@ var errTimeUp = errors.New("the time of the task is up")
 
 // RequestEnded takes in that a request has ended, in the transaction that ends
 // it. Those that are not of sub-agents change nothing. What is damaged keeps no
-// request from ending: a task whose row is cannot be told, one whose answer is
-// has failed.
+// request from ending: of a task whose row is nothing is told.
 func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state event.RequestState, detail string) error {
 	if !IsChild(sessionID) {
 		return nil
@@ -410,14 +409,16 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 	if err != nil {
 		return err
 	}
+	in := Answered{State: state, Detail: detail}
 	text, err := s.o.Store.LastAnswer(tx, sessionID, requestID)
 	switch {
-	case err == nil:
-	case !db.IsDamaged(err):
+	case db.IsDamaged(err):
+		in.Unreadable = fault.ToWire(err).Message
+	case err != nil:
 		return err
-	case state == event.StateDone:
-		state, detail = event.StateFailed, fault.ToWire(err).Message
+	default:
+		in.Text = clip.Marked(text, maxAnswer, " […]")
 	}
-	_, err = s.decide(tx, t, Answered{State: state, Text: clip.Marked(text, maxAnswer, " […]"), Detail: detail})
+	_, err = s.decide(tx, t, in)
 	return err
 }

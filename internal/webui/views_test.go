@@ -136,17 +136,12 @@ func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
 func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row s1/2 of the table history is damaged. It was not used; restore the database from a copy."
-	var before int
 	f.set(func() {
-		before = len(f.messages)
 		damaged := object{"id": "bad", "requestId": "web:s1:m0", "createdAt": 0, "role": "system", "content": why, "damaged": true}
 		f.messages = slices.Insert(f.messages, 1, damaged)
 		story := f.views.stories["web:s1:m0"]
 		story["entries"] = slices.Insert(story["entries"].([]object), 4, object{"seq": 20, "at": 0, "step": 0, "kind": "damaged", "detail": why})
 	})
-	if before < 2 {
-		t.Fatalf("the conversation has %d messages; the test shows nothing", before)
-	}
 	p.To("#/s/s1")
 	p.Until("it is said to be damaged", "[...document.querySelectorAll('.note')].some((n) => n.innerText.includes('restore the database'))")
 	p.Until("the others are shown", "document.querySelectorAll('.bubble').length > 0")

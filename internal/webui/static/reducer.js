@@ -87,15 +87,15 @@ function build(state, messages, running, files) {
 
 function store(state, request, message) {
   const parts = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+  if (message.damaged) {
+    push(request, { kind: 'note', text: textOf(parts) });
+    return;
+  }
   if (message.role === 'user') {
     request.blocks.push(userBlock(request, {
       id: message.id, text: textOf(parts), files: filesOf(state, parts), createdAt: message.createdAt,
       said: state.said.get(message.id),
     }));
-    return;
-  }
-  if (message.damaged) {
-    push(request, { kind: 'note', text: textOf(parts) });
     return;
   }
   if (message.role === 'system') {
