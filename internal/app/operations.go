@@ -249,7 +249,7 @@ func (p *program) checkDisk(at func(path string) (health.Disk, error)) func(cont
 }
 
 // lostRequests returns a probe that finds requests which run in the store and
-// for longer than a while in no run.
+// for longer than a while in no run. One that waits at a limit needs none.
 func (p *program) lostRequests(after time.Duration) func(context.Context) error {
 	since := map[string]time.Time{} // the probe alone uses it
 	return func(ctx context.Context) error {
@@ -263,7 +263,7 @@ func (p *program) lostRequests(after time.Duration) func(context.Context) error 
 		}
 		missing := map[string]time.Time{}
 		for _, r := range running {
-			if p.runner.Works(r.ID) {
+			if r.Asks() || p.runner.Works(r.ID) {
 				continue
 			}
 			missing[r.ID] = time.Now()

@@ -193,7 +193,7 @@ type SessionPausedPayload struct {
 	// Pause counts the pauses of the request from 1.
 	Pause int `json:"pause"`
 	// Limit is request, session or day, then steps, tokens, money or time:
-	// "day.money". Used, Allowed and More (what an answer adds) are steps,
+	// "day.money". Used, Allowed and More (what an answer allows) are steps,
 	// tokens, millionths of a US dollar, or milliseconds.
 	Limit   string `json:"limit"`
 	Used    int64  `json:"used"`

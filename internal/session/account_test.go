@@ -36,7 +36,7 @@ func TestWorkForAnotherSessionCountsThereAndEndsAtItsLimit(t *testing.T) {
 	r := inParent(t, session.Limits{Session: session.Budget{Tokens: 40}}, &ended)
 	// A person has allowed as much again, in the session that pays.
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
-		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int{"session.tokens": 1}})
+		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestWorkOutsideOfRequestsCounts(t *testing.T) {
 	check("parent", "session.tokens")
 	check("other", "")
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
-		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int{"session.tokens": 1}})
+		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -85,13 +85,13 @@ type Reached struct {
 	Limit   Limit `json:"limit"`
 	Used    int64 `json:"used"`
 	Allowed int64 `json:"allowed"`
-	// More is by how much an answer raises it.
+	// More is how much may be used further after an answer.
 	More int64 `json:"more"`
 }
 
-// Check returns the first limit that is reached, or nil. raised says how often
-// a person has allowed as much again.
-func (l Limits) Check(used Used, raised map[Limit]int) *Reached {
+// Check returns the first limit that is reached, or nil. raised says by
+// how much a person has raised which of them.
+func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
 	for _, scope := range []struct {
 		name  string
 		limit Budget
@@ -104,7 +104,7 @@ func (l Limits) Check(used Used, raised map[Limit]int) *Reached {
 			{Limit: "time", Used: scope.used.Time.Milliseconds(), More: scope.limit.Time.Milliseconds()},
 		} {
 			r.Limit = Limit(scope.name) + r.Limit
-			r.Allowed = r.More * int64(1+raised[r.Limit])
+			r.Allowed = r.More + raised[r.Limit]
 			if r.More > 0 && r.Used >= r.Allowed {
 				return &r
 			}

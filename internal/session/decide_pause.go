@@ -43,16 +43,17 @@ func (d *decision) answer(p Pending, m Message) {
 	d.own(EffectResume)
 }
 
-// raise allows as much again of the limit that was reached.
+// raise allows as much as the limit again, counted from what was used when it
+// was reached: that may be far beyond it.
 func (d *decision) raise(p Pause) {
 	if p.Day != "" && p.Day != d.RaisedDay {
 		d.Raised = without(d.Raised, dayPrefix)
 		d.RaisedDay = p.Day
 	}
 	if d.Raised == nil {
-		d.Raised = map[Limit]int{}
+		d.Raised = map[Limit]int64{}
 	}
-	d.Raised[p.Limit]++
+	d.Raised[p.Limit] = p.Used
 }
 
 func (d *decision) expired(in Expired) {

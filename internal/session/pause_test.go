@@ -85,9 +85,9 @@ func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
 					t.Errorf("the conversation ends with %q", last)
 				}
 				r.send("web:s1:r2", "m2", event.Prompt, "Continue.")
-				p = r.pauses(2)
-				if steps := r.request("web:s1:r1").Steps; steps < 5 || steps > 6 || p.Allowed != 2*p.More {
-					t.Errorf("after the answer: %d steps, %+v", steps, p)
+				again := r.pauses(2)
+				if steps := r.request("web:s1:r1").Steps; steps < 5 || steps > 6 || again.Allowed != p.Used+p.More {
+					t.Errorf("after the answer: %d steps, %+v", steps, again)
 				}
 				r.send("web:s1:r1", "m3", event.Steer, "stop")
 				if req := r.ends("web:s1:r1"); req.State != event.StateCancelled || !strings.Contains(req.Detail, "limit") {
@@ -105,6 +105,26 @@ func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
 		r.cancel("web:s1:r1", false)
 		r.ends("web:s1:r1")
 	})
+}
+
+// What was used may be several times the limit: one call may use that much, and
+// a limit of the day is used up by others, too.
+func TestOneAnswerAllowsAsMuchAgainHoweverFarTheLimitIsExceeded(t *testing.T) {
+	for scope, limits := range map[string]session.Limits{
+		"request": {Request: session.Budget{Tokens: 5}}, "session": {Session: session.Budget{Tokens: 5}}, "day": {Day: session.Budget{Tokens: 5}},
+	} {
+		t.Run(scope, func(t *testing.T) {
+			r := looping(t, "", loops, limits)
+			r.send("web:s1:r1", "m1", event.Prompt, "go")
+			for pause := 1; pause <= 3; pause++ {
+				p := r.pauses(pause)
+				if steps := r.request("web:s1:r1").Steps; steps != pause || p.Used < p.Allowed+p.More {
+					t.Fatalf("%d steps at the pause %+v", steps, p)
+				}
+				r.send("web:s1:r1", fmt.Sprint("continue", pause), event.Steer, "continue")
+			}
+		})
+	}
 }
 
 // once is a model that calls the tool until it was told to continue.

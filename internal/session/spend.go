@@ -57,7 +57,7 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 
 // spentInSession reads what the session that pays has used, which others may
 // work for at the same time, and what a person has allowed there.
-func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int, err error) {
+func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int64, err error) {
 	raised = r.state.raisedOn(today)
 	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
 		if r.account != r.sessionID {

@@ -43,10 +43,10 @@ type State struct {
 	// last; oldest first, bounded.
 	Ended []string `json:"ended,omitempty"`
 	Seen  []string `json:"seen,omitempty"`
-	// Raised says how often a person has allowed as much again: of limits of
-	// the active request, of the session, and of RaisedDay.
-	Raised    map[Limit]int `json:"raised,omitempty"`
-	RaisedDay string        `json:"raisedDay,omitempty"`
+	// Raised says by how much a person has raised limits of the active request,
+	// of the session, and of RaisedDay.
+	Raised    map[Limit]int64 `json:"raised,omitempty"`
+	RaisedDay string          `json:"raisedDay,omitempty"`
 }
 
 // Active is the request that runs.
@@ -134,7 +134,7 @@ func (s State) Waits() *Pause {
 }
 
 // raisedOn returns what counts on a day.
-func (s State) raisedOn(day string) map[Limit]int {
+func (s State) raisedOn(day string) map[Limit]int64 {
 	if s.RaisedDay == day {
 		return s.Raised
 	}
@@ -142,9 +142,9 @@ func (s State) raisedOn(day string) map[Limit]int {
 }
 
 // without returns the limits whose name does not begin with prefix.
-func without(raised map[Limit]int, prefix string) map[Limit]int {
+func without(raised map[Limit]int64, prefix string) map[Limit]int64 {
 	out := maps.Clone(raised)
-	maps.DeleteFunc(out, func(l Limit, _ int) bool { return strings.HasPrefix(string(l), prefix) })
+	maps.DeleteFunc(out, func(l Limit, _ int64) bool { return strings.HasPrefix(string(l), prefix) })
 	return out
 }
 
