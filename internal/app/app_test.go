@@ -45,10 +45,13 @@ type running struct {
 func start(t *testing.T, file string) *running {
 	t.Helper()
 	r := &running{t: t, home: t.TempDir(), log: &logtest.Log{}, hup: make(chan os.Signal, 1)}
-	r.file = filepath.Join(r.home, "c.yaml")
+	r.file = filepath.Join(r.home, ".lilac", "config.yaml")
+	if err := os.Mkdir(filepath.Dir(r.file), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	r.write(file)
 	load := func() (*config.Config, []config.Warning, error) {
-		return config.Load(config.Source{File: r.file, Getenv: func(name string) string {
+		return config.Load(config.Source{Getenv: func(name string) string {
 			return map[string]string{"HOME": r.home, "LILAC_TOKEN": testToken, "LILAC_METRICS_TOKEN": "0123456789abcdef-metrics", "LILAC_ADDR": "127.0.0.1:0"}[name]
 		}})
 	}
@@ -213,14 +216,16 @@ func TestMistakeInTheFileKeepsTheOldSettings(t *testing.T) {
 		r.hup <- os.Interrupt
 		r.eventually("it is good again", func() bool { return r.part("configuration").Status == health.OK })
 	}
-	if log := r.log.String(); !strings.Contains(log, "c.yaml:1:") {
+	if log := r.log.String(); !strings.Contains(log, "config.yaml:1:") {
 		t.Errorf("the log does not say where the mistake is:\n%s", log)
 	}
 	if err := os.Remove(r.file); err != nil {
 		t.Fatal(err)
 	}
-	r.hup <- os.Interrupt
 	r.eventually("a file that is gone is told", func() bool { return r.part("configuration").Status == health.Warning })
+	if log := r.log.String(); !strings.Contains(log, "config.yaml is gone") {
+		t.Errorf("the log does not say that the file is gone:\n%s", log)
+	}
 }
 
 func TestMistakeInARuleKeepsTheOldRules(t *testing.T) {
@@ -235,7 +240,7 @@ func TestMistakeInARuleKeepsTheOldRules(t *testing.T) {
 	before := names()
 	r.write(good + "  more:\n    when:\n      type: x\n      if: .a ==\n    do: {drop: true}\n")
 	r.within(patience, "the mistake is told with its place", func() bool {
-		return r.part("configuration").Status == health.Warning && strings.Contains(r.log.String(), "c.yaml:8:7: The condition of the rule more")
+		return r.part("configuration").Status == health.Warning && strings.Contains(r.log.String(), "config.yaml:8:7: The condition of the rule more")
 	})
 	if got := names(); before[0] != "ci" || !slices.Equal(before, got) {
 		t.Errorf("the rules are %q, want %q", got, before)

@@ -69,7 +69,7 @@ type fileWatch struct {
 }
 
 // run calls reread when ask says so, and changed each time that the file has
-// another content than the one used and rests, until ctx ends.
+// another content than the one used, or is gone, and rests, until ctx ends.
 func (w *fileWatch) run(ctx context.Context, ask <-chan os.Signal, reread, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *fileWatch) follow(ctx context.Context, events <-chan fsnotify.Event, er
 		case !now.same(seen):
 			seen = now
 			rest.Reset(settleTime)
-		case now.same(w.used) || !now.exists():
+		case now.same(w.used):
 		case rested:
 			w.used = now
 			changed()

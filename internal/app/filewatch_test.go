@@ -106,6 +106,15 @@ func TestAChangeOfTheFileIsSeen(t *testing.T) {
 			again("three, which is longer")
 		})
 	}
+	t.Run("it is gone, and comes again", func(t *testing.T) {
+		p := place{t, t.TempDir()}
+		p.write("c.yaml", "one")
+		again := watched(t, &fileWatch{path: p.at("c.yaml"), used: stateOf(p.at("c.yaml")), logger: slog.New(slog.DiscardHandler)})
+		p.must(os.Remove(p.at("c.yaml")))
+		again("")
+		p.write("c.yaml", "two")
+		again("two")
+	})
 	t.Run("in a directory that appears later", func(t *testing.T) {
 		p := place{t, t.TempDir()}
 		w := &fileWatch{path: p.at("a/b/c.yaml"), logger: slog.New(slog.DiscardHandler)}

@@ -32,7 +32,7 @@ func (p *program) reload(why string) {
 		p.Logger.Warn("the configuration has an oddity", "warning", w.String())
 	}
 	if err == nil && next.File == "" && p.now.Load().config.File != "" {
-		err = &fs.PathError{Op: "read", Path: p.Config.Sought, Err: fs.ErrNotExist}
+		err = fault.Wrap(fault.Invalid, fs.ErrNotExist, "The configuration file %s is gone", p.Config.Sought)
 	}
 	if err == nil {
 		err = p.takeOver(next, why)

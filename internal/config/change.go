@@ -1,8 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"maps"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -122,12 +124,12 @@ func secretsIn(out []string, v reflect.Value) []string {
 	return out
 }
 
-// KeyInFile reports whether a provider's key stands in the file.
-func (c *Config) KeyInFile() bool {
-	for name, p := range c.Providers {
-		if p.APIKey.Set() && c.Origin("providers."+name+".apiKey") == fromFile {
-			return true
-		}
-	}
-	return false
+// SecretInFile reports whether a secret stands in the file itself, not only its
+// name as ${NAME}. A file that cannot be read holds none.
+func (c *Config) SecretInFile() bool {
+	text, err := os.ReadFile(c.File)
+	return err == nil && slices.ContainsFunc(c.Secrets(), func(secret string) bool {
+		address := secret == c.Bus.URL.Reveal() // of it the password is the secret
+		return secret != "" && !address && bytes.Contains(text, []byte(secret))
+	})
 }

@@ -168,7 +168,18 @@ func TestMachine(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	check(t, examine(t, patient(t, nil, "modle: demo\n"), "configuration"), doctor.Warn, `did you mean "model"`)
-	check(t, examine(t, patient(t, nil, "providers: {openai: {apiKey: sk-0123456789abcdef}}\n"), "configuration"), doctor.Warn, "others may read it")
+	for file, want := range map[string]doctor.Status{
+		"providers: {openai: {apiKey: sk-0123456789abcdef}}\n":    doctor.Warn,
+		"webhooks: {ci: {secret: 0123456789abcdef}}\n":            doctor.Warn,
+		"bus: {url: \"redis://:0123456789abcdef@127.0.0.1:1\"}\n": doctor.Warn,
+		"providers: {openai: {apiKey: \"${KEY}\"}}\n":             doctor.OK,
+		"bus: {url: \"redis://127.0.0.1:1\"}\n":                   doctor.OK,
+	} {
+		got := examine(t, patient(t, map[string]string{"KEY": "sk-0123456789abcdef"}, file), "configuration")
+		if got.Status != want || (want == doctor.Warn) != strings.Contains(got.Message, "others may read it") {
+			t.Errorf("with %q: %+v, want %s", file, got, want)
+		}
+	}
 	if got := doctor.Broken(context.Canceled); len(got) != 1 || got[0].Status != doctor.Fail || got[0].Advice == "" {
 		t.Errorf("a configuration that cannot be used: %+v", got)
 	}

@@ -24,8 +24,8 @@ func (p Patient) configuration() Finding {
 		return Finding{"configuration", Warn, p.Warnings[0].String(), "Look at the place; a key that is not known does nothing."}
 	}
 	info, err := os.Stat(c.File)
-	if err == nil && info.Mode().Perm()&0o044 != 0 && c.KeyInFile() {
-		return Finding{"configuration", Warn, c.File + " holds a key and others may read it", "chmod 600 " + c.File + ", or name the key as ${NAME}."}
+	if err == nil && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
+		return Finding{"configuration", Warn, c.File + " holds a key or password and others may read it", "chmod 600 " + c.File + ", or name it as ${NAME}."}
 	}
 	return Finding{"configuration", OK, c.File, ""}
 }

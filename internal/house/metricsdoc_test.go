@@ -15,7 +15,7 @@ func metricsDoc(*testing.T) string {
 	var r metrics.Registry
 	observe.New(&r, nil)
 	observe.Describe(&r, observe.Program{})
-	httpapi.New(httpapi.Options{Metrics: &r})
+	httpapi.New(httpapi.Options{Metrics: &r, Sources: &httpapi.Sources{}})
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" + generatedNote +
 		"`GET /metrics` writes them in Prometheus' text format. The route needs a token: the operator's, or better one of\n" +

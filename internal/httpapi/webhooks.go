@@ -103,9 +103,11 @@ func (a *api) describeSources() {
 	}
 	a.Metrics.CounterOf("lilac_source_events_total", "Events of webhooks, files and timers since the start, by what became of them.", func(set func(float64, ...string)) {
 		for _, c := range a.Sources.Intake.Counts() {
-			for outcome, n := range map[string]int64{"accepted": c.Accepted, "duplicate": c.Duplicates, "dropped": c.Dropped, "refused": c.Refused} {
-				set(float64(n), c.Kind, c.Name, outcome)
-			}
+			// Beyond as many as a metric keeps the order says which are kept.
+			set(float64(c.Accepted), c.Kind, c.Name, "accepted")
+			set(float64(c.Duplicates), c.Kind, c.Name, "duplicate")
+			set(float64(c.Dropped), c.Kind, c.Name, "dropped")
+			set(float64(c.Refused), c.Kind, c.Name, "refused")
 		}
 	}, "kind", "name", "outcome")
 	a.Metrics.Gauge("lilac_source_waiting", "Events of a source that no rule has handled yet.", func(set func(float64, ...string)) {

@@ -108,7 +108,7 @@ func (g *Gauge) desc() Desc { return g.d }
 
 func (g *Gauge) write(b *strings.Builder) {
 	now := newSeries[float64](g.d.Kind, g.d.Name, g.d.Help, g.d.Labels)
-	g.read(func(v float64, labels ...string) { *now.atLocked(labels) = v })
+	g.read(func(v float64, labels ...string) { *now.atLocked(labels) += v })
 	for _, e := range now.sortedLocked() {
 		sample(b, g.d.Name, g.d.Labels, e.labels, "", "", e.value)
 	}

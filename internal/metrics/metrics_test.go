@@ -68,6 +68,17 @@ func TestLabelsAreBounded(t *testing.T) {
 	if !strings.Contains(got, `c_total{name="other"} 9800`) {
 		t.Errorf("what did not fit was not counted:\n%s", got[:200])
 	}
+	var collected metrics.Registry
+	collected.CounterOf("d_total", "D.", func(set func(float64, ...string)) {
+		for i := range n {
+			set(2, fmt.Sprint(i))
+		}
+	}, "name")
+	for range 2 { // a counter does not grow by being read
+		if got := text(t, &collected); !strings.Contains(got, `d_total{name="other"} 19600`) {
+			t.Errorf("what did not fit was not counted:\n%s", got[:200])
+		}
+	}
 }
 
 func TestConcurrentUse(t *testing.T) {
