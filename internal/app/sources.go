@@ -83,7 +83,7 @@ func (p *program) sourcesPart(now time.Time) health.Part {
 	case broken > 0:
 		part.Status, part.Message = health.Warning, fmt.Sprintf("%d of the sources of events cannot observe all that they should; \"lilac sources\" says which", broken)
 	case dropped > 0:
-		part.Status, part.Message = health.Warning, fmt.Sprintf("events of %d sources came faster than they were handled and were dropped; \"lilac sources\" says of which", dropped)
+		part.Status, part.Message = health.Warning, fmt.Sprintf("events of sources (%d) came faster than they were handled and were dropped; \"lilac sources\" says of which", dropped)
 	}
 	return part
 }

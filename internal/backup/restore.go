@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"lilac/internal/db"
 	"lilac/internal/fault"
@@ -31,8 +32,9 @@ func Verify(ctx context.Context, file string) (Manifest, error) {
 }
 
 // Restore verifies a backup and makes a data directory out of it. The directory
-// must not exist or be empty. The database comes last: a directory that was
-// left in the middle of it does not look like one that can be started. What root
+// must not exist or be empty; it is empty again after an error. The database
+// comes last: a directory that was left by a process that died in the middle of
+// it does not look like one that can be started. What root
 // restores belongs to the owner of the directory, or of the one in which it is
 // made: the user as whom the service runs.
 func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) {
@@ -52,10 +54,24 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 	}
 	defer root.Close()
 	const unfinished = db.FileName + ".restoring"
+	made := map[string]bool{} // in the directory itself
+	defer func() {
+		if err == nil {
+			return
+		}
+		for name := range made {
+			err = errors.Join(err, root.RemoveAll(name))
+		}
+		if errors.Is(err, syscall.ENOSPC) {
+			err = noRoomToRestore(err, m, dataDir)
+		}
+	}()
 	_, err = read(ctx, file, func(name string, r io.Reader) error {
 		if name == db.FileName {
 			name = unfinished
 		}
+		top, _, _ := strings.Cut(name, "/")
+		made[top] = true
 		return extract(root, name, r)
 	})
 	if err != nil {
@@ -74,6 +90,7 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 	if err := root.Rename(unfinished, db.FileName); err != nil {
 		return m, fmt.Errorf("put database in place: %w", err)
 	}
+	clear(made) // it is whole
 	return m, syncDir(dataDir)
 }
 

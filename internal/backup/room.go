@@ -33,6 +33,17 @@ func noRoom(full error, dataDir, dir string) error {
 		dir, disk.Free/mib, dataDir, (most+mib-1)/mib)
 }
 
+// noRoomToRestore says of a restoration that found its disk full how much is free
+// there now that what was begun is gone, and how much it takes.
+func noRoomToRestore(full error, m Manifest, dataDir string) error {
+	disk, err := health.DiskAt(dataDir)
+	if err != nil {
+		return errors.Join(full, err)
+	}
+	return fault.Wrap(fault.Unavailable, full, "There is no room for what the backup holds: %s has %d MiB free, and it takes %d MiB. Nothing was restored.",
+		dataDir, disk.Free/mib, (m.Bytes()+mib-1)/mib)
+}
+
 // room is the most that a backup takes while it is made: the database, with what
 // is still in its log, twice, and the stored files.
 func room(dataDir string) (bytes int64, err error) {

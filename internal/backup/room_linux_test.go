@@ -16,7 +16,7 @@ import (
 )
 
 // A disk can be full when the database is copied, or when what was copied and
-// the files are packed.
+// the files are packed; and when they are restored.
 func TestAFullDiskIsNamedWithWhatIsFreeAndWhatIsNeeded(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a small disk")
@@ -53,6 +53,18 @@ func TestAFullDiskIsNamedWithWhatIsFreeAndWhatIsNeeded(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(small); len(left) > 0 {
 			t.Errorf("no room %s: left behind: %v", name, left)
+		}
+		file := filepath.Join(t.TempDir(), "b.tar.gz")
+		if _, err := backup.Write(t.Context(), dir, file, "v", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = backup.Restore(t.Context(), file, small)
+		said = fault.ToWire(err).Message
+		if fault.KindOf(err) != fault.Unavailable || !strings.Contains(said, small+" has 1 MiB free, and it takes ") {
+			t.Errorf("no room to restore what was no room %s: %v", name, err)
+		}
+		if left, _ := os.ReadDir(small); len(left) > 0 {
+			t.Errorf("no room to restore what was no room %s: left behind: %v", name, left)
 		}
 	}
 }

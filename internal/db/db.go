@@ -120,7 +120,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		opt.Synchronous = "FULL"
 	}
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+		return nil, fault.Wrap(fault.Invalid, err, "The data directory %s cannot be made; choose another one with --data", opt.Dir)
 	}
 	lock, err := lockDir(opt.Dir)
 	if err != nil {

@@ -178,7 +178,9 @@ func compileTarget(s Spec, r *Rule) error {
 
 func compileLimits(s Spec, r *Rule) error {
 	switch {
-	case s.Debounce < 0 || s.Debounce > maxDebounce:
+	case s.Debounce < 0:
+		return fault.InvalidField("debounce", "The debounce of the rule %s is negative; use 0 for none.", s.Name)
+	case s.Debounce > maxDebounce:
 		return fault.InvalidField("debounce", "The debounce of the rule %s has to be at most %s.", s.Name, maxDebounce)
 	case s.Debounce > 0 && s.Drop:
 		return fault.InvalidField("debounce", "The rule %s drops its events, so there is nothing to wait for.", s.Name)

@@ -127,7 +127,11 @@ func (h *handler) any(v any) (out slog.Value) {
 	if err != nil || json.Unmarshal(data, &plain) != nil {
 		return slog.StringValue(h.text(fmt.Sprintf("%v", v)))
 	}
-	if plain = h.plain(plain); !h.oneLine {
+	plain = h.plain(plain)
+	if text, ok := plain.(string); ok {
+		return slog.StringValue(text)
+	}
+	if !h.oneLine {
 		return slog.AnyValue(plain)
 	}
 	data, _ = json.Marshal(plain) // what came from JSON goes back

@@ -162,6 +162,16 @@ func TestLevelChangesWhileItRuns(t *testing.T) {
 	}
 }
 
+func TestAStringOfAnyTypeIsLoggedAsOne(t *testing.T) {
+	type kind string
+	for text, want := range map[bool]string{false: `"v":"session.created"`, true: "v=session.created"} {
+		line := record(logs.Options{Text: text}, func(l *slog.Logger) { l.Info("m", "v", kind("session.created")) })
+		if !strings.Contains(line, want) {
+			t.Errorf("logged %s, want %s", line, want)
+		}
+	}
+}
+
 func TestValuesThatPanicAreLogged(t *testing.T) {
 	line := record(logs.Options{}, func(l *slog.Logger) { l.Info("m", "v", (*panics)(nil), "after", 1) })
 	if !strings.Contains(line, `"after":1`) || !json.Valid([]byte(line)) {
