@@ -338,7 +338,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 	f.down()
 	p.Shows("#link", "reconnecting…")
 	for _, v := range everyView {
-		if v.name != "settings" && v.name != "requests" && v.name != "dead" {
+		if !slices.Contains([]string{"settings", "requests", "timeline", "dead", "dead-letter"}, v.name) {
 			continue
 		}
 		p.To(v.hash)

@@ -8,6 +8,9 @@ export class Failure extends Error {
   }
 }
 
+// noAnswer is the failure of a server that is not there.
+export const noAnswer = () => new Failure('Lilac does not answer. Is it running?', { retryable: true });
+
 export const loginHelp = 'You are not signed in. Open the link that “lilac serve” printed when it started, or run “lilac login” for a new one.';
 
 // failureOf reads an error answer.
@@ -35,7 +38,7 @@ async function call(method, path, body, { headers = {}, signal } = {}) {
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new Failure('Lilac does not answer. Is it running?', { retryable: true });
+    throw noAnswer();
   }
   if (!response.ok) throw await failureOf(response);
   if (response.status === 204) return null;
@@ -79,7 +82,7 @@ export const prompt = (id, body, key) => call('POST', `${session(id)}/prompt`, b
 export const cancel = (id) => call('POST', `${session(id)}/cancel`, {});
 export const render = async (text) => (await call('POST', '/render', { text })).html;
 
-export const deadLetters = async (before) => (await call('GET', `/dlq${query({ limit: 50, before })}`)).deadLetters;
+export const deadLetters = async (limit, before) => (await call('GET', `/dlq${query({ limit, before })}`)).deadLetters;
 export const deadLetter = (id) => call('GET', `/dlq/${encodeURIComponent(id)}`);
 export const replayLetter = (id) => call('POST', `/dlq/${encodeURIComponent(id)}/replay`, {});
 export const dropLetter = (id) => call('DELETE', `/dlq/${encodeURIComponent(id)}`);
@@ -101,7 +104,7 @@ export async function ready() {
   try {
     response = await fetch('/readyz', { cache: 'no-store', credentials: 'same-origin' });
   } catch {
-    throw new Failure('Lilac does not answer. Is it running?', { retryable: true });
+    throw noAnswer();
   }
   let body = {};
   try {

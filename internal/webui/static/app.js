@@ -69,8 +69,10 @@ function show() {
   get('main').classList.toggle('viewing', Boolean(view));
   sidebar.mark(place.parts[0]);
   const main = get('view');
+  const inside = main.contains(document.activeElement);
   main.replaceChildren();
   if (view) {
+    if (inside) main.focus({ preventScroll: true }); // the keyboard goes on where the new view begins
     main.scrollTop = 0;
     name(view.title);
     close = view.open(main, place, { hub, log, problem, name, sessions: () => sessions }) ?? close;

@@ -127,6 +127,7 @@ export class Composer {
   }
 
   async add(files) {
+    this.hooks.problem('');
     // The list of a picker that is emptied, or of a drop that is over, is empty.
     for (const file of [...files]) {
       const total = this.files.reduce((sum, f) => sum + f.size, 0) + file.size;
@@ -153,6 +154,7 @@ export class Composer {
       el('button', {
         type: 'button', className: 'plain', 'aria-label': `Remove ${file.filename}`,
         onclick: () => {
+          this.hooks.problem('');
           this.setFiles(this.files.filter((f) => f !== file));
           this.text.focus();
         },

@@ -39,6 +39,7 @@ export class Conversation {
     this.state = reduce.newState('');
     this.frame = 0;
     this.stick = true;
+    this.place = 0; // where the conversation is scrolled to
     this.reloading = 0;
     this.reloaded = -Infinity;
     // turn counts the conversations that were shown, so that an answer for
@@ -75,6 +76,7 @@ export class Conversation {
     clearTimeout(this.reloading);
     this.state = reduce.newState(id);
     this.stick = !messageId;
+    this.place = 0;
     this.transcript.clear();
     this.hooks.problem('');
     this.early = id ? [] : null;
@@ -90,7 +92,11 @@ export class Conversation {
   // changeDraft keeps what was not sent here for when this conversation is
   // shown again: in another one it would be sent to the wrong place.
   changeDraft(id) {
-    for (const { status, text, unsent: files } of this.state.outbox) if (status === 'failed') this.composer.giveBack(text, files);
+    for (const { key, status, text, unsent: files } of this.state.outbox) {
+      if (status !== 'failed') continue;
+      this.composer.giveBack(text, files);
+      forget(this.id, key);
+    }
     this.drafts.set(this.id, this.composer.exchange(this.drafts.get(id)));
     this.drafts.delete(id);
   }
@@ -346,7 +352,9 @@ export class Conversation {
         if (!failure.retryable) {
           entry.status = 'failed';
           entry.unsent = files;
-          forget(into.sessionId, entry.key);
+          // Who has to log in first comes back to it, but for its files.
+          if (files.length) forget(into.sessionId, entry.key);
+          else remember(into.sessionId, entry);
           break;
         }
         into.reordered = true;
@@ -364,6 +372,7 @@ export class Conversation {
     const entry = reduce.send(state, { ...saved, at: saved.createdAt });
     entry.during = saved.during;
     if (saved.messageId) reduce.accepted(state, entry, saved);
+    else if (saved.problem) Object.assign(entry, { status: 'failed', problem: saved.problem, unsent: [] });
     else if (saved.files.length === 0) this.deliver(state, entry, []);
     else {
       entry.status = 'failed';
@@ -453,6 +462,7 @@ export class Conversation {
 
   giveBack(entry) {
     reduce.drop(this.state, entry);
+    forget(this.id, entry.key);
     this.composer.giveBack(entry.text, entry.unsent);
     this.composer.text.focus();
     this.schedule();
@@ -467,7 +477,7 @@ export class Conversation {
   // again is called when the conversation is shown after another view was: what
   // is not displayed has no scroll position.
   again() {
-    if (!this.stick) this.scroll.scrollTop = this.place ?? 0;
+    if (!this.stick) this.scroll.scrollTop = this.place;
     this.follower();
   }
 
@@ -496,8 +506,10 @@ export class Conversation {
     const { scroll } = this;
     scroll.addEventListener('scroll', () => {
       if (!scroll.clientHeight) return; // another view is shown
+      // Only a person goes up; that the end is farther away may be a picture that has come.
+      const up = scroll.scrollTop < this.place;
       this.place = scroll.scrollTop;
-      this.stick = this.transcript.atEnd && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
+      this.stick = this.transcript.atEnd && ((this.stick && !up) || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60);
       get('latest').hidden = this.stick;
       if (this.id && !this.stick) this.atEnds();
     }, { passive: true });

@@ -2,12 +2,21 @@
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
-import { el } from './element.js';
+import { el, renew } from './element.js';
 import { json, line, plural, whole } from './format.js';
+import { refresh } from './refresh.js';
 import { go, to } from './router.js';
 import { stamp } from './search.js';
 
 export const title = 'Dead letters';
+
+const pageSize = 50;
+// Nothing tells that an event was put aside, so the list is asked for again.
+const concerns = /^$/;
+const every = 5000;
+
+// What was done to a letter, for the list to say.
+let told = '';
 
 export function open(root, { parts }, page) {
   if (parts[1]) {
@@ -18,27 +27,35 @@ export function open(root, { parts }, page) {
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
   root.append(said, list, more);
-  let last = '';
-  const load = async () => {
+  const done = told;
+  told = '';
+  let letters = [];
+  const take = (found, older) => {
+    // Behind a full page stands what was asked for as older.
+    const at = found.length < pageSize ? -1 : letters.findIndex((l) => l.id === found.at(-1).id);
+    if (older || at < 0) more.hidden = found.length < pageSize;
+    if (older) letters = [...letters, ...found];
+    else letters = at < 0 ? found : [...found, ...letters.slice(at + 1)];
+    const words = [done, letters.length
+      ? 'These events failed each time they were tried and were put aside. Look at the reason; when it is mended, replay them.'
+      : 'There are none: every event was handled.'].filter(Boolean).join(' ');
+    if (said.textContent !== words) said.textContent = words; // else it is read out again
+    renew(list, letters.map(card));
+  };
+  const load = async (before = '') => {
     try {
-      const letters = await api.deadLetters(last);
-      list.append(...letters.map(card));
-      last = letters.at(-1)?.id ?? last;
-      more.hidden = letters.length < 50;
-      said.textContent = list.children.length
-        ? 'These events failed each time they were tried and were put aside. Look at the reason; when it is mended, replay them.'
-        : 'There are none: every event was handled.';
+      if (!document.hidden || !letters.length) take(await api.deadLetters(pageSize, before), Boolean(before));
     } catch (failure) {
-      said.textContent = '';
+      if (!letters.length) said.textContent = '';
       page.problem(failure.message);
     }
+    return true;
   };
-  more.addEventListener('click', load);
-  load();
-  return undefined;
+  more.addEventListener('click', () => load(letters.at(-1).id));
+  return refresh(page, load, concerns, every).close;
 }
 
-const card = (letter) => el('li', {}, el('a', { className: 'card', href: to(['dead', letter.id]), 'data-letter': letter.id },
+const card = (letter) => el('li', { 'data-key': letter.id }, el('a', { className: 'card', href: to(['dead', letter.id]), 'data-letter': letter.id },
   el('span', { className: 'card-top' }, el('b', { className: 'grow' }, letter.event.type), stamp(letter.at)),
   el('span', { className: 'bad' }, line(letter.reason, 200)),
   el('span', { className: 'quiet facts' }, `for ${letter.group} · tried ${plural(letter.attempts, 'time')}`)));
@@ -50,6 +67,10 @@ async function openOne(root, id, page) {
   try {
     letter = await api.deadLetter(id);
   } catch (failure) {
+    if (failure.retryable) {
+      page.problem(failure.message); // it is shown again when the server is back
+      return;
+    }
     box.replaceChildren(el('p', {}, failure.status === 404 ? 'This dead letter is not there any more: it was replayed or dropped.' : failure.message), all());
     return;
   }
@@ -74,11 +95,13 @@ async function openOne(root, id, page) {
     el('div', { className: 'actions' },
       act('Replay', 'pill strong', async () => {
         await api.replayLetter(id);
+        told = 'It is tried again; if it fails, it comes back here.';
         return true;
       }),
       act('Drop…', 'pill danger', async () => {
         if (!(await confirmed(`Drop this ${event.type} for good? What it should have set off will not happen.`, 'Drop it'))) return false;
         await api.dropLetter(id);
+        told = 'It was dropped.';
         return true;
       })),
     el('h3', {}, 'The event'), el('pre', { tabIndex: 0 }, json(event)), all());

@@ -14,6 +14,7 @@ export function el(tag, properties = {}, ...children) {
 // arrange makes the children of parent exactly these nodes and moves only what
 // is out of place, so focus, selection and opened folds stay.
 export function arrange(parent, nodes) {
+  const held = document.activeElement;
   const stay = new Set(nodes);
   for (const node of [...parent.childNodes]) if (!stay.has(node)) node.remove();
   let here = parent.firstChild;
@@ -21,6 +22,8 @@ export function arrange(parent, nodes) {
     if (node === here) here = here.nextSibling;
     else parent.insertBefore(node, here);
   }
+  // What is moved loses the keyboard.
+  if (held !== document.activeElement && parent.contains(held)) held.focus({ preventScroll: true });
 }
 
 // renew makes the children of parent look like these nodes, of which it takes

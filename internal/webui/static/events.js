@@ -77,7 +77,7 @@ export function open(root, { parts, query }, page) {
     if (!log.total) said.textContent = 'Nothing has happened since this page was opened. Send a message, and its events are here.';
     else if (paused && waiting > mostKept) said.textContent = `Paused. ${plural(waiting, 'event')} came; the newest ${count(mostKept)} of them are kept.`;
     else if (paused) said.textContent = `Paused. ${plural(waiting, 'event')} came meanwhile.`;
-    else said.textContent = list.children.length ? `${plural(log.total, 'event')} since this page was opened; the newest are shown.` : `None of the ${count(log.total)} events fits. Take a filter away.`;
+    else said.textContent = list.children.length ? `${plural(log.total, 'event')} since this page was opened; the newest are shown.` : `None of the newest ${count(log.frames.length)} events fits. Take a filter away.`;
   };
   const schedule = () => { frame ||= requestAnimationFrame(draw); };
   pause.addEventListener('click', () => {
@@ -159,5 +159,10 @@ function openOne(root, id, after, page) {
   };
   if (here) show(here.event);
   else if (!after) show(null);
-  else find(after, id).then(show, (failure) => page.problem(failure.message));
+  else {
+    find(after, id).then(show, (failure) => {
+      if (failure.retryable) page.problem(failure.message); // it is shown again when the server is back
+      else said.textContent = failure.message;
+    });
+  }
 }

@@ -9,7 +9,9 @@ const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 export const attached = (files) => files.map(one);
 
 function one(file) {
-  const { filename, mimeType, bytes, url } = file;
+  const { mimeType, bytes, url } = file;
+  // A mark that turns the direction around would show another kind of file.
+  const filename = file.filename.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
   if (!url) return el('span', { className: 'file' }, filename);
   const link = el('a', { className: 'file', href: url, download: filename }, filename, bytes ? el('span', { className: 'quiet' }, ` ${size(bytes)}`) : null);
   if (!pictures.includes(mimeType)) return link;

@@ -117,7 +117,10 @@ export class Markdown {
     // Markup has no space at its end: it stays with the words that follow.
     piece.tail.textContent = piece.text.slice(piece.text.slice(0, length).search(/(?<![ \t])[ \t]*$/));
     piece.box.replaceChildren(...parse(html));
-    lastWords(piece.box).append(piece.tail);
+    const last = lastWords(piece.box);
+    // Markup ends code with a new line: what follows may belong to the same one.
+    if (last.localName === 'code' && /[^\n`~]$/.test(piece.text.slice(0, length))) last.lastChild.data = last.lastChild.data.replace(/\n$/, '');
+    last.append(piece.tail);
   }
 }
 

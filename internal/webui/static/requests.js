@@ -24,7 +24,7 @@ export function open(root, { query }, page) {
   const draw = () => {
     const whose = sessionId ? ' of this conversation' : '';
     const words = requests.length
-      ? `${plural(requests.length, 'request')}${whose}, the newest first. `
+      ? `${more.hidden ? plural(requests.length, 'request') : `The newest ${plural(requests.length, 'request')}`}${whose}, the newest first. `
       : `No requests${whose} yet. Send a message, and what it sets off is here.`;
     const all = sessionId ? [el('a', { href: to(['requests']) }, 'Show those of all conversations')] : [];
     renew(said, [document.createTextNode(words), ...all]);

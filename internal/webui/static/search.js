@@ -60,6 +60,7 @@ export function open(root, { query }, page) {
     said.textContent ||= 'Looking…';
     try {
       const answer = await api.search(q, next, stop.signal);
+      page.problem('');
       found += answer.messages.length;
       results.append(
         ...answer.sessions.map((s) => el('li', {}, el('a', { className: 'result', href: to(['s', s.id]) },

@@ -16,7 +16,7 @@ export class Sidebar {
     get('search').addEventListener('submit', () => this.open(false));
     get('new').addEventListener('click', () => hooks.begin());
     addEventListener('keydown', (e) => {
-      if (e.key === 'Escape' && this.side.classList.contains('open')) this.open(false);
+      if (e.key === 'Escape' && this.side.classList.contains('open') && !e.target.closest?.('dialog')) this.open(false);
     });
     this.list.addEventListener('keydown', (e) => this.move(e));
     // On a wide screen it stands beside the rest.

@@ -2,7 +2,7 @@
 // state the connection is in. It gives up only when it is stopped or the server
 // refuses it.
 
-import { failureOf } from './api.js';
+import { failureOf, noAnswer } from './api.js';
 
 const firstWait = 300;
 const longestWait = 5000;
@@ -93,7 +93,7 @@ export async function find(cursor, id) {
       if (found || seen > most) attempt.abort();
     });
   } catch (failure) {
-    if (!attempt.signal.aborted) throw failure;
+    if (!attempt.signal.aborted) throw failure.status ? failure : noAnswer();
   } finally {
     clearTimeout(alarm);
     attempt.abort();

@@ -42,7 +42,7 @@ function openList(root, sessionId, page) {
     tasks = older ? [...others, ...found] : [...found, ...others];
     const whose = sessionId ? ' of this conversation' : '';
     said.textContent = tasks.length
-      ? `${plural(tasks.length, 'task')}${whose}, the newest first.`
+      ? `${more.hidden ? plural(tasks.length, 'task') : `The newest ${plural(tasks.length, 'task')}`}${whose}, the newest first.`
       : `Nothing was run in the background${whose} yet. Ask for something that takes long.`;
     renew(list, tasks.map((t) => card(t, page.sessions())));
   };
@@ -85,6 +85,7 @@ function openOne(root, id, page) {
       heading.hidden = output.hidden = true;
       return false;
     }
+    if (task.state !== 'running' && document.activeElement === stop) output.focus({ preventScroll: true });
     stop.hidden = task.state !== 'running';
     renew(top, [...facts(task, page.sessions()), stop]);
     const text = `${part.offset > 0 ? '… ' : ''}${part.text}` || (task.state === 'running' ? 'Nothing yet.' : 'It put out nothing.');

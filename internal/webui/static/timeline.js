@@ -29,7 +29,11 @@ export function open(root, { parts }, page) {
       drawn = text;
       draw(box, story, page);
     } catch (failure) {
-      if (closed || failure.retryable) return;
+      if (closed) return;
+      if (failure.retryable) {
+        page.problem(failure.message); // it is shown again when the server is back
+        return;
+      }
       box.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such request. ' : `${failure.message} `),
         el('p', {}, el('a', { href: to(['requests']) }, 'All requests')));
     }

@@ -1,5 +1,5 @@
-// Messages that were sent and not yet read by a request, kept over a reload of
-// the page. Without storage (a private window that forbids it) only that is lost.
+// Messages that were sent and not yet read by a request, or refused, kept over a
+// reload of the page. Without storage (a private window that forbids it) only that is lost.
 
 const name = (sessionId) => `lilac.unsent.${sessionId}`;
 const oldest = 24 * 3600 * 1000;
@@ -20,9 +20,9 @@ export function unsent(sessionId) {
   return entries;
 }
 
-export function remember(sessionId, { key, text, files, queue, createdAt, during, messageId, requestId }) {
+export function remember(sessionId, { key, text, files, queue, createdAt, during, messageId, requestId, status, problem }) {
   const others = unsent(sessionId).filter((e) => e.key !== key);
-  write(sessionId, [...others, { key, text, files, queue, createdAt, during, messageId, requestId }].slice(-most));
+  write(sessionId, [...others, { key, text, files, queue, createdAt, during, messageId, requestId, problem: status === 'failed' ? problem : '' }].slice(-most));
 }
 
 export function forget(sessionId, key) {
