@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"lilac/internal/e2e"
 	"lilac/internal/event"
 	"lilac/internal/llmtest"
+	"lilac/internal/redistest"
 	"lilac/internal/sandbox"
 )
 
@@ -42,6 +44,62 @@ func TestControlWithoutACancelNothingStops(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		noticed(t, cancelTool(t, bus, time.Second, nothing, "LILAC_WITHOUT=group"), "the request is running")
 	})
+}
+
+// A request that was accepted and has not come to the runner yet is stopped, too,
+// by its id or as what would run next.
+func TestACancelRightBehindAPromptStopsIt(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		s := e2e.Start(t, slices.Concat(bus(t), modelEnv(silent(t)))...)
+		for i := range 20 {
+			session := s.NewSession()
+			a := s.Prompt(session, "wait", event.Prompt)
+			cancelOne(t, s, session, a, i%2 == 0)
+			stopped(t, s, a)
+		}
+	})
+}
+
+// The way from one to the other may be as long as the broker is away.
+func TestACancelWhileTheBrokerIsAwayIsNotLost(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	s := e2e.Start(t, slices.Concat(e2e.OnRedis(r), modelEnv(silent(t)))...)
+	r.Kill()
+	sessions := []string{s.NewSession(), s.NewSession()}
+	var all []e2e.Accepted
+	for i, session := range sessions {
+		all = append(all, s.Prompt(session, "wait", event.Prompt))
+		cancelOne(t, s, session, all[i], i == 0)
+	}
+	r.Restart()
+	for _, a := range all {
+		stopped(t, s, a)
+	}
+}
+
+// silent is the URL of a model that does not come to an answer.
+func silent(t *testing.T) string {
+	t.Helper()
+	return llmtest.New(t, func(llmtest.Request) llmtest.Script { return llmtest.Script{Wait: time.Hour} }).URL
+}
+
+func cancelOne(t *testing.T, s *e2e.Server, session string, a e2e.Accepted, named bool) {
+	t.Helper()
+	body := map[string]any{}
+	if named {
+		body["requestId"] = a.RequestID
+	}
+	if code := s.Request("POST", "/sessions/"+session+"/cancel", body, nil); code != http.StatusOK {
+		t.Errorf("cancel answered %d", code)
+	}
+}
+
+func stopped(t *testing.T, s *e2e.Server, a e2e.Accepted) {
+	t.Helper()
+	if state := s.WaitEnded(a.RequestID, answerWithin).State; event.RequestState(state) != event.StateCancelled {
+		t.Errorf("%s is %s after its cancel", a.RequestID, state)
+	}
 }
 
 // cancelTool cancels a command that has started two processes, and returns

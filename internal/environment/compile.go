@@ -85,8 +85,10 @@ func compileWhen(s Spec, r *Rule) error {
 		if !typePattern().MatchString(t) {
 			return fault.InvalidField("when.type", "%q is no type of events: it is one like webhook.received, a beginning like webhook.*, or *.", t)
 		}
-		if names(t, event.UserQuery) {
-			return fault.InvalidField("when.type", "What people say (%s) cannot be taken by a rule.", event.UserQuery)
+		for _, people := range []event.Type{event.UserQuery, event.UserStop} {
+			if names(t, people) {
+				return fault.InvalidField("when.type", "What people say (%s) cannot be taken by a rule.", people)
+			}
 		}
 	}
 	if s.If == "" {
@@ -201,7 +203,7 @@ func compileLimits(s Spec, r *Rule) error {
 
 // Ours reports whether only the program itself makes events of the type.
 func Ours(t event.Type) bool {
-	return t == event.UserQuery || strings.HasPrefix(string(t), "session.") || strings.HasPrefix(string(t), "stream.") || strings.HasPrefix(string(t), "rule.")
+	return t == event.UserQuery || t == event.UserStop || strings.HasPrefix(string(t), "session.") || strings.HasPrefix(string(t), "stream.") || strings.HasPrefix(string(t), "rule.")
 }
 
 // String is the rate as it is written, "" for none.

@@ -38,6 +38,7 @@ func TestARuleWithAMistakeIsRefused(t *testing.T) {
 		"a type with capitals": {func(s *environment.Spec) { s.Types = []string{"Build"} }, "when.type"},
 		"a star in the middle": {func(s *environment.Spec) { s.Types = []string{"a.*.b"} }, "when.type"},
 		"what people say":      {func(s *environment.Spec) { s.Types = []string{"user_query"} }, "when.type"},
+		"that people stop":     {func(s *environment.Spec) { s.Types = []string{"user_stop"} }, "when.type"},
 		"before prompts":       {func(s *environment.Spec) { s.Priority = 100 }, "priority"},
 		"no jq":                {func(s *environment.Spec) { s.If = ".a ==" }, "when.if"},
 		"an unknown function":  {func(s *environment.Spec) { s.If = "nothing_like_it" }, "when.if"},

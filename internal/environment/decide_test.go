@@ -35,6 +35,7 @@ func TestMatch(t *testing.T) {
 		"a disabled rule does not match":                  {[]environment.Rule{off, rule("on", 1, "*")}, "b", "on"},
 		"publish_unknown_type":                            {defaults[:3], "custom.x", ""},
 		"initEventRules_registers: user_query":            {defaults, event.UserQuery, "user_query"},
+		"a stop goes where what it stops went":            {defaults, event.UserStop, "user_stop"},
 		"initEventRules_registers: session.created":       {defaults, event.SessionCreated, "session"},
 		"initEventRules_registers: background_task":       {defaults, event.BackgroundTaskCompleted, "background_task"},
 		"initEventRules_registers: fallback":              {defaults, event.BackgroundTaskStopped, "fallback"},

@@ -40,7 +40,7 @@ type Ports struct {
 }
 
 // DefaultRules are the rules that come with the program: a user_query becomes
-// a message for the runner, the end of a background task wakes the agent of its
+// a message for the runner and a user_stop a cancellation, the end of a background task wakes the agent of its
 // session unless the agent itself has stopped it, session events are logged, and
 // anything else that does not only describe wakes the agent, too.
 func DefaultRules(p Ports) []Rule {
@@ -59,6 +59,7 @@ func DefaultRules(p Ports) []Rule {
 			Name: "background_task_stopped", Enabled: true, Priority: PriorityBackgroundTask, Drop: true,
 			Types: []string{string(event.BackgroundTaskStopped)}, If: stoppedByAgent,
 		},
+		{Name: "user_stop", Types: []string{string(event.UserStop)}, Enabled: true, Priority: PriorityUserQuery, Handler: p.userStop},
 	}
 }
 
@@ -80,15 +81,13 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 		return bus.Permanent(err)
 	}
 	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		if p.Session.Client != nil {
-			_, known, err := p.Session.Client(tx, query.SessionID)
-			if err != nil {
-				return fmt.Errorf("look up session: %w", err)
-			}
-			if !known {
-				p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
-				return d.Ack(tx)
-			}
+		known, err := p.knows(tx, query.SessionID)
+		if err != nil {
+			return err
+		}
+		if !known {
+			p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
+			return d.Ack(tx)
 		}
 		var before []chat.Message
 		if p.Hear != nil {
@@ -105,6 +104,48 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 		}
 		if err := tx.Publish(ev); err != nil {
 			return fmt.Errorf("publish message for the runner: %w", err)
+		}
+		return d.Ack(tx)
+	})
+}
+
+// knows reports whether there is a session.
+func (p Ports) knows(q db.Queryer, sessionID string) (bool, error) {
+	if p.Session.Client == nil {
+		return true, nil
+	}
+	_, known, err := p.Session.Client(q, sessionID)
+	if err != nil {
+		return false, fmt.Errorf("look up session: %w", err)
+	}
+	return known, nil
+}
+
+// userStop hands a cancellation to the runner, behind the message that it follows.
+func (p Ports) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
+	var stop event.UserStopPayload
+	if err := json.Unmarshal(e.Payload, &stop); err != nil {
+		return bus.Permanent(fault.Wrap(fault.Invalid, err, "The user_stop %q has a payload of another shape.", e.ID))
+	}
+	requestID := stop.RequestID
+	if requestID == "" {
+		requestID = event.RequestID{Surface: stop.Client, Session: stop.SessionID, Specific: "stop"}.String()
+	}
+	ev, err := event.New(event.Meta{
+		ID: e.ID + "/cancel", Time: event.Event{TS: e.Timestamp}.Time(), Headers: event.RequestHeaders(requestID, stop.SessionID, stop.Client),
+	}, event.RequestCancel{Reason: stop.Reason, CancelQueued: stop.CancelQueued, AnyActive: stop.RequestID == ""})
+	if err != nil {
+		return bus.Permanent(err)
+	}
+	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		known, err := p.knows(tx, stop.SessionID)
+		if err != nil {
+			return err
+		}
+		if known {
+			if err := tx.Publish(ev); err != nil {
+				return fmt.Errorf("publish cancellation for the runner: %w", err)
+			}
 		}
 		return d.Ack(tx)
 	})

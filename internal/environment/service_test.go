@@ -359,6 +359,30 @@ func TestDefaultRules(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a stop stays behind what it stops", func(t *testing.T) {
+		w := newWorld(t)
+		w.start(inbox{}, w.defaults()...)
+		w.publish(query("q1", "s", event.UserQueryPayload{Content: "hi", RequestID: "web:s:m1", MessageID: "m1", Client: "web"}))
+		for id, stop := range map[string]event.UserStopPayload{
+			"s1": {SessionID: "s", RequestID: "web:s:m1", Client: "web", Reason: "enough"}, "s2": {SessionID: "gone", Client: "web"},
+		} {
+			payload, _ := json.Marshal(stop)
+			w.publish(event.EnvEvent{ID: id, Type: event.UserStop, Metadata: event.EnvMetadata{TriggerSessionID: stop.SessionID}, Payload: payload})
+		}
+		w.publish(event.EnvEvent{ID: "s3", Type: event.UserStop, Metadata: event.EnvMetadata{TriggerSessionID: "s"}, Payload: []byte(`{"sessionId":"s","client":"web","cancelQueued":true}`)})
+		var got []string
+		for _, e := range w.commands(3) {
+			got = append(got, string(e.Type)+" "+e.Key+" "+string(e.Data))
+		}
+		want := []string{
+			`cmd.request.message web:s:m1 {"queue":"prompt","messages":[{"role":"user","content":"hi"}],"messageId":"m1"}`,
+			`cmd.request.cancel web:s:m1 {"reason":"enough"}`,
+			`cmd.request.cancel web:s:stop {"cancelQueued":true,"anyActive":true}`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("an unknown session buys nothing", func(t *testing.T) {
 		w := newWorld(t)
 		w.start(inbox{}, w.defaults()...)

@@ -13,6 +13,7 @@ import (
 // of environment events is open: others are made by sources and by rules.
 const (
 	UserQuery               Type = "user_query"
+	UserStop                Type = "user_stop"
 	SessionCreated          Type = "session.created"
 	SessionUpdated          Type = "session.updated"
 	SessionDeleted          Type = "session.deleted"
@@ -142,6 +143,19 @@ type UserQueryPayload struct {
 	ElseRequestID string `json:"elseRequestId,omitempty"`
 	// Attachments are file parts of a chat message, their data a blob reference.
 	Attachments json.RawMessage `json:"attachments,omitempty"`
+}
+
+// UserStopPayload is the payload of a user_stop: a person stops what was accepted
+// and may not have begun. On its way it stays behind the user_query that it
+// follows.
+type UserStopPayload struct {
+	SessionID string `json:"sessionId"`
+	// RequestID is the request to stop; without it what runs then, or would run
+	// next.
+	RequestID    string `json:"requestId,omitempty"`
+	Client       string `json:"client"`
+	CancelQueued bool   `json:"cancelQueued,omitempty"`
+	Reason       string `json:"reason,omitempty"`
 }
 
 // ToolPayload is the payload of tool.executed and tool.error: the beginning of

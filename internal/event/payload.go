@@ -107,6 +107,9 @@ type RequestCancel struct {
 	Reason string `json:"reason,omitempty"`
 	// CancelQueued also cancels what waits behind it in the session.
 	CancelQueued bool `json:"cancelQueued,omitempty"`
+	// AnyActive means what runs in the session when it arrives, or would run
+	// next; the event's own request id is none of a request then.
+	AnyActive bool `json:"anyActive,omitempty"`
 }
 
 // RequestLifecycle says that a request changed its state.

@@ -189,6 +189,7 @@ func eventsDoc(t *testing.T) string {
 		payload reflect.Type
 	}{
 		{event.UserQuery, reflect.TypeFor[event.UserQueryPayload]()},
+		{event.UserStop, reflect.TypeFor[event.UserStopPayload]()},
 		{event.StreamStart, reflect.TypeFor[event.StreamPayload]()},
 		{event.StreamCompleted, reflect.TypeFor[event.StreamPayload]()},
 		{event.StreamError, reflect.TypeFor[event.StreamPayload]()},

@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"lilac/internal/db"
+	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/session"
@@ -37,7 +40,7 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 		SessionID string `json:"sessionId"`
 		RequestID string `json:"requestId,omitempty"`
 		Message   string `json:"message"`
-	}{Success: true, SessionID: r.PathValue("id"), Message: "Nothing runs in this session."}
+	}{Success: true, SessionID: r.PathValue("id"), Message: "Nothing runs in this session now; what it has accepted and not begun is stopped."}
 	id := newID()
 	err = a.DB.Update(r.Context(), func(tx *db.Tx) error {
 		s, err := a.Store.Session(tx, r.PathValue("id"))
@@ -45,8 +48,15 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		target, client, err := a.cancelTarget(tx, s, in.RequestID, in.CancelQueued)
-		if err != nil || target == "" {
+		if err != nil {
 			return err
+		}
+		if target == "" {
+			// What was accepted a moment ago may not have come to the runner yet.
+			answer.RequestID = in.RequestID
+			return a.stopLater(r.Context(), tx, id, event.UserStopPayload{
+				SessionID: s.ID, RequestID: in.RequestID, Client: s.Client, CancelQueued: in.CancelQueued, Reason: in.Reason,
+			})
 		}
 		ev, err := event.New(event.Meta{ID: "cancel:" + id, Time: tx.Now(), Headers: event.RequestHeaders(target, s.ID, client)},
 			event.RequestCancel{Reason: in.Reason, CancelQueued: in.CancelQueued})
@@ -62,12 +72,32 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, answer)
 }
 
+// stopLater lets the stop take the way that the prompts of the session take,
+// behind those that were accepted before.
+func (a *api) stopLater(ctx context.Context, tx *db.Tx, id string, stop event.UserStopPayload) error {
+	payload, err := json.Marshal(stop)
+	if err != nil {
+		return fmt.Errorf("encode stop: %w", err)
+	}
+	_, err = environment.PublishTraced(tx, a.Store, event.EnvEvent{
+		ID:       "user_stop:" + id,
+		Type:     event.UserStop,
+		Metadata: event.EnvMetadata{TriggerSessionID: stop.SessionID, Source: "user"},
+		Payload:  payload,
+	}, event.TraceParent(ctx))
+	return err
+}
+
 // cancelTarget finds the request to stop: the one that was named, else what
-// runs, else (when the queue is to be emptied too) the first that waits.
+// runs, else (when the queue is to be emptied too) the first that waits. It is
+// "" when there is none, or none yet of the id that was named.
 func (a *api) cancelTarget(tx *db.Tx, s session.Session, named string, queued bool) (id, client string, err error) {
 	switch {
 	case named != "":
 		story, err := a.Store.Story(tx, named)
+		if parts, bad := event.ParseRequestID(named); fault.KindOf(err) == fault.NotFound && bad == nil && parts.Surface == s.Client && parts.Session == s.ID {
+			return "", "", nil
+		}
 		if err != nil {
 			return "", "", err
 		}

@@ -38,6 +38,8 @@ type Cancel struct {
 	RequestID    string
 	CancelQueued bool
 	Reason       string
+	// AnyActive means what runs, or would run next, whatever its id.
+	AnyActive bool
 }
 
 // StepBoundary is the run asking for messages before its next model call.
@@ -354,6 +356,12 @@ func (d *decision) cancel(c Cancel) {
 	reason := c.Reason
 	if reason == "" {
 		reason = detailCancelled
+	}
+	switch {
+	case c.AnyActive && d.Active != nil:
+		c.RequestID = d.Active.RequestID
+	case c.AnyActive && len(d.Queue) > 0:
+		c.RequestID = d.Queue[0].RequestID
 	}
 	at := d.waiting(c.RequestID)
 	switch {

@@ -29,6 +29,7 @@ func TestDecide(t *testing.T) {
 	anyActive := func(m session.Message) session.Message { m.AnyActive = true; return m }
 	orElse := func(m session.Message, id string) session.Message { m.ElseRequestID = id; return m }
 	held := func(m session.Message) session.Message { m.Hold = true; return m }
+	waits := []session.Input{held(msg("m1", "web:s:r1", event.Prompt))}
 
 	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
 	says := func(m session.Message, a session.Answer) session.Message { m.Answer = a; return m }
@@ -190,6 +191,10 @@ func TestDecide(t *testing.T) {
 		},
 		{"work that runs is not waiting", running, session.Unreadable{RequestID: "web:s:r1"}, nil},
 		{"cancel of queued work", queued, session.Cancel{RequestID: "web:s:r2"}, []string{"discard m2", "lifecycle web:s:r2 cancelled"}},
+		{"cancel of what runs, whatever its id", running, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"cancel web:s:r1"}},
+		{"cancel of what runs leaves queued work alone", queued, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"cancel web:s:r1"}},
+		{"cancel of what would run next", waits, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"discard m1", "lifecycle web:s:r1 cancelled"}},
+		{"cancel of what runs is ignored when nothing does", over, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"drop web:s:stop"}},
 		{"cancel of a request that is over is ignored", over, session.Cancel{RequestID: "web:s:r1"}, []string{"drop web:s:r1"}},
 		{"a cancelled run ends as cancelled", closing, session.Ended{RequestID: "web:s:r1", State: event.StateCancelled}, []string{"lifecycle web:s:r1 cancelled"}},
 		{"a cancelled run that had just finished ends as cancelled", closing, session.WouldEnd{RequestID: "web:s:r1"}, []string{"lifecycle web:s:r1 cancelled"}},

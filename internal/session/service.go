@@ -263,7 +263,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 		case event.RequestMessage:
 			return c.message(d.Event, p)
 		case event.RequestCancel:
-			return c.decide(Cancel{RequestID: d.Headers.RequestID(), CancelQueued: p.CancelQueued, Reason: p.Reason})
+			return c.decide(Cancel{RequestID: d.Headers.RequestID(), CancelQueued: p.CancelQueued, Reason: p.Reason, AnyActive: p.AnyActive})
 		}
 		return nil
 	})

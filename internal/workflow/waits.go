@@ -356,7 +356,7 @@ func (s *Service) AskedBy(q db.Queryer, requestID string) (string, error) {
 // Observe tells of an event of the environment. Telling of it again changes
 // nothing.
 func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
-	if e.Type == event.UserQuery {
+	if e.Type == event.UserQuery || e.Type == event.UserStop {
 		return nil // what people say to others is nobody's to wait for
 	}
 	matching := map[string][]string{}
