@@ -28,12 +28,12 @@ func (u BusURL) Redis() bool {
 // String is the URL with its password masked.
 func (u BusURL) String() string {
 	scheme, rest, ok := strings.Cut(string(u), "://")
-	if !ok {
-		return string(u)
-	}
 	// The last @ ends the credentials, however the rest is written.
 	at := strings.LastIndex(rest, "@")
-	if at < 0 {
+	switch {
+	case !ok && strings.Contains(string(u), "@"): // which part is the password nobody knows
+		return masked + string(u[strings.LastIndex(string(u), "@"):])
+	case !ok, at < 0:
 		return string(u)
 	}
 	user, _, ok := strings.Cut(rest[:at], ":")

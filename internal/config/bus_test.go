@@ -14,6 +14,7 @@ import (
 func TestThePasswordOfTheBusIsNeverShown(t *testing.T) {
 	for _, raw := range []string{
 		"redis://user:hunter2@host:6379/0", "rediss://:hunter2@host", "redis://user:hunter2@x@host", "redis://user:%68unter2hunter2@host",
+		"redis//user:hunter2@host", "redis:/user:hunter2@host", ":hunter2@host:6379", "user:hunter2@x@host:6379",
 	} {
 		u := config.BusURL(raw)
 		encoded, err := json.Marshal(map[string]config.BusURL{"url": u})

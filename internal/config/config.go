@@ -144,7 +144,7 @@ type SandboxNetwork struct {
 type SandboxHost struct {
 	Ports    []int             `json:"ports,omitempty" jsonschema:"Its ports that can be reached; without any 80 and 443."`
 	Headers  map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add, for example Authorization: \"Bearer ${GITHUB_TOKEN}\". They are added outside of the sandbox, to requests for http://host/, which go on as HTTPS; commands never see them. Not for names with *."`
-	Internal bool              `json:"internal,omitempty" jsonschema:"Whether it may be on this machine or a private network."`
+	Internal bool              `json:"internal,omitempty" jsonschema:"Whether it may be on this machine or a private network. For localhost programs leave the proxy out, unless NO_PROXY is unset: give this machine another name."`
 }
 
 // SandboxLimits bounds one command.

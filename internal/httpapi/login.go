@@ -114,7 +114,7 @@ func wantsPage(r *http.Request) bool {
 func writePage(w http.ResponseWriter, status int, title string) error {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
+	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>Lilac</title>
 <main><h1>` + title + `</h1><p>Lilac prints a new login link each time it starts. While it runs, this prints another one, with the <code>--data</code> that Lilac was started with, if any:</p>
 <pre>lilac login</pre></main></html>
 `))

@@ -133,8 +133,9 @@ func (t boundedTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser
 type safeLinks struct{}
 
 // Transform implements goldmark's parser.ASTTransformer.
-func (safeLinks) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
+func (safeLinks) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 	var images []*ast.Image
+	var bare []*ast.AutoLink // whose words are the address
 	var words []ast.Node
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -154,10 +155,17 @@ func (safeLinks) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 				words = append(words, n)
 			}
 		case *ast.AutoLink:
-			guardLink(n)
+			if n.AutoLinkType == ast.AutoLinkEmail || isSafe(n.URL(reader.Source())) {
+				guardLink(n)
+			} else {
+				bare = append(bare, n)
+			}
 		}
 		return ast.WalkContinue, nil
 	})
+	for _, n := range bare {
+		n.Parent().ReplaceChild(n.Parent(), n, ast.NewString(n.Label(reader.Source())))
+	}
 	for _, img := range images {
 		link := ast.NewLink()
 		link.Destination = img.Destination

@@ -23,7 +23,7 @@ func TestRenderMarkdown(t *testing.T) {
 		"relative link":       {"see [the **front** door](README.md), please", "<p>see the <strong>front</strong> door, please</p>", "README"},
 		"link around links":   {"[![s](x.png) ![t](https://t.example) u](/y)", "<p>s <a href=\"https://t.example\" rel=\"noopener noreferrer nofollow\" target=\"_blank\">t</a> u</p>", ""},
 		"image of no place":   {"![a](data:image/png;base64,x)", "<p>a</p>", "data:"},
-		"autolink of script":  {"<javascript:alert(1)>", "", `href="javascript`},
+		"autolink of script":  {"<javascript:alert(1)>", "<p>javascript:alert(1)</p>", "href"},
 		"raw html":            {"<script>x</script><img src=x onerror=y>", "&lt;script&gt;x&lt;/script&gt;&lt;img src=x onerror=y&gt;", "<script"},
 		"inline html":         {"a <b onclick=x>b</b>", "a &lt;b onclick=x&gt;b&lt;/b&gt;", "<b"},
 		"a placeholder":       {"git checkout <branch>", "git checkout &lt;branch&gt;", ""},

@@ -178,7 +178,7 @@ func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if s.ActiveRequest != "" {
-			return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "The session is at work. Stop it first, then delete it."}
+			return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "The conversation is at work. Stop it first, then delete it."}
 		}
 		if err := a.Store.DeleteSession(tx, s.ID); err != nil {
 			return err

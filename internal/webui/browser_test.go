@@ -396,11 +396,11 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 func TestADeletionThatFailedIsForgottenAndOneElsewhereIsTold(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
-	f.set(func() { f.refuseDeletion = "The session is at work. Stop it first, then delete it." })
+	f.set(func() { f.refuseDeletion = "The conversation is at work. Stop it first, then delete it." })
 	f.emit("stream.start", object{"requestId": "web:s1:m0"})
 	p.Click("#list a[aria-current=page] + button")
 	p.Click("#ask-yes")
-	p.Shows("#problem", "The session is at work. Stop it first, then delete it.")
+	p.Shows("#problem", "The conversation is at work. Stop it first, then delete it.")
 	p.Click("#stop")
 	p.Until("it is stopped, and nothing is wrong", "document.getElementById('problem').hidden")
 	f.set(func() { f.sessions = nil })
