@@ -228,7 +228,7 @@ func (w *world) step(n int) {
 	case k < 48 && len(w.messages) > 0:
 		w.do(w.messages[w.rng.IntN(len(w.messages))])
 	case k < 56:
-		w.do(session.Cancel{RequestID: w.pick(w.created, "web:s:none"), CancelQueued: w.rng.IntN(3) == 0})
+		w.do(session.Cancel{RequestID: w.pick(w.created, "web:s:none"), CancelQueued: w.rng.IntN(3) == 0, AnyActive: w.rng.IntN(3) == 0})
 	case k < 59:
 		w.do(session.LimitReached{RequestID: w.active(), Hold: hold})
 	case k < 60:
