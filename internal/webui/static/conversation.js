@@ -470,7 +470,10 @@ export class Conversation {
 
   // follower keeps the newest words in view unless the person has scrolled up.
   follower() {
-    if (this.stick && this.transcript.atEnd) this.scroll.scrollTop = this.scroll.scrollHeight;
+    if (this.stick && this.transcript.atEnd) {
+      this.scroll.scrollTop = this.scroll.scrollHeight;
+      this.place = this.scroll.scrollTop; // who goes up goes up from here
+    }
     get('latest').hidden = this.stick && this.transcript.atEnd;
   }
 
