@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 
 	"lilac/internal/db"
 	"lilac/internal/fault"
@@ -33,7 +34,8 @@ func (p Patient) bus(ctx context.Context) Finding {
 		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. " + advice}
 	}
 	if err != nil {
-		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}
+		wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
+		return Finding{"bus", Fail, wrong, advice}
 	}
 	// Of a database that cannot be read its own finding tells.
 	if store, err := db.StoreIDIn(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {

@@ -106,3 +106,13 @@ func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
 		t.Errorf("the advice is %q", f.Advice)
 	}
 }
+
+// Until then the server answers all that a look asks.
+func TestARedisWithoutMemoryIsNamed(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
+	server.Do("CONFIG", "SET", "maxmemory", "100mb")
+	check(t, examineBus(t, p), doctor.OK, "Redis")
+	server.Do("CONFIG", "SET", "maxmemory", "100kb")
+	check(t, examineBus(t, p), doctor.Fail, "used up its memory (maxmemory 100.00K)")
+}

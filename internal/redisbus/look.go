@@ -3,6 +3,7 @@ package redisbus
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -31,6 +32,10 @@ func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	if policy != "" && policy != "noeviction" {
 		return "", "", fault.New(fault.Invalid, "%s may evict events (maxmemory-policy is %s). Set it to noeviction.", opt.server(), policy)
 	}
+	if full(info) {
+		return "", "", fault.New(fault.Invalid, "%s has used up its memory (maxmemory %s) and takes no events; they wait in the database. Raise maxmemory there.",
+			opt.server(), info["maxmemory_human"])
+	}
 	length, err := client.Do(ctx, client.B().Scard().Key(opt.Prefix+":topics").Build()).AsInt64()
 	if err != nil {
 		return "", "", b.unreachable(err)
@@ -44,4 +49,11 @@ func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 		safe = "without an append-only file, which bus.acceptLoss accepts"
 	}
 	return fmt.Sprintf("Redis %s at %s, %s, %d topics", info["redis_version"], opt.server(), safe, length), brief(owner), nil
+}
+
+// full reports whether a server refuses what needs memory.
+func full(info map[string]string) bool {
+	most, errMost := strconv.ParseInt(info["maxmemory"], 10, 64)
+	used, errUsed := strconv.ParseInt(info["used_memory"], 10, 64)
+	return errMost == nil && errUsed == nil && most > 0 && used >= most
 }
