@@ -19,6 +19,7 @@ import (
 	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/session"
 )
 
 // maxPiped bounds what is read from a pipe as one message.
@@ -72,21 +73,28 @@ type talk struct {
 
 // open finds or makes the session and returns a cursor from before anything
 // that is said now.
-func (t *talk) open(ctx context.Context) (cursor string, err error) {
+func (t *talk) open(ctx context.Context) (s session.Session, cursor string, err error) {
 	if t.session == "" {
-		s, err := t.server.CreateSession(ctx, "terminal", "")
-		if err != nil {
-			return "", err
-		}
-		t.session = s.ID
+		s, err = t.server.CreateSession(ctx, "terminal", "")
+	} else {
+		s, err = t.server.Session(ctx, t.session)
 	}
-	return t.server.Now(ctx, t.session, t.waiting)
+	if err != nil {
+		return s, "", err
+	}
+	t.session = s.ID
+	cursor, err = t.server.Now(ctx, t.session, t.waiting)
+	return s, cursor, err
 }
 
 // waiting tells why nothing comes.
 func (t *talk) waiting(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.waitingLocked(why)
+}
+
+func (t *talk) waitingLocked(why error) {
 	fmt.Fprintf(t.cli.err, "%sWaiting: %s\n", t.newLineLocked(), oneLine(fault.ToWire(why).Message))
 }
 
@@ -156,7 +164,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	cursor, err := t.open(ctx)
+	s, cursor, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -166,6 +174,9 @@ func (t *talk) once(ctx context.Context, message string) error {
 		return err
 	}
 	t.mine = accepted.RequestID
+	if s.Paused != nil && s.ActiveRequest != t.mine {
+		t.waiting(unanswered(s.Paused.Question, s.ActiveRequest))
+	}
 	tick := time.NewTicker(quiet)
 	defer tick.Stop()
 	watching, end := context.WithCancel(ctx)
@@ -184,7 +195,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 		return t.ended[t.mine]
 	}
 	if ctx.Err() != nil {
-		if err := t.server.Cancel(context.WithoutCancel(ctx), t.session); err != nil {
+		if err := t.server.Cancel(context.WithoutCancel(ctx), t.session, t.mine); err != nil {
 			return err
 		}
 		return fault.New(fault.Cancelled, "the answer was stopped")
@@ -194,11 +205,14 @@ func (t *talk) once(ctx context.Context, message string) error {
 
 // interactive talks until the user leaves.
 func (t *talk) interactive(ctx context.Context) error {
-	cursor, err := t.open(ctx)
+	s, cursor, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(t.cli.out, "Session %s. Ctrl-C stops an answer, Ctrl-D leaves.\n", t.session)
+	if s.Paused != nil {
+		t.note(s.Paused.Question)
+	}
 	t.prompt()
 
 	signals := make(chan os.Signal, 2) // room for the second Ctrl-C
@@ -238,7 +252,7 @@ func (t *talk) interactive(ctx context.Context) error {
 			}
 			interrupted = true
 			t.note("stopping; Ctrl-C again leaves")
-			if err := t.server.Cancel(ctx, t.session); err != nil {
+			if err := t.server.Cancel(ctx, t.session, ""); err != nil {
 				t.note(err.Error())
 			}
 		case <-t.done:
@@ -278,7 +292,7 @@ func (t *talk) said(ctx context.Context, line string) (leave bool) {
 	case line == "/quit" || line == "/exit":
 		return true
 	case line == "/stop":
-		if err := t.server.Cancel(ctx, t.session); err != nil {
+		if err := t.server.Cancel(ctx, t.session, ""); err != nil {
 			t.note(err.Error())
 		}
 		return false
@@ -321,7 +335,7 @@ func (t *talk) note(s string) {
 }
 
 func (t *talk) noteLocked(s string) {
-	fmt.Fprintf(t.cli.out, "%s  · %s\n", t.newLineLocked(), clip.Characters(oneLine(s), 160))
+	fmt.Fprintf(t.cli.out, "%s  · %s\n", t.newLineLocked(), clip.Characters(oneLine(s), 240))
 }
 
 // newLineLocked is what has to be printed to be at the beginning of a line.

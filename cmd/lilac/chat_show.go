@@ -110,14 +110,21 @@ func (t *talk) fileLocked(p streamPayload) {
 }
 
 // pausedLocked handles a request that asks whether to go on beyond a limit. The
-// question is in its text; who said one thing and waits is told how to answer.
+// question is in its text; who said one thing and waits is told how to answer,
+// also when it is a request before his that asks.
 func (t *talk) pausedLocked(p streamPayload) {
 	switch {
 	case t.ended != nil && p.RequestID == t.mine:
-		t.ended[p.RequestID] = fault.New(fault.LimitReached, "%s Use: lilac requests continue %s", p.Question, p.RequestID)
+		t.ended[p.RequestID] = unanswered(p.Question, p.RequestID)
+	case t.ended != nil:
+		t.waitingLocked(unanswered(p.Question, p.RequestID))
 	case t.terminal && p.Again:
 		t.noteLocked(p.Question)
 	}
+}
+
+func unanswered(question, requestID string) error {
+	return fault.New(fault.LimitReached, "%s Use: lilac requests continue %s", question, requestID)
 }
 
 // finishLocked prints the end of a request.

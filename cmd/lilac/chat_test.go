@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"lilac/internal/client"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // A message is accepted while Redis is away, and the stream is silent then.
@@ -68,5 +70,40 @@ func TestChatTellsWhyNothingComes(t *testing.T) {
 	talk.show(event.EnvEvent{Type: event.StreamCompleted, Payload: []byte(`{"requestId":"terminal:s1:m","content":"Hello"}`)})
 	if got := quietly(); got != "" {
 		t.Errorf("who has the answer is told %q", got)
+	}
+}
+
+// What runs may be somebody else's answer, which mine waits behind.
+func TestWhoGivesUpStopsWhatHeSaidAlone(t *testing.T) {
+	ctx, giveUp := context.WithCancel(t.Context())
+	stopped := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/sessions/s1":
+			_, _ = io.WriteString(w, `{"id":"s1","activeRequest":"terminal:s1:a"}`)
+		case "/sessions/s1/messages":
+			_, _ = io.WriteString(w, `{"messages":[],"cursor":"c0"}`)
+		case "/sessions/s1/prompt":
+			_, _ = io.WriteString(w, `{"requestId":"terminal:s1:m","messageId":"m"}`)
+		case "/sessions/s1/cancel":
+			body, _ := io.ReadAll(r.Body)
+			stopped <- string(body)
+			_, _ = io.WriteString(w, `{}`)
+		default:
+			giveUp()
+			<-r.Context().Done()
+		}
+	}))
+	defer s.Close()
+	server, err := client.Connect(client.Options{Addr: s.URL, Token: "0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := &talk{cli: &cli{out: io.Discard, err: io.Discard}, server: server, session: "s1"}
+	if err := talk.once(ctx, "hi"); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("it ended with %v", err)
+	}
+	if got, want := <-stopped, `{"requestId":"terminal:s1:m"}`; strings.TrimSpace(got) != want {
+		t.Errorf("stopped %s, want %s", got, want)
 	}
 }

@@ -150,9 +150,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Cancel stops what runs in a conversation.
-func (c *Client) Cancel(ctx context.Context, id string) error {
-	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", struct{}{}, nil)
+// Cancel stops a request of a conversation; "" is the one that runs.
+func (c *Client) Cancel(ctx context.Context, id, requestID string) error {
+	in := map[string]string{"requestId": requestID}
+	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", in, nil)
 }
 
 // Answer says continue or stop to a request that waits at a limit.
