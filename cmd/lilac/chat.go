@@ -19,7 +19,6 @@ import (
 	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
-	"lilac/internal/session"
 )
 
 // maxPiped bounds what is read from a pipe as one message.
@@ -73,18 +72,15 @@ type talk struct {
 
 // open finds or makes the session and returns a cursor from before anything
 // that is said now.
-func (t *talk) open(ctx context.Context) (s session.Session, cursor string, err error) {
+func (t *talk) open(ctx context.Context) (cursor string, err error) {
 	if t.session == "" {
-		s, err = t.server.CreateSession(ctx, "terminal", "")
-	} else {
-		s, err = t.server.Session(ctx, t.session)
+		s, err := t.server.CreateSession(ctx, "terminal", "")
+		if err != nil {
+			return "", err
+		}
+		t.session = s.ID
 	}
-	if err != nil {
-		return s, "", err
-	}
-	t.session = s.ID
-	cursor, err = t.server.Now(ctx, t.session, t.waiting)
-	return s, cursor, err
+	return t.server.Now(ctx, t.session, t.waiting)
 }
 
 // waiting tells why nothing comes.
@@ -164,7 +160,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	s, cursor, err := t.open(ctx)
+	cursor, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,9 +170,6 @@ func (t *talk) once(ctx context.Context, message string) error {
 		return err
 	}
 	t.mine = accepted.RequestID
-	if s.Paused != nil && s.ActiveRequest != t.mine {
-		t.waiting(unanswered(s.Paused.Question, s.ActiveRequest))
-	}
 	tick := time.NewTicker(quiet)
 	defer tick.Stop()
 	watching, end := context.WithCancel(ctx)
@@ -205,14 +198,11 @@ func (t *talk) once(ctx context.Context, message string) error {
 
 // interactive talks until the user leaves.
 func (t *talk) interactive(ctx context.Context) error {
-	s, cursor, err := t.open(ctx)
+	cursor, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(t.cli.out, "Session %s. Ctrl-C stops an answer, Ctrl-D leaves.\n", t.session)
-	if s.Paused != nil {
-		t.note(s.Paused.Question)
-	}
 	t.prompt()
 
 	signals := make(chan os.Signal, 2) // room for the second Ctrl-C

@@ -79,8 +79,6 @@ func TestWhoGivesUpStopsWhatHeSaidAlone(t *testing.T) {
 	stopped := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/sessions/s1":
-			_, _ = io.WriteString(w, `{"id":"s1","activeRequest":"terminal:s1:a"}`)
 		case "/sessions/s1/messages":
 			_, _ = io.WriteString(w, `{"messages":[],"cursor":"c0"}`)
 		case "/sessions/s1/prompt":
