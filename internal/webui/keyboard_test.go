@@ -38,6 +38,16 @@ func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
 	p.Until("the keyboard is in the list again", "document.querySelector('.card') && document.activeElement.id === 'view'")
 }
 
+func TestTheKeyboardComesBackToTheConversation(t *testing.T) {
+	_, p := furnished(t, "", "#/s/s1", 1100, 760)
+	p.Until("the keyboard is where one writes", "document.activeElement.id === 'text'")
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/requests'"))
+	p.Until("the requests are listed", "document.querySelector('.card')")
+	p.Do(chromedp.Focus(`[data-request="web:s1:m0"]`))
+	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
+	p.Until("the keyboard is where one writes again", "document.activeElement.id === 'text'")
+}
+
 func TestEscapeClosesTheQuestionAndNotTheListBehindIt(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Old things")

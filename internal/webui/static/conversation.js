@@ -67,6 +67,7 @@ export class Conversation {
   async show(id, messageId) {
     if (id === this.id && id) {
       if (messageId) await this.look(messageId);
+      else if (document.activeElement === document.body) this.composer.text.focus({ preventScroll: true });
       return;
     }
     const held = document.activeElement;
