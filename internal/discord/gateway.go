@@ -152,7 +152,7 @@ func (a *Adapter) connect(ctx context.Context, at *position, events chan<- *disp
 		return ending{err: fmt.Errorf("dial the gateway: %w", err), unreached: true}
 	}
 	conn.SetReadLimit(maxFrame)
-	l := &link{a: a, conn: conn, at: at, events: events, opened: time.Now()}
+	l := &link{a: a, conn: conn, at: at, events: events, prepare: func(d *dispatch) { a.prepare(ctx, d) }}
 	return l.run(ctx)
 }
 

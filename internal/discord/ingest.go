@@ -63,7 +63,7 @@ func (a *Adapter) takeInOne(ctx context.Context, d *dispatch) error {
 			return ctx.Err()
 		}
 	}
-	return nil
+	return ctx.Err() // what nothing came of because ctx ended is not passed over
 }
 
 // advance writes the position down, with what the event says of the session.

@@ -19,7 +19,8 @@ type link struct {
 	conn   *websocket.Conn
 	at     *position
 	events chan<- *dispatch
-	opened time.Time
+	// prepare outlives the connection: what it has begun is not begun again.
+	prepare func(*dispatch)
 
 	// writing is held while something is written.
 	writing sync.Mutex
@@ -201,9 +202,9 @@ func (l *link) dispatch(ctx context.Context, f frame) error {
 		l.a.interact(ctx, f.Data)
 	}
 	d := &dispatch{session: next.session, resumeURL: next.resumeURL, seq: next.seq, kind: f.Type, data: f.Data, ready: make(chan struct{})}
-	l.a.prepare(ctx, d)
 	l.handing.Store(true)
 	defer l.handing.Store(false)
+	l.prepare(d)
 	select {
 	case l.events <- d:
 		*l.at = next
