@@ -73,7 +73,7 @@ func (b *Bus) reclaim(ctx context.Context) error {
 	if err := b.tellGone(ctx, lost); err != nil {
 		return err
 	}
-	b.batch = max(b.batch, newest, have, 0)
+	b.batch = max(b.batch, newest, have, firstBatch(b.epoch))
 	if err := b.link.run(ctx, restoredScript, []string{b.link.claim}, []string{
 		strconv.FormatInt(b.epoch, 10), strconv.FormatInt(b.steps, 10), strconv.FormatInt(b.batch, 10),
 	}).Error(); err != nil {
@@ -84,6 +84,15 @@ func (b *Bus) reclaim(ctx context.Context) error {
 	b.whole = true
 	return nil
 }
+
+// batchBits is how many batches an epoch has before its numbers run into those of
+// the next one: days at full speed. The scripts count exactly to 2^53.
+const batchBits = 53 - (63 - countBits)
+
+// firstBatch is behind every batch of the epochs before, also of those that
+// Redis does not have now and that no row tells of any more: a Redis that was
+// away may come back with them, and would seem to have what it never got.
+func firstBatch(epoch int64) int64 { return epoch << batchBits }
 
 // takeEpoch counts the epoch on, at least past one, and claims the prefix with
 // it. It returns the newest batch that Redis has, or -1 when Redis is empty.

@@ -31,8 +31,8 @@
 //
 // # What Redis forgot
 //
-// Every batch that is sent has a number, and Redis stores the newest one in the
-// same script. When that number is behind what was acknowledged, Redis lost its
+// Every batch that is sent has a number, which no other one has or had, and Redis
+// stores the newest one in the same script. When that number is behind what was acknowledged, Redis lost its
 // last appends (a power cut with appendfsync everysec, a fail-over, a restored
 // snapshot), and when it is gone, everything. Then the rows of the batches that
 // are missing are sent again, each to the position that it had. Groups, tails

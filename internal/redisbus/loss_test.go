@@ -320,6 +320,32 @@ func TestWhatWaitsSurvivesRedisForgetting(t *testing.T) {
 	}
 }
 
+// A Redis that takes the place of another one for a while (a volume that is not
+// mounted, another index in the URL) leaves what it got to the one that comes back.
+func TestAnOlderRedisIsGivenWhatAnotherOneGot(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	w.attach()
+	w.publish("handled", 9)
+	w.expect(names("handled", 9))
+	forgetRows(t, w.db) // as after a while
+	w.close()
+	first := server.Snapshot()
+	server.Rollback(redistest.Snapshot{})
+	w.open()
+	if err := w.bus.Publish(context.Background(), bustest.Events(bustest.Topic, "waits", 3)...); err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	server.Rollback(first)
+	w.open()
+	w.attach()
+	if want := 9 + 3; !done(patience, func() int { return w.missing(want, 0) }) {
+		t.Errorf("handled are %v", w.handled)
+	}
+	w.detach()
+}
+
 // What is published while Redis is away is accepted, and arrives in order.
 func TestWhatIsPublishedWhileRedisIsAwayArrives(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
