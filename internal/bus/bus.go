@@ -153,7 +153,8 @@ type Bus interface {
 	// to wake, which has room for one, when there may be something new, and
 	// never waits for it; several readers may share wake. Who opens one closes it.
 	Open(t Tail, wake chan<- struct{}) (Reader, error)
-	// Fetch returns up to limit events after a position, oldest first.
+	// Fetch returns up to limit events after a position, oldest first. There may be
+	// more when it returns fewer; at the end of the topic it returns none.
 	Fetch(ctx context.Context, topic event.Topic, after Position, limit int) ([]Delivery, error)
 	// Last returns the position of the newest event of a topic, "" if empty.
 	Last(ctx context.Context, topic event.Topic) (Position, error)

@@ -377,7 +377,7 @@ func startAt(t Topic, after int64, fromBegin bool) (int64, error) {
 	return after, nil
 }
 
-// Fetch returns up to limit events after a position, oldest first.
+// Fetch implements [bus.Bus].
 func (b *Engine) Fetch(ctx context.Context, topic event.Topic, after bus.Position, limit int) ([]bus.Delivery, error) {
 	pos, err := b.events.Seq(after)
 	if err != nil {

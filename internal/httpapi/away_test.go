@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"lilac/internal/bus"
@@ -30,16 +29,11 @@ func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
 	w.begin(id, request)
 	w.tables.messages = []session.HistoryMessage{{ID: "m1", RequestID: request, Message: chat.Text(chat.User, "hello")}}
 	get := func(b bus.Bus, query string) (code int, answer map[string]any) {
-		opt := w.opt
-		opt.Bus = b
-		r := httptest.NewRequest("GET", "http://127.0.0.1/sessions/"+id+"/messages"+query, nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		rec := httptest.NewRecorder()
-		New(opt).ServeHTTP(rec, r)
-		if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil {
-			t.Fatalf("%s: %v", rec.Body, err)
+		code, body := w.getWith(b, "/sessions/"+id+"/messages"+query)
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatalf("%s: %v", body, err)
 		}
-		return rec.Code, answer
+		return code, answer
 	}
 	code, there := get(w.bus, "")
 	if code != http.StatusOK || there["cursor"] == "" || there["waiting"] != nil {

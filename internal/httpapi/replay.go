@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"lilac/internal/bus"
+	"lilac/internal/db"
 	"lilac/internal/event"
 )
 
@@ -24,18 +25,18 @@ func (a *api) replay(ctx context.Context, at cursor) (string, error) {
 		after := w.after
 		for len(frames) < maxReplay {
 			said, err := a.Bus.Fetch(ctx, event.OutputTopic(w.request), after, page)
-			if errors.Is(err, bus.ErrTrimmed) {
+			if errors.Is(err, bus.ErrTrimmed) || db.IsDamaged(err) {
 				break // what is left of it is in the stored messages
 			}
 			if err != nil {
 				return "", fmt.Errorf("read output: %w", err)
 			}
+			if len(said) == 0 {
+				break
+			}
 			for _, d := range said {
 				after = d.Position
 				frames, _ = p.Output(frames, w.request, d)
-			}
-			if len(said) < page {
-				break
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lilac/internal/bus"
 	"lilac/internal/event"
 	"lilac/internal/session"
 )
@@ -80,16 +82,23 @@ func TestASessionIsRenamedAndEverybodyIsTold(t *testing.T) {
 	}
 }
 
+// pairs is a log that gives two events at a time, however many are asked for.
+type pairs struct{ bus.Bus }
+
+func (p pairs) Fetch(ctx context.Context, topic event.Topic, after bus.Position, limit int) ([]bus.Delivery, error) {
+	return p.Bus.Fetch(ctx, topic, after, min(limit, 2))
+}
+
 // Whoever follows the stream of all sessions and then joins one that runs has
 // everything once: what the replay and the stream both hold has the same ids.
 func TestAReplayAndTheStreamOfAllSessionsMakeTheWholeOutput(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	w.begin(id, "r1")
-	w.publish(id, "r1", event.TextDelta{Delta: "one "})
+	w.publish(id, "r1", event.TextDelta{Delta: "o"}, event.TextDelta{Delta: "n", Offset: 1}, event.TextDelta{Delta: "e ", Offset: 2})
 	l := w.listen("", "")
 	w.publish(id, "r1", event.TextDelta{Delta: "two ", Offset: 4})
-	code, body := w.call("GET", "/sessions/"+id+"/messages?replay=1", "")
+	code, body := w.getWith(pairs{w.bus}, "/sessions/"+id+"/messages?replay=1")
 	var out struct {
 		Running []string
 		Replay  string

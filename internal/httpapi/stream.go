@@ -197,6 +197,9 @@ func (a *api) begunAfter(ctx context.Context, after bus.Position) (map[string]bo
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", event.TopicRequest, err)
 		}
+		if len(events) == 0 {
+			return begun, nil
+		}
 		for _, d := range events {
 			after = d.Position
 			if p, err := event.Decode(d.Event); err == nil {
@@ -204,9 +207,6 @@ func (a *api) begunAfter(ctx context.Context, after bus.Position) (map[string]bo
 					begun[d.Headers.RequestID()] = true
 				}
 			}
-		}
-		if len(events) < page {
-			return begun, nil
 		}
 	}
 }

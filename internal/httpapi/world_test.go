@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"lilac/internal/bus"
 	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/event"
@@ -313,6 +314,17 @@ func (w *world) newSession() string {
 		w.t.Fatalf("POST /sessions: %d %s", code, body)
 	}
 	return s.ID
+}
+
+// getWith answers as a server would that has another bus.
+func (w *world) getWith(b bus.Bus, path string) (int, string) {
+	opt := w.opt
+	opt.Bus = b
+	r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	rec := httptest.NewRecorder()
+	New(opt).ServeHTTP(rec, r)
+	return rec.Code, rec.Body.String()
 }
 
 func (w *world) publish(sessionID, requestID string, payloads ...event.Payload) {
