@@ -107,12 +107,15 @@ func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
 	}
 }
 
-// Until then the server answers all that a look asks.
-func TestARedisWithoutMemoryIsNamed(t *testing.T) {
+// It answers all that a look asks.
+func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
 	server.Do("CONFIG", "SET", "maxmemory", "100mb")
 	check(t, examineBus(t, p), doctor.OK, "Redis")
-	server.Do("CONFIG", "SET", "maxmemory", "100kb")
-	check(t, examineBus(t, p), doctor.Fail, "used up its memory (maxmemory 100.00K)")
+	server.Do("CONFIG", "SET", "maxmemory", "6mb")
+	check(t, examineBus(t, p), doctor.Fail, "used up its memory (maxmemory 6.00M)")
+	server.Do("CONFIG", "SET", "maxmemory", "0")
+	server.Do("CONFIG", "SET", "min-replicas-to-write", "1")
+	check(t, examineBus(t, p), doctor.Fail, "too few replicas")
 }

@@ -32,9 +32,8 @@ func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	if policy != "" && policy != "noeviction" {
 		return "", "", fault.New(fault.Invalid, "%s may evict events (maxmemory-policy is %s). Set it to noeviction.", opt.server(), policy)
 	}
-	if full(info) {
-		return "", "", fault.New(fault.Invalid, "%s has used up its memory (maxmemory %s) and takes no events; they wait in the database. Raise maxmemory there.",
-			opt.server(), info["maxmemory_human"])
+	if why := refusesWrites(info); why != "" {
+		return "", "", fault.New(fault.Invalid, "%s takes no events, which wait in the database: %s", opt.server(), why)
 	}
 	length, err := client.Do(ctx, client.B().Scard().Key(opt.Prefix+":topics").Build()).AsInt64()
 	if err != nil {
@@ -51,9 +50,23 @@ func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	return fmt.Sprintf("Redis %s at %s, %s, %d topics", info["redis_version"], opt.server(), safe, length), brief(owner), nil
 }
 
-// full reports whether a server refuses what needs memory.
-func full(info map[string]string) bool {
-	most, errMost := strconv.ParseInt(info["maxmemory"], 10, 64)
-	used, errUsed := strconv.ParseInt(info["used_memory"], 10, 64)
-	return errMost == nil && errUsed == nil && most > 0 && used >= most
+// refusesWrites says why a server that answers takes no events, and what to do.
+func refusesWrites(info map[string]string) string {
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(info[name], 10, 64) // what it does not say is 0
+		return n
+	}
+	most := number("maxmemory")
+	switch {
+	// A script and what it is given count, too.
+	case most > 0 && number("used_memory")+2*chunkBytes >= most:
+		return fmt.Sprintf("it has used up its memory (maxmemory %s). Raise maxmemory there.", info["maxmemory_human"])
+	case info["aof_last_write_status"] == "err":
+		return "it cannot write its append-only file. Look at its disk and its log."
+	case info["rdb_last_bgsave_status"] == "err":
+		return "its last save to the disk failed. Look at its disk and its log, or set stop-writes-on-bgsave-error to no there."
+	case info["min_slaves_good_slaves"] == "0":
+		return "too few replicas are there for its min-replicas-to-write. Start them, or lower it."
+	}
+	return ""
 }
