@@ -23,40 +23,48 @@ type Switching struct {
 }
 
 // Switch lets another engine take over the groups, before it is opened. It is
-// refused (fault.Conflict) while the log of the one before holds events that
-// were not handled: the new one would never see them.
+// refused as [Switching.Allowed] says.
 func Switch(ctx context.Context, database *db.DB, s Switching) error {
 	return database.Update(ctx, func(tx *db.Tx) error {
-		before := ""
-		err := tx.QueryRow("SELECT value FROM meta WHERE name = 'bus_engine'").Scan(&before)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("read the engine of the bus: %w", err)
+		before, err := engineBefore(tx)
+		if err != nil || before == s.Name {
+			return err
 		}
-		if before == s.Name {
-			return nil
+		if err := s.Allowed(tx); err != nil {
+			return err
 		}
-		if before == "" {
-			before = "sqlite" // from before there were others
-		}
-		if before != s.Name {
-			if err := s.change(tx, before); err != nil {
-				return err
-			}
+		if err := s.change(tx); err != nil {
+			return err
 		}
 		_, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_engine', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", s.Name)
 		return err
 	})
 }
 
-func (s Switching) change(tx *db.Tx, before string) error {
-	var pending int64
-	if err := tx.QueryRow("SELECT count(*) FROM bus_pending WHERE event IS NULL").Scan(&pending); err != nil {
+func engineBefore(q db.Queryer) (name string, err error) {
+	err = q.QueryRow("SELECT value FROM meta WHERE name = 'bus_engine'").Scan(&name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "sqlite", nil // from before there were others
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the engine of the bus: %w", err)
+	}
+	return name, nil
+}
+
+// Allowed returns a fault.Conflict while the log of the engine before holds events
+// that were not handled: the new one would never see them.
+func (s Switching) Allowed(q db.Queryer) error {
+	before, err := engineBefore(q)
+	if err != nil || before == s.Name {
+		return err
+	}
+	var pending, unread int64
+	if err := q.QueryRow("SELECT count(*) FROM bus_pending WHERE event IS NULL").Scan(&pending); err != nil {
 		return fmt.Errorf("count pending events: %w", err)
 	}
-	unread := int64(0)
 	if count := s.Unfinished[before]; count != nil {
-		var err error
-		if unread, err = count(tx); err != nil {
+		if unread, err = count(q); err != nil {
 			return fmt.Errorf("count events that were not handled: %w", err)
 		}
 	}
@@ -64,6 +72,11 @@ func (s Switching) change(tx *db.Tx, before string) error {
 		return fault.New(fault.Conflict,
 			"%d events in the bus that was used before (%s) were not handled. Start once with it, let them be handled, stop, and change bus.url then.", n, before)
 	}
+	return nil
+}
+
+// change lets the groups begin at the end of the new log.
+func (s Switching) change(tx *db.Tx) error {
 	rows, err := tx.Query("SELECT g.id, t.name FROM bus_groups g JOIN bus_topics t ON t.id = g.topic")
 	if err != nil {
 		return err

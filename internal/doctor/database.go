@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/fault"
 	"lilac/internal/redisbus"
 	"lilac/internal/sqlitebus"
@@ -49,10 +51,25 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	case len(bad) > 0:
 		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
 	}
+	if err := p.engineChange(ctx, database); err != nil {
+		wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
+		return Finding{check, Fail, wrong, advice}
+	}
 	if p.Deep {
 		return Finding{check, OK, "every row is as it was written", ""}
 	}
 	return Finding{check, OK, path, ""}
+}
+
+// engineChange says why a start with another engine would be refused.
+func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
+	next := delivery.Switching{Name: sqlitebus.EngineName, Unfinished: map[string]func(db.Queryer) (int64, error){
+		sqlitebus.EngineName: sqlitebus.Unfinished, redisbus.EngineName: redisbus.Unfinished,
+	}}
+	if p.Config.Bus.URL.Redis() {
+		next.Name = redisbus.EngineName
+	}
+	return database.Read(ctx, func(q db.Queryer) error { return next.Allowed(q) })
 }
 
 func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {

@@ -1,16 +1,19 @@
 package doctor_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
 	"lilac/internal/doctor"
 	"lilac/internal/redisbus"
 	"lilac/internal/redistest"
+	"lilac/internal/sqlitebus"
 	"lilac/internal/store"
 )
 
@@ -118,4 +121,29 @@ func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
 	server.Do("CONFIG", "SET", "maxmemory", "0")
 	server.Do("CONFIG", "SET", "min-replicas-to-write", "1")
 	check(t, examineBus(t, p), doctor.Fail, "too few replicas")
+}
+
+// A start would be refused: the other engine has what is not handled.
+func TestAnEngineThatCannotBeLeftIsNamed(t *testing.T) {
+	p := patient(t, nil, "")
+	database, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Declare(t.Context(), bus.Subscription{Topic: "env", Group: "g"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(t.Context(), bustest.Events("env", "e", 3)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Close(), database.Close()); err != nil {
+		t.Fatal(err)
+	}
+	check(t, examine(t, p, "database"), doctor.OK, "lilac.db")
+	p.Config.Bus.URL = "redis://127.0.0.1:1"
+	check(t, examine(t, p, "database"), doctor.Fail, "3 events in the bus that was used before (sqlite) were not handled")
 }

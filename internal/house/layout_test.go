@@ -89,7 +89,7 @@ var rooms = map[string]string{
 	"cmd/tools":  "toolcli",
 
 	"client": "health bus event fault session sse task toolserver",
-	"doctor": "bus client health config db fault redisbus sandbox sqlitebus store discord",
+	"doctor": "bus client health config db delivery fault redisbus sandbox sqlitebus store discord",
 
 	"app":         everything,
 	"freeport":    "",
