@@ -23,6 +23,7 @@ const maxDebounces = 10
 // it: a crash in between does both again or neither. It does not wait for the
 // disk: the event is on it, and what a power cut takes comes of it again.
 func (s *Service) act(ctx context.Context, d bus.Delivery, r Rule, e event.EnvEvent) error {
+	ctx = event.WithTraceParent(ctx, d.Headers[event.HeaderTraceParent])
 	return s.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		handled, err := s.o.Records.Handled(tx, e.ID)
 		if err != nil {
@@ -112,7 +113,7 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 			return bus.Permanent(fmt.Errorf("make event: %w", err))
 		}
 		next.Metadata.TriggerSessionID = sessionID
-		if _, err := Publish(tx, s.o.Inbox, withDepth(next, run.Depth+1)); err != nil {
+		if _, err := PublishTraced(tx, s.o.Inbox, withDepth(next, run.Depth+1), event.TraceParent(ctx)); err != nil {
 			return err
 		}
 		run.Outcome = OutcomePublished
@@ -132,6 +133,9 @@ func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEve
 	command, err := agent.Handle(r.Name, e, sessionID, client)
 	if err != nil {
 		return bus.Permanent(err)
+	}
+	if trace := event.TraceParent(ctx); trace != "" {
+		command.Headers = command.Headers.With(event.HeaderTraceParent, trace)
 	}
 	if err := tx.Publish(command); err != nil {
 		return fmt.Errorf("publish event for the runner: %w", err)

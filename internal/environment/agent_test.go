@@ -271,6 +271,24 @@ func TestWhatARequestCausesIsDeeper(t *testing.T) {
 	}
 }
 
+// What an event sets off is in its trace, also by an event between.
+func TestATraceGoesOnThroughRules(t *testing.T) {
+	w := newWorld(t)
+	r := rule("pass on", 1, "hook")
+	r.Publish = func(event.EnvEvent) (event.EnvEvent, error) { return observed("e1", "s", `{}`), nil }
+	w.start(inbox{}, r, agentRule("build.*"))
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if err := w.db.Update(context.Background(), func(tx *db.Tx) error {
+		_, err := environment.PublishTraced(tx, inbox{}, event.EnvEvent{ID: "hook", Type: "hook", Metadata: event.EnvMetadata{TriggerSessionID: "s"}}, trace)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.commands(1)[0].Headers[event.HeaderTraceParent]; got != trace {
+		t.Errorf("the agent's request is in the trace %q", got)
+	}
+}
+
 // An event whose delivery comes again after its work was committed, as a broker
 // may do, is not handled again.
 func TestAnEventThatComesAgainIsHandledOnce(t *testing.T) {
