@@ -2,7 +2,10 @@ package redisbus
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,9 +35,14 @@ type link struct {
 	client rueidis.Client
 	// dropped says that the client is closed and another one is needed.
 	dropped bool
-	// why says why Redis cannot be used, nil while it can.
-	why error
+	// why says why Redis cannot be used, nil while it can; told is what was news of
+	// that since it could the last time.
+	why  error
+	told []string
 }
+
+// toldMax bounds what is news of one outage.
+const toldMax = 16
 
 func newLink(opt Options) *link {
 	return &link{prefix: opt.Prefix, claim: opt.Prefix + ":claim", within: opt.ReplyWithin, doubts: make(chan struct{}, 1), why: errNotConnected}
@@ -64,9 +72,28 @@ func (l *link) away() error {
 func (l *link) set(why error) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	news = (l.why == nil) != (why == nil) || why != nil && why.Error() != l.why.Error()
+	switch text := troubleText(why); {
+	case why == nil:
+		news = l.why != nil
+		l.told = nil
+	case !slices.Contains(l.told, text) && len(l.told) < toldMax:
+		news = true
+		l.told = append(l.told, text)
+	}
 	l.why = why
 	return news
+}
+
+// troubleText is the text of an error without the port that this end had, which
+// is another one at each try.
+func troubleText(err error) string {
+	if e, is := errors.AsType[*net.OpError](err); is && e.Err != nil {
+		return e.Op + " " + e.Err.Error()
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // reading returns the client and a check of the claim that was read with what
