@@ -177,3 +177,59 @@ func TestADamagedRowDoesNotWait(t *testing.T) {
 	})
 	until(t, "nothing waits", func() bool { return b.Unsent() == 0 })
 }
+
+// A reader of one lane gets no other one's events, whatever follows them.
+func TestALaneIsReadUpToADamagedEntry(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	for i, lane := range []string{"x", "y", "x", "x"} {
+		if err := w.bus.Publish(t.Context(), bustest.Event(plain, fmt.Sprint("e", i), lane)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const key = "lilac:s:" + string(plain)
+	whole := server.Do("XRANGE", key, "-", "+").([]any)
+	fields := whole[3].([]any)[1].([]any)
+	fields[3] = strings.Replace(fields[3].(string), `"type"`, `"tYpe"`, 1)
+	rewrite(server, key, whole)
+	var seen []string
+	err := w.bus.Tail(t.Context(), bus.Tail{Topic: plain, Lane: "y"}, func(d bus.Delivery) error {
+		seen = append(seen, d.ID)
+		return nil
+	})
+	if !db.IsDamaged(err) || !slices.Equal(seen, []string{"e1"}) {
+		t.Errorf("it saw %v and ended with %v", seen, err)
+	}
+}
+
+// An entry of another program stops a group, which says so: its place would be
+// behind all that we give out.
+func TestAnEntryOfAnotherProgramIsNamedAndNothingHandledTwice(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	if err := w.bus.Declare(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	w.publish("e", 3)
+	w.close()
+	key := "lilac:s:" + string(bustest.Topic)
+	foreign := server.Do("XADD", key, "*", "a", "b").(string)
+	w.open()
+	w.attach()
+	until(t, "the events before it are handled", func() bool { n, _ := w.counts(); return n == 3 })
+	before, err := w.bus.Fetch(t.Context(), bustest.Topic, "", 9)
+	if err != nil || len(before) != 3 {
+		t.Fatalf("before it are %v, %v", before, err)
+	}
+	_, err = w.bus.Fetch(t.Context(), bustest.Topic, before[2].Position, 9)
+	if err == nil || !strings.Contains(err.Error(), foreign) || !strings.Contains(err.Error(), "XDEL") {
+		t.Errorf("who reads on is told: %v", err)
+	}
+	w.detach()
+	if letters, err := w.bus.DeadLetters(t.Context(), "", 9); err != nil || len(letters) != 0 {
+		t.Errorf("dead letters: %v, %v", letters, err)
+	}
+	if n, _ := w.counts(); n != 3 {
+		t.Errorf("%d events were handled, want 3", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -11,6 +12,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 )
 
 // chunkEntries bounds one read of a stream, so that a long one does not hold
@@ -35,20 +37,14 @@ func (l *stream) Topic(ctx context.Context, topic event.Topic) (delivery.Topic, 
 func (l *stream) Read(ctx context.Context, topic event.Topic, after int64, lane string, limit int) (delivery.Topic, []*delivery.Record, error) {
 	for {
 		info, records, err := l.read(ctx, topic, after, limit)
-		if lane == "" || err != nil || len(records) == 0 {
+		if lane == "" || len(records) == 0 {
 			return info, records, err
 		}
-		last := records[len(records)-1].Seq
-		kept := records[:0]
-		for _, r := range records {
-			if r.Lane == lane {
-				kept = append(kept, r)
-			}
+		after = records[len(records)-1].Seq
+		kept := slices.DeleteFunc(records, func(r *delivery.Record) bool { return r.Lane != lane })
+		if len(kept) > 0 || err != nil {
+			return info, kept, err
 		}
-		if len(kept) > 0 {
-			return info, kept, nil
-		}
-		after = last
 	}
 }
 
@@ -137,13 +133,17 @@ func oneEntryID(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
 	return seq, true, nil
 }
 
-// decodeEntries stops at the first entry that is not one of ours.
+// decodeEntries stops at the first entry that is damaged, or that somebody else
+// added: nobody knows its place, so nothing behind it is read.
 func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*delivery.Record, error) {
 	records := make([]*delivery.Record, 0, len(entries))
 	for _, entry := range entries {
 		seq, ok := parseEntryID(entry.ID)
+		if !ok && len(records) > 0 {
+			return records, nil
+		}
 		if !ok {
-			return records, damagedEntry(topic, seq)
+			return nil, fault.New(fault.Unavailable, "The entry %s of the topic %s in Redis was added by another program. Remove it (XDEL, then XSETID to the entry before it), or use another bus.prefix.", brief(entry.ID), topic)
 		}
 		e, err := decodeFields(topic, entry.FieldValues)
 		if err != nil {
