@@ -98,10 +98,13 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 func (b *Bus) unreachable(err error) error {
 	if reply, is := rueidis.IsRedisErr(err); is {
 		text := reply.Error()
-		for _, code := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
+		for _, code := range []string{"WRONGPASS", "NOAUTH"} {
 			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
-				return refusal("%s refuses the user or the password in bus.url, or that user may not do what is needed: %s.", b.opt.server(), brief(text))
+				return refusal("%s refuses the user or the password in bus.url: %s.", b.opt.server(), brief(text))
 			}
+		}
+		if strings.HasPrefix(text, "NOPERM") {
+			return refusal("%s does not let the user in bus.url do what is needed: %s. Allow it, for example with ACL SETUSER.", b.opt.server(), brief(text))
 		}
 	}
 	return b.outage(err)

@@ -99,10 +99,13 @@ func TestRightsThatAreMissingAreNamed(t *testing.T) {
 		"user noscripts on >pw ~lilac:* +@all -@scripting",
 		"user elsewhere on >pw ~other:* +@all",
 		"user reader on >pw %R~lilac:* +@all",
+		"user noverify on >pw ~lilac:* +@all -xlen -hlen",
+		"user noeval on >pw ~lilac:* +@all -eval",
 	}})
 	for user, want := range map[string]string{
 		"noxadd":    " run XADD, XTRIM on keys that begin with lilac:",
-		"noscripts": "'evalsha'",
+		"noscripts": "does not let the user in bus.url do what is needed: NOPERM",
+		"noverify":  " run HLEN, XLEN on keys",
 		"elsewhere": "XADD",
 		"reader":    " run HDEL, HSET, PEXPIRE, SADD, XADD, XTRIM on keys",
 	} {
@@ -116,6 +119,10 @@ func TestRightsThatAreMissingAreNamed(t *testing.T) {
 	}
 	if err := open(t, redisbus.Options{URL: "redis://enough:pw@" + server.Addr}); err != nil {
 		t.Errorf("with all rights that are needed: %v", err)
+	}
+	// It is not missed as long as Redis knows the scripts.
+	if err := open(t, redisbus.Options{URL: "redis://noeval:pw@" + server.Addr}); err == nil || !strings.Contains(fault.ToWire(err).Message, " run EVAL on keys") {
+		t.Errorf("without EVAL: %v", err)
 	}
 }
 

@@ -30,9 +30,9 @@ var rightsScript = rueidis.NewLuaScript(`
 local missing, key = {}, ARGV[1]
 if not redis.acl_check_cmd then return missing end
 for _, command in ipairs({
-  {'EXISTS', key}, {'HDEL', key, 'f'}, {'HGET', key, 'f'}, {'HMGET', key, 'f'}, {'HSET', key, 'f', 'v'}, {'PEXPIRE', key, '1'},
-  {'SADD', key, 'm'}, {'SMEMBERS', key}, {'XADD', key, '*', 'f', 'v'}, {'XRANGE', key, '-', '+'}, {'XREVRANGE', key, '+', '-'},
-  {'XTRIM', key, 'MINID', '1'},
+  {'EVAL', 'return 1', '0'}, {'EXISTS', key}, {'HDEL', key, 'f'}, {'HGET', key, 'f'}, {'HLEN', key}, {'HMGET', key, 'f'}, {'HSET', key, 'f', 'v'},
+  {'PEXPIRE', key, '1'}, {'PTTL', key}, {'SADD', key, 'm'}, {'SCARD', key}, {'SMEMBERS', key}, {'XADD', key, '*', 'f', 'v'}, {'XLEN', key},
+  {'XRANGE', key, '-', '+'}, {'XREVRANGE', key, '+', '-'}, {'XTRIM', key, 'MINID', '1'},
 }) do
   local known, may = pcall(redis.acl_check_cmd, unpack(command))
   if not known or not may then missing[#missing+1] = command[1] end
