@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"maps"
@@ -94,6 +95,9 @@ func (c *Config) checkBus() error {
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return fault.InvalidField("bus.url", "The URL of Redis has no host, or a port that is no number. It looks like redis://user:password@host:6379/0; "+
 			"a password with / : @ ? # or %% in it has %%2F %%3A %%40 %%3F %%23 or %%25 there, or is in the file of bus.passwordFile.")
+	}
+	if port, err := strconv.Atoi(cmp.Or(u.Port(), "6379")); err != nil || port > 65535 {
+		return fault.InvalidField("bus.url", "The URL of Redis has the port %s; the highest is 65535.", u.Port())
 	}
 	given, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

@@ -162,6 +162,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"the same directory", "dataDir: ~/w\nworkspace: ~/w", nil, "inside the data directory"},
 		{"redis without a host", "bus: {url: \"redis://\"}", nil, "no host"},
 		{"redis with a name for a port", "bus: {url: \"redis://host:redis\"}", nil, "a port that is no number"},
+		{"redis with a port that is none", "bus: {url: \"redis://host:76390\"}", nil, "the highest is 65535"},
 		{"a slash in the password of redis", "bus: {url: \"redis://:p@rt/hunter2@localhost\"}", nil, "a password with / : @ ? # or % in it has %2F"},
 		{"a question mark in the password of redis", "bus: {url: \"redis://localhost:1?hunter2@localhost\"}", nil, "a password with / : @ ? # or % in it has %2F"},
 		{"a mistyped parameter of redis", "bus: {url: \"redis://localhost?addr=localhost:2&mastr_set=x\"}", nil, `c.yaml:1:7: The URL of Redis has the unknown parameter "mastr_set", did you mean "master_set"? There are`},

@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"syscall"
 
 	"lilac/internal/db"
 	"lilac/internal/fault"
@@ -27,11 +29,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	found, owner, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
-		advice := "Start Redis, or look at bus.url and the network."
-		if _, untrusted := errors.AsType[x509.UnknownAuthorityError](err); untrusted {
-			advice = "Name the file of the authority that signed the certificate in bus.caFile."
-		}
-		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. " + advice}
+		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. " + adviceForRedis(err)}
 	}
 	if err != nil {
 		wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
@@ -57,4 +55,21 @@ func (p Patient) bus(ctx context.Context) Finding {
 		}
 	}
 	return Finding{"bus", OK, found + "; every entry is as it was written", ""}
+}
+
+// adviceForRedis says what to do about a Redis that cannot be reached.
+func adviceForRedis(err error) string {
+	if _, untrusted := errors.AsType[x509.UnknownAuthorityError](err); untrusted {
+		return "Name the file of the authority that signed the certificate in bus.caFile."
+	}
+	if _, another := errors.AsType[x509.HostnameError](err); another {
+		return "Name the host in bus.url as its certificate does."
+	}
+	switch {
+	case strings.Contains(err.Error(), "certificate required"): // crypto/tls has no type for the alert
+		return "Redis wants a certificate of its clients, and Lilac has none: set tls-auth-clients to no there."
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
+		return "Look whether that port is one of Redis, with TLS for rediss:// and without it for redis://, and at the network."
+	}
+	return "Start Redis, or look at bus.url and the network."
 }
