@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -149,6 +150,18 @@ func TestUsageAdds(t *testing.T) {
 	a := chat.Usage{InputTokens: 1, OutputTokens: 2, CacheReadTokens: 3, CacheWriteTokens: 4, CostMicros: 5}
 	if diff := cmp.Diff(chat.Usage{InputTokens: 2, OutputTokens: 4, CacheReadTokens: 6, CacheWriteTokens: 8, CostMicros: 10}, a.Add(a)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestSumsOfUsageDoNotOverflow(t *testing.T) {
+	absurd := chat.Usage{InputTokens: math.MaxInt64 - 17, OutputTokens: math.MaxInt64, CacheReadTokens: math.MinInt64, CacheWriteTokens: -1, CostMicros: math.MaxInt64}
+	total := absurd.Add(absurd).Add(chat.Usage{CacheWriteTokens: 7})
+	want := chat.Usage{InputTokens: chat.MaxCount, OutputTokens: chat.MaxCount, CacheWriteTokens: 7, CostMicros: chat.MaxCount}
+	if diff := cmp.Diff(want, total); diff != "" {
+		t.Error(diff)
+	}
+	if got := absurd.Tokens(); got != chat.MaxCount {
+		t.Errorf("%d tokens", got)
 	}
 }
 

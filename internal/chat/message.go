@@ -159,6 +159,10 @@ func (m Message) ofType(t PartType) []Part {
 	return out
 }
 
+// MaxCount is where sums of counts stop: far beyond anything that is used, and
+// little enough that none overflows, whatever was once stored.
+const MaxCount = 1 << 60
+
 // Usage is what model calls used. Input counts every input token, cached ones
 // included; the cache fields say how many of them were read from or written
 // to a provider's cache.
@@ -175,13 +179,21 @@ type Usage struct {
 // Add returns the sum of two usages.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
-		InputTokens:      u.InputTokens + v.InputTokens,
-		OutputTokens:     u.OutputTokens + v.OutputTokens,
-		CacheReadTokens:  u.CacheReadTokens + v.CacheReadTokens,
-		CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
-		CostMicros:       u.CostMicros + v.CostMicros,
+		InputTokens:      sum(u.InputTokens, v.InputTokens),
+		OutputTokens:     sum(u.OutputTokens, v.OutputTokens),
+		CacheReadTokens:  sum(u.CacheReadTokens, v.CacheReadTokens),
+		CacheWriteTokens: sum(u.CacheWriteTokens, v.CacheWriteTokens),
+		CostMicros:       sum(u.CostMicros, v.CostMicros),
 	}
 }
+
+// Tokens are those read and those written.
+func (u Usage) Tokens() int64 { return sum(u.InputTokens, u.OutputTokens) }
+
+func sum(a, b int64) int64 { return min(counted(a)+counted(b), MaxCount) }
+
+// counted takes a number that cannot be a count as the nearest one that can.
+func counted(n int64) int64 { return min(max(n, 0), MaxCount) }
 
 // Beyond returns what u has more than v, of each count at least nothing.
 func (u Usage) Beyond(v Usage) Usage {

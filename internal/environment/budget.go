@@ -141,7 +141,7 @@ func (s *Service) overdrawn(q db.Queryer, run Run, more chat.Usage) (Rule, *Reac
 	if err != nil {
 		return Rule{}, nil, err
 	}
-	used.Tokens += more.InputTokens + more.OutputTokens
+	used.Tokens += more.Tokens()
 	used.CostMicros += more.CostMicros
 	b := rules[i].Budget
 	b.Runs = 0 // this run was allowed when it began

@@ -99,7 +99,7 @@ func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
 	}{{requestPrefix, l.Request, used.Request}, {"session.", l.Session, used.Session}, {dayPrefix, l.Day, used.Day}} {
 		for _, r := range []Reached{
 			{Limit: "steps", Used: scope.used.Steps, More: scope.limit.Steps},
-			{Limit: "tokens", Used: scope.used.Usage.InputTokens + scope.used.Usage.OutputTokens, More: scope.limit.Tokens},
+			{Limit: "tokens", Used: scope.used.Usage.Tokens(), More: scope.limit.Tokens},
 			{Limit: "money", Used: scope.used.Usage.CostMicros, More: scope.limit.CostMicros},
 			{Limit: "time", Used: scope.used.Time.Milliseconds(), More: scope.limit.Time.Milliseconds()},
 		} {

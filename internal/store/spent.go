@@ -3,33 +3,38 @@ package store
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/session"
 )
 
 const spentColumns = `steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, time_ms`
 
+// addSpent adds to a row. A sum that overflows would be no integer, which the
+// table refuses: one absurd number would stop all counting after it.
+var addSpent = func() string {
+	var sums []string
+	for column := range strings.SplitSeq(spentColumns, ", ") {
+		sums = append(sums, fmt.Sprintf("%[1]s = max(0, min(%[2]d, %[1]s + excluded.%[1]s))", column, int64(chat.MaxCount)))
+	}
+	return " DO UPDATE SET " + strings.Join(sums, ", ")
+}()
+
 // AddSpent counts for a day, "2006-01-02", and for a session.
 func (s *Store) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
-	const add = ` DO UPDATE SET
-		steps = steps + excluded.steps,
-		input_tokens = input_tokens + excluded.input_tokens,
-		output_tokens = output_tokens + excluded.output_tokens,
-		cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-		cache_write_tokens = cache_write_tokens + excluded.cache_write_tokens,
-		cost_micros = cost_micros + excluded.cost_micros,
-		time_ms = time_ms + excluded.time_ms`
 	u := v.Usage
 	args := func(key string) []any {
 		return []any{key, v.Steps, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros, v.Time.Milliseconds()}
 	}
-	_, err := tx.Exec(`INSERT INTO usage_daily (day, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day)`+add, args(day)...)
+	_, err := tx.Exec(`INSERT INTO usage_daily (day, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day)`+addSpent, args(day)...)
 	if err != nil {
 		return wrap("count for the day", err)
 	}
-	_, err = tx.Exec(`INSERT INTO usage_sessions (session_id, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id)`+add, args(sessionID)...)
+	_, err = tx.Exec(`INSERT INTO usage_sessions (session_id, `+spentColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id)`+addSpent, args(sessionID)...)
 	return wrap("count for the session", err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,32 @@ func TestWhatIsSpentAddsUpForTheDayAndTheSession(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A day that once stored an absurd number goes on counting.
+func TestAnAbsurdSumStopsNoCounting(t *testing.T) {
+	d, s := open(t)
+	for _, stored := range []int64{math.MaxInt64 - 17, math.MinInt64} {
+		day := fmt.Sprint(stored)
+		absurd := session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: stored, CostMicros: stored}}
+		for range 3 {
+			update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, day, day, absurd) })
+		}
+		update(t, d, func(tx *db.Tx) error {
+			return s.AddSpent(tx, day, day, session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 10, OutputTokens: 5}})
+		})
+		err := read(t, d, func(q db.Queryer) error {
+			on, err := s.SpentOn(q, day)
+			in, err2 := s.SpentIn(q, day)
+			if diff := cmp.Diff(on, in); diff != "" || on.Steps != 4 || on.Usage.OutputTokens != 5 || on.Usage.InputTokens < 10 || on.Usage.InputTokens > chat.MaxCount {
+				t.Errorf("spent %+v\n%s", on, diff)
+			}
+			return errors.Join(err, err2)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
