@@ -15,28 +15,28 @@ type wireEvent struct {
 	Type    string `json:"type"`
 	Index   int    `json:"index"`
 	Message struct {
-		Model string     `json:"model"`
-		Usage *wireUsage `json:"usage"`
+		Model string          `json:"model"`
+		Usage json.RawMessage `json:"usage"`
 	} `json:"message"`
 	ContentBlock map[string]json.RawMessage `json:"content_block"`
 	Delta        json.RawMessage            `json:"delta"`
-	Usage        *wireUsage                 `json:"usage"`
+	Usage        json.RawMessage            `json:"usage"`
 }
 
 // wireUsage is cumulative: what a later event says replaces what an earlier
 // one said.
 type wireUsage struct {
-	Input      *int64 `json:"input_tokens"`
-	Output     *int64 `json:"output_tokens"`
-	CacheRead  *int64 `json:"cache_read_input_tokens"`
-	CacheWrite *int64 `json:"cache_creation_input_tokens"`
+	Input      *llm.Count `json:"input_tokens"`
+	Output     *llm.Count `json:"output_tokens"`
+	CacheRead  *llm.Count `json:"cache_read_input_tokens"`
+	CacheWrite *llm.Count `json:"cache_creation_input_tokens"`
 }
 
-func (u *wireUsage) merge(v *wireUsage) {
-	if v == nil {
-		return
-	}
-	for into, from := range map[**int64]*int64{
+// merge takes what can be read of a usage: the answer is not given up for the rest.
+func (u *wireUsage) merge(raw json.RawMessage) {
+	var v wireUsage
+	_ = json.Unmarshal(raw, &v)
+	for into, from := range map[**llm.Count]*llm.Count{
 		&u.Input: v.Input, &u.Output: v.Output, &u.CacheRead: v.CacheRead, &u.CacheWrite: v.CacheWrite,
 	} {
 		if from != nil {
@@ -46,11 +46,11 @@ func (u *wireUsage) merge(v *wireUsage) {
 }
 
 func (u wireUsage) usage() chat.Usage {
-	n := func(p *int64) int64 {
+	n := func(p *llm.Count) int64 {
 		if p == nil {
 			return 0
 		}
-		return *p
+		return int64(*p)
 	}
 	return chat.Usage{
 		// The protocol counts cached tokens beside the input, we within it.

@@ -20,20 +20,20 @@ type wireChunk struct {
 		Delta        map[string]json.RawMessage `json:"delta"`
 		FinishReason string                     `json:"finish_reason"`
 	} `json:"choices"`
-	Usage *wireUsage `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 	// XGroq is where Groq puts the usage.
-	XGroq *struct {
-		Usage *wireUsage `json:"usage"`
+	XGroq struct {
+		Usage json.RawMessage `json:"usage"`
 	} `json:"x_groq"`
 	Error json.RawMessage `json:"error"`
 }
 
 type wireUsage struct {
-	PromptTokens     int64 `json:"prompt_tokens"`
-	CompletionTokens int64 `json:"completion_tokens"`
+	PromptTokens     llm.Count `json:"prompt_tokens"`
+	CompletionTokens llm.Count `json:"completion_tokens"`
 	PromptDetails    struct {
-		CachedTokens     int64 `json:"cached_tokens"`
-		CacheWriteTokens int64 `json:"cache_write_tokens"`
+		CachedTokens     llm.Count `json:"cached_tokens"`
+		CacheWriteTokens llm.Count `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 }
 
@@ -80,16 +80,9 @@ func (a *answer) hand(c llm.Chunk) {
 func isReasoning(field string) bool { return field == "reasoning_content" || field == "reasoning" }
 
 func (a *answer) chunk(c wireChunk) error {
-	if c.XGroq != nil && c.XGroq.Usage != nil {
-		c.Usage = c.XGroq.Usage
-	}
 	a.model = cmp.Or(c.Model, a.model)
-	if u := c.Usage; u != nil {
-		a.usage = chat.Usage{
-			InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens,
-			CacheReadTokens: u.PromptDetails.CachedTokens, CacheWriteTokens: u.PromptDetails.CacheWriteTokens,
-		}
-	}
+	a.count(c.Usage)
+	a.count(c.XGroq.Usage)
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue
@@ -102,6 +95,18 @@ func (a *answer) chunk(c wireChunk) error {
 		}
 	}
 	return nil
+}
+
+// count takes what can be read of a usage: the answer is not given up for the rest.
+func (a *answer) count(raw json.RawMessage) {
+	var u *wireUsage
+	_ = json.Unmarshal(raw, &u)
+	if u != nil {
+		a.usage = chat.Usage{
+			InputTokens: int64(u.PromptTokens), OutputTokens: int64(u.CompletionTokens),
+			CacheReadTokens: int64(u.PromptDetails.CachedTokens), CacheWriteTokens: int64(u.PromptDetails.CacheWriteTokens),
+		}
+	}
 }
 
 func (a *answer) delta(d map[string]json.RawMessage) error {
