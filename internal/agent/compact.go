@@ -143,7 +143,7 @@ func (r *run) summarise(older []chat.Message, limit int) (text string, interrupt
 		Session:         r.in.SessionID,
 	})
 	interrupted = stop()
-	r.waste(r.priced(usage))
+	r.waste(usage)
 	if text == "" {
 		return "", interrupted
 	}
@@ -156,10 +156,11 @@ func (r *run) askSummary(ctx context.Context, req llm.Request) (string, chat.Usa
 			break
 		}
 		if c.Kind == llm.ChunkDone {
+			used := r.used(c.Usage, req, c.Message)
 			if c.Stop == llm.StopLength || c.Stop == llm.StopRefusal {
-				return "", c.Usage
+				return "", used
 			}
-			return strings.ToValidUTF8(strings.TrimSpace(c.Message.Text()), "\uFFFD"), c.Usage
+			return strings.ToValidUTF8(strings.TrimSpace(c.Message.Text()), "\uFFFD"), used
 		}
 	}
 	return "", chat.Usage{}

@@ -109,6 +109,18 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
+func TestASummaryWhoseUsageNobodyReportsIsCounted(t *testing.T) {
+	m := &model{
+		info: small, summary: func(llm.Request) reply { return say("They asked for things and got them.") },
+		script: []reply{{chunks: []string{"Hi"}, usage: chat.Usage{InputTokens: 1}}},
+	}
+	in := question()
+	in.Messages = long(30)
+	if out := play(t, t.Context(), m, agent.Config{}, in, newHost()); out.Usage.InputTokens < 100 {
+		t.Errorf("used %+v", out.Usage)
+	}
+}
+
 func TestCompactionInALongRunKeepsTheHostInStep(t *testing.T) {
 	big := named("big", func(context.Context, tool.Call) (tool.Result, error) {
 		return tool.Result{Text: strings.Repeat("line of output\n", 200)}, nil

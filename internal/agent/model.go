@@ -78,7 +78,7 @@ func (r *run) ask() answer {
 		}
 		return a
 	}
-	a.usage = r.priced(a.usage)
+	a.usage = r.used(a.usage, req, a.message)
 	a.message = r.tidy(a.message, a.stop)
 	a.err = s.settle(a.message.Text())
 	a.streamed = s.streamed
@@ -254,6 +254,15 @@ func freeID(taken map[string]bool, step, part int) string {
 	return id
 }
 
+// used is what a finished call used: as reported, or an estimate where nothing
+// was, so that limits bind whatever the provider.
+func (r *run) used(reported chat.Usage, req llm.Request, said chat.Message) chat.Usage {
+	if reported == (chat.Usage{}) {
+		return r.estimateUsage(req, said)
+	}
+	return r.priced(reported)
+}
+
 // priced fills in the cost unless the adapter did.
 func (r *run) priced(u chat.Usage) chat.Usage {
 	if u.CostMicros == 0 {
@@ -262,7 +271,7 @@ func (r *run) priced(u chat.Usage) chat.Usage {
 	return u
 }
 
-// estimateUsage stands in for the usage of a call that did not get to report it.
+// estimateUsage stands in for the usage of a call that nobody reported.
 func (r *run) estimateUsage(req llm.Request, said chat.Message) chat.Usage {
 	return r.priced(chat.Usage{
 		InputTokens:  int64(overheadTokens(req.System, req.Tools) + EstimateTokens(req.Messages)),

@@ -257,6 +257,28 @@ func TestUsageOfThrownAwayAnswersIsNotLost(t *testing.T) {
 	}
 }
 
+// A provider need not say what was used: limits bind all the same.
+func TestUsageThatNobodyReportsIsEstimated(t *testing.T) {
+	words := strings.Repeat("word ", 400)
+	in := question()
+	in.Messages = []chat.Message{chat.Text(chat.User, words)}
+	for name, c := range map[string]struct {
+		reported   chat.Usage
+		tokens     int64 // at least
+		costMicros int64 // at least
+	}{
+		"nothing":  {chat.Usage{}, 1000, 500*2 + 500*10},
+		"a little": {chat.Usage{InputTokens: 7}, 7, 14},
+	} {
+		m := &model{info: llm.Info{Price: &llm.Price{Input: 2, Output: 10}}, script: []reply{{chunks: []string{words}, usage: c.reported}}}
+		h := newHost()
+		out := play(t, t.Context(), m, agent.Config{}, in, h)
+		if u := out.Usage; u != h.journal[0].Usage || u.Tokens() < c.tokens || u.Tokens() > 2*c.tokens || u.CostMicros < c.costMicros || u.CostMicros > 2*c.costMicros {
+			t.Errorf("%s reported: %+v, journal %+v", name, u, h.journal[0].Usage)
+		}
+	}
+}
+
 func TestSystemPrompt(t *testing.T) {
 	now := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	in := agent.SystemInput{

@@ -109,7 +109,7 @@ type Limits struct {
 // Budget bounds what is used of each thing. Zero means no limit.
 type Budget struct {
 	Steps  int64    `json:"steps,omitempty" jsonschema:"Calls of the model."`
-	Tokens int64    `json:"tokens,omitempty" jsonschema:"Tokens, read and written."`
+	Tokens int64    `json:"tokens,omitempty" jsonschema:"Tokens, read and written. Of a provider that does not report them an estimate counts."`
 	Money  float64  `json:"money,omitempty" jsonschema:"US dollars. Needs a model whose price is known."`
 	Time   Duration `json:"time,omitempty" jsonschema:"How long it may work, for example 30m. Waiting in a queue or for an answer is not counted."`
 }
