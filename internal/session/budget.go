@@ -68,6 +68,21 @@ func (s Spent) Add(o Spent) Spent {
 	return Spent{Steps: s.Steps + o.Steps, Usage: s.Usage.Add(o.Usage), Time: s.Time + o.Time}
 }
 
+// of is how much of a thing that limits are for was used.
+func (s Spent) of(thing string) int64 {
+	switch thing {
+	case "steps":
+		return s.Steps
+	case "tokens":
+		return s.Usage.Tokens()
+	case "money":
+		return s.Usage.CostMicros
+	case "time":
+		return s.Time.Milliseconds()
+	}
+	return 0
+}
+
 // Used is what a request, its session and the day have used.
 type Used struct{ Request, Session, Day Spent }
 
@@ -76,6 +91,7 @@ type Limit string
 
 const (
 	dayPrefix     = "day."
+	sessionPrefix = "session."
 	requestPrefix = "request."
 )
 
@@ -96,13 +112,14 @@ func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
 		name  string
 		limit Budget
 		used  Spent
-	}{{requestPrefix, l.Request, used.Request}, {"session.", l.Session, used.Session}, {dayPrefix, l.Day, used.Day}} {
+	}{{requestPrefix, l.Request, used.Request}, {sessionPrefix, l.Session, used.Session}, {dayPrefix, l.Day, used.Day}} {
 		for _, r := range []Reached{
-			{Limit: "steps", Used: scope.used.Steps, More: scope.limit.Steps},
-			{Limit: "tokens", Used: scope.used.Usage.Tokens(), More: scope.limit.Tokens},
-			{Limit: "money", Used: scope.used.Usage.CostMicros, More: scope.limit.CostMicros},
-			{Limit: "time", Used: scope.used.Time.Milliseconds(), More: scope.limit.Time.Milliseconds()},
+			{Limit: "steps", More: scope.limit.Steps},
+			{Limit: "tokens", More: scope.limit.Tokens},
+			{Limit: "money", More: scope.limit.CostMicros},
+			{Limit: "time", More: scope.limit.Time.Milliseconds()},
 		} {
+			r.Used = scope.used.of(string(r.Limit))
 			r.Limit = Limit(scope.name) + r.Limit
 			r.Allowed = r.More + raised[r.Limit]
 			if r.More > 0 && r.Used >= r.Allowed {
@@ -117,7 +134,7 @@ func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
 func (r Reached) Statement() string {
 	whose := "This request has"
 	switch {
-	case strings.HasPrefix(string(r.Limit), "session."):
+	case strings.HasPrefix(string(r.Limit), sessionPrefix):
 		whose = "This conversation has"
 	case r.ofDay():
 		whose = "Today all conversations together have"

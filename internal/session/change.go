@@ -189,6 +189,10 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	if err != nil {
 		return err
 	}
+	used, err := c.usedByNow()
+	if err != nil {
+		return err
+	}
 	c.mail = &Mail{
 		SessionID: c.sessionID, MessageID: p.MessageID, RequestID: h.RequestID(), Queue: p.Queue, State: MailWaiting,
 		EventID: e.ID, CreatedAt: c.now(), Messages: p.Messages,
@@ -196,7 +200,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
 		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Seen: seen, Over: over,
-		Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), Answers: p.AnswersPause, Hold: c.svc.full(),
+		Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), Answers: p.AnswersPause, Used: used, Hold: c.svc.full(),
 	})
 }
 

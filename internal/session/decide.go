@@ -29,6 +29,8 @@ type Message struct {
 	// over; 0 means that it is a message like any other.
 	Answer  Answer
 	Answers int
+	// Used is what is used by now of what the limit is for.
+	Used int64
 	// Hold says that no further run may start now.
 	Hold bool
 }

@@ -39,13 +39,13 @@ func (d *decision) answer(p Pending, m Message) {
 		d.next(m.Hold)
 		return
 	}
-	d.raise(pause)
+	d.raise(pause, m.Used)
 	d.own(EffectResume)
 }
 
-// raise allows as much as the limit again, counted from what was used when it
-// was reached: that may be far beyond it.
-func (d *decision) raise(p Pause) {
+// raise allows as much as the limit again, counted from what is used: that may
+// be far beyond it, and more than when it was reached, by others' work.
+func (d *decision) raise(p Pause, used int64) {
 	if p.Day != "" && p.Day != d.RaisedDay {
 		d.Raised = without(d.Raised, dayPrefix)
 		d.RaisedDay = p.Day
@@ -53,7 +53,7 @@ func (d *decision) raise(p Pause) {
 	if d.Raised == nil {
 		d.Raised = map[Limit]int64{}
 	}
-	d.Raised[p.Limit] = p.Used
+	d.Raised[p.Limit] = max(p.Used, used)
 }
 
 func (d *decision) expired(in Expired) {

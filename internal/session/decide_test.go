@@ -323,6 +323,30 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestContinueCountsFromWhatIsUsedByThen(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit      session.Limit
+		used, want int64
+	}{
+		"nobody used more":      {"day.steps", 4, 4},
+		"others used more":      {"day.steps", 8, 8},
+		"what is used is known": {"request.steps", 0, 4},
+	} {
+		pause := session.Pause{Reached: session.Reached{Limit: c.limit, Used: 4, Allowed: 4, More: 4}}
+		var s session.State
+		for _, in := range []session.Input{
+			session.Message{MessageID: "m1", RequestID: "web:s:r1", Queue: event.Prompt},
+			session.LimitReached{RequestID: "web:s:r1", Pause: pause},
+			session.Message{MessageID: "m2", RequestID: "web:s:r1", Queue: event.Steer, Answer: session.Continue, Used: c.used},
+		} {
+			s, _ = session.Decide(s, in, time.Time{})
+		}
+		if got := s.Raised[c.limit]; got != c.want {
+			t.Errorf("%s: raised by %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func spell(e session.Effect) string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s%s", e.Kind, e.RequestID, e.MessageID, e.Queue, e.State)), " ")
 }

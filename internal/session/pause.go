@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,6 +68,28 @@ func (c *change) pause(e Effect) error {
 		return err
 	}
 	return c.showQuestion(e.RequestID, p, "")
+}
+
+// usedByNow is what is used of what the session waits for more of. While it
+// waits, only others use up a conversation or a day.
+func (c *change) usedByNow() (int64, error) {
+	p := c.state.Waits()
+	if p == nil {
+		return 0, nil
+	}
+	var used Spent
+	var err error
+	scope, thing, _ := strings.Cut(string(p.Limit), ".")
+	switch scope + "." {
+	case sessionPrefix:
+		var account string
+		if account, err = c.svc.account(c.tx, c.sessionID); err == nil {
+			used, err = c.store().SpentIn(c.tx, account)
+		}
+	case dayPrefix:
+		used, err = c.store().SpentOn(c.tx, p.Day)
+	}
+	return used.of(thing), err
 }
 
 // askAgain says that a message was no answer, for those who show it.
