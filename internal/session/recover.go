@@ -26,8 +26,8 @@ type progress struct {
 	// attempts counts how often it was taken up: after a crash, a stop of the
 	// process or a pause.
 	attempts int
-	// lastAt is the time of the last entry, idle how long nothing ran between
-	// the first one and that.
+	// lastAt is the time of the run's last entry, idle how long nothing ran
+	// between the first one and that.
 	lastAt int64
 	idle   time.Duration
 }
@@ -62,7 +62,6 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 
 func (p *progress) follow(e StoryEntry) error {
 	since := time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
-	p.lastAt = e.At
 	switch e.Kind {
 	case kindQueued:
 		var q queuedEntry
@@ -115,7 +114,12 @@ func (p *progress) follow(e StoryEntry) error {
 		if r.Charged {
 			p.charged++
 		}
+	case kindModelFailed, kindCompacted, kindEnd:
+	default:
+		// Not of the run: its commands and tasks go on while it waits.
+		return nil
 	}
+	p.lastAt = e.At
 	return nil
 }
 

@@ -1,0 +1,38 @@
+package session
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// What is no work of the run does not count: it waits in a queue, at a limit, or
+// for the program to start again, whatever its background tasks do meanwhile.
+func TestOnlyWorkCountsAsTime(t *testing.T) {
+	begin := []StoryEntry{{At: 0, Kind: kindQueued}, {At: 5, Kind: kindStarted}, {At: 10, Kind: kindModelFailed}, {At: 30, Kind: kindCompacted}}
+	calls := []StoryEntry{{At: 100, Kind: "call"}, {At: 500, Kind: "task"}, {At: 900, Kind: "call"}}
+	for name, c := range map[string]struct {
+		stop, others []StoryEntry
+		goesOn       string
+		worked       int64 // milliseconds from the start to the end
+	}{
+		"a pause":                          {[]StoryEntry{{At: 35, Kind: kindPaused}}, nil, kindResumed, 30},
+		"a pause in which a task works":    {[]StoryEntry{{At: 35, Kind: kindPaused}}, calls, kindResumed, 30},
+		"a restart":                        {nil, nil, kindRecovered, 25},
+		"a restart behind what a task did": {nil, calls, kindRecovered, 25},
+		"control: it works":                {nil, calls, kindModelFailed, 995},
+	} {
+		entries := append(append(append([]StoryEntry{}, begin...), c.stop...), c.others...)
+		entries = append(entries, StoryEntry{At: 1000, Kind: c.goesOn})
+		for i := range entries {
+			entries[i].Data = json.RawMessage("{}")
+		}
+		p, err := readProgress(entries, func(int) (bool, error) { return false, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if worked := time.Duration(1000-p.startedAt)*time.Millisecond - p.idle; worked.Milliseconds() != c.worked {
+			t.Errorf("%s: it worked for %v, want %dms", name, worked, c.worked)
+		}
+	}
+}
