@@ -20,9 +20,14 @@ const (
 	// waits for an answer is better told.
 	maxRetryAfter = 10 * time.Minute
 
-	cutNote = "(The answer stops here: it reached the model's output limit.)"
-	goOn    = "Go on from where you stopped."
+	goOn = "Go on from where you stopped."
 )
+
+// stopNotes tell people of an answer that is not all of it.
+var stopNotes = map[llm.StopReason]string{
+	llm.StopLength:  "(The answer stops here: it reached the model's output limit.)",
+	llm.StopRefusal: "(The answer stops here: the model declined to go on.)",
+}
 
 // answer is what came of one model call.
 type answer struct {
@@ -196,7 +201,7 @@ func (s *speech) partial() chat.Message {
 
 // tidy makes a finished message fit for the journal: valid text, tool calls
 // with inputs that are objects and with ids that the conversation has not
-// seen, and a note where the model's output limit cut the text off.
+// seen, and a note where the text was cut off.
 func (r *run) tidy(m chat.Message, stop llm.StopReason) chat.Message {
 	m.Role = chat.Assistant
 	ids := r.callIDs()
@@ -219,15 +224,13 @@ func (r *run) tidy(m chat.Message, stop llm.StopReason) chat.Message {
 		}
 		parts = append(parts, p)
 	}
-	if stop == llm.StopLength {
-		switch last := len(parts) - 1; {
-		case calls > 0:
-			if parts[last].Type == chat.TypeToolCall && string(parts[last].Input) == "{}" {
-				parts[last] = withInvalidInput(parts[last], invalidCut)
-			}
-		case strings.TrimSpace(m.Text()) != "":
-			parts = append(parts, chat.TextPart(stepSeparator+cutNote))
+	switch last, note := len(parts)-1, stopNotes[stop]; {
+	case calls > 0:
+		if stop == llm.StopLength && parts[last].Type == chat.TypeToolCall && string(parts[last].Input) == "{}" {
+			parts[last] = withInvalidInput(parts[last], invalidCut)
 		}
+	case note != "" && strings.TrimSpace(m.Text()) != "":
+		parts = append(parts, chat.TextPart(stepSeparator+note))
 	}
 	if m.IsString && len(parts) != 1 {
 		m.IsString = false

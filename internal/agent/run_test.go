@@ -129,6 +129,11 @@ func TestRun(t *testing.T) {
 			log:    "before 1, model 1, step 1, would end",
 			text:   "Once upon\n\n(The answer stops here: it reached the model's output limit.)",
 		},
+		"a refusal in the middle of a text says so": {
+			script: []reply{{chunks: []string{"Once upon"}, stop: llm.StopRefusal}},
+			log:    "before 1, model 1, step 1, would end",
+			text:   "Once upon\n\n(The answer stops here: the model declined to go on.)",
+		},
 		"a tool call that was cut off does not run": {
 			script: []reply{{calls: []chat.Part{call("a", "echo", `{}`)}, stop: llm.StopLength}, say("Ok.")},
 			log:    "before 1, model 1, start a, end a, step 1, before 2, model 2, step 2, would end", text: "Ok.",
