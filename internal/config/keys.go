@@ -95,13 +95,11 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 		w.walk(n.Value, t, path)
 	case *ast.FloatNode:
 		if whole(t) && n.Value != math.Trunc(n.Value) {
-			w.wrong(n, path, "a whole number")
+			w.wrong(n, path)
 		}
 	case *ast.InfinityNode, *ast.NanNode:
 		if whole(t) {
-			w.wrong(n, path, "a whole number")
-		} else if t.Kind() == reflect.Float64 {
-			w.wrong(n, path, "a number with an end")
+			w.wrong(n, path)
 		}
 	}
 }
@@ -109,9 +107,9 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 func whole(t reflect.Type) bool { return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 }
 
 // wrong notes a number that the YAML library would take and make another one of.
-func (w *keyWalker) wrong(n ast.Node, path, want string) {
+func (w *keyWalker) wrong(n ast.Node, path string) {
 	token := n.GetToken()
-	err := fault.New(fault.Invalid, "%s:%d:%d: %s has to be %s, not %s.", w.file, token.Position.Line, token.Position.Column, path, want, token.Value)
+	err := fault.New(fault.Invalid, "%s:%d:%d: %s has to be a whole number, not %s.", w.file, token.Position.Line, token.Position.Column, path, token.Value)
 	w.mistakes = append(w.mistakes, mistake{err, place{token.Position.Line, token.Position.Column}})
 }
 

@@ -187,6 +187,8 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 		}
 	}
 	mistakes = append(mistakes, c.fill(path, body, &keys)...)
+	unread, endless := c.endless()
+	c.unread, mistakes = append(c.unread, unread...), append(mistakes, endless...)
 	dir := filepath.Dir(path)
 	for key, at := range map[string]*string{
 		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile, "bus.caFile": &c.Bus.CAFile,
