@@ -2,11 +2,14 @@ package store_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
+	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/session"
@@ -165,6 +168,48 @@ func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 			} {
 				if err := read(); !db.IsDamaged(err) {
 					t.Errorf("%s: the runner is served: %v", name, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Nor does a damaged request or task, or an absurd count, keep rules from acting.
+func TestADamagedRequestStopsNoSumOfARule(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		s := store.New(d)
+		update(t, d, func(tx *db.Tx) (err error) {
+			for _, id := range []string{"good", "bad", "absurd"} {
+				request := "env:s:" + id
+				used := chat.Usage{InputTokens: 10, OutputTokens: 5, CostMicros: 7}
+				if id == "absurd" {
+					used = chat.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, CostMicros: math.MaxInt64}
+				}
+				r := session.Request{ID: request, SessionID: "s", Client: "web", State: event.StateDone, CreatedAt: 1}
+				err = errors.Join(err, s.CreateRequest(tx, r))
+				r.Usage = used
+				err = errors.Join(err, s.SaveRequest(tx, r),
+					s.AddRun(tx, environment.Run{Rule: id, EventID: id, SessionID: "s", RequestID: request, Outcome: environment.OutcomeAgent, At: 5}),
+					s.AddRun(tx, environment.Run{Rule: "all", EventID: id + "2", SessionID: "s", RequestID: request, Outcome: environment.OutcomeAgent, At: 5}),
+					s.AddTask(tx, task.Task{ID: "t" + id, Key: id, SessionID: "s", RequestID: request, ChildSession: "c" + id, State: task.Running, CreatedAt: 6}))
+			}
+			_, usageErr := tx.Exec(`UPDATE requests SET usage = CAST('{"inputTokens":1' AS BLOB) WHERE id = 'env:s:bad'`)
+			_, taskErr := tx.Exec(`UPDATE tasks SET json = CAST('{' AS BLOB) WHERE id = 'tbad'`)
+			return errors.Join(err, usageErr, taskErr)
+		})
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			for rule, want := range map[string]environment.Budget{
+				"good": {Tokens: 15, CostMicros: 7}, "bad": {}, "absurd": {Tokens: 1e18, CostMicros: 1e18}, "all": {Tokens: 1e18, CostMicros: 1e18},
+			} {
+				if got, err := s.SpentBy(q, rule, "s", time.UnixMilli(1)); err != nil || got != want {
+					t.Errorf("%s: %+v, %v, want %+v", rule, got, err, want)
+				}
+				if _, used, err := s.CountsOf(q, rule, time.UnixMilli(1)); err != nil || used.Tokens != want.Tokens {
+					t.Errorf("%s, counted: %+v, %v", rule, used, err)
 				}
 			}
 			return nil

@@ -218,19 +218,21 @@ func (s *Store) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 
 // spentByRuns sums what the requests of runs used, each request once, those of
 // workflows too, with what the sub-agents used that they started. A run whose
-// message joined the request of somebody else used nothing of its own.
+// message joined the request of somebody else used nothing of its own. A row that
+// is damaged, which the deep check names, counts nothing: it stops no rule.
 const spentByRuns = `WITH mine AS (
 		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 		WHERE r.rule = ?1 AND r.at >= ?2 AND (?3 = '' OR r.session_id = ?3) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')
 	)
-	SELECT COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.inputTokens') + json_extract(CAST(usage AS TEXT), '$.outputTokens')), 0),
-	COALESCE(SUM(json_extract(CAST(usage AS TEXT), '$.costMicros')), 0)
-	FROM requests WHERE id IN (
+	SELECT CAST(MIN(TOTAL(json_extract(used, '$.inputTokens') + json_extract(used, '$.outputTokens')), 1e18) AS INTEGER),
+	CAST(MIN(TOTAL(json_extract(used, '$.costMicros')), 1e18) AS INTEGER)
+	FROM (SELECT CASE WHEN json_valid(CAST(usage AS TEXT)) THEN CAST(usage AS TEXT) END AS used FROM requests WHERE id IN (
 		SELECT id FROM mine UNION
 		SELECT '` + task.Client + `:' || t.session_id || ':' || t.id FROM tasks t
-		WHERE t.created_at >= ?2 AND t.child_session <> '' AND json_extract(CAST(t.json AS TEXT), '$.requestId') IN (SELECT id FROM mine)
-	)`
+		WHERE t.created_at >= ?2 AND t.child_session <> ''
+		AND json_extract(CASE WHEN json_valid(CAST(t.json AS TEXT)) THEN CAST(t.json AS TEXT) END, '$.requestId') IN (SELECT id FROM mine)
+	))`
 
 // WorksFor is the request that a sub-agent's works for; that of anybody else
 // works for itself.
