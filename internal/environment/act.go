@@ -286,8 +286,10 @@ func (s *Service) alarm() {
 // when nothing waits.
 func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
 	for more := true; more; {
-		err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
-			w, any, err := s.o.Records.NextWait(tx)
+		var w Wait
+		err = s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
+			var any bool
+			w, any, err = s.o.Records.NextWait(tx)
 			left := time.UnixMilli(w.Due).Sub(tx.Now())
 			if err != nil || !any {
 				more, pause = false, 0
@@ -302,11 +304,28 @@ func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
 			}
 			return s.release(ctx, tx, w)
 		})
+		if err != nil && w.Rule != "" && ctx.Err() == nil {
+			err = s.putOff(ctx, w, err)
+		}
 		if err != nil {
 			return 0, err
 		}
 	}
 	return pause, nil
+}
+
+// putOff lets what could not be handled wait a little longer, so that it does
+// not hold up the others. By now a newer event may wait in its place.
+func (s *Service) putOff(ctx context.Context, failed Wait, cause error) error {
+	s.o.Logger.ErrorContext(ctx, "an event that a rule held back could not be handled; it waits longer", "rule", failed.Rule, "event_id", failed.Event.ID, "error", cause)
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		w, waits, err := s.o.Records.Waiting(tx, failed.Rule, failed.SessionID)
+		if err != nil || !waits {
+			return err
+		}
+		w.Due = max(w.Due, tx.Now().Add(waitLook).UnixMilli())
+		return s.o.Records.PutWait(tx, w)
+	})
 }
 
 // release performs what waited. What cannot be done now cannot be done later

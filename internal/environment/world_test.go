@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ type world struct {
 	log  logtest.Log
 	svc  *environment.Service
 	stop func()
+	// stuck says that nothing can be done in the session that is called so.
+	stuck atomic.Bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -109,7 +112,14 @@ func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 	if err := os.MkdirAll(workspace, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Records: w.store(), Session: sessions, Rules: rules, Logger: w.logger(), Workspace: workspace})
+	mine := sessions
+	mine.Client = func(q db.Queryer, id string) (string, bool, error) {
+		if id == "stuck" && w.stuck.Load() {
+			return "", false, errors.New("the session cannot be read")
+		}
+		return sessions.Client(q, id)
+	}
+	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Records: w.store(), Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {
 		w.t.Fatal(err)
