@@ -17,6 +17,9 @@ import (
 // maxEventID is how long the id of an environment event may be.
 const maxEventID = 256
 
+// maxSleep is how long a pause waits before it looks at the clock again.
+const maxSleep = 10 * time.Minute
+
 // limitError is how a run stops before a model call that a limit forbids.
 type limitError struct{ Reached }
 
@@ -147,13 +150,33 @@ type alarms struct {
 	timers map[string]*time.Timer
 }
 
-func (a *alarms) set(sessionID string, in time.Duration, ring func()) {
+// set rings when nothing is left. It looks again and again: the machine may
+// sleep meanwhile, or its clock be set.
+func (a *alarms) set(sessionID string, left func() time.Duration, ring func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t := a.timers[sessionID]; t != nil {
 		t.Stop()
 	}
-	a.timers[sessionID] = time.AfterFunc(in, ring)
+	var t *time.Timer
+	look := func() (over bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.timers[sessionID] != t {
+			return false // it was stopped, or there is another one by now
+		}
+		rest := left()
+		if rest > 0 {
+			t.Reset(min(rest, maxSleep))
+		}
+		return rest <= 0
+	}
+	t = time.AfterFunc(min(left(), maxSleep), func() {
+		if look() {
+			ring()
+		}
+	})
+	a.timers[sessionID] = t
 }
 
 func (a *alarms) stop(sessionID string) {
@@ -176,8 +199,8 @@ func (a *alarms) stopAll() {
 
 // expireAt ends the request when its time to be answered is over.
 func (s *Service) expireAt(sessionID, requestID string, p Pause) {
-	left := time.UnixMilli(p.Until).Sub(s.opt.Now())
-	s.alarms.set(sessionID, max(0, left), func() {
+	left := func() time.Duration { return time.UnixMilli(p.Until).Sub(s.opt.Now()) }
+	s.alarms.set(sessionID, left, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.stopping {
