@@ -137,6 +137,9 @@ func newer(path, what string) error {
 }
 
 func damagedFile(path string, cause error) error {
+	if isFull(cause) { // it could not even be opened, and nobody knows of any damage
+		return unwritten(cause)
+	}
 	return &fault.Error{Kind: fault.Conflict, Code: "damaged_database", Err: cause, Message: fmt.Sprintf(
 		"The database %s is damaged or is not one. It was not touched; restore a copy or move it away.", path)}
 }

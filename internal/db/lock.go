@@ -29,7 +29,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock data directory: %w", err)
 	}
 	if err := writePID(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("write lock file: %w", err), f.Close())
+		return nil, errors.Join(unwritten(fmt.Errorf("write lock file: %w", err)), f.Close())
 	}
 	return f, nil
 }

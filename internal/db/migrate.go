@@ -31,6 +31,9 @@ func (d *DB) migrate() (err error) {
 		if err != nil {
 			c.ExecContext(ctx, "ROLLBACK")
 		}
+		if isFull(err) {
+			err = unwritten(err)
+		}
 	}()
 	setup := fmt.Sprintf("%s; PRAGMA application_id=%d; PRAGMA user_version=%d", ownTables, applicationID, formatVersion)
 	if _, err := c.ExecContext(ctx, setup); err != nil {

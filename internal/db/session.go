@@ -4,9 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"lilac/internal/fault"
 )
 
 // statementsMax bounds the cached statements of a connection. Queries are
@@ -101,6 +105,21 @@ func inUseAlready(err error) bool { return isCode(err, sqlite3.SQLITE_MISUSE) }
 func IsFailure(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e)
+}
+
+// isFull reports whether an error is that of a disk without room: SQLite then
+// cannot write, or cannot make the file that its connections share.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || isCode(err, sqlite3.SQLITE_FULL) || isCode(err, sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
+// unwritten is the fault of what could not be written, and says why if people
+// can do something about it. A full disk is [syscall.ENOSPC].
+func unwritten(err error) error {
+	if isFull(err) {
+		return fault.Wrap(fault.Unavailable, fmt.Errorf("%w: %w", syscall.ENOSPC, err), "The disk is full: free some space.")
+	}
+	return fault.Wrap(fault.Unavailable, err, "The database cannot be written.")
 }
 
 // isCode reports whether an error is the one of SQLite with this code.

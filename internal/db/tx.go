@@ -49,7 +49,11 @@ func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
 		return nil, errTxOver
 	}
 	t.wrote = true
-	return t.d.writer.exec(context.Background(), query, args...)
+	res, err := t.d.writer.exec(context.Background(), query, args...)
+	if isFull(err) {
+		err = unwritten(err)
+	}
+	return res, err
 }
 
 // Now is one time for the whole transaction.

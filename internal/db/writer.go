@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
-
-	"lilac/internal/fault"
 )
 
 // request is one closure on its way through the writer.
@@ -228,7 +226,7 @@ func (d *DB) setSync(group []*request) error {
 		mode = "NORMAL"
 	}
 	if _, err := d.writer.conn.ExecContext(context.Background(), "PRAGMA synchronous="+mode); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "The database cannot be written.")
+		return unwritten(err)
 	}
 	d.relaxed = relaxed
 	return nil
@@ -236,7 +234,7 @@ func (d *DB) setSync(group []*request) error {
 
 func (d *DB) control(statement string) error {
 	if _, err := d.writer.exec(context.Background(), statement); err != nil {
-		return fault.Wrap(fault.Unavailable, fmt.Errorf("%s: %w", statement, err), "The database cannot be written.")
+		return unwritten(fmt.Errorf("%s: %w", statement, err))
 	}
 	return nil
 }

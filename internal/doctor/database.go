@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"lilac/internal/db"
 	"lilac/internal/delivery"
@@ -95,6 +96,9 @@ func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
 const asItsUser = "Run this as the user that the server runs as, and look at who owns the data directory."
 
 func adviceFor(err error) string {
+	if errors.Is(err, syscall.ENOSPC) {
+		return "Look again when there is room: whether anything is damaged cannot be told before."
+	}
 	switch fault.KindOf(err) {
 	case fault.Denied:
 		return asItsUser
