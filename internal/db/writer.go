@@ -115,7 +115,7 @@ func (d *DB) commit(group []*request) {
 	switch {
 	case !errors.Is(err, errRepeat):
 	case len(group) == 1:
-		err = nil // rolled back already, and nobody else was
+		return // rolled back already, and nobody else was; it says nothing of the disk
 	default:
 		err = d.tryCommit(group, true)
 	}
