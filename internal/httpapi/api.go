@@ -132,6 +132,8 @@ type api struct {
 	outages outages
 	// webhooks has a place for each that is being read.
 	webhooks chan struct{}
+	// rendering has a place for the text that is being rendered.
+	rendering chan struct{}
 }
 
 // class says who may call a route.
@@ -228,7 +230,7 @@ func New(o Options) http.Handler {
 	if o.Metrics == nil {
 		o.Metrics = &metrics.Registry{}
 	}
-	a := &api{Options: o, started: o.Now(), guard: newGuard(o), webhooks: make(chan struct{}, webhooksAtOnce)}
+	a := &api{Options: o, started: o.Now(), guard: newGuard(o), webhooks: make(chan struct{}, webhooksAtOnce), rendering: make(chan struct{}, 1)}
 	a.counts = a.declare(o.Metrics)
 	a.describeSources()
 	mux := http.NewServeMux()

@@ -52,3 +52,20 @@ func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
 		t.Errorf("what was streamed: %d %v", code, answer)
 	}
 }
+
+// Texts are rendered one at a time; who goes meanwhile waits no longer.
+func TestRenderingWaitsForItsTurn(t *testing.T) {
+	a := &api{rendering: make(chan struct{}, 1)}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	a.rendering <- struct{}{}
+	if _, err := a.renderMarkdown(gone, "a"); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("gone while another is rendered: %v", err)
+	}
+	<-a.rendering
+	for range 2 {
+		if out, err := a.renderMarkdown(t.Context(), "a"); err != nil || out != "<p>a</p>\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -36,12 +38,13 @@ var markdown = goldmark.New(
 			util.Prioritized(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(
+			util.Prioritized(boundedMarks{}, 0),
 			util.Prioritized(parser.NewCodeSpanParser(), 100),
 			util.Prioritized(parser.NewLinkParser(), 200),
 			util.Prioritized(parser.NewAutoLinkParser(), 300),
 			util.Prioritized(parser.NewEmphasisParser(), 500),
 		),
-		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+		parser.WithParagraphTransformers(util.Prioritized(boundedDefinitions{parser.LinkReferenceParagraphTransformer}, 100)),
 		parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000)),
 	)),
 	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList),
@@ -67,6 +70,9 @@ const (
 	// a megabyte. Nobody reads what is beyond them.
 	maxLine    = 32 << 10
 	maxNesting = 100
+	// maxNested bounds how far to the right one begins, times the lines of the text:
+	// each line, also a blank one, is held against every one that may still be open.
+	maxNested = 1_000_000
 )
 
 // nested matches what begins a quote or a list.
@@ -75,19 +81,20 @@ var nested = lazyregexp.New(`^[ \t]*(>|([-*+]|[0-9]{1,9}[.)])([ \t]|$))`)
 // tangled reports whether a text is no Markdown that somebody wrote to be read; it
 // is shown as it is.
 func tangled(source string) bool {
+	lines := strings.Count(source, "\n") + 1
 	for line := range strings.Lines(source) {
 		if len(line) > maxLine {
 			return true
 		}
+		column := 0
 		for depth := 0; ; depth++ {
-			begin := nested().FindStringIndex(line)
+			begin := nested().FindStringIndex(line[column:])
 			if begin == nil {
 				break
 			}
-			if depth == maxNesting {
+			if column += begin[1]; depth == maxNesting || column*lines > maxNested {
 				return true
 			}
-			line = line[begin[1]:]
 		}
 	}
 	return false
@@ -128,6 +135,48 @@ func (t boundedTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser
 	}
 	pc.Set(cellsKey, cells)
 	t.ParagraphTransformer.Transform(p, reader, pc)
+}
+
+// maxDefinitions is how many lines a paragraph may have that is looked through for
+// definitions of links; for each of those the lines behind it are copied.
+const maxDefinitions = 1000
+
+// boundedDefinitions are goldmark's own, within maxDefinitions.
+type boundedDefinitions struct{ parser.ParagraphTransformer }
+
+// Transform takes definitions of links out of a paragraph.
+func (t boundedDefinitions) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
+	if p.Lines().Len() <= maxDefinitions {
+		t.ParagraphTransformer.Transform(p, reader, pc)
+	}
+}
+
+// maxLooks bounds, for the marks of a text together, how much a mark may have to be
+// compared with: at worst all of its paragraph, so that a few kilobytes of stars
+// without partners could be minutes.
+const maxLooks = 50_000_000
+
+// boundedMarks lets goldmark's own parsers see marks within maxLooks; a line is shown
+// as it is written from the first one beyond them.
+type boundedMarks struct{}
+
+var looksKey = parser.NewContextKey()
+
+// Trigger implements goldmark's parser.InlineParser.
+func (boundedMarks) Trigger() []byte { return []byte("*_~`[]!<") }
+
+// Parse implements goldmark's parser.InlineParser.
+func (boundedMarks) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	lines := parent.Lines()
+	looks, _ := pc.Get(looksKey).(int)
+	if looks += lines.At(lines.Len()-1).Stop - lines.At(0).Start; looks <= maxLooks {
+		pc.Set(looksKey, looks)
+		return nil
+	}
+	line, segment := block.PeekLine()
+	words := segment.WithStop(segment.Start + len(bytes.TrimRight(line, "\r\n")))
+	block.Advance(words.Len())
+	return ast.NewTextSegment(words)
 }
 
 type safeLinks struct{}
@@ -202,6 +251,18 @@ func isSafe(dest []byte) bool {
 	return false
 }
 
+// renderMarkdown renders one text at a time, whoever asks: the worst take hundreds of
+// times their length of memory for a moment.
+func (a *api) renderMarkdown(ctx context.Context, source string) (string, error) {
+	select {
+	case a.rendering <- struct{}{}:
+		defer func() { <-a.rendering }()
+		return RenderMarkdown(source)
+	case <-ctx.Done():
+		return "", fmt.Errorf("wait to render: %w", ctx.Err())
+	}
+}
+
 // maxRender is above what any answer has and bounds what one call costs.
 const maxRender = 1 << 20
 
@@ -219,7 +280,7 @@ func (a *api) render(w http.ResponseWriter, r *http.Request) error {
 	if len(in.Text) > maxRender {
 		return &fault.Error{Kind: fault.TooLarge, Field: "text", Message: "The text is too long to be rendered."}
 	}
-	html, err := RenderMarkdown(in.Text)
+	html, err := a.renderMarkdown(r.Context(), in.Text)
 	if err != nil {
 		return err
 	}

@@ -113,8 +113,51 @@ func TestATangledTextIsShownAsItIs(t *testing.T) {
 	}
 }
 
+// knots are lines whose marks find no partner, so that each is compared with all others.
+var knots = []string{"_a*_a*", "**a_", "~a~~ *", "[", "![*a*", "]( [", "](<", "`a``b```", "<a:", "\\```a", "**a `"}
+
+// How much a mark has to be compared with is bounded for the text, however it is
+// spread over lines. The control is the same with a little less of it.
+func TestMarksWithoutPartnersAreShownAsTheyAre(t *testing.T) {
+	for _, knot := range knots {
+		text := func(lines int) string {
+			return strings.Repeat(strings.Repeat(knot, 100)+"\n", lines) + "**the end**\n"
+		}
+		if out, err := httpapi.RenderMarkdown(text(2)); err != nil || !strings.Contains(out, "<strong>the end</strong>") {
+			t.Errorf("%q, a few: %.200s, %v", knot, out, err)
+		}
+		if out, err := httpapi.RenderMarkdown(text(200)); err != nil || !strings.Contains(out, "**the end**") || strings.HasPrefix(out, "<pre>") {
+			t.Errorf("%q, many: %.200s, %v", knot, out, err)
+		}
+	}
+}
+
+// A line is held against every quote and list that is open, a blank one too.
+func TestDeepListsHaveFewLines(t *testing.T) {
+	for name, deep := range map[string]string{"lists": strings.Repeat("- ", 100), "quotes": strings.Repeat("> ", 100), "an indented list": "-\n" + strings.Repeat(" ", 150) + "- "} {
+		for lines, asItIs := range map[int]bool{1000: false, 10_000: true} {
+			out, err := httpapi.RenderMarkdown(deep + "a" + strings.Repeat("\n", lines))
+			if err != nil || strings.HasPrefix(out, "<pre>") != asItIs {
+				t.Errorf("%s, %d lines: %.200s, %v", name, lines, out, err)
+			}
+		}
+	}
+}
+
+func TestAFewDefinitionsOfLinksAreTakenOutOfAParagraph(t *testing.T) {
+	for lines, defined := range map[int]bool{1000: true, 1001: false} {
+		out, err := httpapi.RenderMarkdown(strings.Repeat("[a]: https://a.example\n", lines) + "\n[a]\n")
+		if err != nil || strings.HasPrefix(out, `<p><a href="https://a.example"`) != defined || strings.HasPrefix(out, "<p>[a]:") == defined {
+			t.Errorf("%d lines: %.200s, %v", lines, out, err)
+		}
+	}
+}
+
 func FuzzRenderMarkdown(f *testing.F) {
 	f.Add("![a](javascript:x) <b> [c](d)")
+	for _, knot := range knots {
+		f.Add(strings.Repeat(knot+"\n", 10))
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		out, err := httpapi.RenderMarkdown(s)
 		if err != nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -248,7 +249,7 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 		Waiting string `json:"waiting,omitempty"`
 	}{Messages: make([]json.RawMessage, 0, len(history)), Running: []string{}, Waiting: waiting}
 	for _, m := range history {
-		raw, err := encodeMessage(m, withHTML)
+		raw, err := a.encodeMessage(r.Context(), m, withHTML)
 		if err != nil {
 			return err
 		}
@@ -273,7 +274,7 @@ func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
 }
 
 // encodeMessage writes the ModelMessage with our fields beside its own.
-func encodeMessage(m session.HistoryMessage, withHTML bool) (json.RawMessage, error) {
+func (a *api) encodeMessage(ctx context.Context, m session.HistoryMessage, withHTML bool) (json.RawMessage, error) {
 	msg := m.Message
 	extra := maps.Clone(msg.Extra)
 	if extra == nil {
@@ -294,11 +295,11 @@ func encodeMessage(m session.HistoryMessage, withHTML bool) (json.RawMessage, er
 		}
 	}
 	if withHTML && (msg.Role == chat.Assistant || msg.Role == chat.User) {
-		html, err := RenderMarkdown(msg.Text())
-		if err == nil {
-			err = put("html", html)
-		}
+		html, err := a.renderMarkdown(ctx, msg.Text())
 		if err != nil {
+			return nil, err
+		}
+		if err := put("html", html); err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "The message could not be rendered.")
 		}
 	}
