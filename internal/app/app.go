@@ -51,7 +51,7 @@ const (
 	// headerLimit bounds how long a client may take to say what it wants, bodyLimit
 	// until it has said all of it (the largest prompt with files at 0.75 Mbit/s),
 	// idleLimit how long it may say nothing between two requests. The answer, which
-	// may be a stream, may take longer.
+	// may be a stream, may take longer: as long as it is read ([connlimit]).
 	headerLimit = 10 * time.Second
 	bodyLimit   = 5 * time.Minute
 	idleLimit   = 2 * time.Minute

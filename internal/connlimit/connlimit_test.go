@@ -1,11 +1,16 @@
 package connlimit_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -91,6 +96,48 @@ func TestAConnectionClosedTwiceCountsOnce(t *testing.T) {
 	}
 	if _, err := l.Accept(); err != io.EOF {
 		t.Errorf("one more than may be: %v", err)
+	}
+}
+
+// Who reads nothing is let go, and who is slow is not, however long it takes.
+func TestWhoReadsNothingIsLetGo(t *testing.T) {
+	words := bytes.Repeat([]byte("0123456789"), 50_000)
+	for name, reads := range map[string]bool{"a slow reader": true, "no reader": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				defer theirs.Close()
+				c, err := connlimit.Listener(&one{conns: []net.Conn{ours}}, 1).Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				var read []byte
+				var reading sync.WaitGroup
+				if reads {
+					reading.Go(func() {
+						for piece := make([]byte, 20_000); len(read) < len(words); {
+							time.Sleep(10 * time.Second)
+							n, err := theirs.Read(piece)
+							if read = append(read, piece[:n]...); err != nil {
+								return
+							}
+						}
+					})
+				}
+				n, err := c.Write(words)
+				if reads && (n != len(words) || err != nil) {
+					t.Errorf("%d of %d bytes were written: %v", n, len(words), err)
+				}
+				if !reads && !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("written although nobody reads: %v", err)
+				}
+				reading.Wait()
+				if reads && !bytes.Equal(read, words) {
+					t.Errorf("%d bytes were read, not the %d that were written", len(read), len(words))
+				}
+			})
+		})
 	}
 }
 
