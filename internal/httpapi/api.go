@@ -21,8 +21,11 @@ type Store interface {
 	environment.Inbox
 	// CreateSession inserts an idle session.
 	CreateSession(tx *db.Tx, s session.Session) error
-	// DeleteSession removes a session with its history.
+	// DeleteSession removes a session with its history. One that was promised a
+	// message is refused until the runner has it.
 	DeleteSession(tx *db.Tx, id string) error
+	// Accept notes that a session is promised a message.
+	Accept(tx *db.Tx, sessionID, messageID string) error
 	Session(q db.Queryer, id string) (session.Session, error)
 	// State is what the runner knows of a session, zero if nothing.
 	State(q db.Queryer, sessionID string) (session.State, error)

@@ -225,6 +225,9 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 		if err := a.hasRoom(tx, s.ID); err != nil {
 			return err
 		}
+		if err := a.Store.Accept(tx, s.ID, messageID); err != nil {
+			return err
+		}
 		if err := a.Store.ReferFiles(tx, s.ID, files); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,6 +200,9 @@ func TestIdempotencyKeyMakesARepeatedPromptOne(t *testing.T) {
 	}
 	if n := len(w.queries()); n != 1 {
 		t.Errorf("%d requests came of one key", n)
+	}
+	if got := slices.Compact(w.tables.accepted); len(got) != 1 || got[0] != s+" "+first.MessageID {
+		t.Errorf("the session is promised %q", got)
 	}
 	if code, _, raw := w.prompt(s, `{"content":"b"}`, "Idempotency-Key", "k"); code != http.StatusConflict {
 		t.Errorf("another body: %d %s", code, raw)

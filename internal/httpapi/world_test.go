@@ -33,6 +33,7 @@ type tables struct {
 	requests []session.Request
 	state    session.State // of every session
 	messages []session.HistoryMessage
+	accepted []string // session and message
 	// files are what requests have given, had what sessions refer to: name and
 	// type by session and reference.
 	files []session.File
@@ -91,6 +92,11 @@ func (s *tables) DeleteSession(_ *db.Tx, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions = slices.DeleteFunc(s.sessions, func(x session.Session) bool { return x.ID == id })
+	return nil
+}
+
+func (s *tables) Accept(_ *db.Tx, id, message string) error {
+	s.accepted = append(s.accepted, id+" "+message)
 	return nil
 }
 

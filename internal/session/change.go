@@ -178,6 +178,14 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 		return bus.Permanent(fault.InvalidField("messages", "The command holds no message."))
 	}
 	h := e.Headers
+	promised, err := c.store().Take(c.tx, c.sessionID, p.MessageID)
+	if err != nil {
+		return err
+	}
+	if _, err := c.session(); promised && fault.KindOf(err) == fault.NotFound {
+		c.svc.opt.Logger.Warn("a message came after its session was deleted", "session_id", c.sessionID, "request_id", h.RequestID(), "message_id", p.MessageID)
+		return nil
+	}
 	if err := c.ensureSession(h.RequestID(), h.Client()); err != nil {
 		return err
 	}

@@ -69,6 +69,9 @@ type Store interface {
 	// Unfinished lists the sessions in which something runs or waits.
 	Unfinished(q db.Queryer) ([]string, error)
 
+	// Take notes that the runner has a message, and reports whether the session was
+	// promised it: such a one does not make a session that was deleted meanwhile.
+	Take(tx *db.Tx, sessionID, messageID string) (promised bool, err error)
 	// PutMail returns false, and changes nothing, for a message that was there.
 	PutMail(tx *db.Tx, m Mail) (fresh bool, err error)
 	Mail(q db.Queryer, sessionID, messageID string) (Mail, error)

@@ -74,3 +74,33 @@ func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []ses
 	}
 	return calls
 }
+
+// A message that a session was promised does not make it anew when it was deleted
+// meanwhile. The control was promised to nobody, as those of a platform are.
+func TestADeletedSessionDoesNotComeBack(t *testing.T) {
+	for name, promised := range map[string]bool{"promised": true, "control: not promised": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{})
+			if promised {
+				if err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.Accept(tx, sid, "m1") }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.send("web:s1:r1", "m1", event.Prompt, "are you there?")
+			if promised {
+				until(t, "the message is taken", func() (taken bool) {
+					r.read(func(q db.Queryer) error {
+						return q.QueryRow(`SELECT NOT EXISTS (SELECT 1 FROM session_accepted)`).Scan(&taken)
+					})
+					return taken
+				})
+			} else {
+				r.ends("web:s1:r1")
+			}
+			err := r.db.Read(t.Context(), func(q db.Queryer) error { _, err := r.store.Session(q, sid); return err })
+			if (fault.KindOf(err) == fault.NotFound) != promised {
+				t.Errorf("the session: %v", err)
+			}
+		})
+	}
+}

@@ -51,6 +51,9 @@ func (s *Store) Seen(tx *db.Tx, source, externalID string, value []byte) (prior 
 // at once; call it again while more is true. The age must be larger than the
 // time in which a source may deliver again.
 func (s *Store) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {
+	if _, err := tx.Exec(`DELETE FROM session_accepted WHERE at < ?`, before.UnixMilli()); err != nil {
+		return false, fmt.Errorf("trim accepted messages: %w", err)
+	}
 	res, err := tx.Exec(`DELETE FROM inbox WHERE (source, external_id) IN
 		(SELECT source, external_id FROM inbox WHERE at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), inboxTrimBatch)
 	if err != nil {

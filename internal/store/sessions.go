@@ -77,10 +77,13 @@ func (s *Store) SetTitle(tx *db.Tx, id, title string) error {
 }
 
 // DeleteSession removes a session with everything that was said and done in
-// it, its sub-agents' sessions too. One in which something runs or waits is
-// refused.
+// it, its sub-agents' sessions too. One in which something runs or waits, or that
+// was promised a message just now, is refused.
 func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 	if _, err := s.Session(tx, id); err != nil {
+		return err
+	}
+	if err := s.unheld(tx, id); err != nil {
 		return err
 	}
 	running, err := s.RunningTasks(tx, id)

@@ -1,0 +1,70 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"lilac/internal/db"
+	"lilac/internal/fault"
+	"lilac/internal/session"
+	"lilac/internal/store"
+)
+
+// The session is there until the runner has the message, or nobody can hope for
+// that any more; what comes later still is told from what was never promised.
+func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	s := store.New(d)
+	begin := func(messages ...string) {
+		update(t, d, func(tx *db.Tx) error {
+			if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+				return err
+			}
+			for _, m := range messages {
+				if err := s.Accept(tx, "s", m); err != nil {
+					return err
+				}
+			}
+			return s.Accept(tx, "another", "m1")
+		})
+	}
+	take := func(message string, want bool) {
+		t.Helper()
+		update(t, d, func(tx *db.Tx) error {
+			if promised, err := s.Take(tx, "s", message); err != nil || promised != want {
+				t.Errorf("%s is promised: %t, %v", message, promised, err)
+			}
+			return nil
+		})
+	}
+	remove := func(want fault.Kind) {
+		t.Helper()
+		if err := d.Update(t.Context(), func(tx *db.Tx) error { return s.DeleteSession(tx, "s") }); fault.KindOf(err) != want {
+			t.Errorf("deleted: %v, want %q", err, want)
+		}
+	}
+	begin("m1", "m2")
+	remove(fault.Conflict)
+	take("m1", true)
+	take("m1", false)
+	take("m3", false)
+	remove(fault.Conflict)
+	take("m2", true)
+	remove("")
+
+	begin("m4")
+	now = now.Add(59 * time.Minute)
+	remove(fault.Conflict)
+	now = now.Add(time.Minute)
+	remove("")
+	take("m4", true)
+
+	begin("m5")
+	update(t, d, func(tx *db.Tx) error { _, err := s.TrimInbox(tx, now.Add(time.Millisecond)); return err })
+	take("m5", false)
+}
