@@ -256,7 +256,7 @@ func (f *follower) act(ctx context.Context, row Row, acts []Act, final bool) (ne
 	for _, a := range acts {
 		switch a.Kind {
 		case ActSend:
-			if err := f.send(ctx, row, a); err != nil {
+			if err := f.send(ctx, a); err != nil {
 				return 0, err
 			}
 			next = later // the outbox tells
@@ -278,18 +278,14 @@ func (f *follower) act(ctx context.Context, row Row, acts []Act, final bool) (ne
 	return later, nil
 }
 
-func (f *follower) send(ctx context.Context, row Row, a Act) error {
+func (f *follower) send(ctx context.Context, a Act) error {
 	files, err := f.files(a.View.Files)
 	if err != nil {
 		return err
 	}
 	_, err = f.change(ctx, func(tx *db.Tx, row *Row) error {
-		m := a.Message
-		if old, there := row.message(m.Key); there {
-			m.Copies = old.Copies
-		}
-		row.set(m)
-		key := fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, m.Key, m.Copies)
+		row.set(a.Message)
+		key := fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, a.Message.Key, a.Message.Copies)
 		return f.s.o.Outbox.Plan(tx, outbox.Row{
 			Key: key, RequestID: row.RequestID, SessionID: row.SessionID,
 			Send: surface.Send{ChannelID: row.SessionID, Content: f.content(a.View), ReplyTo: a.View.ReplyTo, Files: files},
@@ -380,20 +376,10 @@ func channelGone(err error) bool {
 
 // again plans a copy of a message.
 func (f *follower) again(ctx context.Context, a Act) error {
-	row, err := f.change(ctx, func(_ *db.Tx, row *Row) error {
-		m := a.Message
-		m.Copies++
-		m.State, m.ID = MessagePlanned, ""
-		row.set(m)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	m, _ := row.message(a.Message.Key)
 	a.View.Files = nil // they stay with the first
-	a.Message = m
-	return f.send(ctx, row, a)
+	a.Message.Copies++
+	a.Message.State, a.Message.ID = MessagePlanned, ""
+	return f.send(ctx, a)
 }
 
 // attend shows that an answer is being made, and ends one that is not.

@@ -237,6 +237,30 @@ func TestAPlatformThatWantsToWaitIsWaitedFor(t *testing.T) {
 	}
 }
 
+// The copy of a message that takes no more edits is planned whole or not at all: what
+// cannot be written is tried again.
+func TestAMessageThatTakesNoMoreEditsIsMadeAnew(t *testing.T) {
+	for name, fails := range map[string]int64{"at once": 0, "when the outbox takes it": 3} {
+		t.Run(name, func(t *testing.T) {
+			p := &platform{}
+			play(t, p, func(s *stage) {
+				s.say("first words ")
+				time.Sleep(5 * time.Second)
+				p.mu.Lock()
+				p.frozen = len(p.messages)
+				p.mu.Unlock()
+				s.failPlans.Store(fails)
+				s.say("and the rest")
+				s.end(event.StateDone, "")
+			})
+			seen := p.seen()
+			if len(seen) != 2 || p.frozen != 1 || seen[1].Content.Text != "first words and the rest" {
+				t.Errorf("%d messages are seen, %d of them took no more edits: %+v", len(seen), p.frozen, seen)
+			}
+		})
+	}
+}
+
 func TestASilentRequestIsStoppedAndSaysSo(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {

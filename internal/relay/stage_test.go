@@ -35,6 +35,8 @@ type platform struct {
 	denied bool
 	// gone says that the whole channel was deleted.
 	gone bool
+	// frozen is how many messages there are of which no edit is taken any more.
+	frozen int
 	// busy is until when nothing is taken, asked how often.
 	busy  time.Time
 	asked int
@@ -118,6 +120,9 @@ func (p *platform) Edit(_ context.Context, ref event.MessageRef, c surface.Conte
 	if m == nil && !p.gone {
 		return fault.New(fault.NotFound, "There is no such message.")
 	}
+	if slices.Index(p.messages, m) < p.frozen && m != nil {
+		return fault.New(fault.Conflict, "No edit of this message is taken any more.")
+	}
 	err, done := p.fails()
 	if done {
 		m.Content, m.edits = c, m.edits+1
@@ -171,6 +176,8 @@ type stage struct {
 	platform *platform
 	// failTails is how often outputs cannot be read when somebody begins to.
 	failTails atomic.Int64
+	// failPlans is how often nothing can be planned, the next times.
+	failPlans atomic.Int64
 	seq       int
 	said      string
 	stop      func()
@@ -187,6 +194,19 @@ func (o outOfReach) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) e
 		return fault.New(fault.Unavailable, "the log cannot be reached")
 	}
 	return o.Bus.Tail(ctx, t, h)
+}
+
+// fullOutbox is an outbox that takes nothing at first.
+type fullOutbox struct {
+	outbox.Outbox
+	left *atomic.Int64
+}
+
+func (o fullOutbox) Plan(tx *db.Tx, r outbox.Row) error {
+	if o.left.Add(-1) >= 0 {
+		return errors.New("the disk is full")
+	}
+	return o.Outbox.Plan(tx, r)
 }
 
 func newStage(t *testing.T, p *platform) *stage {
@@ -215,7 +235,7 @@ func (s *stage) start() {
 	out := outbox.New(outbox.Options{DB: s.db, Table: store.Outbox{}, Adapter: s.platform, Hooks: map[string]outbox.OnSent{
 		relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error { return relays.OnSent(tx, r, m) },
 	}})
-	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails}, Table: store.New(s.db), Outbox: out, Cache: store.SurfaceCache{}, Adapter: s.platform})
+	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails}, Table: store.New(s.db), Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform})
 	if err := relays.Declare(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
