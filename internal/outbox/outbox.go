@@ -55,7 +55,8 @@ type Table interface {
 	Save(tx *db.Tx, r Row) error
 	// Row is a fault.NotFound for an unknown key.
 	Row(q db.Queryer, key string) (Row, error)
-	// Unfinished lists what is planned, sending or unknown, oldest first.
+	// Unfinished lists of each channel what is first planned, sending or unknown,
+	// oldest first.
 	Unfinished(q db.Queryer, platform string, limit int) ([]Row, error)
 	// ByMessage finds the row that made a message; fault.NotFound without one.
 	ByMessage(q db.Queryer, platform, channelID, messageID string) (Row, error)

@@ -21,12 +21,14 @@ const (
 	// maxChannels bounds how many channels are sent to side by side; platforms
 	// limit far below it.
 	maxChannels = 64
-	// maxWaiting bounds how many rows are looked at in one go.
+	// maxWaiting bounds how many channels are looked at in one go.
 	maxWaiting = 1000
 	// callLimit bounds one call; after it the outcome is unknown.
 	callLimit = 30 * time.Second
 	// nonceMargin allows for a platform's clock that is behind ours.
 	nonceMargin = time.Minute
+	// longestPause is when the rows are looked at again at the latest.
+	longestPause = time.Minute
 	// retryPause is the wait after a transaction that failed.
 	retryPause = time.Second
 	// defaultTTL is how long a row is worth sending.
@@ -174,14 +176,23 @@ func (s *Service) Run(ctx context.Context) error {
 			rows, err = s.o.Table.Unfinished(q, s.o.Adapter.Platform(), maxWaiting)
 			return err
 		})
-		var again <-chan time.Time
+		later := longestPause
 		if err != nil && ctx.Err() == nil {
 			s.o.Logger.ErrorContext(ctx, "the outbox cannot be read", "error", err)
-			again = time.After(retryPause)
+			later = retryPause
 		}
 		for _, r := range rows {
 			channel := r.Send.ChannelID
-			if busy[channel] || len(busy) >= maxChannels {
+			if busy[channel] {
+				continue
+			}
+			// What waits takes no place of those that can be sent.
+			now := s.o.Now()
+			if _, action := Next(r, now); action == Wait {
+				later = min(later, time.UnixMilli(r.NotBefore).Sub(now))
+				continue
+			}
+			if len(busy) >= maxChannels {
 				continue
 			}
 			busy[channel] = true
@@ -200,12 +211,12 @@ func (s *Service) Run(ctx context.Context) error {
 		case channel := <-done:
 			delete(busy, channel)
 		case <-s.wake:
-		case <-again:
+		case <-time.After(later):
 		}
 	}
 }
 
-// finish drives a row to its end.
+// finish drives a row to its end, or to where it has to wait.
 func (s *Service) finish(ctx context.Context, r Row) {
 	for ctx.Err() == nil {
 		next, action := Next(r, s.o.Now())
@@ -217,10 +228,8 @@ func (s *Service) finish(ctx context.Context, r Row) {
 			return
 		}
 		switch action {
-		case Rest:
+		case Rest, Wait:
 			return
-		case Wait:
-			s.pause(ctx, time.UnixMilli(r.NotBefore).Sub(s.o.Now()))
 		case Call:
 			m, err := s.call(ctx, r)
 			if ctx.Err() != nil {

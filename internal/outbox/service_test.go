@@ -274,6 +274,62 @@ func TestARestartNeverSendsYesterdaysMessages(t *testing.T) {
 	}
 }
 
+// halfShut is a platform that takes messages only in the channel that is open.
+type halfShut struct{ surface.Adapter }
+
+func (halfShut) Platform() string { return "fake" }
+
+func (halfShut) Send(_ context.Context, s surface.Send) (surface.Message, error) {
+	if s.ChannelID != "open" {
+		return surface.Message{}, fault.New(fault.Unavailable, "not now")
+	}
+	return surface.Message{ID: "1"}, nil
+}
+
+// What waits takes no place of what can be sent, however many channels wait, and
+// however much in one of them.
+func TestChannelsThatWaitHoldUpNoOther(t *testing.T) {
+	for name, c := range map[string]struct{ rows, channels int }{"many channels": {100, 100}, "many rows": {1500, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = database.Close() }()
+				service := outbox.New(outbox.Options{DB: database, Table: store.Outbox{}, Adapter: halfShut{}})
+				plan := func(rows ...outbox.Row) {
+					t.Helper()
+					err := database.Update(t.Context(), func(tx *db.Tx) (err error) {
+						for _, r := range rows {
+							err = errors.Join(err, service.Plan(tx, r))
+						}
+						return err
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				plan(rowsOf(c.rows, c.channels)...)
+				ctx, stop := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- service.Run(ctx) }()
+				time.Sleep(time.Minute) // all wait for minutes by now
+				plan(outbox.Row{Key: "test:open", Send: surface.Send{ChannelID: "open"}})
+				limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if r, err := service.Wait(limited, "test:open"); err != nil || r.State != outbox.Sent {
+					t.Errorf("it is %q, %v", r.State, err)
+				}
+				stop()
+				if err := <-ran; err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 // shut is a platform that takes nothing until it is opened.
 type shut struct {
 	surface.Adapter

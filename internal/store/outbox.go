@@ -27,6 +27,12 @@ CREATE INDEX outbox_message ON outbox (platform, channel_id, message_id) WHERE m
 CREATE INDEX outbox_created ON outbox (created_at);
 `}
 
+// outboxChannelsMigration finds the first unfinished row of each channel.
+var outboxChannelsMigration = db.Migration{Name: "outbox.0002-channels", SQL: `
+DROP INDEX outbox_unfinished;
+CREATE INDEX outbox_unfinished ON outbox (platform, channel_id, seq) WHERE unfinished = 1;
+`}
+
 // outboxTrimBatch bounds how long one cleanup holds the writer.
 const outboxTrimBatch = 1000
 
@@ -79,10 +85,26 @@ func (Outbox) Row(q db.Queryer, key string) (outbox.Row, error) {
 }
 
 // Unfinished implements [outbox.Table].
-func (Outbox) Unfinished(q db.Queryer, platform string, limit int) ([]outbox.Row, error) {
-	out, err := sound(q, scanOutbox,
-		`SELECT key, json, checksum FROM outbox WHERE unfinished = 1 AND platform = ? ORDER BY seq LIMIT ?`, platform, limit)
-	return out, wrap("list the outbox", err)
+func (Outbox) Unfinished(q db.Queryer, platform string, limit int) (out []outbox.Row, err error) {
+	channels, err := collect(q, scanID, `SELECT channel_id FROM outbox WHERE unfinished = 1 AND platform = ?
+		GROUP BY channel_id ORDER BY min(seq) LIMIT ?`, platform, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list channels of the outbox: %w", err)
+	}
+	for _, channel := range channels {
+		for _, most := range []int{1, -1} { // all of them only when the first is damaged
+			rows, err := sound(q, scanOutbox, `SELECT key, json, checksum FROM outbox
+				WHERE unfinished = 1 AND platform = ? AND channel_id = ? ORDER BY seq LIMIT ?`, platform, channel, most)
+			if err != nil {
+				return nil, fmt.Errorf("list the outbox: %w", err)
+			}
+			if len(rows) > 0 {
+				out = append(out, rows[0])
+				break
+			}
+		}
+	}
+	return out, nil
 }
 
 // ByMessage implements [outbox.Table].
