@@ -143,6 +143,10 @@ func (t *talk) ask(ctx context.Context, text string, queue event.Queue) (client.
 	return accepted, err
 }
 
+// sendGrace is how long sending a message may still take when its sender gives up:
+// what the server has taken can be stopped only by who knows its request.
+const sendGrace = 2 * time.Second
+
 // once says one thing and prints the answer.
 func (t *talk) once(ctx context.Context, message string) error {
 	if !isTerminal(t.cli.in) && message == "" {
@@ -165,7 +169,13 @@ func (t *talk) once(ctx context.Context, message string) error {
 		return err
 	}
 	t.ended = map[string]error{}
-	accepted, err := t.ask(ctx, message, event.Prompt)
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendGrace, cancel) })()
+	accepted, err := t.ask(sending, message, event.Prompt)
+	if err != nil && sending.Err() != nil {
+		return fault.Wrap(fault.Timeout, err, "the server did not say in time whether it took the message; see: lilac requests list")
+	}
 	if err != nil {
 		return err
 	}
@@ -227,11 +237,26 @@ func (t *talk) interactive(ctx context.Context) error {
 	wg.Go(func() { t.watch(ctx, tick.C) })
 	// The reader of standard input ends with the process: a read of a
 	// terminal cannot be stopped.
-	lines := make(chan string)
-	go readLines(t.cli.in, lines, ctx.Done())
+	lines, ended := make(chan string, 16), make(chan struct{})
+	go readLines(t.cli.in, lines, ended, ctx.Done())
+	return t.converse(ctx, signals, lines, ended)
+}
 
-	interrupted := false
+// converse says the lines of the user, one after the other. The server may hang:
+// signals and the end of the lines are heeded all the while.
+func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-chan string, ended <-chan struct{}) error {
+	calling, stop := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer stop()
+	said, failed := make(chan bool, 1), make(chan error)
+	saying, interrupted := false, false
+	var late <-chan time.Time
 	for {
+		next := lines
+		if saying {
+			next = nil
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -242,24 +267,41 @@ func (t *talk) interactive(ctx context.Context) error {
 			}
 			interrupted = true
 			t.note("stopping; Ctrl-C again leaves")
-			if err := t.server.Cancel(ctx, t.session, ""); err != nil {
-				t.note(err.Error())
-			}
+			calls.Go(func() {
+				if err := t.server.Cancel(calling, t.session, ""); err != nil {
+					select {
+					case failed <- err:
+					case <-calling.Done():
+					}
+				}
+			})
+		case err := <-failed:
+			interrupted = false
+			t.note(err.Error())
 		case <-t.done:
 			interrupted = false
-		case line, ok := <-lines:
+		case line, ok := <-next:
 			if !ok {
 				return nil
 			}
-			if leave := t.said(ctx, line); leave {
+			saying = true
+			calls.Go(func() { said <- t.said(calling, line) })
+		case leave := <-said:
+			if saying = false; leave {
 				return nil
 			}
+		case <-ended:
+			ended, late = nil, time.After(sendGrace)
+		case <-late:
+			return nil
 		}
 	}
 }
 
-func readLines(in io.Reader, lines chan<- string, stop <-chan struct{}) {
+// readLines closes ended when there are no more, and lines behind them.
+func readLines(in io.Reader, lines chan<- string, ended chan<- struct{}, stop <-chan struct{}) {
 	defer close(lines)
+	defer close(ended)
 	sc := bufio.NewScanner(in)
 	sc.Buffer(make([]byte, 4096), maxPiped)
 	for sc.Scan() {
@@ -282,7 +324,7 @@ func (t *talk) said(ctx context.Context, line string) (leave bool) {
 	case line == "/quit" || line == "/exit":
 		return true
 	case line == "/stop":
-		if err := t.server.Cancel(ctx, t.session, ""); err != nil {
+		if err := t.server.Cancel(ctx, t.session, ""); err != nil && ctx.Err() == nil {
 			t.note(err.Error())
 		}
 		return false
@@ -290,6 +332,9 @@ func (t *talk) said(ctx context.Context, line string) (leave bool) {
 		queue = event.Steer
 	}
 	accepted, err := t.ask(ctx, line, queue)
+	if ctx.Err() != nil { // the user left
+		return true
+	}
 	if err != nil {
 		t.note(err.Error())
 		t.prompt()

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,5 +106,107 @@ func TestWhoGivesUpStopsWhatHeSaidAlone(t *testing.T) {
 	}
 	if got, want := <-stopped, `{"requestId":"terminal:s1:m"}`; strings.TrimSpace(got) != want {
 		t.Errorf("stopped %s, want %s", got, want)
+	}
+}
+
+// Who gives up while the message is sent stops it, if the server has taken it.
+func TestWhoGivesUpBeforeTheServerAnswersStopsItToo(t *testing.T) {
+	ctx, giveUp := context.WithCancel(t.Context())
+	stopped := make(chan string, 1)
+	talk := talkTo(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/sessions/s1/messages":
+			_, _ = io.WriteString(w, `{"messages":[],"cursor":"c0"}`)
+		case "/sessions/s1/prompt":
+			giveUp()
+			_, _ = io.WriteString(w, `{"requestId":"terminal:s1:m","messageId":"m"}`)
+		case "/sessions/s1/cancel":
+			body, _ := io.ReadAll(r.Body)
+			stopped <- string(body)
+			_, _ = io.WriteString(w, `{}`)
+		default:
+			<-r.Context().Done()
+		}
+	})
+	if err := talk.once(ctx, "hi"); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("it ended with %v", err)
+	}
+	select {
+	case got := <-stopped:
+		if want := `{"requestId":"terminal:s1:m"}`; strings.TrimSpace(got) != want {
+			t.Errorf("stopped %s, want %s", got, want)
+		}
+	default:
+		t.Error("nothing was stopped")
+	}
+}
+
+// talkTo talks to a server in the session s1.
+func talkTo(t *testing.T, h http.HandlerFunc) *talk {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	server, err := client.Connect(client.Options{Addr: s.URL, Token: "0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &talk{cli: &cli{out: io.Discard, err: io.Discard}, server: server, session: "s1", done: make(chan struct{}, 1)}
+}
+
+func TestAServerThatHangsKeepsNobody(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	hang := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else nobody notices that the client goes
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}
+	for name, leave := range map[string]func(signals chan<- os.Signal, ended chan<- struct{}){
+		"Ctrl-C": func(signals chan<- os.Signal, _ chan<- struct{}) { signals <- os.Interrupt },
+		"Ctrl-D": func(_ chan<- os.Signal, ended chan<- struct{}) { close(ended) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			talk := talkTo(t, hang)
+			signals, lines, ended, left := make(chan os.Signal), make(chan string, 1), make(chan struct{}), make(chan error, 1)
+			lines <- "hi"
+			go func() { left <- talk.converse(t.Context(), signals, lines, ended) }()
+			<-asked
+			leave(signals, ended)
+			select {
+			case err := <-left:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second): // the call itself would take 30
+				t.Fatal("it is not left")
+			}
+		})
+	}
+}
+
+// A Ctrl-C behind one that could not stop the answer is not the second one.
+func TestAStopThatFailsCanBeTriedAgain(t *testing.T) {
+	stops := make(chan struct{})
+	talk := talkTo(t, func(w http.ResponseWriter, _ *http.Request) {
+		stops <- struct{}{}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	said, out := io.Pipe()
+	defer said.Close()
+	notes := bufio.NewScanner(said)
+	talk.cli.out, talk.running = out, "terminal:s1:m"
+	signals, left := make(chan os.Signal), make(chan error, 1)
+	go func() { left <- talk.converse(t.Context(), signals, make(chan string), make(chan struct{})) }()
+	for range 3 {
+		signals <- os.Interrupt
+		if notes.Scan(); !strings.Contains(notes.Text(), "Ctrl-C again leaves") {
+			t.Fatalf("it says %q", notes.Text())
+		}
+		<-stops
+		notes.Scan() // why it failed
+	}
+	signals <- syscall.SIGTERM
+	notes.Scan()
+	if err := <-left; err != nil {
+		t.Error(err)
 	}
 }
