@@ -43,7 +43,21 @@ func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	return toolcli.Command{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Main(ctx, args), true
+	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
+	tools := c.toolcli()
+	if filepath.Base(argv[0]) == "tools" {
+		tools.DataDir = nil // commands of the agent have no configuration
+	}
+	return tools.Main(ctx, args), true
+}
+
+// toolcli is the command tools for the operator. The configuration is read only when
+// nothing else says where the server is.
+func (c *cli) toolcli() toolcli.Command {
+	return toolcli.Command{Getenv: c.getenv, Stdin: c.in, Stdout: c.out, Stderr: c.err, DataDir: func() (string, error) {
+		at, err := c.locate()
+		return at.DataDir, err
+	}}
 }
 
 // tools lists the command in the help. [runTools] has run it before, unless a
@@ -61,8 +75,7 @@ func (c *cli) tools() *cobra.Command {
 			return fault.New(fault.Invalid, "The flags of lilac mean nothing to tools: write \"lilac tools …\".")
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, last string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			tools := toolcli.Command{Getenv: c.getenv, Stdin: c.in, Stdout: c.out, Stderr: c.err}
-			return tools.Complete(cmd.Context(), append(args, last)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+			return c.toolcli().Complete(cmd.Context(), append(args, last)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	cmd.AddCommand(c.toolTokens(), c.toolCalls())

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"lilac/internal/toolwire"
 )
 
 func TestTokensForToolsAreMadeListedAndRevoked(t *testing.T) {
@@ -49,6 +54,32 @@ func TestToolsIsTheCommandUnlessTheOperatorIsMeant(t *testing.T) {
 	} {
 		if got := isTools(strings.Fields(line)); (got != nil) != want {
 			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
+
+// The data directory is the one that the other commands find, unless something else
+// says where the server is.
+func TestToolsFindsTheDataDirectoryThatIsConfigured(t *testing.T) {
+	home, data := t.TempDir(), t.TempDir()
+	configured := filepath.Join(home, "lilac.yaml")
+	if err := os.WriteFile(configured, []byte("dataDir: "+data+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want string
+	}{
+		"by default":       {map[string]string{}, filepath.Join(home, ".lilac")},
+		"configured":       {map[string]string{"LILAC_CONFIG": configured}, data},
+		"a broken file":    {map[string]string{"LILAC_CONFIG": home}, home},
+		"a socket, broken": {map[string]string{"LILAC_CONFIG": home, toolwire.EnvSocket: "/none/tools.sock"}, "/none/tools.sock"},
+	} {
+		c.env["HOME"] = home
+		var stderr strings.Builder
+		tools := (&cli{out: io.Discard, err: &stderr, getenv: func(name string) string { return c.env[name] }}).toolcli()
+		if code := tools.Main(t.Context(), []string{"--list"}); code == 0 || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: %d %q, want %s in it", name, code, stderr.String(), c.want)
 		}
 	}
 }

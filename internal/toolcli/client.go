@@ -43,8 +43,13 @@ func (c Command) connect() (*client, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	to.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	socket, address := c.Getenv(toolwire.EnvSocket), c.Getenv(toolwire.EnvURL)
+	dir := ""
 	if socket == "" && address == "" {
-		socket = c.announced()
+		var err error
+		if dir, err = c.dataDir(); err != nil {
+			return nil, err
+		}
+		socket = announced(dir)
 	}
 	switch {
 	case socket != "":
@@ -59,18 +64,25 @@ func (c Command) connect() (*client, error) {
 		}
 		to.base, to.where = strings.TrimSuffix(address, "/"), address
 	default:
-		return nil, fault.New(fault.Unavailable, "There is no tool server here: neither %s nor %s is set, and no Lilac runs on the data directory. Start it with: lilac serve", toolwire.EnvSocket, toolwire.EnvURL)
+		return nil, fault.New(fault.Unavailable, "There is no tool server here: neither %s nor %s is set, and no Lilac runs on the data directory %s. Start it with: lilac serve", toolwire.EnvSocket, toolwire.EnvURL, dir)
 	}
 	return to, nil
 }
 
-// announced is the socket of the Lilac that runs on the data directory of the
-// environment, "" if there is none. Commands of the agent cannot see it.
-func (c Command) announced() string {
-	dir := c.Getenv("LILAC_DATA_DIR")
-	if dir == "" {
-		dir = filepath.Join(c.Getenv("HOME"), ".lilac")
+// dataDir is where a Lilac may run.
+func (c Command) dataDir() (string, error) {
+	if c.DataDir != nil {
+		return c.DataDir()
 	}
+	if dir := c.Getenv("LILAC_DATA_DIR"); dir != "" {
+		return dir, nil
+	}
+	return filepath.Join(c.Getenv("HOME"), ".lilac"), nil
+}
+
+// announced is the socket of the Lilac that runs on a data directory, "" if there
+// is none. Commands of the agent cannot see it.
+func announced(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, "server.json"))
 	if err != nil {
 		return ""

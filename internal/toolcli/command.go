@@ -19,6 +19,8 @@ type Command struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// DataDir finds the data directory; nil takes that of the environment.
+	DataDir func() (string, error)
 }
 
 const usage = `Calls what Lilac offers to the commands of its agent.
@@ -40,7 +42,7 @@ Examples:
   tools surface.messages.list --session-id=01k2… --limit=20
 
 The server comes from LILAC_TOOL_SOCKET or LILAC_TOOL_URL, else it is the one on
-LILAC_DATA_DIR (default ~/.lilac). What may be called is what LILAC_TOOL_TOKEN
+LILAC_DATA_DIR (default ~/.lilac; for lilac tools, what is configured). What may be called is what LILAC_TOOL_TOKEN
 allows: commands of the agent have one, for a terminal make one with
 lilac tools token create.
 

@@ -93,7 +93,7 @@ func TestATerminalFindsTheServerOfTheDataDirectory(t *testing.T) {
 		t.Errorf("%d %q %q", code, out, stderr)
 	}
 	w.env["LILAC_DATA_DIR"] = filepath.Join(home, "other")
-	if code, _, stderr := w.run("--list"); code != 6 || !strings.Contains(stderr, "lilac serve") {
+	if code, _, stderr := w.run("--list"); code != 6 || !strings.Contains(stderr, "lilac serve") || !strings.Contains(stderr, w.env["LILAC_DATA_DIR"]) {
 		t.Errorf("%d %q", code, stderr)
 	}
 }
