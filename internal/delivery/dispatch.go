@@ -414,7 +414,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 		g.forget(e, now)
 		return false, nil
 	case e.rec == nil:
-		g.b.log.Warn("a pending event was removed by age", "topic", g.name.topic, "group", g.name.name, "position", e.seq)
+		g.b.log.Error("an event that was not handled is gone from the log", "topic", g.name.topic, "group", g.name.name, "position", e.seq)
 		p.commit = append(p.commit, e)
 		g.forget(e, now)
 		return false, nil
