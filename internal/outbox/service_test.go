@@ -289,7 +289,7 @@ func (halfShut) Send(_ context.Context, s surface.Send) (surface.Message, error)
 // What waits takes no place of what can be sent, however many channels wait, and
 // however much in one of them.
 func TestChannelsThatWaitHoldUpNoOther(t *testing.T) {
-	for name, c := range map[string]struct{ rows, channels int }{"many channels": {100, 100}, "many rows": {1500, 1}} {
+	for name, c := range map[string]struct{ rows, channels int }{"many channels": {70, 70}, "many rows": {1500, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})

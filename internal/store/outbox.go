@@ -85,24 +85,31 @@ func (Outbox) Row(q db.Queryer, key string) (outbox.Row, error) {
 }
 
 // Unfinished implements [outbox.Table].
-func (Outbox) Unfinished(q db.Queryer, platform string, limit int) (out []outbox.Row, err error) {
-	channels, err := collect(q, scanID, `SELECT channel_id FROM outbox WHERE unfinished = 1 AND platform = ?
-		GROUP BY channel_id ORDER BY min(seq) LIMIT ?`, platform, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list channels of the outbox: %w", err)
-	}
-	for _, channel := range channels {
-		for _, most := range []int{1, -1} { // all of them only when the first is damaged
-			rows, err := sound(q, scanOutbox, `SELECT key, json, checksum FROM outbox
-				WHERE unfinished = 1 AND platform = ? AND channel_id = ? ORDER BY seq LIMIT ?`, platform, channel, most)
-			if err != nil {
-				return nil, fmt.Errorf("list the outbox: %w", err)
-			}
-			if len(rows) > 0 {
-				out = append(out, rows[0])
-				break
-			}
+func (Outbox) Unfinished(q db.Queryer, platform string, limit int) ([]outbox.Row, error) {
+	var damaged []string
+	out, err := sound(q, func(r scanner) (row outbox.Row, err error) {
+		var channel, key string
+		var data []byte
+		var checksum int64
+		if err := r.Scan(&channel, &key, &data, &checksum); err != nil {
+			return row, err
 		}
+		if err = decode("outbox", key, data, checksum, &row); db.IsDamaged(err) {
+			damaged = append(damaged, channel)
+		}
+		return row, err
+	}, `SELECT channel_id, key, json, checksum FROM outbox WHERE seq IN (SELECT min(seq) FROM outbox
+		WHERE unfinished = 1 AND platform = ? GROUP BY channel_id ORDER BY min(seq) LIMIT ?) ORDER BY seq`, platform, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the outbox: %w", err)
+	}
+	for _, channel := range damaged { // the first of those behind has its turn
+		rows, err := sound(q, scanOutbox, `SELECT key, json, checksum FROM outbox
+			WHERE unfinished = 1 AND platform = ? AND channel_id = ? ORDER BY seq`, platform, channel)
+		if err != nil {
+			return nil, fmt.Errorf("list a channel of the outbox: %w", err)
+		}
+		out = append(out, rows[:min(len(rows), 1)]...)
 	}
 	return out, nil
 }
