@@ -12,6 +12,7 @@ import (
 	"lilac/internal/callables"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/sandbox"
 	"lilac/internal/session"
 	"lilac/internal/tool"
@@ -57,6 +58,9 @@ func (p *program) openCallables(ctx context.Context, files *builtin.Attachments)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build the tool server: %w", err)
+	}
+	if c.confined && agentDecides(p.Config, p.sockets.Path) {
+		return nil, fault.InvalidField("sandbox.writable", "The agent may write in the directory that holds %s, the sockets of its commands, and could put a link in their place. Set XDG_RUNTIME_DIR or TMPDIR to another directory.", p.sockets.Path)
 	}
 	if c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path, p.Config.Tools.Addr); err != nil || c.confined {
 		return c, err
@@ -134,8 +138,10 @@ func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
 	}
 	pass.Env = append(pass.Env, toolwire.EnvSocket+"="+toolSocket)
 	pass.Binds = []sandbox.Bind{{Source: c.endpoint.Socket, Target: toolSocket}}
-	// A program that was replaced or hidden is no reason to run no commands.
-	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, c.program.Config.DataDir) {
+	// A program that was replaced or hidden, or that the agent may replace, is no
+	// reason to run no commands.
+	cfg := c.program.Config
+	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, cfg.DataDir) && !agentDecides(cfg, c.executable) {
 		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
 	}
 	return pass, nil

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"lilac/internal/builtin"
 	"lilac/internal/config"
 	"lilac/internal/egress"
+	"lilac/internal/realpath"
 	"lilac/internal/sandbox"
 )
 
@@ -59,6 +61,16 @@ func masked(cfg *config.Config) []string {
 		}
 	}
 	return out
+}
+
+// agentDecides reports whether commands may write where a path leads by: what
+// lies there cannot be shown to them, since they could put a link in its place.
+func agentDecides(cfg *config.Config, path string) bool {
+	way, err := realpath.Follow(path)
+	return err != nil || slices.ContainsFunc(append([]string{cfg.Workspace}, cfg.Sandbox.Writable...), func(dir string) bool {
+		written, err := realpath.Follow(dir)
+		return err != nil || way.Under(written.Real)
+	})
 }
 
 func within(path, dir string) bool {

@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/egress"
 	"lilac/internal/fault"
+	"lilac/internal/realpath"
 )
 
 // minSandboxMemory is what a sandbox needs to start.
@@ -73,45 +74,85 @@ func (c *Config) checkSandbox() error {
 	return errors.Join(found...)
 }
 
-// checkSandboxPaths makes the paths absolute and keeps the data directory out
-// of what is shown.
+// checkSandboxPaths makes the paths absolute, keeps the data directory out of
+// what is shown, and what may be written apart from the rest.
 func (c *Config) checkSandboxPaths() error {
-	data, err := realPath(c.DataDir)
+	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
 	}
+	work, err := realpath.Follow(c.Workspace)
+	if err != nil {
+		return nil // it is told of the workspace
+	}
 	var found []error
-	for name, list := range map[string][]string{"readOnly": c.Sandbox.ReadOnly, "writable": c.Sandbox.Writable, "hidden": c.Sandbox.Hidden} {
-		for i, given := range list {
-			list[i], err = c.sandboxPath(fmt.Sprintf("sandbox.%s[%d]", name, i), given, name == "hidden", data)
+	shown := []shownPath{{"workspace", c.Workspace, true, work}}
+	for _, list := range []struct {
+		name  string
+		paths []string
+	}{{"readOnly", c.Sandbox.ReadOnly}, {"writable", c.Sandbox.Writable}, {"hidden", c.Sandbox.Hidden}} {
+		for i, given := range list.paths {
+			field := fmt.Sprintf("sandbox.%s[%d]", list.name, i)
+			path, way, err := c.sandboxPath(field, given, list.name == "hidden", data)
+			if list.paths[i] = path; err == nil && list.name != "hidden" {
+				next := shownPath{field, given, list.name == "writable", way}
+				err = next.apart(c.DataDir, data, shown)
+				shown = append(shown, next)
+			}
 			found = append(found, err)
 		}
 	}
 	return errors.Join(found...)
 }
 
-// sandboxPath is one such path, absolute.
-func (c *Config) sandboxPath(field, given string, hidden bool, data string) (string, error) {
+// shownPath is a path that commands see.
+type shownPath struct {
+	field, given string
+	writable     bool
+	way          realpath.Path
+}
+
+// apart keeps what commands may write away from what decides where the other
+// paths lead: a command could put a link there, and what that points to
+// would be shown in place of what was configured.
+func (p shownPath) apart(dataDir string, data realpath.Path, before []shownPath) error {
+	if p.writable && data.Under(p.way.Real) {
+		return fault.InvalidField(p.field, "%s contains a link on the way to the data directory %s; the agent could point it elsewhere.", p.field, dataDir)
+	}
+	for _, other := range before {
+		for _, pair := range [][2]shownPath{{p, other}, {other, p}} {
+			if inner, outer := pair[0], pair[1]; outer.writable && inner.way.Under(outer.way.Real) {
+				return fault.InvalidField(p.field, "%s lies in %s (%s), or is reached by a link there; the agent may write there and could put a link to anything in its place.",
+					inner.field, outer.field, outer.given)
+			}
+		}
+	}
+	return nil
+}
+
+// sandboxPath is one such path, absolute, and where it leads.
+func (c *Config) sandboxPath(field, given string, hidden bool, data realpath.Path) (string, realpath.Path, error) {
+	var way realpath.Path
 	if !filepath.IsAbs(given) && given != "~" && !strings.HasPrefix(given, "~/") {
-		return given, fault.InvalidField(field, "%s is %q; it must be an absolute path, or begin with ~/.", field, given)
+		return given, way, fault.InvalidField(field, "%s is %q; it must be an absolute path, or begin with ~/.", field, given)
 	}
 	path, err := c.absolute(given)
 	if err != nil {
-		return given, fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", field)
+		return given, way, fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", field)
 	}
-	real, err := realPath(path)
+	way, err = realpath.Follow(path)
 	switch {
 	case err != nil:
-		return path, fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
+		return path, way, fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
 	case hidden:
-		return path, nil
-	case within(data, real) || within(real, data):
-		return path, fault.InvalidField(field, "%s would show the data directory %s; the agent could read its secrets.", field, c.DataDir)
+		return path, way, nil
+	case within(data.Real, way.Real) || within(way.Real, data.Real):
+		return path, way, fault.InvalidField(field, "%s would show the data directory %s; the agent could read its secrets.", field, c.DataDir)
 	}
 	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
-		if within(real, kernel) {
-			return path, fault.InvalidField(field, "%s is %s, which shows more than files.", field, given)
+		if within(way.Real, kernel) {
+			return path, way, fault.InvalidField(field, "%s is %s, which shows more than files.", field, given)
 		}
 	}
-	return path, nil
+	return path, way, nil
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"lilac/internal/fault"
+	"lilac/internal/realpath"
 )
 
 // minTokenLength is the least for a token that guards an open port.
@@ -97,19 +97,21 @@ func (c *Config) checkHosts() error {
 // checkApart keeps the agent's files away from ours: who can write the
 // database or read the token owns the server.
 func (c *Config) checkApart() error {
-	data, err := realPath(c.DataDir)
+	data, err := realpath.Follow(c.DataDir)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
 	}
-	work, err := realPath(c.Workspace)
+	work, err := realpath.Follow(c.Workspace)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The workspace %s cannot be examined", c.Workspace)
 	}
 	switch {
-	case within(work, data):
+	case within(work.Real, data.Real):
 		return fault.InvalidField("workspace", "The workspace %s is inside the data directory %s; the agent could read its secrets.", c.Workspace, c.DataDir)
-	case within(data, work):
+	case within(data.Real, work.Real):
 		return fault.InvalidField("workspace", "The workspace %s contains the data directory %s; the agent could read its secrets.", c.Workspace, c.DataDir)
+	case data.Under(work.Real):
+		return fault.InvalidField("workspace", "The workspace %s contains a link on the way to the data directory %s; the agent could point it elsewhere.", c.Workspace, c.DataDir)
 	}
 	return nil
 }
@@ -117,23 +119,6 @@ func (c *Config) checkApart() error {
 func within(inner, outer string) bool {
 	rel, err := filepath.Rel(outer, inner)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
-// realPath resolves the symbolic links of as much of path as exists.
-func realPath(path string) (string, error) {
-	rest := ""
-	for at := path; ; {
-		real, err := filepath.EvalSymlinks(at)
-		if err == nil {
-			return filepath.Join(real, rest), nil
-		}
-		if parent := filepath.Dir(at); errors.Is(err, fs.ErrNotExist) && parent != at {
-			rest = filepath.Join(filepath.Base(at), rest)
-			at = parent
-			continue
-		}
-		return "", err
-	}
 }
 
 func (c *Config) checkProviders() error {

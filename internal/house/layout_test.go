@@ -23,6 +23,7 @@ var rooms = map[string]string{
 	"lazyregexp": "",
 	"clip":       "",
 	"logtest":    "",
+	"realpath":   "",
 
 	"schedule": "fault",
 	"webhook":  "event fault clip",
@@ -36,7 +37,7 @@ var rooms = map[string]string{
 	"damagetest": "db event fault",
 
 	"egress":  "fault",
-	"config":  "egress environment fault schedule webhook clock files lazyregexp",
+	"config":  "realpath egress environment fault schedule webhook clock files lazyregexp",
 	"logs":    "lazyregexp clip",
 	"metrics": "",
 	"health":  "",
@@ -53,7 +54,7 @@ var rooms = map[string]string{
 
 	"rundir":    "",
 	"connlimit": "",
-	"sandbox":   "fault",
+	"sandbox":   "fault realpath",
 	"tool":      "chat fault clip",
 	"builtin":   "tool sandbox egress chat fault clip",
 

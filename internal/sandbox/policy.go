@@ -1,15 +1,14 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"lilac/internal/fault"
+	"lilac/internal/realpath"
 )
 
 // basePath finds programs where distributions and people install them.
@@ -33,7 +32,14 @@ type resolved struct {
 	Policy
 	hidden []string
 	masked []string
+	shown  []shown
 	dir    string
+}
+
+// shown is a path of the machine that a command sees.
+type shown struct {
+	realpath.Path
+	writable bool
 }
 
 // resolve checks a policy. Paths are compared after links are followed, so
@@ -56,10 +62,11 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 	if !filepath.IsAbs(policy.Workspace) {
 		return r, fault.InvalidField("workspace", "The workspace must be an absolute path, not %q.", policy.Workspace)
 	}
-	var err error
-	if r.Workspace, err = filepath.EvalSymlinks(policy.Workspace); err != nil {
+	workspace, err := realpath.Follow(policy.Workspace)
+	if err != nil {
 		return r, fmt.Errorf("find workspace: %w", err)
 	}
+	r.Workspace, r.shown = workspace.Real, []shown{{workspace, true}}
 	if info, err := os.Stat(r.Workspace); err != nil {
 		return r, fmt.Errorf("find workspace: %w", err)
 	} else if !info.IsDir() {
@@ -71,24 +78,24 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 		}
 	}
 	for _, path := range policy.Hidden {
-		real, err := realPath(path)
+		way, err := realpath.Follow(path)
 		if err != nil {
 			return r, fmt.Errorf("find hidden path: %w", err)
 		}
-		if overlap(real, r.Workspace) {
-			return r, fault.InvalidField("workspace", "The workspace %s and %s, which commands must not see, must not contain each other.", r.Workspace, real)
+		if overlap(way.Real, r.Workspace) {
+			return r, fault.InvalidField("workspace", "The workspace %s and %s, which commands must not see, must not contain each other.", r.Workspace, way.Real)
 		}
-		r.hidden = append(r.hidden, real)
+		r.hidden = append(r.hidden, way.Real)
 	}
 	for _, path := range policy.Masked {
-		real, err := realPath(path)
+		way, err := realpath.Follow(path)
 		if err != nil {
 			return r, fmt.Errorf("find masked path: %w", err)
 		}
-		if overlap(real, r.Workspace) {
+		if overlap(way.Real, r.Workspace) {
 			return r, fault.InvalidField("hidden", "%s cannot be hidden: it is in the workspace or holds it, and commands may move what is in there.", path)
 		}
-		r.masked = append(r.masked, real)
+		r.masked = append(r.masked, way.Real)
 	}
 	r.Binds = nil
 	for _, bind := range policy.Binds {
@@ -118,15 +125,19 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 }
 
 // bind checks one path that is to be shown, against what was resolved before it.
-func (r resolved) bind(b Bind) (Bind, error) {
+func (r *resolved) bind(b Bind) (Bind, error) {
 	given := b.Source
 	if !filepath.IsAbs(b.Source) || b.Target != "" && !filepath.IsAbs(b.Target) {
 		return b, fault.InvalidField("binds", "A path to bind must be absolute, not %q.", given)
 	}
-	var err error
-	if b.Source, err = filepath.EvalSymlinks(b.Source); err != nil {
+	way, err := realpath.Follow(b.Source)
+	if err == nil {
+		_, err = os.Lstat(way.Real)
+	}
+	if err != nil {
 		return b, fault.Wrap(fault.Invalid, err, "The path %s cannot be shown to commands", given)
 	}
+	b.Source = way.Real
 	if b.Target == "" {
 		b.Target = b.Source
 	}
@@ -161,6 +172,17 @@ func (r resolved) bind(b Bind) (Bind, error) {
 			return b, fault.InvalidField("binds", "%s must not appear in %s: commands may write there already.", given, dir)
 		}
 	}
+	// Nor is anything shown that comes from there: a command could put a link in
+	// its place, and the next command would be shown what that points to.
+	next := shown{way, b.Writable}
+	for _, before := range r.shown {
+		for _, pair := range [][2]shown{{next, before}, {before, next}} {
+			if inner, outer := pair[0], pair[1]; outer.writable && inner.Under(outer.Real) {
+				return b, fault.InvalidField("binds", "%s must not be bound: commands may write in %s, and so decide where %s leads.", given, outer.Real, inner.Real)
+			}
+		}
+	}
+	r.shown = append(r.shown, next)
 	return b, nil
 }
 
@@ -204,23 +226,6 @@ func (r resolved) environment(extra []string) []string {
 		env = append(env, kv)
 	}
 	return env
-}
-
-// realPath follows links as far as the path exists.
-func realPath(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) || path == "/" {
-		return real, err
-	}
-	parent, err := realPath(filepath.Dir(path))
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(parent, filepath.Base(path)), nil
 }
 
 // inside reports whether path is dir or lies below it; both are clean and absolute.
