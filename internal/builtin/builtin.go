@@ -86,7 +86,8 @@ func openWorkspace(opts Options) (*workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find workspace: %w", err)
 	}
-	if err := os.MkdirAll(given, 0o755); err != nil {
+	// What the agent makes there is for nobody else of the machine.
+	if err := os.MkdirAll(given, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "The workspace %s cannot be made.", given)
 	}
 	real, err := filepath.EvalSymlinks(given)

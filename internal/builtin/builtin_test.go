@@ -164,6 +164,23 @@ func TestWorkspaceAndDataDirectoryStayApart(t *testing.T) {
 	}
 }
 
+// Other users of the machine have no business in a workspace that we make; one
+// that was there stays as it was.
+func TestANewWorkspaceIsPrivate(t *testing.T) {
+	shared := filepath.Join(t.TempDir(), "shared")
+	if err := os.Mkdir(shared, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]os.FileMode{filepath.Join(t.TempDir(), "a", "ws"): 0o700, shared: 0o750} {
+		if _, err := builtin.New(builtin.Options{Workspace: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%v, %v, want %v", info.Mode(), err, want)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	b := newBench(t, nil)
 	b.put("a.txt", "one\r\ntwo\nthree\x1b[31m\n")

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,18 +18,32 @@ var forbidden = []uint32{
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_CHROOT,
 	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
-	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG,
+	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG,
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }
 
 // missing are system calls that answer as if the kernel did not have them, so
-// that programs fall back: to clone, whose flags can be seen, and to files and
+// that programs fall back: to clone and openat, whose flags can be seen, and to files and
 // pipes, whose memory is bounded. What waits in System V message queues is not.
-var missing = []uint32{unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_MSGGET}
+var missing = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_MSGGET}
+
+// modeArg is which argument of a system call is the mode of a file.
+type modeArg struct{ number, arg uint32 }
+
+// A program that runs as who owns it would let other users of the machine be the
+// one that we run as, so commands give no file such a mode: neither by these
+// system calls, nor where the argument before the mode says that a file is made.
+var (
+	withMode      = []modeArg{{unix.SYS_FCHMOD, 1}, {unix.SYS_FCHMODAT, 2}, {unix.SYS_FCHMODAT2, 2}, {unix.SYS_MKNODAT, 2}}
+	withModeIfNew = []modeArg{{unix.SYS_OPENAT, 3}}
+	// The same as only x86-64 has them: chmod, creat and mknod; open.
+	withModeX86      = []modeArg{{90, 1}, {85, 1}, {133, 1}}
+	withModeIfNewX86 = []modeArg{{2, 2}}
+)
 
 // families are the kinds of sockets that a command may make: those that a
 // network namespace holds and that programs need. Others ignore namespaces
@@ -36,6 +51,10 @@ var missing = []uint32{unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SE
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
 const (
+	// asOwner are the bits that let a program run as its owner or group.
+	asOwner = unix.S_ISUID | unix.S_ISGID
+	// makesFile are the flags with which a file is made.
+	makesFile    = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	newNamespace = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 	// segmentBytes is the most for one segment of System V shared memory, which
@@ -78,7 +97,9 @@ func seccompFilter() ([]unix.SockFilter, error) {
 	refuse := func(errno unix.Errno) unix.SockFilter { return answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
 
 	program := []unix.SockFilter{load(offsetArch), jump(unix.BPF_JEQ, arch, 1, 0), refuse(unix.ENOSYS), load(offsetNumber)}
+	withMode, withModeIfNew := withMode, withModeIfNew
 	if arch == unix.AUDIT_ARCH_X86_64 {
+		withMode, withModeIfNew = slices.Concat(withMode, withModeX86), slices.Concat(withModeIfNew, withModeIfNewX86)
 		program = append(program, jump(unix.BPF_JGE, x32, 0, 1), refuse(unix.ENOSYS))
 	}
 	for _, number := range forbidden {
@@ -97,6 +118,14 @@ func seccompFilter() ([]unix.SockFilter, error) {
 	argument(unix.SYS_IOCTL, 1, unix.BPF_JEQ, unix.TIOCLINUX, unix.EPERM)
 	argument(unix.SYS_SEMGET, 1, unix.BPF_JGT, semaphores, unix.ENOSPC)
 	argument(unix.SYS_SHMGET, 1, unix.BPF_JGT, segmentBytes, unix.ENOMEM)
+	for _, call := range withMode {
+		argument(call.number, call.arg, unix.BPF_JSET, asOwner, unix.EPERM)
+	}
+	for _, call := range withModeIfNew {
+		program = append(program,
+			jump(unix.BPF_JEQ, call.number, 0, 6), load(offsetArgs+8*(call.arg-1)), jump(unix.BPF_JSET, makesFile, 0, 3),
+			load(offsetArgs+8*call.arg), jump(unix.BPF_JSET, asOwner, 0, 1), refuse(unix.EPERM), load(offsetNumber))
+	}
 	program = append(program,
 		jump(unix.BPF_JEQ, unix.SYS_SHMGET, 0, 3), load(offsetArgs+8+4), jump(unix.BPF_JEQ, 0, 1, 0), refuse(unix.ENOMEM))
 	for _, number := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
