@@ -1,16 +1,17 @@
 package builtin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"lilac/internal/fault"
 	"lilac/internal/tool"
@@ -59,7 +60,8 @@ const sha10 = 10
 
 // Download puts the files of the newest message that has any into a directory
 // of the workspace, each under the hash of its bytes. What is there already is
-// not written again. Relative directories begin at cwd as in [Attachments.Add].
+// not written again; what is another file under that name stays as it is, and
+// the one that was sent gets the whole hash for a name. Relative directories begin at cwd as in [Attachments.Add].
 func (a *Attachments) Download(ctx context.Context, call tool.Call, cwd string) (Downloaded, error) {
 	in := tool.ParseInput(call.Input)
 	name := cmp.Or(in.TextOr("downloadDir", ""), DefaultDownloadDir)
@@ -85,8 +87,9 @@ func (a *Attachments) Download(ctx context.Context, call tool.Call, cwd string) 
 	out := Downloaded{OK: true, DownloadDir: filepath.Join(a.ws.dir, rel), Files: []DownloadedFile{}}
 	rest := a.o.TotalBytes
 	var first error
+	had := map[[sha256.Size]byte]bool{}
 	for _, s := range sent {
-		file, err := a.download(ctx, call, dir, s, rest)
+		file, sum, err := a.download(ctx, call, dir, s, rest)
 		if ctx.Err() != nil {
 			return out, context.Cause(ctx)
 		}
@@ -98,9 +101,10 @@ func (a *Attachments) Download(ctx context.Context, call tool.Call, cwd string) 
 			continue
 		}
 		rest -= int64(file.Bytes)
-		if slices.ContainsFunc(out.Files, func(f DownloadedFile) bool { return f.SHA10 == file.SHA10 }) {
+		if had[sum] {
 			continue
 		}
+		had[sum] = true
 		file.Path = filepath.Join(out.DownloadDir, file.Path)
 		out.Files = append(out.Files, file)
 	}
@@ -112,26 +116,45 @@ func (a *Attachments) Download(ctx context.Context, call tool.Call, cwd string) 
 
 func (s Sent) source() string { return cmp.Or(s.URL, s.Blob) }
 
-func (a *Attachments) download(ctx context.Context, call tool.Call, dir *os.Root, s Sent, rest int64) (DownloadedFile, error) {
+func (a *Attachments) download(ctx context.Context, call tool.Call, dir *os.Root, s Sent, rest int64) (file DownloadedFile, sum [sha256.Size]byte, err error) {
 	if rest <= 0 {
-		return DownloadedFile{}, fault.New(fault.TooLarge, "The files have more than %d bytes together.", a.o.TotalBytes)
+		return file, sum, fault.New(fault.TooLarge, "The files have more than %d bytes together.", a.o.TotalBytes)
 	}
 	data, kind, err := a.o.Fetch(ctx, call, s, min(a.o.FileBytes, rest))
 	if err != nil {
-		return DownloadedFile{}, err
+		return file, sum, err
 	}
-	sum := sha256.Sum256(data)
-	kind = cmp.Or(plainType(kind), plainType(s.MimeType))
-	file := DownloadedFile{SHA10: hex.EncodeToString(sum[:])[:sha10], Bytes: len(data), SourceURL: s.source(), MimeType: kind, Filename: s.Filename}
-	file.Path = file.SHA10 + extension(kind, s.Filename, s.URL)
-	info, err := dir.Lstat(file.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return file, replaceFile(ctx, dir, file.Path, data, 0o644)
-	case err != nil:
-		return file, err
-	case !info.Mode().IsRegular():
-		return file, fault.New(fault.Conflict, "%s is in the way: it is not a plain file.", file.Path)
+	sum = sha256.Sum256(data)
+	hash, kind := hex.EncodeToString(sum[:]), cmp.Or(plainType(kind), plainType(s.MimeType))
+	file = DownloadedFile{SHA10: hash[:sha10], Bytes: len(data), SourceURL: s.source(), MimeType: kind, Filename: s.Filename}
+	for _, name := range []string{file.SHA10, hash} {
+		file.Path = name + extension(kind, s.Filename, s.URL)
+		there, err := holds(ctx, dir, file.Path, data)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return file, sum, replaceFile(ctx, dir, file.Path, data, 0o644)
+		case err != nil, there:
+			return file, sum, err
+		}
 	}
-	return file, nil
+	return file, sum, fault.New(fault.Conflict, "%s is in the way: it is another file.", file.Path)
+}
+
+// holds reports whether a plain file has that content. Ten digits of a hash can
+// be those of two files, and a command may have written there.
+func holds(ctx context.Context, dir *os.Root, name string, data []byte) (bool, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, fault.New(fault.Conflict, "%s is in the way: it is not a plain file.", name)
+	}
+	file, _, err := openPlain(dir, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = file.Close() }()
+	found, err := io.ReadAll(io.LimitReader(&ctxReader{ctx, file}, int64(len(data))+1))
+	return bytes.Equal(found, data), err
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,8 +115,9 @@ func TestFilesThatWereSentGoIntoTheWorkspaceUnderTheirHash(t *testing.T) {
 func TestOnlyWhatIsMissingIsWritten(t *testing.T) {
 	s := &source{sent: []builtin.Sent{{URL: "u/a.txt"}, {URL: "u/b.txt"}}, data: map[string]string{"u/a.txt": "a", "u/b.txt": "b"}}
 	b, _ := newFiles(t, s.options())
-	b.put("Downloads/"+hashOf("a")+".txt", "mine")
-	before, err := os.Stat(filepath.Join(b.dir, "Downloads", hashOf("a")+".txt"))
+	path := filepath.Join("Downloads", hashOf("a")+".txt")
+	b.put(path, "a")
+	before, err := os.Stat(filepath.Join(b.dir, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +127,59 @@ func TestOnlyWhatIsMissingIsWritten(t *testing.T) {
 			t.Fatalf("%+v", res)
 		}
 	}
-	after, err := os.Stat(filepath.Join(b.dir, "Downloads", hashOf("a")+".txt"))
-	if err != nil || !os.SameFile(before, after) || b.get("Downloads/"+hashOf("a")+".txt") != "mine" {
+	if after, err := os.Stat(filepath.Join(b.dir, path)); err != nil || !os.SameFile(before, after) {
 		t.Errorf("what was there was written again: %v", err)
 	}
 	if b.get("Downloads/"+hashOf("b")+".txt") != "b" {
 		t.Error("what was missing was not written")
+	}
+}
+
+// What lies under the name of a file that was sent may be another one: two files
+// can have the same ten digits, and a command can write there.
+func TestWhatIsToldIsWhatWasSent(t *testing.T) {
+	// Found by trying a million.
+	const one, other = "lilac 943499", "lilac 1690862"
+	if hashOf(one) != hashOf(other) || one == other {
+		t.Fatal("the two files have no longer the same name")
+	}
+	for name, tt := range map[string]struct {
+		there string // under the short name
+		sent  []string
+	}{
+		"another file":             {"planted", []string{one}},
+		"a longer one":             {one + "more", []string{one}},
+		"the beginning":            {one[:3], []string{one}},
+		"two of one name":          {"", []string{one, other, one}},
+		"two of one name, planted": {"planted", []string{other, one}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &source{data: map[string]string{}}
+			different := map[string]bool{}
+			for i, data := range tt.sent {
+				url := fmt.Sprintf("u/%d.txt", i)
+				s.sent, s.data[url], different[data] = append(s.sent, builtin.Sent{URL: url}), data, true
+			}
+			b, _ := newFiles(t, s.options())
+			short := filepath.Join("Downloads", hashOf(one)+".txt")
+			if tt.there != "" {
+				b.put(short, tt.there)
+			}
+			for range 2 {
+				out, res := b.download(args{})
+				if !out.OK || len(out.Files) != len(different) {
+					t.Fatalf("%+v", res)
+				}
+				for _, f := range out.Files {
+					if data, err := os.ReadFile(f.Path); err != nil || string(data) != s.data[f.SourceURL] {
+						t.Errorf("%s is told to be %s: %q, %v", f.Path, f.SourceURL, data, err)
+					}
+				}
+			}
+			if tt.there != "" && b.get(short) != tt.there {
+				t.Errorf("what was there is now %q", b.get(short))
+			}
+		})
 	}
 }
 
