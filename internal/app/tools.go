@@ -63,14 +63,24 @@ func masked(cfg *config.Config) []string {
 	return out
 }
 
+// written are the directories that commands may write, links followed.
+func written(cfg *config.Config) (dirs []string, err error) {
+	for _, dir := range append([]string{cfg.Workspace}, cfg.Sandbox.Writable...) {
+		way, err := realpath.Follow(dir)
+		if err != nil {
+			return nil, fmt.Errorf("find what commands may write: %w", err)
+		}
+		dirs = append(dirs, way.Real)
+	}
+	return dirs, nil
+}
+
 // agentDecides reports whether commands may write where a path leads by: what
 // lies there cannot be shown to them, since they could put a link in its place.
 func agentDecides(cfg *config.Config, path string) bool {
 	way, err := realpath.Follow(path)
-	return err != nil || slices.ContainsFunc(append([]string{cfg.Workspace}, cfg.Sandbox.Writable...), func(dir string) bool {
-		written, err := realpath.Follow(dir)
-		return err != nil || way.Under(written.Real)
-	})
+	dirs, errs := written(cfg)
+	return err != nil || errs != nil || slices.ContainsFunc(dirs, way.Under)
 }
 
 func within(path, dir string) bool {

@@ -14,8 +14,9 @@
 //     had not rested when it was killed. The files that a source finds when it is
 //     new are not told.
 //   - Links are never followed, but for the fixed beginning of a path as it was
-//     configured: what a link points to is not what was configured. Nothing in the data directory is
-//     watched: telling it would change it.
+//     configured: what a link points to is not what was configured. Where the agent
+//     may write not even those are. Nothing in the data directory is watched:
+//     telling it would change it.
 //   - Watches, files that are known and changes that wait are bounded. What is
 //     beyond that is counted, or said as the trouble of the source.
 //

@@ -59,6 +59,8 @@ type Options struct {
 	Intake Intake
 	// Exclude are directories that are never watched.
 	Exclude []string
+	// Written are directories, links followed, that the agent may write.
+	Written []string
 	Logger  *slog.Logger
 }
 

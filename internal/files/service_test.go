@@ -108,7 +108,7 @@ func watch(t *testing.T, database *db.DB, dir string, src files.Source, paths ..
 		}
 		src.Patterns = append(src.Patterns, compiled)
 	}
-	s := files.New(files.Options{DB: database, Seen: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}})
+	s := files.New(files.Options{DB: database, Seen: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}, Written: []string{filepath.Join(dir, "ws")}})
 	s.Set([]files.Source{src})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -329,6 +329,28 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	write(t, filepath.Join(outside, "again.txt"))
 	write(t, filepath.Join(dir, "in/end.txt"))
 	h.expect(filepath.Join(dir, "in/end.txt"), files.Create)
+}
+
+// Where the agent may write it would choose what is watched: there not even a
+// link in the fixed beginning of a path is followed. Elsewhere one is, the control.
+func TestNoLinkOfTheAgentIsFollowed(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(outside, "in/before.txt"))
+	must(t, os.Mkdir(filepath.Join(dir, "ws"), 0o700), os.Symlink(outside, filepath.Join(dir, "ws/link")), os.Symlink(outside, filepath.Join(dir, "ours")))
+	write(t, filepath.Join(dir, "ws/dir/in/before.txt"))
+	h := start(t, dir, 100, "/ws/link/in/*.txt", "/ws/dir/in/*.txt", "/ours/in/*.txt")
+	write(t, filepath.Join(outside, "in/a.txt"))
+	h.expect(filepath.Join(dir, "ours/in/a.txt"), files.Create)
+	// A directory that becomes a link takes what it held with it.
+	must(t, os.Rename(filepath.Join(dir, "ws/dir/in"), filepath.Join(dir, "ws/was")), os.Symlink(filepath.Join(outside, "in"), filepath.Join(dir, "ws/dir/in")))
+	h.expect(filepath.Join(dir, "ws/dir/in/before.txt"), files.Rename)
+	write(t, filepath.Join(outside, "in/b.txt"))
+	h.expect(filepath.Join(dir, "ours/in/b.txt"), files.Create)
+	// What is no link is watched as ever.
+	must(t, os.Remove(filepath.Join(dir, "ws/link")))
+	write(t, filepath.Join(dir, "ws/link/in/c.txt"))
+	h.expect(filepath.Join(dir, "ws/link/in/c.txt"), files.Create)
 }
 
 func TestOurOwnFilesAreNotWatched(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -173,7 +172,7 @@ func (t *tree) look(moved bool) {
 	for _, b := range t.branches {
 		for _, p := range b.source.Patterns {
 			was, watched := t.dirs[p.Base]
-			now, err := os.Stat(p.Base)
+			now, err := t.stat(p.Base)
 			if watched && err == nil && os.SameFile(now, was) {
 				continue
 			}
@@ -204,15 +203,15 @@ func (t *tree) report() {
 // begin watches the base of a pattern, or, while there is none, the nearest
 // directory in which it can appear.
 func (t *tree) begin(b *branch, p Pattern, tell bool) {
-	if info, err := os.Stat(p.Base); err == nil && info.IsDir() {
+	if info, err := t.stat(p.Base); err == nil && info.IsDir() {
 		t.walk(b, p, p.Base, tell)
 		return
 	}
 	for dir := filepath.Dir(p.Base); ; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		if info, err := t.stat(dir); err == nil && info.IsDir() {
 			t.add(b, dir)
 			// It may have appeared before the watch was there.
-			if now, err := os.Stat(p.Base); err == nil && now.IsDir() {
+			if now, err := t.stat(p.Base); err == nil && now.IsDir() {
 				t.walk(b, p, p.Base, tell)
 			}
 			return
@@ -280,7 +279,7 @@ func (t *tree) add(b *branch, dir string) bool {
 	if _, watched := t.dirs[dir]; watched {
 		return true
 	}
-	info, err := os.Stat(dir)
+	info, err := t.stat(dir)
 	switch {
 	case err != nil:
 		return false // it is gone again
@@ -305,37 +304,4 @@ func (t *tree) add(b *branch, dir string) bool {
 // excluded reports whether a path is one of ours.
 func (t *tree) excluded(path string) bool {
 	return slices.ContainsFunc(t.o.Exclude, func(dir string) bool { return within(path, dir) })
-}
-
-// lstat looks at a file without following a link on the way to it; nil is none.
-func (t *tree) lstat(b *branch, path string) os.FileInfo {
-	for _, p := range b.source.Patterns {
-		rel, ok := p.rel(path)
-		if !ok || !p.Matches(path) {
-			continue
-		}
-		root, err := os.OpenRoot(p.Base)
-		if err != nil {
-			continue
-		}
-		info, err := plainLstat(root, rel)
-		_ = root.Close() // it was only read
-		if err == nil && !info.IsDir() {
-			return info
-		}
-	}
-	return nil
-}
-
-// plainLstat is of a file in directories of which none is a link.
-func plainLstat(root *os.Root, rel string) (os.FileInfo, error) {
-	for i, r := range rel {
-		if r != '/' {
-			continue
-		}
-		if info, err := root.Lstat(rel[:i]); err != nil || !info.IsDir() {
-			return nil, errors.Join(fs.ErrNotExist, err)
-		}
-	}
-	return root.Lstat(strings.TrimSuffix(rel, "/"))
 }

@@ -62,7 +62,7 @@ var rooms = map[string]string{
 	"session":     "agent bus chat db event fault llm tool clip",
 	"environment": "bus chat db event fault tool lazyregexp clip",
 	"clock":       "environment schedule db event fault",
-	"files":       "environment db event fault",
+	"files":       "environment db event fault realpath",
 
 	"task": "chat db event fault tool clip",
 
