@@ -171,6 +171,23 @@ func TestOnlyListedHostsAndPortsAreReached(t *testing.T) {
 	}
 }
 
+// What a command asks for is of any length; what is told of it is not.
+func TestALongNameIsToldInShort(t *testing.T) {
+	gate, _ := open(t, egress.Options{})
+	for i := range 20 {
+		if got := tunnel(t, gate, strconv.Itoa(i)+strings.Repeat("x", 20_000)+":443"); got != http.StatusForbidden {
+			t.Errorf("answered %d", got)
+		}
+	}
+	var total int
+	for _, name := range gate.Denied() {
+		total += len(name)
+	}
+	if total == 0 || total > 16*260 {
+		t.Errorf("%d bytes are told", total)
+	}
+}
+
 // tunnel asks for a tunnel and, when it gets one, for a page through it.
 func tunnel(t *testing.T, gate *egress.Gate, target string) int {
 	t.Helper()

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lilac/internal/clip"
 )
 
 // Gate is the way out of one command.
@@ -102,6 +104,7 @@ func (g *Gate) enter() bool {
 }
 
 func (g *Gate) deny(what, reason string) {
+	what = clip.Marked(what, maxDeniedName, "…")
 	g.mu.Lock()
 	known := slices.Contains(g.denied, what)
 	if !known && len(g.denied) < maxDenied {

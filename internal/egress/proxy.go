@@ -53,8 +53,10 @@ const (
 	headerTimeout = 10 * time.Second
 	// maxHeader bounds what it says.
 	maxHeader = 64 << 10
-	// maxDenied is how many refused hosts are remembered for the model.
-	maxDenied = 16
+	// maxDenied is how many refused hosts are remembered for the model, and
+	// maxDeniedName how many bytes of each: the name of a host has no more.
+	maxDenied     = 16
+	maxDeniedName = 255
 )
 
 // Proxy makes gates.

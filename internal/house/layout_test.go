@@ -36,7 +36,7 @@ var rooms = map[string]string{
 	"bustest":    "bus db event fault",
 	"damagetest": "db event fault",
 
-	"egress":  "fault",
+	"egress":  "clip fault",
 	"config":  "realpath egress environment fault schedule webhook clock files lazyregexp",
 	"logs":    "lazyregexp clip",
 	"metrics": "",
