@@ -128,7 +128,7 @@ type Sandbox struct {
 
 	ReadOnly []string       `json:"readOnly,omitempty" jsonschema:"Further files and directories that commands can read. The system's programs and the workspace are always there."`
 	Writable []string       `json:"writable,omitempty" jsonschema:"Further directories that commands can write. None of them contains the workspace, another path that is shown, or a link on the way to one: the agent could replace it."`
-	Hidden   []string       `json:"hidden,omitempty" jsonschema:"Files and directories that are hidden where readOnly or the system would show them. dataDir and the file of the configuration always are."`
+	Hidden   []string       `json:"hidden,omitempty" jsonschema:"Files and directories that are hidden where readOnly or the system would show them. dataDir and the file of the configuration always are. A command that runs while such a file is replaced (as most programs save) sees the new one: hide its directory."`
 	Network  SandboxNetwork `json:"network,omitempty" jsonschema:"What commands can reach. Without hosts: nothing."`
 	Limits   SandboxLimits  `json:"limits,omitempty" jsonschema:"What one command, with everything that it starts, may use."`
 }

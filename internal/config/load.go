@@ -39,7 +39,7 @@ type Flags struct {
 	Addr, DataDir, Workspace, Model, LogLevel, LogFormat string
 }
 
-// Warning is something in the file that is probably a mistake and does no harm.
+// Warning is something in the file that is probably a mistake, and no reason not to start.
 type Warning struct {
 	File         string
 	Line, Column int
@@ -72,7 +72,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c, warnings, nil
+	return c, append(warnings, c.exposed()...), nil
 }
 
 // read merges the file, the environment and the flags. What cannot be read is

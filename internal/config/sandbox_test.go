@@ -53,3 +53,41 @@ func TestWhatCommandsMayWriteIsApartFromTheRest(t *testing.T) {
 		})
 	}
 }
+
+// A cover lies on one file, and a file that is saved is mostly another one.
+func TestOurFilesWhereCommandsSeeThemWarn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		file string
+		want []string
+	}{
+		"read only":              {"sandbox: {readOnly: [/usr/share, ~/]}", []string{"c.yaml:3:34: sandbox.readOnly[1]", "not from a command that runs while it is saved"}},
+		"writable":               {"sandbox: {writable: [~/]}", []string{"c.yaml:3:22: sandbox.writable[0]", "every command is refused"}},
+		"its directory hidden":   {"sandbox: {readOnly: [~/], hidden: [~/]}", nil},
+		"control: file hidden":   {"sandbox: {readOnly: [~/], hidden: [~/c.yaml]}", []string{"sandbox.readOnly[0]", "while it is saved"}},
+		"control: another place": {"sandbox: {readOnly: [/usr/share]}", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dirs := t.TempDir()
+			_, warnings, err := load(t, "dataDir: "+dirs+"/data\nworkspace: "+dirs+"/ws\n"+tt.file+"\n", nil, config.Flags{})
+			if err != nil || len(warnings) > 0 != (tt.want != nil) {
+				t.Fatalf("%v, %v", warnings, err)
+			}
+			for _, want := range tt.want {
+				if text := warnings[0].String(); !strings.Contains(text, want) {
+					t.Errorf("%s does not say %q", text, want)
+				}
+			}
+		})
+	}
+	t.Run("in the workspace", func(t *testing.T) {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "c.yaml")
+		if err := os.WriteFile(file, []byte("workspace: .\ndataDir: "+t.TempDir()+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, warnings, err := config.Load(config.Source{File: file, Getenv: func(string) string { return "" }})
+		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0].String(), "c.yaml:1:1: workspace ("+dir+") contains the file of the configuration") {
+			t.Errorf("%v, %v", warnings, err)
+		}
+	})
+}
