@@ -32,8 +32,9 @@ const (
 const MinMemoryBytes = 128 << 20
 
 // openFiles is how many descriptors a process may have. Descriptors hold
-// kernel memory that no other limit sees.
-const openFiles = 4096
+// kernel memory that no other limit sees: a pipe of a user who has many still
+// 8 KiB. It is what programs get that do not ask for more.
+const openFiles = 1024
 
 // keepFreeBytes is what a command must leave on a disk that it writes to: the
 // database usually lives on the same one.

@@ -50,6 +50,10 @@ var bombs = map[string]bomb{
 		script: `for i in $(seq 1000); do head -c 8000000 /dev/zero > big$i; done; sleep 600`,
 		limits: sandbox.Limits{DiskBytes: 64 * mib}, want: sandbox.ExceededDisk,
 	},
+	"files in memory": {
+		script: `cd /dev/shm && seq 100000 | xargs touch 2> /dev/null || { echo refused; exit; }; sleep 600`,
+		want:   sandbox.ExceededMemory, says: "refused",
+	},
 	"output": {
 		script: `yes`,
 		limits: sandbox.Limits{OutputBytes: 8 * mib}, want: sandbox.ExceededOutput,
@@ -144,11 +148,12 @@ func TestControlBombsRunOnWithoutLimits(t *testing.T) {
 			"processes": `for i in $(seq 150); do sleep 30 & done; jobs -p | wc -l`,
 			"memory":    `head -c 200000000 /dev/zero | tail -c 200000000 | wc -c`,
 			"disk":      `head -c 80000000 /dev/zero > big; stat -c %s big`,
+			"files":     `cd /dev/shm && seq 60000 | xargs touch && ls | wc -l`,
 			"output":    `head -c 9000000 /dev/zero | wc -c; head -c 9000000 /dev/zero | tr '\0' x`,
 		} {
 			t.Run(name, func(t *testing.T) {
 				out, res := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, text)
-				want := map[string]string{"processes": "150", "memory": "200000000", "disk": "80000000", "output": "9000000"}[name]
+				want := map[string]string{"processes": "150", "memory": "200000000", "disk": "80000000", "files": "60000", "output": "9000000"}[name]
 				if res.Exceeded != "" || !strings.HasPrefix(out, want) {
 					t.Errorf("%+v: %.200s", res, out)
 				}
@@ -171,6 +176,20 @@ func TestALittleMemoryLeavesRoomForOurOwnProcess(t *testing.T) {
 		}
 		if room := limit - ours; room < threads*stack {
 			t.Errorf("our own process has %d KiB, and room for %d KiB", ours, room)
+		}
+	})
+}
+
+// What a descriptor holds in the kernel nobody counts, so there are few.
+func TestAProcessHasFewDescriptors(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		out, _ := script(t, box, sandbox.Policy{Workspace: t.TempDir()}, "ulimit -Hn; ulimit -Sn")
+		var hard, soft int
+		if _, err := fmt.Sscan(out, &hard, &soft); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if hard > 1024 || soft > hard {
+			t.Errorf("it may have %d and %d", soft, hard)
 		}
 	})
 }

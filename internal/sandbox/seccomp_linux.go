@@ -27,8 +27,8 @@ var forbidden = []uint32{
 }
 
 // missing are system calls that answer as if the kernel did not have them, so
-// that programs fall back: to clone and openat, whose flags can be seen, and to files and
-// pipes, whose memory is bounded. What waits in System V message queues is not.
+// that programs fall back: to clone and openat, whose flags can be seen, and to files, whose
+// memory is bounded, and pipes, of which one process has only so many. What waits in System V message queues is not.
 var missing = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_MSGGET}
 
 // modeArg is which argument of a system call is the mode of a file.

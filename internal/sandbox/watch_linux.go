@@ -111,6 +111,10 @@ func (w *watcher) run(ctx context.Context) {
 				w.exceed(ExceededDisk)
 				return
 			}
+			if dir != "" && tooManyFiles(filepath.Dir(dir)) {
+				w.exceed(ExceededMemory)
+				return
+			}
 		}
 		timer.Reset(max(pause, shortestLook))
 	}
@@ -199,6 +203,18 @@ func processUsage(path string) (size int64, threads int) {
 		}
 	}
 	return size, threads
+}
+
+// tooManyFiles reports whether there are more files in memory, empty ones too,
+// than our own namespaces have room for: bubblewrap sets no bound.
+func tooManyFiles(root string) bool {
+	for _, dir := range []string{"tmp", "dev/shm"} {
+		var st unix.Statfs_t
+		if unix.Statfs(filepath.Join(root, dir), &st) == nil && st.Type == unix.TMPFS_MAGIC && st.Files-st.Ffree > tmpInodes {
+			return true
+		}
+	}
+	return false
 }
 
 func freeBytes(dir string) (int64, bool) {
