@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,11 @@ func (p *program) openCallables(ctx context.Context, files *builtin.Attachments)
 	if c.confined && agentDecides(p.Config, p.sockets.Path) {
 		return nil, fault.InvalidField("sandbox.writable", "The agent may write in the directory that holds %s, the sockets of its commands, and could put a link in their place. Set XDG_RUNTIME_DIR or TMPDIR to another directory.", p.sockets.Path)
 	}
+	if c.confined && agentDecides(p.Config, c.executable) {
+		if c.executable, err = copyProgram(c.executable, p.sockets.Path); err != nil {
+			return nil, err
+		}
+	}
 	if c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path, p.Config.Tools.Addr); err != nil || c.confined {
 		return c, err
 	}
@@ -70,6 +76,26 @@ func (p *program) openCallables(ctx context.Context, files *builtin.Attachments)
 		return c, fmt.Errorf("make the command tools: %w", err)
 	}
 	return c, nil
+}
+
+// copyProgram copies our program to where the agent cannot put a link in its
+// place: whatever that led to would be shown to commands.
+func copyProgram(program, dir string) (copied string, err error) {
+	from, err := os.Open(program)
+	if err != nil {
+		return "", fmt.Errorf("open our own program: %w", err)
+	}
+	defer from.Close()
+	copied = filepath.Join(dir, filepath.Base(toolProgram))
+	to, err := os.OpenFile(copied, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
+	if err != nil {
+		return "", fmt.Errorf("copy our own program: %w", err)
+	}
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Close()); err != nil {
+		return "", fmt.Errorf("copy our own program: %w", err)
+	}
+	return copied, nil
 }
 
 // places are the surfaces that callables reach, those with aliases first.
@@ -138,10 +164,8 @@ func (c *toolService) open(g toolserver.Grant) (builtin.Pass, error) {
 	}
 	pass.Env = append(pass.Env, toolwire.EnvSocket+"="+toolSocket)
 	pass.Binds = []sandbox.Bind{{Source: c.endpoint.Socket, Target: toolSocket}}
-	// A program that was replaced or hidden, or that the agent may replace, is no
-	// reason to run no commands.
-	cfg := c.program.Config
-	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, cfg.DataDir) && !agentDecides(cfg, c.executable) {
+	// A program that was replaced or hidden is no reason to run no commands.
+	if _, err := os.Stat(c.executable); err == nil && !within(c.executable, c.program.Config.DataDir) {
 		pass.Binds = append(pass.Binds, sandbox.Bind{Source: c.executable, Target: toolProgram})
 	}
 	return pass, nil

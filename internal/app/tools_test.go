@@ -44,22 +44,42 @@ func TestTheSocketsOfCommandsAreNotTheirsToReplace(t *testing.T) {
 	}
 }
 
-// The command tools is this program; where the agent may replace that, it is not shown.
-func TestAProgramThatTheAgentMayReplaceIsNotShown(t *testing.T) {
-	r := start(t, "")
-	for dir, want := range map[string]bool{r.p.Config.Workspace: false, r.home: true} {
-		program := filepath.Join(dir, "the-program")
-		if err := os.WriteFile(program, nil, 0o700); err != nil {
+// The command tools is this program; where the agent may replace that, it is a copy.
+func TestAProgramThatTheAgentMayReplaceIsShownAsACopy(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for workspace, want := range map[string]bool{filepath.Dir(own): true, filepath.Join(t.TempDir(), "apart"): false} {
+		home := t.TempDir()
+		cfg, _, err := config.Load(config.Source{Getenv: func(name string) string {
+			return map[string]string{"HOME": home, "LILAC_ADDR": "127.0.0.1:0", "LILAC_WORKSPACE": workspace}[name]
+		}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		r.p.callables.executable = program
-		pass, err := r.p.callables.open(toolserver.Grant{Callables: []string{"*"}})
+		p, err := build(context.Background(), Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass, err := p.callables.open(toolserver.Grant{Callables: []string{"*"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pass.Close()
-		if got := slices.ContainsFunc(pass.Binds, func(b sandbox.Bind) bool { return b.Source == program }); got != want {
-			t.Errorf("the program in %s is shown: %v", dir, got)
+		i := slices.IndexFunc(pass.Binds, func(b sandbox.Bind) bool { return b.Target == toolProgram })
+		if i < 0 {
+			t.Fatalf("in the workspace %s the program is not shown", workspace)
+		}
+		shown := pass.Binds[i].Source
+		if copied := shown != own; copied != want || copied && within(shown, workspace) {
+			t.Errorf("in the workspace %s the program %s is shown", workspace, shown)
+		}
+		if info, err := os.Stat(shown); err != nil || info.Mode().Perm()&0o100 == 0 || info.Size() == 0 {
+			t.Errorf("what is shown is no program: %v, %v", info, err)
+		}
+		if err := p.close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
