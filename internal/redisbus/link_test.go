@@ -22,8 +22,14 @@ func TestWhatIsNewsOfAnOutage(t *testing.T) {
 		why  error
 		news bool
 	}{
-		{reset(1), true}, {reset(2), false}, {loading, true}, {reset(3), false}, {loading, false},
-		{nil, true}, {nil, false}, {reset(4), true},
+		{reset(1), true},
+		{reset(2), false},
+		{loading, true},
+		{reset(3), false},
+		{loading, false},
+		{nil, true},
+		{nil, false},
+		{reset(4), true},
 	} {
 		if news := l.set(step.why); news != step.news {
 			t.Errorf("step %d (%v): news is %v", i+1, step.why, news)
