@@ -138,8 +138,8 @@ func (b *Engine) Replay(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, event)
-			VALUES (?, ?, 0, '', 0, 0, '', ?)`, grp, seq, body)
+		_, err = tx.Exec(`INSERT OR REPLACE INTO bus_pending (grp, seq, attempt, consumer, lease_until, not_before, reason, event, sum)
+			VALUES (?, ?, 0, '', 0, 0, '', ?, ?)`, grp, seq, body, db.Checksum(body))
 		if err != nil {
 			return fmt.Errorf("replay dead letter: %w", err)
 		}

@@ -398,8 +398,11 @@ func (g *group) choose(p *plan, now time.Time) error {
 
 // fetch loads the event of an entry. It reports false when there is none to run.
 func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
+	r, err := (*Record)(nil), e.damage
+	if err == nil {
+		r, err = g.b.events.One(context.Background(), g.name.topic, e.seq)
+	}
 	var damage error
-	r, err := g.b.events.One(context.Background(), g.name.topic, e.seq)
 	if db.IsDamaged(err) {
 		damage, err = err, nil
 	}

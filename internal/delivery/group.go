@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync"
 	"time"
@@ -213,7 +214,7 @@ func (g *group) load() error {
 
 // loadPending makes entries of the pending rows, all or the one of seq.
 func (g *group) loadPending(q db.Queryer, seq int64) error {
-	rows, err := q.Query(`SELECT p.seq, p.attempt, p.consumer, p.lease_until, p.not_before, p.reason, p.event, p.lane
+	rows, err := q.Query(`SELECT p.seq, p.attempt, p.consumer, p.lease_until, p.not_before, p.reason, p.event, p.sum, p.lane
 		FROM bus_pending p WHERE p.grp = ? AND (? = 0 OR p.seq = ?) ORDER BY p.seq`, g.id, seq, seq)
 	if err != nil {
 		return err
@@ -222,15 +223,15 @@ func (g *group) loadPending(q db.Queryer, seq int64) error {
 	for rows.Next() {
 		e := &entry{stored: true}
 		var stored []byte
+		var sum sql.NullInt64
 		var laneName string
-		if err := rows.Scan(&e.seq, &e.attempt, &e.consumer, &e.leaseUntil, &e.notBefore, &e.reason, &stored, &laneName); err != nil {
+		if err := rows.Scan(&e.seq, &e.attempt, &e.consumer, &e.leaseUntil, &e.notBefore, &e.reason, &stored, &sum, &laneName); err != nil {
 			return err
 		}
 		if stored != nil {
-			if e.rec, err = decodeReplay(e.seq, stored); err != nil {
-				return err
+			if e.rec, e.damage = decodeReplay(e.seq, stored, sum); e.damage == nil {
+				e.replay, laneName = true, e.rec.Lane
 			}
-			e.replay, laneName = true, e.rec.Lane
 		}
 		if g.entries[e.seq] == nil {
 			g.entries[e.seq] = e

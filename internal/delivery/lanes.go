@@ -11,7 +11,8 @@ type entry struct {
 	lane *lane
 	// rec is the event; nil until it is needed when many wait.
 	rec        *Record
-	replay     bool // rec came with a replay, not from the log
+	replay     bool  // rec came with a replay, not from the log
+	damage     error // of what came with a replay
 	attempt    int
 	consumer   string
 	leaseUntil int64 // ms

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -188,9 +189,9 @@ func (g *group) flush() {
 	}
 }
 
-func decodeReplay(seq int64, stored []byte) (*Record, error) {
+func decodeReplay(seq int64, stored []byte, sum sql.NullInt64) (*Record, error) {
 	r := &Record{Seq: seq}
-	if err := json.Unmarshal(stored, &r.Event); err != nil {
+	if err := json.Unmarshal(stored, &r.Event); err != nil || sum.Valid && sum.Int64 != db.Checksum(stored) {
 		return nil, db.Damaged("bus_pending", fmt.Sprint(seq))
 	}
 	return r, nil

@@ -73,4 +73,7 @@ UPDATE bus_pending SET lane = ifnull((SELECT l.lane FROM bus_groups g JOIN bus_l
 	WHERE g.id = bus_pending.grp), '');
 `},
 	{Name: "bus.0003-seal-dead-letters", Then: sealDeadLetters},
+	{Name: "bus.0004-seal-replays", SQL: `
+ALTER TABLE bus_pending ADD COLUMN sum INTEGER; -- of the event of a replay; none in rows of before
+`},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,5 +207,65 @@ func TestDamagedDeadLetterHidesNoOther(t *testing.T) {
 	}
 	if got := list(); len(got["damaged"]) != 0 || len(got[kind]) != 2 {
 		t.Errorf("listed %v after the damaged one was dropped", got)
+	}
+}
+
+// A replay that is damaged is a dead letter that says so; it is not handled, and
+// holds up nothing.
+func TestADamagedReplayIsSetAside(t *testing.T) {
+	for name, damage := range map[string]string{
+		"another event": "UPDATE bus_pending SET event = CAST(replace(CAST(event AS TEXT), 'e0', 'f0') AS BLOB)",
+		"no event":      "UPDATE bus_pending SET event = x'00'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
+			s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
+			handle := func(n int, answer error) (handled []string) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := b.Subscribe(ctx, s, func(ctx context.Context, d bus.Delivery) error {
+					if handled = append(handled, d.ID); len(handled) == n {
+						defer cancel()
+					}
+					if answer != nil {
+						return answer
+					}
+					return database.Update(context.WithoutCancel(ctx), d.Ack)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return handled
+			}
+			letters := func() []bus.DeadLetter {
+				out, err := b.DeadLetters(t.Context(), "", 10)
+				if err != nil || len(out) != 1 {
+					t.Fatalf("dead letters: %v, %v", out, err)
+				}
+				return out
+			}
+			if err := b.Declare(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publish(t.Context(), bustest.Events(bustest.Topic, "e", 1)...); err != nil {
+				t.Fatal(err)
+			}
+			handle(1, bus.Permanent(errors.New("no")))
+			if err := b.Replay(t.Context(), letters()[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			if err := database.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec(damage); return err }); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publish(t.Context(), bustest.Event(bustest.Topic, "later", "l")); err != nil {
+				t.Fatal(err)
+			}
+			if got := handle(1, nil); !slices.Equal(got, []string{"later"}) {
+				t.Errorf("handled %v, want the event behind it alone", got)
+			}
+			if l := letters()[0]; l.Event.Type != "damaged" || !strings.Contains(l.Reason, "bus_pending") {
+				t.Errorf("the dead letter is of the type %s: %s", l.Event.Type, l.Reason)
+			}
+		})
 	}
 }
