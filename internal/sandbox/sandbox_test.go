@@ -183,6 +183,22 @@ func TestBindsAreShownAsAsked(t *testing.T) {
 	})
 }
 
+// The directory around a project is shown, and the project can still be written.
+func TestWhatIsShownAroundTheWorkspaceDoesNotCoverIt(t *testing.T) {
+	confined(t, func(t *testing.T, box sandbox.Sandbox) {
+		around := t.TempDir()
+		ws, out := filepath.Join(around, "ws"), filepath.Join(around, "out")
+		if err := errors.Join(os.Mkdir(ws, 0o755), os.Mkdir(out, 0o755), os.WriteFile(filepath.Join(around, "f"), []byte("here"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		policy := sandbox.Policy{Workspace: ws, Binds: []sandbox.Bind{{Source: out, Writable: true}, {Source: around}}}
+		got, res := script(t, box, policy, "touch mine ../out/mine && cat ../f && ! touch ../g 2>/dev/null")
+		if res.ExitCode != 0 || got != "here" {
+			t.Errorf("%d %q", res.ExitCode, got)
+		}
+	})
+}
+
 func TestWorkspaceThatIsNotOneIsRefused(t *testing.T) {
 	data := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")

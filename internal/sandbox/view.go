@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // layerKind says what a layer is made of.
@@ -68,8 +70,10 @@ func (r resolved) layers() []layer {
 		layer{Kind: layerTmpfs, Target: "/tmp", Writable: true, Bytes: r.TmpBytes},
 	)
 	out = append(out, masks(slices.Concat(r.hidden, r.masked), shown)...)
-	out = append(out, layer{Kind: layerBind, Source: r.Workspace, Target: r.Workspace, Writable: true})
-	for _, bind := range r.Binds {
+	binds := append([]Bind{{Source: r.Workspace, Target: r.Workspace, Writable: true}}, r.Binds...)
+	// What lies in another one comes after it, and is not covered by it.
+	slices.SortStableFunc(binds, func(a, b Bind) int { return cmp.Compare(strings.Count(a.Target, "/"), strings.Count(b.Target, "/")) })
+	for _, bind := range binds {
 		out = append(out, layer{Kind: layerBind, Source: bind.Source, Target: bind.Target, Writable: bind.Writable})
 		for _, hidden := range r.masked {
 			if rel, err := filepath.Rel(bind.Source, hidden); err == nil && inside(hidden, bind.Source) {
