@@ -2,6 +2,8 @@ package doctor_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,7 +114,7 @@ func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
 
 // It answers all that a look asks.
 func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
-	server := redistest.Start(t, redistest.Options{})
+	server := redistest.Start(t, redistest.Options{Config: []string{"save 3600 1000000"}})
 	p := patient(t, map[string]string{"LILAC_BUS_URL": server.URL()}, "")
 	server.Do("CONFIG", "SET", "maxmemory", "100mb")
 	check(t, examineBus(t, p), doctor.OK, "Redis")
@@ -121,6 +123,29 @@ func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
 	server.Do("CONFIG", "SET", "maxmemory", "0")
 	server.Do("CONFIG", "SET", "min-replicas-to-write", "1")
 	check(t, examineBus(t, p), doctor.Fail, "too few replicas")
+	server.Do("CONFIG", "SET", "min-replicas-to-write", "0")
+	failSnapshot(t, server)
+	check(t, examineBus(t, p), doctor.Fail, "its last save to the disk failed")
+	server.Do("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	check(t, examineBus(t, p), doctor.OK, "Redis")
+	if keys := server.Do("DBSIZE"); keys != int64(0) {
+		t.Errorf("looking left %v keys", keys)
+	}
+}
+
+// failSnapshot has a server fail to save: a directory is where the file would be.
+func failSnapshot(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	dir := server.Do("CONFIG", "GET", "dir").([]any)[1].(string)
+	if err := os.MkdirAll(filepath.Join(dir, "dump.rdb", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server.Do("BGSAVE")
+	for end := time.Now().Add(time.Minute); !strings.Contains(server.Do("INFO", "persistence").(string), "rdb_last_bgsave_status:err"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the save did not fail")
+		}
+	}
 }
 
 // A start would be refused: the other engine has what is not handled.

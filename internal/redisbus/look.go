@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -32,7 +33,11 @@ func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	if policy != "" && policy != "noeviction" {
 		return "", "", fault.New(fault.Invalid, "%s may evict events (maxmemory-policy is %s). Set it to noeviction.", opt.server(), policy)
 	}
-	if why := refusesWrites(info); why != "" {
+	code, err := b.tryWrite(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if why := refusesWrites(code, info); why != "" {
 		return "", "", fault.New(fault.Invalid, "%s takes no events, which wait in the database: %s", opt.server(), why)
 	}
 	length, err := client.Do(ctx, client.B().Scard().Key(opt.Prefix+":topics").Build()).AsInt64()
@@ -50,8 +55,29 @@ func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	return fmt.Sprintf("Redis %s at %s, %s, %d topics", info["redis_version"], opt.server(), safe, length), brief(owner), nil
 }
 
+// writeScript writes nothing. It says what it is in its first line, and not that it
+// only reads: so Redis refuses it, before it runs, whenever it refuses writes.
+var writeScript = rueidis.NewLuaScript("#!lua\nreturn 1")
+
+// tryWrite returns the code with which Redis refuses a write, or "".
+func (b *Bus) tryWrite(ctx context.Context) (code string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.link.within)
+	defer cancel()
+	err = writeScript.Exec(ctx, b.link.connected(), nil, nil).Error()
+	if reply, answered := rueidis.IsRedisErr(err); answered {
+		code, _, _ = strings.Cut(reply.Error(), " ")
+		return code, nil
+	}
+	if err != nil {
+		return "", b.unreachable(err)
+	}
+	return "", nil
+}
+
 // refusesWrites says why a server that answers takes no events, and what to do.
-func refusesWrites(info map[string]string) string {
+// The code is what it says to a write, if it refuses one; another code than these
+// proves nothing, since not every server knows such a script.
+func refusesWrites(code string, info map[string]string) string {
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(info[name], 10, 64) // what it does not say is 0
 		return n
@@ -59,13 +85,13 @@ func refusesWrites(info map[string]string) string {
 	most := number("maxmemory")
 	switch {
 	// A script and what it is given count, too.
-	case most > 0 && number("used_memory")+2*chunkBytes >= most:
+	case code == "OOM", most > 0 && number("used_memory")+2*chunkBytes >= most:
 		return fmt.Sprintf("it has used up its memory (maxmemory %s). Raise maxmemory there.", info["maxmemory_human"])
-	case info["aof_last_write_status"] == "err":
+	case code == "MISCONF" && info["aof_last_write_status"] == "err":
 		return "it cannot write its append-only file. Look at its disk and its log."
-	case info["rdb_last_bgsave_status"] == "err":
+	case code == "MISCONF":
 		return "its last save to the disk failed. Look at its disk and its log, or set stop-writes-on-bgsave-error to no there."
-	case info["min_slaves_good_slaves"] == "0":
+	case code == "NOREPLICAS":
 		return "too few replicas are there for its min-replicas-to-write. Start them, or lower it."
 	}
 	return ""
