@@ -21,7 +21,11 @@ func TestMain(m *testing.M) {
 	if bustest.RunChild(openChild, childPublish) {
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(heldForEver))
+	var ignored []goleak.Option
+	for _, function := range heldForEver {
+		ignored = append(ignored, goleak.IgnoreAnyFunction(function))
+	}
+	goleak.VerifyTestMain(m, ignored...)
 }
 
 // TestConformance runs the whole suite on one server, each case below a prefix
