@@ -32,8 +32,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. " + adviceForRedis(err)}
 	}
 	if err != nil {
-		wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
-		return Finding{"bus", Fail, wrong, advice}
+		return refused("bus", err)
 	}
 	// Of a database that cannot be read its own finding tells.
 	if store, err := db.StoreIDIn(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
@@ -55,6 +54,13 @@ func (p Patient) bus(ctx context.Context) Finding {
 		}
 	}
 	return Finding{"bus", OK, found + "; every entry is as it was written", ""}
+}
+
+// refused is the finding of what a start would refuse: what is wrong, and in further
+// sentences what to do.
+func refused(check string, err error) Finding {
+	wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
+	return Finding{check, Fail, wrong, advice}
 }
 
 // adviceForRedis says what to do about a Redis that cannot be reached.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"lilac/internal/db"
@@ -53,8 +52,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
 	}
 	if err := p.engineChange(ctx, database); err != nil {
-		wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
-		return Finding{check, Fail, wrong, advice}
+		return refused(check, err)
 	}
 	if p.Deep {
 		return Finding{check, OK, "every row is as it was written", ""}

@@ -1,5 +1,6 @@
-// Package rundir keeps the sockets of a running program in a private directory
-// apart from its data, which commands of the agent must not see.
+// Package rundir keeps the sockets of a running program, and what else of it
+// commands of the agent are shown, in a private directory apart from its data, which
+// they must not see.
 //
 // What a process that was killed left behind is removed by the next one on the
 // same data directory; whoever calls [Open] holds that directory's lock.
