@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -280,5 +282,13 @@ func TestAPersonWithoutALoginSeesAPage(t *testing.T) {
 	// The command finds the server; an address or a path would be wrong elsewhere.
 	if body := w.Body.String(); !strings.Contains(body, "<pre>lilac login</pre>") || strings.Contains(body, "7420") || strings.Contains(body, "~/.lilac") {
 		t.Errorf("the page does not say what to do here: %s", body)
+	}
+	// A browser applies the style only when the policy names exactly it.
+	_, rest, _ := strings.Cut(w.Body.String(), "<style>")
+	style, _, _ := strings.Cut(rest, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	policy := w.Header().Get("Content-Security-Policy")
+	if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; style == "" || !strings.Contains(policy, want) || strings.Contains(policy, "script-src") {
+		t.Errorf("the policy %q does not name the style %q", policy, style)
 	}
 }

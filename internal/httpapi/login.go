@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strings"
@@ -111,10 +112,28 @@ func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
+// plainStyle is the look of a page that stands alone: what the real one is made
+// of needs the login that is still to come.
+const plainStyle = `:root { color-scheme: light dark; font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; color: #26222e; background: #fbfafd; }
+main { max-width: 32rem; margin: 18vh auto 0; padding: 0 1.25rem; }
+h1 { font-size: 1.4rem; line-height: 1.3; }
+pre { padding: .7rem 1rem; border-radius: .6rem; background: #ece5f8; overflow-x: auto; }
+@media (prefers-color-scheme: dark) { :root { color: #e9e4f1; background: #17141d; } pre { background: #2e2540; } }
+`
+
+// plainPolicy lets such a page have its style and nothing else.
+var plainPolicy = func() string {
+	sum := sha256.Sum256([]byte(plainStyle))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+}()
+
 func writePage(w http.ResponseWriter, status int, title string) error {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", plainPolicy)
 	w.WriteHeader(status)
-	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>Lilac</title>
+	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
+<style>` + plainStyle + `</style>
 <main><h1>` + title + `</h1><p>Lilac prints a new login link each time it starts. While it runs, this prints another one, with the <code>--data</code> that Lilac was started with, if any:</p>
 <pre>lilac login</pre></main></html>
 `))
