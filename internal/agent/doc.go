@@ -15,6 +15,8 @@
 //   - A cancelled run returns within a second, an interrupted model call or tool
 //     stops now, a draining run records nothing more.
 //   - Compaction makes the conversation smaller, with or without the model's help.
+//     What the model has not seen yet is no part of it: a result that is too long
+//     is shown shortened and says so, a person's message that is too long is refused.
 //   - No goroutine of its own outlives Run, except that of a tool that ignores
 //     the end of its context for more than half a second.
 package agent

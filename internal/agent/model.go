@@ -47,9 +47,11 @@ type answer struct {
 // ask makes one model call and streams it.
 func (r *run) ask() answer {
 	ctx, stop := r.interruptible()
+	prompt := r.prompt()
 	req := llm.Request{
-		System: r.cfg.System, Messages: r.prompt(), Tools: r.specs,
-		Session: r.in.SessionID,
+		System: r.cfg.System, Messages: prompt, Tools: r.specs,
+		MaxOutputTokens: r.outputLimit(prompt),
+		Session:         r.in.SessionID,
 	}
 	begun := time.Now()
 	s := &speech{run: r}
@@ -95,6 +97,7 @@ func (r *run) ask() answer {
 // assistant message at the end as one to be continued, or refuses it.
 func (r *run) prompt() []chat.Message {
 	messages := Repair(r.conv)
+	messages = shortenResults(messages, unseenFrom(messages, r.room), r.room)
 	if n := len(messages); n == 0 || messages[n-1].Role == chat.Assistant {
 		messages = append(messages, chat.Text(chat.User, goOn))
 	}

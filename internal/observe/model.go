@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -28,7 +29,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			tracing.Attr{Key: "gen_ai.operation.name", Value: "chat"},
 			tracing.Attr{Key: "gen_ai.provider.name", Value: providerName(info.Provider)},
 			tracing.Attr{Key: "gen_ai.request.model", Value: info.Name},
-			tracing.Attr{Key: "gen_ai.request.max_tokens", Value: int64(info.MaxOutputTokens)},
+			tracing.Attr{Key: "gen_ai.request.max_tokens", Value: int64(cmp.Or(req.MaxOutputTokens, info.MaxOutputTokens))},
 			tracing.Attr{Key: "gen_ai.conversation.id", Value: req.Session},
 		)
 		status := "stopped" // by us, in the middle

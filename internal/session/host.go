@@ -204,7 +204,7 @@ func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) err
 		return c.store().Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
 	})
 	if err == nil {
-		r.seqs = append([]int64{0}, r.seqs[keep:]...)
+		r.seqs = append([]int64{from - 1}, r.seqs[keep:]...)
 	}
 	return err
 }

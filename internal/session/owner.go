@@ -35,7 +35,7 @@ type run struct {
 
 	// What follows belongs to the goroutine of the run.
 	out     *output
-	seqs    []int64 // of the agent's conversation, by index
+	seqs    []int64 // of the agent's conversation, by index; a summary has the last one that it stands for
 	model   string
 	closed  bool  // WouldEnd closed the run
 	lost    error // of a record that could not be made, or read
@@ -242,7 +242,7 @@ func (r *run) load() (agent.Input, error) {
 	}
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)
-		r.seqs = append(r.seqs, 0)
+		r.seqs = append(r.seqs, conv.KeptFrom-1)
 	}
 	for _, m := range conv.Messages {
 		in.Messages = append(in.Messages, r.svc.withBytes(m.Message))

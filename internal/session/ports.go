@@ -43,7 +43,9 @@ type Compaction struct {
 // Conversation is what a request starts with: the newest summary, if there is
 // one, and the history behind it.
 type Conversation struct {
-	Summary  *chat.Message
+	Summary *chat.Message
+	// KeptFrom is the first sequence number that the summary does not stand for.
+	KeptFrom int64
 	Messages []HistoryMessage
 }
 

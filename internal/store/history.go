@@ -106,7 +106,7 @@ func (s *Store) Conversation(q db.Queryer, sessionID string) (out session.Conver
 		Scan(&seq, &requestID, &keptFrom, &createdAt, &data, &checksum)
 	switch {
 	case err == nil:
-		out.Summary = new(chat.Message)
+		out.Summary, out.KeptFrom = new(chat.Message), keptFrom
 		if err := open(compactionRows, checksum, data, out.Summary, sessionID, seq, requestID, keptFrom, createdAt, data); err != nil {
 			return out, err
 		}

@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"lilac/internal/chat"
+)
+
+// minResult is what a shortened tool result has at least, in tokens.
+const minResult = 128
+
+// unseenFrom returns the index from which the messages must reach the model,
+// because it has not seen them yet: its own last step when that has results, else
+// the last message and as many of those before it as fit into room.
+func unseenFrom(messages []chat.Message, room int) int {
+	last := len(messages) - 1
+	for last >= 0 && messages[last].Role != chat.Assistant {
+		if messages[last].Role == chat.Tool {
+			return lastStep(messages[:last])
+		}
+		last--
+	}
+	from := len(messages)
+	for i := from - 1; i > last; i-- {
+		room -= EstimateTokens(messages[i : i+1])
+		if room < 0 && from < len(messages) || isSummary(messages[i]) {
+			break
+		}
+		from = i
+	}
+	return from
+}
+
+// lastStep returns the index of the last message of the assistant, or 0.
+func lastStep(messages []chat.Message) int {
+	for i, m := range slices.Backward(messages) {
+		if m.Role == chat.Assistant {
+			return i
+		}
+	}
+	return 0
+}
+
+// shortenResults returns the messages with the tool results from an index on
+// shortened, the longest first, so that these messages take at most room tokens.
+// It does not modify its argument.
+func shortenResults(messages []chat.Message, from, room int) []chat.Message {
+	over := EstimateTokens(messages[from:]) - room
+	if over <= 0 {
+		return messages
+	}
+	var sizes []int
+	for _, m := range messages[from:] {
+		for _, p := range m.ToolResults() {
+			sizes = append(sizes, rawTokens(p.Output))
+		}
+	}
+	most := max(minResult, fairShare(sizes, over))
+	out := slices.Clone(messages)
+	for i := from; i < len(out); i++ {
+		out[i].Parts = slices.Clone(out[i].Parts)
+		for j, p := range out[i].Parts {
+			if p.Type == chat.TypeToolResult && rawTokens(p.Output) > most {
+				out[i].Parts[j] = shortResult(p, most)
+			}
+		}
+	}
+	return out
+}
+
+// fairShare returns the size that each may have at most, so that all together
+// have over less.
+func fairShare(sizes []int, over int) int {
+	left := -over
+	for _, n := range sizes {
+		left += n
+	}
+	slices.Sort(sizes)
+	for i, n := range sizes {
+		if share := left / (len(sizes) - i); n > share {
+			return share
+		}
+		left -= n
+	}
+	return math.MaxInt
+}
+
+// shortResult is a tool result of about so many tokens, which says that it is
+// not the whole.
+func shortResult(p chat.Part, tokens int) chat.Part {
+	text, failed := p.OutputText()
+	for size := tokens * bytesPerToken; size > 0; size = size * 3 / 4 {
+		short := fmt.Sprintf("[Too long for the context: only the beginning and the end of %d bytes are shown. Ask for less at once.]\n%s", len(text), shorten(text, size))
+		if r := chat.ToolResult(p.ToolCallID, p.ToolName, short, failed); rawTokens(r.Output) <= tokens {
+			p.Output = r.Output
+			break
+		}
+	}
+	return p
+}
