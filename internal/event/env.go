@@ -43,15 +43,20 @@ const (
 
 var envType = lazyregexp.New(`^[a-z0-9_.]{1,64}$`)
 
+// maxTimestamp is the last millisecond of a date in JavaScript (ECMA-262, Time Values).
+const maxTimestamp = 8_640_000_000_000_000
+
 // Validate checks what a publisher of an environment event must keep: an id,
-// a type of the form [a-z0-9_.]{1,64} that is not one of the bus's own, and a
-// payload that is JSON.
+// a type of the form [a-z0-9_.]{1,64} that is not one of the bus's own, a time
+// in milliseconds, and a payload that is JSON.
 func (e EnvEvent) Validate() error {
 	switch {
 	case e.ID == "" || len(e.ID) > 256:
 		return fault.InvalidField("id", "An event needs an id of 1 to 256 characters.")
 	case !envType().MatchString(string(e.Type)):
 		return fault.InvalidField("type", "The type %q is not made of 1 to 64 characters a-z, 0-9, _ and dots.", e.Type)
+	case e.Timestamp < 0 || e.Timestamp > maxTimestamp:
+		return fault.InvalidField("timestamp", "The timestamp %d is not a time in milliseconds since 1970.", e.Timestamp)
 	case len(e.Payload) > 0 && !json.Valid(e.Payload):
 		return fault.InvalidField("payload", "The payload is not JSON.")
 	}

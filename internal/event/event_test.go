@@ -302,6 +302,9 @@ func TestEnvironmentEventsAreChecked(t *testing.T) {
 		"a line break":     {func(e *event.EnvEvent) { e.Type = "a\n" }, "type"},
 		"a long type":      {func(e *event.EnvEvent) { e.Type = event.Type(strings.Repeat("a", 65)) }, "type"},
 		"the bus's own":    {func(e *event.EnvEvent) { e.Type = event.CmdRequestMessage }, "type"},
+		"a time":           {func(e *event.EnvEvent) { e.Timestamp = 1_760_000_000_000 }, ""},
+		"nanoseconds":      {func(e *event.EnvEvent) { e.Timestamp = 1_760_000_000_000_000_000 }, "timestamp"},
+		"a negative time":  {func(e *event.EnvEvent) { e.Timestamp = -1 }, "timestamp"},
 		"payload no JSON":  {func(e *event.EnvEvent) { e.Payload = json.RawMessage(`{`) }, "payload"},
 		"payload a string": {func(e *event.EnvEvent) { e.Payload = json.RawMessage(`"x"`) }, ""},
 	} {

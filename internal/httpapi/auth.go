@@ -12,9 +12,10 @@ import (
 	"lilac/internal/origin"
 )
 
-// CookieName is the page's cookie. Its value proves that the login link was
-// used and does not give the token away.
-const CookieName = "lilac_token"
+// cookieName is the page's cookie. Browsers keep one for all ports of a host, so
+// a part of its own tells two servers there apart. Its value proves that the
+// login link was used and does not give the token away.
+func cookieName(token string) string { return "lilac_token_" + cookieValue("name of " + token)[:8] }
 
 // contentPolicy is what the page may do: its own scripts, styles and
 // connections, nothing of another host. An answer of the model that names an
@@ -27,6 +28,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 type guard struct {
 	token     [sha256.Size]byte
 	cookie    [sha256.Size]byte
+	named     string // the cookie
 	hasToken  bool
 	metrics   *[sha256.Size]byte // the token for metrics, if there is one
 	hosts     *Hosts
@@ -36,7 +38,7 @@ type guard struct {
 func newGuard(o Options) *guard {
 	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, unchecked: o.unchecked}
 	g.token = sha256.Sum256([]byte(o.Token))
-	g.cookie = sha256.Sum256([]byte(cookieValue(o.Token)))
+	g.cookie, g.named = sha256.Sum256([]byte(cookieValue(o.Token))), cookieName(o.Token)
 	if o.MetricsToken != "" {
 		sum := sha256.Sum256([]byte(o.MetricsToken))
 		g.metrics = &sum
@@ -110,9 +112,8 @@ func (g *guard) knows(r *http.Request) bool {
 		scheme, token, _ := strings.Cut(given, " ")
 		return strings.EqualFold(scheme, "Bearer") && matches(token, g.token)
 	}
-	// More than one cookie of the name may come: of another path, or of
-	// another server on this host.
-	for _, c := range r.CookiesNamed(CookieName) {
+	// More than one cookie of the name may come, of another path.
+	for _, c := range r.CookiesNamed(g.named) {
 		if matches(c.Value, g.cookie) {
 			return true
 		}

@@ -90,11 +90,11 @@ func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Reque
 	case "basic":
 		r.Header.Set("Authorization", "Basic "+token)
 	case "cookie":
-		r.AddCookie(&http.Cookie{Name: CookieName, Value: cookieValue(token)})
+		r.AddCookie(&http.Cookie{Name: cookieName(token), Value: cookieValue(token)})
 	case "wrong cookie":
-		r.AddCookie(&http.Cookie{Name: CookieName, Value: cookieValue("other")})
+		r.AddCookie(&http.Cookie{Name: cookieName(token), Value: cookieValue("other")})
 	case "token as cookie":
-		r.AddCookie(&http.Cookie{Name: CookieName, Value: token})
+		r.AddCookie(&http.Cookie{Name: cookieName(token), Value: token})
 	case "query":
 		r.URL.RawQuery = "token=" + token
 	}
@@ -168,7 +168,7 @@ func TestWithoutATokenNothingIsLetIn(t *testing.T) {
 		if auth != "" {
 			r.Header.Set("Authorization", auth)
 		}
-		r.AddCookie(&http.Cookie{Name: CookieName, Value: cookieValue("")})
+		r.AddCookie(&http.Cookie{Name: cookieName(""), Value: cookieValue("")})
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != http.StatusUnauthorized {
@@ -235,12 +235,17 @@ func TestLoginLinkWorksOnceAndSoon(t *testing.T) {
 		return w
 	}
 	code := logins.NewCode()
+	look := httptest.NewRecorder() // which previews of links do
+	h.ServeHTTP(look, httptest.NewRequest("HEAD", "http://localhost/login?code="+code, nil))
+	if len(look.Result().Cookies()) > 0 {
+		t.Error("a look at the link logs in")
+	}
 	w := open(code)
 	cookies := w.Result().Cookies()
 	if w.Code != http.StatusSeeOther || len(cookies) != 1 {
 		t.Fatalf("%d, %d cookies", w.Code, len(cookies))
 	}
-	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != CookieName || strings.Contains(c.Value, token) {
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != cookieName(token) || strings.Contains(c.Value, token) {
 		t.Errorf("the cookie is %+v", c)
 	}
 	r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
@@ -268,6 +273,42 @@ func TestLoginLinkWorksOnceAndSoon(t *testing.T) {
 	}
 	if logins.Use(first) {
 		t.Error("more codes are open than there may be")
+	}
+}
+
+// A browser sends the cookies of a host to all of its ports, and keeps one of a name.
+func TestTwoServersOnAHostHaveCookiesOfTheirOwn(t *testing.T) {
+	jar := map[string]string{}
+	for _, one := range []string{token, "another-" + token} {
+		logins := NewLogins(time.Now)
+		w := httptest.NewRecorder()
+		New(Options{Token: one, Logins: logins}).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/login?code="+logins.NewCode(), nil))
+		for _, c := range w.Result().Cookies() {
+			jar[c.Name] = c.Value
+		}
+	}
+	for _, one := range []string{token, "another-" + token} {
+		r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
+		for name, value := range jar {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		w := httptest.NewRecorder()
+		if New(Options{Token: one}).ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("with both logins: %d", w.Code)
+		}
+	}
+}
+
+func TestALinkFromAnotherSiteIsExplained(t *testing.T) {
+	for accept, want := range map[string]string{"text/html,*/*": `<a href="/">Open Lilac</a>`, "*/*": `"cross_site"`} {
+		r := httptest.NewRequest("GET", "http://localhost/", nil)
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Sec-Fetch-Mode", "navigate")
+		w := httptest.NewRecorder()
+		if New(Options{Token: token}).ServeHTTP(w, r); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("who accepts %s: %d %s", accept, w.Code, w.Body)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -86,16 +87,21 @@ func (a *api) newLoginCode(w http.ResponseWriter, r *http.Request) error {
 	}{a.Logins.NewLink(addr), a.Now().Add(loginCodeAge).UnixMilli()})
 }
 
-// login turns a code into the page's cookie.
+// login turns a code into the page's cookie. Who only looks whether the link
+// leads somewhere does not use it up.
 func (a *api) login(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	if a.Token == "" || !a.Logins.Use(r.URL.Query().Get("code")) {
 		if wantsPage(r) {
-			return writePage(w, http.StatusUnauthorized, "This login link was used or is too old")
+			return writePage(w, http.StatusUnauthorized, "This login link was used or is too old", howToLogIn)
 		}
 		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link was used or is too old. Ask for a new one: lilac login, or POST /login-codes with the token."}
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name:     CookieName,
+		Name:     cookieName(a.Token),
 		Value:    cookieValue(a.Token),
 		Path:     "/",
 		MaxAge:   int((90 * 24 * time.Hour).Seconds()),
@@ -117,8 +123,9 @@ func wantsPage(r *http.Request) bool {
 const plainStyle = `:root { color-scheme: light dark; font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; color: #26222e; background: #fbfafd; }
 main { max-width: 32rem; margin: 18vh auto 0; padding: 0 1.25rem; }
 h1 { font-size: 1.4rem; line-height: 1.3; }
+a { color: #7a5bbd; }
 pre { padding: .7rem 1rem; border-radius: .6rem; background: #ece5f8; overflow-x: auto; }
-@media (prefers-color-scheme: dark) { :root { color: #e9e4f1; background: #17141d; } pre { background: #2e2540; } }
+@media (prefers-color-scheme: dark) { :root { color: #e9e4f1; background: #17141d; } a { color: #b79cf0; } pre { background: #2e2540; } }
 `
 
 // plainPolicy lets such a page have its style and nothing else.
@@ -127,23 +134,36 @@ var plainPolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
-func writePage(w http.ResponseWriter, status int, title string) error {
+// What such a page says.
+const (
+	howToLogIn = `<p>Lilac prints a new login link each time it starts. While it runs, this prints another one, with the <code>--data</code> that Lilac was started with, if any:</p>
+<pre>lilac login</pre>`
+	howToOpen = `<p>So that no other site can act for you, links from other sites are not followed at once.</p>
+<p><a href="/">Open Lilac</a>, or press Enter in the address bar to go where the link leads.</p>`
+)
+
+func writePage(w http.ResponseWriter, status int, title, body string) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", plainPolicy)
 	w.WriteHeader(status)
 	_, err := w.Write([]byte(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Lilac</title>
 <style>` + plainStyle + `</style>
-<main><h1>` + title + `</h1><p>Lilac prints a new login link each time it starts. While it runs, this prints another one, with the <code>--data</code> that Lilac was started with, if any:</p>
-<pre>lilac login</pre></main></html>
+<main><h1>` + title + `</h1>` + body + `</main></html>
 `))
 	return err
 }
 
 // refuse writes why a call is not let in, to a person as a page.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if fault.KindOf(err) == fault.Unauthenticated && wantsPage(r) {
-		_ = writePage(w, http.StatusUnauthorized, "Please log in")
+	var f *fault.Error
+	switch {
+	case !wantsPage(r) || !errors.As(err, &f):
+	case f.Kind == fault.Unauthenticated:
+		_ = writePage(w, http.StatusUnauthorized, "Please log in", howToLogIn)
+		return
+	case f.Code == "cross_site":
+		_ = writePage(w, http.StatusForbidden, "A link from another site", howToOpen)
 		return
 	}
 	a.writeError(w, r, err)

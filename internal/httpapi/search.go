@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"lilac/internal/db"
@@ -29,7 +30,7 @@ func (a *api) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	text := strings.TrimSpace(r.URL.Query().Get("q"))
+	text := strings.TrimFunc(r.URL.Query().Get("q"), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	if n := utf8.RuneCountInString(text); n == 0 || n > maxQuery {
 		return fault.InvalidField("q", "Say in q what to look for, in 1 to %d characters.", maxQuery)
 	}

@@ -52,7 +52,7 @@ func TestSearchAnswersInPages(t *testing.T) {
 
 func TestSearchRefusesWhatIsNotAQuery(t *testing.T) {
 	w := newWorld(t)
-	for _, query := range []string{"", "q=%20", "q=" + strings.Repeat("a", 201), "q=a&before=x", "q=a&before=-1", "q=a&limit=0", "q=a&what=b"} {
+	for _, query := range []string{"", "q=%20", "q=%00", "q=" + strings.Repeat("a", 201), "q=a&before=x", "q=a&before=-1", "q=a&limit=0", "q=a&what=b"} {
 		if code, body := w.call("GET", "/search?"+query, ""); code != http.StatusBadRequest {
 			t.Errorf("%q: %d %s", query, code, body)
 		}
@@ -71,6 +71,9 @@ func TestASessionIsRenamedAndEverybodyIsTold(t *testing.T) {
 			t.Fatalf("%d %s", code, body)
 		}
 		l.until(string(event.SessionUpdated))
+	}
+	if code, body := w.call("POST", "/sessions", `{"title":" a\n\u0000b\u202e 👩‍🚀 "}`); code != http.StatusCreated || !strings.Contains(body, `"title":"a b 👩‍🚀"`) {
+		t.Errorf("a new one with an odd title: %d %s", code, body)
 	}
 	for body, want := range map[string]int{`{}`: 400, `{"title":" "}`: 400, `{"title":"` + strings.Repeat("é", 201) + `"}`: 400, `{"titel":"x"}`: 400} {
 		if code, answer := w.call("PATCH", "/sessions/"+id, body); code != want {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"lilac/internal/chat"
@@ -49,6 +50,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(body, &in, true); err != nil {
 		return err
 	}
+	in.Title = tidyTitle(in.Title)
 	if utf8.RuneCountInString(in.Title) > maxTitle {
 		return fault.InvalidField("title", "A title has at most %d characters.", maxTitle)
 	}
@@ -56,7 +58,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 		return fault.InvalidField("client", "A client is 1 to 32 characters a-z, 0-9, _ and -, and begins with a letter.")
 	}
 	now := a.Now().UnixMilli()
-	s := session.Session{ID: newID(), Client: in.Client, Title: strings.TrimSpace(in.Title), CreatedAt: now, UpdatedAt: now, State: "idle"}
+	s := session.Session{ID: newID(), Client: in.Client, Title: in.Title, CreatedAt: now, UpdatedAt: now, State: "idle"}
 	err = a.DB.Update(r.Context(), func(tx *db.Tx) error {
 		if err := a.Store.CreateSession(tx, s); err != nil {
 			return err
@@ -69,6 +71,22 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Location", "/sessions/"+s.ID)
 	return writeJSON(w, http.StatusCreated, s)
 }
+
+// tidyTitle makes one line of a title, of what can be seen.
+func tidyTitle(title string) string {
+	visible := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsGraphic(r) || r == zeroWidthJoiner: // which joins emoji
+			return r
+		}
+		return -1
+	}, title)
+	return strings.Join(strings.Fields(visible), " ")
+}
+
+const zeroWidthJoiner = '\u200d'
 
 // announce publishes what happened to a session in the transaction that did
 // it, once for each type and name.
@@ -146,7 +164,7 @@ func (a *api) renameSession(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(body, &in, false); err != nil {
 		return err
 	}
-	title := strings.Join(strings.Fields(in.Title), " ")
+	title := tidyTitle(in.Title)
 	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
 		return fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
 	}

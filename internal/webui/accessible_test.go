@@ -34,7 +34,12 @@ var everyView = []struct{ name, hash, drawn string }{
 // inEveryView opens each view and calls fn when it is drawn. Folds are open.
 func inEveryView(t *testing.T, width int, fn func(p *webuitest.Tab, name string)) {
 	t.Helper()
-	f, p := furnished(t, "", "#/health", width, 760)
+	inEveryViewSaying(t, "", width, fn)
+}
+
+func inEveryViewSaying(t *testing.T, said string, width int, fn func(p *webuitest.Tab, name string)) {
+	t.Helper()
+	f, p := furnished(t, said, "#/health", width, 760)
 	f.streaming()
 	f.happen(3, "stream.tool_call")
 	f.emit("stream.error", object{"requestId": "web:s1:m2", "error": object{"message": "The model is overloaded."}})
@@ -92,6 +97,13 @@ func TestNothingIsWiderThanASmallScreen(t *testing.T) {
 				t.Error("control: what is too wide is not seen")
 			}
 		}
+	})
+	// However long the texts and the words in them are.
+	inEveryViewSaying(t, strings.Repeat("some words ", 60)+strings.Repeat("unbroken", 60), 360, func(p *webuitest.Tab, name string) {
+		if webuitest.Eval[bool](p, wide) {
+			t.Errorf("%s with long texts is wider than 360 px", name)
+		}
+		p.Picture("long-"+name, name == "timeline")
 	})
 }
 

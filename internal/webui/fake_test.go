@@ -219,10 +219,10 @@ func (f *fake) routes() http.Handler {
 		return nil
 	})
 	api("GET /sessions/{id}/messages", f.listMessages)
-	api("GET /requests", func(http.ResponseWriter, *http.Request) any {
+	api("GET /requests", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return object{"requests": append([]object{}, f.requests...)}
+		return object{"requests": newest(r, f.requests)}
 	})
 	mux.HandleFunc("GET /sessions/{id}/files/{file}", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()

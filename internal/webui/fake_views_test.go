@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"slices"
 	"strings"
 )
@@ -44,7 +45,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		}
 		return nil
 	})
-	read("GET /tasks", func(*http.Request) any { return object{"tasks": append([]object{}, f.views.tasks...)} })
+	read("GET /tasks", func(r *http.Request) any { return object{"tasks": newest(r, f.views.tasks)} })
 	find := func(r *http.Request) object {
 		for _, t := range f.views.tasks {
 			if t["id"] == r.PathValue("id") {
@@ -180,4 +181,13 @@ func (f *fake) search(r *http.Request) any {
 		}
 	}
 	return object{"sessions": titled, "messages": found}
+}
+
+// newest are the first of a list, as many as are asked for.
+func newest(r *http.Request, all []object) []object {
+	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+	if err != nil {
+		limit = len(all)
+	}
+	return append([]object{}, all[:min(limit, len(all))]...)
 }

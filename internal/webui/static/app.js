@@ -100,16 +100,16 @@ function refresh() {
 }
 
 async function list() {
+  const { id } = conversation;
   try {
     const limit = wanted;
     sessions = await api.sessions(limit);
     more = sessions.length === limit && limit < mostListed;
-    const { id } = conversation;
     // One that is older than the list shows is still the one that is open.
     if (id && !sessions.some((s) => s.id === id)) sessions = [...sessions, await api.oneSession(id)];
   } catch (failure) {
     if (failure.status === 401 || failure.status === 403) problem(failure.message);
-    if (failure.status === 404 && !get('talk').hidden) conversation.gone();
+    if (failure.status === 404 && !get('talk').hidden && id === conversation.id) conversation.gone();
     // Else the event stream shows that the server is away.
   }
   drawList();

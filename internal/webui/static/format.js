@@ -7,23 +7,26 @@ const yearForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const wholeForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const numberForm = new Intl.NumberFormat();
 
-export const whole = (ms) => (ms ? wholeForm.format(ms) : '');
+// Of what is no time the text is empty, or one event could end a whole view.
+const text = (form, ms) => (Number.isNaN(new Date(ms).getTime()) ? '' : form.format(ms));
+
+export const whole = (ms) => (ms ? text(wholeForm, ms) : '');
 export const count = (n) => numberForm.format(n ?? 0);
 
 // clock is the time of day with milliseconds.
-export const clock = (ms) => clockForm.format(ms);
+export const clock = (ms) => text(clockForm, ms);
 
 // when is short: the time today, the day before, with the year in another one.
 export function when(ms) {
   if (!ms) return '';
   const [then, now] = [new Date(ms), new Date()];
-  if (then.toDateString() === now.toDateString()) return timeForm.format(ms);
-  return (then.getFullYear() === now.getFullYear() ? dayForm : yearForm).format(ms);
+  if (then.toDateString() === now.toDateString()) return text(timeForm, ms);
+  return text(then.getFullYear() === now.getFullYear() ? dayForm : yearForm, ms);
 }
 
 // moment is when something was said: the time today, before with the day.
 export function moment(ms) {
-  const time = timeForm.format(ms);
+  const time = text(timeForm, ms);
   return when(ms) === time ? time : `${when(ms)}, ${time}`;
 }
 

@@ -10,6 +10,7 @@ import { to } from './router.js';
 export const title = 'Requests';
 
 const pageSize = 50;
+const mostBehind = 10;
 
 export function open(root, { query }, page) {
   const sessionId = query.get('session') ?? '';
@@ -39,11 +40,21 @@ export function open(root, { query }, page) {
       if (before || !requests.length) more.hidden = found.length < pageSize;
       requests = before ? [...others, ...found] : [...found, ...others];
       draw();
+      if (!before) await askBehind();
     } catch (failure) {
       if (closed) return;
       said.textContent = '';
       page.problem(failure.message);
     }
+  };
+  // What had not ended when it was listed and is not among the newest any more ends, too.
+  const askBehind = async () => {
+    const behind = requests.slice(pageSize).filter((r) => !r.endedAt && r.state !== 'damaged').slice(0, mostBehind);
+    if (!behind.length) return;
+    const now = new Map((await Promise.all(behind.map((r) => api.story(r.id).catch(() => r)))).map((r) => [r.id, r]));
+    if (closed) return;
+    requests = requests.map((r) => now.get(r.id) ?? r);
+    draw();
   };
   more.addEventListener('click', () => load(requests.at(-1).id));
   const end = page.hub.read((frames) => {

@@ -49,11 +49,19 @@ function openList(root, sessionId, page) {
   const load = async (before = '') => {
     try {
       take(await api.tasks(sessionId, pageSize, before), Boolean(before));
+      if (!before) await askBehind();
     } catch (failure) {
       said.textContent = '';
       page.problem(failure.message);
     }
     return tasks.some((t) => t.state === 'running');
+  };
+  // What ran when it was listed and is not among the newest any more ends, too.
+  const askBehind = async () => {
+    const behind = tasks.slice(pageSize).filter((t) => t.state === 'running').slice(0, pageSize);
+    const now = new Map((await Promise.all(behind.map((t) => api.task(t.id).catch(() => t)))).map((t) => [t.id, t]));
+    tasks = tasks.map((t) => now.get(t.id) ?? t);
+    if (behind.length) renew(list, tasks.map((t) => card(t, page.sessions())));
   };
   more.addEventListener('click', () => load(tasks.at(-1).id));
   return refresh(page, load, concerns, every).close;
