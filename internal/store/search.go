@@ -95,7 +95,7 @@ func Terms(query string) []string {
 func matchExpression(terms []string) string {
 	var b strings.Builder
 	for _, t := range terms {
-		b.WriteString(`"` + strings.ReplaceAll(t, `"`, `""`) + `" `)
+		b.WriteString(`"` + strings.ReplaceAll(words(t), `"`, `""`) + `" `)
 	}
 	return strings.TrimRight(b.String(), " ") + "*"
 }
@@ -144,9 +144,9 @@ func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before 
 // SessionsTitled lists sessions whose title has the text in it, the most
 // recently updated first.
 func (s *Store) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
-	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + "%"
 	out, err := collect(q, scanSession,
-		`SELECT `+sessionColumns+` FROM sessions WHERE title LIKE ? ESCAPE '\' ORDER BY updated_at DESC, id DESC LIMIT ?`, pattern, pageSize(limit))
+		`SELECT `+sessionColumns+` FROM sessions WHERE `+lowerFunction+`(title) LIKE ? ESCAPE '\' ORDER BY updated_at DESC, id DESC LIMIT ?`, pattern, pageSize(limit))
 	if err != nil {
 		return nil, fmt.Errorf("search titles: %w", err)
 	}

@@ -17,7 +17,7 @@ type Store struct{ db *db.DB }
 func New(database *db.DB) *Store { return &Store{db: database} }
 
 // Migrations make the tables.
-var Migrations = []db.Migration{inboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, routerMigration, relayMigration, budgetsMigration, sealedMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration, workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration, watchedMigration, sealedRulesMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration, outboxChannelsMigration}
+var Migrations = []db.Migration{inboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, routerMigration, relayMigration, budgetsMigration, sealedMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration, workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration, watchedMigration, sealedRulesMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration, outboxChannelsMigration, unspacedMigration}
 
 var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
 CREATE TABLE sessions (

@@ -114,7 +114,7 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 	if m.Text == "" {
 		return nil
 	}
-	_, err = tx.Exec(`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`, row, m.Text)
+	_, err = tx.Exec(`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`, row, words(m.Text))
 	return wrap("index message", err)
 }
 
