@@ -105,5 +105,13 @@ func (p *program) rules(c *config.Config) ([]environment.Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the rules ready: %w", err)
 	}
-	return slices.Concat(configured, environment.DefaultRules(environment.Ports{DB: p.db, Session: p.sessions(), Hear: p.workflows.Hear, Logger: p.Logger})), nil
+	return slices.Concat(configured, environment.DefaultRules(environment.Ports{
+		DB: p.db, Session: p.sessions(), Answers: p.answers, Hear: p.workflows.Hear, Logger: p.Logger,
+	})), nil
+}
+
+// answers reports whether a message answers a request that waits at a limit.
+func (p *program) answers(q db.Queryer, sessionID string, m chat.Message) (bool, error) {
+	state, err := p.store.State(q, sessionID)
+	return state.Answers([]chat.Message{m}), err
 }

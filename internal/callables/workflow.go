@@ -13,6 +13,7 @@ import (
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/schedule"
+	"lilac/internal/task"
 	"lilac/internal/toolserver"
 	"lilac/internal/workflow"
 )
@@ -217,6 +218,9 @@ func (w waiting) create(ctx context.Context, caller toolserver.Caller, in flowIn
 	if caller.SessionID == "" {
 		return nil, fault.New(fault.Denied, "A workflow wakes the agent in its conversation, and an operator's token has none. Ask the agent for it.")
 	}
+	if err := attended(caller); err != nil {
+		return nil, err
+	}
 	d := workflow.Definition{Summary: in.Summary, Completion: in.Completion}
 	if in.Mention {
 		user, err := w.asker(ctx, caller.RequestID)
@@ -248,7 +252,18 @@ func (w waiting) create(ctx context.Context, caller toolserver.Caller, in flowIn
 	return w.get(ctx, caller, id)
 }
 
+// attended refuses a sub-agent: what woke it later would be read by nobody.
+func attended(caller toolserver.Caller) error {
+	if caller.Client == task.Client {
+		return fault.New(fault.Denied, "A sub-agent waits for nothing: nobody reads what it says when it is woken. Say in your answer what is to be waited for; whoever started the task can do it.")
+	}
+	return nil
+}
+
 func (w waiting) add(ctx context.Context, caller toolserver.Caller, in flowInput) (any, error) {
+	if err := attended(caller); err != nil {
+		return nil, err
+	}
 	spec, err := w.spec(ctx, caller, in.taskInput)
 	if err != nil {
 		return nil, err

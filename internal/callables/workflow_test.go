@@ -44,6 +44,12 @@ func TestWhoMayWaitForWhat(t *testing.T) {
 		{"an end that is none", "workflow.schedule", `{"cron":"@daily","summary":"x","until":"Christmas"}`, inOps, []string{`invalid: "Christmas" is not a moment`}},
 
 		{"several", "workflow.create", `{"summary":"x","completion":"any","tasks":[{"kind":"delay","description":"a","delay":"1d12h"},{"kind":"wait_for_event","description":"b","types":["custom.x"],"if":".payload.ok"},{"kind":"wait_until","description":"c","at":"2026-01-01T00:00:00+01:00"}]}`, inOps, []string{`"completion":"any"`, `"id":"t3"`, `"kind":"wait_for_event"`, `"sessionId":"10","if":".payload.ok"`}},
+		{"a wait of a sub-agent", "workflow.create", `{"summary":"x","tasks":[{"kind":"delay","description":"a","delay":"1h"}]}`, asSub, []string{"denied: A sub-agent waits for nothing"}},
+		{"its calendar", "workflow.schedule", `{"cron":"@hourly","summary":"x"}`, asSub, []string{"denied: A sub-agent"}},
+		{"its question", "workflow.send_and_wait", `{"sessionId":"ops","text":"x","summary":"x"}`, asSub, []string{"denied: A sub-agent"}},
+		{"its reply", "workflow.wait_for_reply", `{"sessionId":"ops","messageId":"101","summary":"x"}`, asSub, []string{"denied: A sub-agent"}},
+		{"its task for another", "workflow.task.create", `{"workflowId":"nope","kind":"delay","description":"a","delay":"1h"}`, asSub, []string{"denied: A sub-agent"}},
+		{"its list", "workflow.list", `{}`, asSub, []string{"[]"}},
 		{"none", "workflow.create", `{"summary":"x","tasks":[]}`, inOps, []string{"invalid"}},
 		{"of a kind that is none", "workflow.create", `{"summary":"x","tasks":[{"kind":"pray","description":"a"}]}`, inOps, []string{"invalid"}},
 		{"what nobody knows", "workflow.get", `{"workflowId":"nope"}`, inOps, []string{"not_found"}},

@@ -128,13 +128,14 @@ func (w *world) Publish(_ context.Context, e event.EnvEvent) (bool, error) {
 	return fresh, nil
 }
 
-// The callers of the tests: requests in a channel, a private conversation and a
-// conversation of the page.
+// The callers of the tests: requests in a channel, a private conversation, two
+// conversations of the page and the terminal, and one of a sub-agent.
 var (
 	inOps      = toolserver.Grant{RequestID: "discord:10:1", SessionID: "10", Client: "discord", Callables: []string{"*"}}
 	inDM       = toolserver.Grant{RequestID: "discord:20:1", SessionID: "20", Client: "discord", Callables: []string{"*"}}
 	inTerminal = toolserver.Grant{RequestID: "terminal:w2:1", SessionID: "w2", Client: "terminal", Callables: []string{"*"}}
 	onWeb      = toolserver.Grant{RequestID: "web:w1:1", SessionID: "w1", Client: "web", Callables: []string{"*"}}
+	asSub      = toolserver.Grant{RequestID: "sub:w1:1", SessionID: "sub-1", Client: "sub", Callables: []string{"*"}}
 )
 
 func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {

@@ -115,13 +115,19 @@ func (r Rule) spec(name string) environment.Spec {
 var nameForm = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // builtinRules are the names of the rules that come with the program.
-var builtinRules = []string{"user_query", "session", "background_task", "fallback"}
+func builtinRules() (names []string) {
+	for _, r := range environment.DefaultRules(environment.Ports{}) {
+		names = append(names, r.Name)
+	}
+	return names
+}
 
 func (c *Config) checkRules() error {
 	var found []error
+	builtin := builtinRules()
 	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
-		if !nameForm().MatchString(name) || slices.Contains(builtinRules, name) {
-			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtinRules))
+		if !nameForm().MatchString(name) || slices.Contains(builtin, name) {
+			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtin))
 		}
 		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {
 			continue

@@ -77,6 +77,19 @@ func TestMistakesOfRulesAreNamedWithTheirPlace(t *testing.T) {
 	}
 }
 
+// A rule of the file never stands for one that comes with the program.
+func TestNoRuleIsCalledAsOneOfTheProgram(t *testing.T) {
+	own := environment.DefaultRules(environment.Ports{})
+	if len(own) < 6 {
+		t.Errorf("control: only %d rules come with the program", len(own))
+	}
+	for _, r := range own {
+		if _, _, err := loadRules(t, "rules:\n  "+r.Name+":\n    when: {type: x}\n    do: {drop: true}\n"); err == nil || !strings.Contains(err.Error(), "not a name") {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+	}
+}
+
 func TestRulesApplyWithoutARestart(t *testing.T) {
 	before, _, err := loadRules(t, "log: {level: info}\n")
 	if err != nil {

@@ -333,7 +333,7 @@ func (s *Service) putOff(ctx context.Context, failed Wait, cause error) error {
 // changed configuration does not want any more.
 func (s *Service) release(ctx context.Context, tx *db.Tx, w Wait) error {
 	rules := s.Rules()
-	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == w.Rule && r.Enabled && !r.Drop })
+	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == w.Rule && r.Enabled && !r.Drop && r.Handler == nil })
 	if i < 0 {
 		s.o.Logger.WarnContext(ctx, "an event that a rule held back is dropped: the rule is gone, off or drops by now", "rule", w.Rule, "event_id", w.Event.ID)
 		return s.note(tx, Rule{Name: w.Rule}, w.Event, w.SessionID, OutcomeDropped)

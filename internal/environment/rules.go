@@ -32,6 +32,10 @@ type Ports struct {
 	DB *db.DB
 	// Session finds sessions.
 	Session Sessions
+	// Answers reports whether a message is the answer to the question of a
+	// request of the conversation: then nobody else hears it. Nil knows no
+	// questions.
+	Answers func(q db.Queryer, sessionID string, m chat.Message) (bool, error)
 	// Hear tells who waits for a message of the conversation that one came, in
 	// the transaction that makes it a request, and returns what the request has
 	// to begin with. Nil tells nobody.
@@ -76,7 +80,7 @@ func stoppedByAgent(e event.EnvEvent) (bool, error) {
 // transaction: there is no moment in which one is done and the other is not. As
 // in [Service.act] there is no wait for the disk.
 func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
-	_, query, err := requestMessage(e)
+	query, message, err := queryOf(e)
 	if err != nil {
 		return bus.Permanent(err)
 	}
@@ -89,13 +93,11 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 			p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
 			return d.Ack(tx)
 		}
-		var before []chat.Message
-		if p.Hear != nil {
-			if before, err = p.Hear(tx, query.SessionID, query.MessageID, query.Content); err != nil {
-				return fmt.Errorf("tell who waits for a message: %w", err)
-			}
+		before, err := p.hear(tx, query, message)
+		if err != nil {
+			return err
 		}
-		ev, _, err := requestMessage(e, before...)
+		ev, err := requestMessage(e, query, append(before, message))
 		if err != nil {
 			return bus.Permanent(err)
 		}
@@ -107,6 +109,26 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 		}
 		return d.Ack(tx)
 	})
+}
+
+// hear tells who waits for a message, unless it answers a question.
+func (p Ports) hear(tx *db.Tx, query event.UserQueryPayload, m chat.Message) (before []chat.Message, err error) {
+	if p.Answers != nil {
+		answers, err := p.Answers(tx, query.SessionID, m)
+		if err != nil {
+			return nil, fmt.Errorf("look whether a message is an answer: %w", err)
+		}
+		if answers {
+			return nil, nil
+		}
+	}
+	if p.Hear == nil {
+		return nil, nil
+	}
+	if before, err = p.Hear(tx, query.SessionID, query.MessageID, query.Content); err != nil {
+		return nil, fmt.Errorf("tell who waits for a message: %w", err)
+	}
+	return before, nil
 }
 
 // knows reports whether there is a session.
@@ -151,40 +173,42 @@ func (p Ports) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) e
 	})
 }
 
-// requestMessage is the command that a user_query becomes; before is what is
-// said before the message.
-func requestMessage(e event.EnvEvent, before ...chat.Message) (event.Event, event.UserQueryPayload, error) {
-	var q event.UserQueryPayload
+// queryOf is what a user_query holds, and the message that it is.
+func queryOf(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message, err error) {
 	if err := json.Unmarshal(e.Payload, &q); err != nil {
-		return event.Event{}, q, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
+		return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
 	}
 	if q.Queue == "" {
 		q.Queue = event.Prompt
 	}
 	if !q.Queue.Valid() {
-		return event.Event{}, q, fault.InvalidField("queue", "The user_query %q has the unknown queue mode %q.", e.ID, q.Queue)
+		return q, m, fault.InvalidField("queue", "The user_query %q has the unknown queue mode %q.", e.ID, q.Queue)
 	}
-	message := chat.Text(chat.User, q.Content)
+	m = chat.Text(chat.User, q.Content)
 	if len(q.Attachments) > 0 {
 		var files []chat.Part
 		if err := json.Unmarshal(q.Attachments, &files); err != nil {
-			return event.Event{}, q, fault.Wrap(fault.Invalid, err, "The user_query %q has attachments of another shape.", e.ID)
+			return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has attachments of another shape.", e.ID)
 		}
 		if len(files) > 0 {
-			message.IsString = false
-			message.Parts = append(message.Parts, files...)
+			m.IsString = false
+			m.Parts = append(m.Parts, files...)
 		}
 	}
-	command := event.RequestMessage{Queue: q.Queue, Messages: append(before, message), MessageID: q.MessageID}
+	return q, m, nil
+}
+
+// requestMessage is the command that a user_query becomes.
+func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
+	command := event.RequestMessage{Queue: q.Queue, Messages: messages, MessageID: q.MessageID}
 	if q.Queue != event.Prompt {
 		command.AnyActive, command.ElseRequestID = true, q.ElseRequestID
 	}
-	ev, err := event.New(event.Meta{
+	return event.New(event.Meta{
 		ID:      e.ID + "/message",
 		Time:    event.Event{TS: e.Timestamp}.Time(),
 		Headers: event.RequestHeaders(q.RequestID, q.SessionID, q.Client),
 	}, command)
-	return ev, q, err
 }
 
 func (p Ports) logSession(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {

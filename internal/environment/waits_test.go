@@ -1,6 +1,7 @@
 package environment_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,23 @@ import (
 
 	"lilac/internal/environment"
 )
+
+// What a rule of the file held back is no function's of the same name.
+func TestAWaitIsNotForARuleThatIsAFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(inbox{}, compiled(t, func(s *environment.Spec) { s.Name, s.Debounce = "user_stop", time.Hour }))
+		w.send(1, "s")
+		time.Sleep(time.Minute)
+		w.close() // and the rule is taken out of the file
+		w.open()
+		w.start(inbox{}, w.defaults()...)
+		time.Sleep(time.Hour + time.Minute)
+		if got := w.log.String(); !strings.Contains(got, "an event that a rule held back is dropped") || strings.Contains(got, "it waits longer") {
+			t.Errorf("the log says:\n%s", got)
+		}
+	})
+}
 
 // What cannot be handled when it is due is tried again, and what is due behind it is not held up.
 func TestAWaitThatFailsHoldsUpNoOther(t *testing.T) {

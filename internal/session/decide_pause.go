@@ -23,7 +23,7 @@ func (d *decision) limitReached(in LimitReached) {
 // mayAnswer reports whether the message is of the person who asked, or was made
 // to answer by who may do anything here.
 func (d *decision) mayAnswer(m Message) bool {
-	return m.Answers != 0 || d.Active.Asker == "" || d.Active.Asker == m.Author
+	return m.Answers != 0 || d.asks(m.Author)
 }
 
 // answer takes a message as the answer to the question that waits: it goes

@@ -373,6 +373,32 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Only what answers the question that waits, of whom it asks, is an answer.
+func TestWhichMessagesAnAnswerIs(t *testing.T) {
+	paused := func(asker string) session.State {
+		return session.State{Active: &session.Active{RequestID: "r", Asker: asker, Paused: &session.Pause{Number: 1}}}
+	}
+	ann := "[discord user_id=1 user_name=ann message_id=7]\n"
+	for name, c := range map[string]struct {
+		state session.State
+		said  []chat.Message
+		want  bool
+	}{
+		"a word":                     {paused(""), []chat.Message{chat.Text(chat.User, "continue")}, true},
+		"more than a word":           {paused(""), []chat.Message{chat.Text(chat.User, "Tuesday")}, false},
+		"behind something else":      {paused(""), []chat.Message{chat.Text(chat.System, "x"), chat.Text(chat.User, "continue")}, false},
+		"of the one who asked":       {paused("1"), []chat.Message{chat.Text(chat.User, ann+"stop")}, true},
+		"of another one":             {paused("2"), []chat.Message{chat.Text(chat.User, ann+"stop")}, false},
+		"of nobody knows whom":       {paused("2"), []chat.Message{chat.Text(chat.User, "stop")}, false},
+		"while it works":             {session.State{Active: &session.Active{RequestID: "r"}}, []chat.Message{chat.Text(chat.User, "continue")}, false},
+		"while there is no question": {session.State{}, []chat.Message{chat.Text(chat.User, "continue")}, false},
+	} {
+		if got := c.state.Answers(c.said); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestALimitOfTheDayBeginsAnewAtMidnightOfItsZone(t *testing.T) {
 	zone := time.FixedZone("far east", 9*60*60)
 	var clock atomic.Int64 // 23:50 there, the afternoon in UTC

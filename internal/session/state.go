@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"lilac/internal/chat"
 	"lilac/internal/event"
 )
 
@@ -132,6 +133,15 @@ func (s State) Waits() *Pause {
 	}
 	return s.Active.Paused
 }
+
+// Answers reports whether messages are the answer to the request that waits at
+// a limit: then they are that request's, and nobody else's.
+func (s State) Answers(messages []chat.Message) bool {
+	return s.Waits() != nil && AnswerOf(messages) != NoAnswer && s.asks(AuthorOf(messages))
+}
+
+// asks reports whether the author is one whose answer counts.
+func (s State) asks(author string) bool { return s.Active.Asker == "" || s.Active.Asker == author }
 
 // raisedOn returns what counts on a day.
 func (s State) raisedOn(day string) map[Limit]int64 {

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/llmtest"
+	"lilac/internal/session"
+	"lilac/internal/workflow"
+)
+
+// looping is the program with a request in s1 that waits at its limit of
+// one step.
+func looping(t *testing.T) *surroundings {
+	t.Helper()
+	s := newSurroundings(t, "limits: {request: {steps: 1}}\n", func(llmtest.Request) llmtest.Script {
+		return llmtest.Script{Calls: []llmtest.Call{{ID: "call", Name: "glob", Input: `{"pattern":"*"}`}}}
+	})
+	s.says("go")
+	s.pauses(1)
+	return s
+}
+
+func (s *surroundings) says(text string) {
+	s.t.Helper()
+	content, _ := json.Marshal(map[string]string{"content": text})
+	if code, body := s.post("/sessions/s1/prompt", string(content)); code != http.StatusOK {
+		s.t.Fatalf("%q: %d %s", text, code, body)
+	}
+}
+
+func (s *surroundings) state() (state session.State) {
+	s.t.Helper()
+	err := s.p.db.Read(s.t.Context(), func(q db.Queryer) (err error) { state, err = s.p.store.State(q, "s1"); return err })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return state
+}
+
+// pauses waits until the request asks for the n-th time.
+func (s *surroundings) pauses(n int) {
+	s.t.Helper()
+	s.eventually("the request waits at its limit", func() bool {
+		pause := s.state().Waits()
+		return pause != nil && pause.Number == n
+	})
+}
+
+// awaits makes a workflow of the conversation s1.
+func (s *surroundings) awaits(id, kind string, in workflow.Input) {
+	s.t.Helper()
+	raw, _ := json.Marshal(in)
+	definition, _ := json.Marshal(workflow.Definition{Summary: "go on", Tasks: []workflow.Spec{{TaskID: "t1", Kind: kind, Description: "x", Input: raw}}})
+	from := workflow.Origin{RequestID: "web:s1:1", SessionID: "s1", Client: "web"}
+	if err := s.p.workflows.Submit(s.t.Context(), from, nil, event.WorkflowCreate{WorkflowID: id, Definition: definition}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *surroundings) workflow(id string) workflow.Workflow {
+	s.t.Helper()
+	w, err := s.p.workflows.Get(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return w
+}
+
+// A word that answers the question of a request at its limit is that request's,
+// whatever else waits for the next message.
+func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
+	s := looping(t)
+	s.awaits("w", "web.wait_for_reply", workflow.Input{SessionID: "s1"})
+	s.says("continue")
+	s.pauses(2)
+	if got := s.workflow("w"); got.State != workflow.Waiting {
+		t.Errorf("after the answer the workflow is %s", got.State)
+	}
+	s.says("Tuesday") // control: what answers nothing is what the workflow waits for
+	s.eventually("the workflow has its reply", func() bool { return s.workflow("w").State == workflow.Resolved })
+	s.awaits("w2", "web.wait_for_reply", workflow.Input{SessionID: "s1"})
+	s.says("stop")
+	s.eventually("the request is stopped and the next one waits", func() bool {
+		state := s.state()
+		return state.Active != nil && state.Active.Pauses == 1 && state.Waits() != nil && len(state.Queue) == 0
+	})
+	if got := s.workflow("w2"); got.State != workflow.Waiting {
+		t.Errorf("after the stop the workflow is %s", got.State)
+	}
+	if w := s.workflow("w"); w.Tasks[0].Result.Message.Text != "Tuesday" {
+		t.Errorf("the reply is %+v", w.Tasks[0].Result)
+	}
+}
