@@ -118,6 +118,32 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// Ids are larger than a float holds, and what an event says in one place does
+// not decide about another.
+func TestNumbersAreAsTheyAreWritten(t *testing.T) {
+	e := observed("e1", "s", `{"id":1234567890123456789,"exact":1.10,"huge":1e400,"long":`+strings.Repeat("7", 1<<20)+`,"text":"`+strings.Repeat("7", 1<<20)+`"}`)
+	for condition, want := range map[string]bool{
+		`.payload.id == 1234567890123456789`: true, `.payload.id == 1234567890123456788`: false, `.payload.id > 1234567890123456788`: true,
+		`.payload.exact == 1.1`: true, `.payload.huge > 1e300`: true, `.payload.long > 1e300`: true, `.payload.id | tonumber == 1234567890123456789`: true,
+	} {
+		r := compiled(t, func(s *environment.Spec) { s.If, s.Plain = condition, true })
+		if got, err := r.If(e); err != nil || got != want {
+			t.Errorf("%s is %v, %v", condition, got, err)
+		}
+	}
+	r := compiled(t, func(s *environment.Spec) {
+		s.Prompt, s.PublishType, s.Target, s.Payload = "", "ci.broken", "r{{ .payload.id }}", "{id: .payload.id, exact: .payload.exact, huge: .payload.huge}"
+	})
+	trial := environment.Try([]environment.Rule{r}, e)
+	if trial.Event == nil || trial.Session != "r1234567890123456789" || string(trial.Event.Payload) != `{"exact":1.10,"huge":1e400,"id":1234567890123456789}` {
+		t.Errorf("%+v", trial)
+	}
+	text := compiled(t, func(s *environment.Spec) { s.If, s.Plain = `.payload.text | tonumber > 1`, true })
+	if _, err := text.If(e); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a text of a million digits is made a number: %v", err)
+	}
+}
+
 func FuzzTemplate(f *testing.F) {
 	f.Add("a {{ .payload }} b", `{"x":"}}"}`)
 	f.Add("{{ {a:{b:1}} }}", `1`)

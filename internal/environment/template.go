@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,9 @@ const (
 	queryTime = 250 * time.Millisecond
 	// maxValue bounds the JSON of what an expression gives.
 	maxValue = 64 << 10
+	// maxDigits bounds a number that is kept exactly: to read a longer one takes
+	// a time that grows with its square, and no deadline ends it.
+	maxDigits = 1000
 )
 
 // query is a jq expression on an event.
@@ -57,13 +61,9 @@ func compileParsed(parsed *gojq.Query) (*query, error) {
 
 // run returns the first thing that the expression gives, null if it gives nothing.
 func (q *query) run(e event.EnvEvent) (any, error) {
-	raw, err := json.Marshal(e)
+	in, err := seen(e)
 	if err != nil {
-		return nil, fmt.Errorf("encode event: %w", err)
-	}
-	var in any
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, fmt.Errorf("decode event: %w", err)
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), queryTime)
 	defer cancel()
@@ -75,6 +75,42 @@ func (q *query) run(e event.EnvEvent) (any, error) {
 		return nil, fmt.Errorf("run the jq expression: %w", err)
 	}
 	return out, nil
+}
+
+// seen is the event as jq sees it. Numbers stay as they are written: ids are
+// larger than a float can hold.
+func seen(e event.EnvEvent) (any, error) {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode event: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode event: %w", err)
+	}
+	return readable(v), nil
+}
+
+// readable rounds the numbers that are longer than [maxDigits].
+func readable(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if len(v) > maxDigits {
+			rounded, _ := v.Float64() // one that is too large is infinite
+			return rounded
+		}
+	case []any:
+		for i := range v {
+			v[i] = readable(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = readable(v[key])
+		}
+	}
+	return v
 }
 
 func (q *query) json(e event.EnvEvent) (json.RawMessage, error) {
