@@ -54,6 +54,9 @@ func compilePlainQuery(text string) (*query, error) {
 	if err := plain(parsed); err != nil {
 		return nil, err
 	}
+	if costOf(parsed).steps > maxSteps {
+		return nil, errors.New("the jq expression looks at the event too often: once is enough for .., and a few times for []")
+	}
 	return compileQuery(fmt.Sprintf(plainPrelude, maxDigits) + text)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -59,13 +60,25 @@ func compileParsed(parsed *gojq.Query) (*query, error) {
 	return &query{code}, nil
 }
 
+// Subject is an event that expressions look at. It is decoded once, when the
+// first of them looks.
+type Subject struct {
+	event event.EnvEvent
+	value func() (any, error)
+}
+
+// About is the event as a subject.
+func About(e event.EnvEvent) Subject {
+	return Subject{e, sync.OnceValues(func() (any, error) { return seen(e) })}
+}
+
 // run returns the first thing that the expression gives, null if it gives nothing.
-func (q *query) run(e event.EnvEvent) (any, error) {
-	in, err := seen(e)
+func (q *query) run(ctx context.Context, s Subject) (any, error) {
+	in, err := s.value()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), queryTime)
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	out, ok := q.code.RunWithContext(ctx, in).Next()
 	if !ok {
@@ -113,8 +126,8 @@ func readable(v any) any {
 	return v
 }
 
-func (q *query) json(e event.EnvEvent) (json.RawMessage, error) {
-	out, err := q.run(e)
+func (q *query) json(s Subject) (json.RawMessage, error) {
+	out, err := q.run(context.Background(), s)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +142,8 @@ func (q *query) json(e event.EnvEvent) (json.RawMessage, error) {
 }
 
 // condition is what jq's select takes for true: all but false and null.
-func (q *query) condition(e event.EnvEvent) (bool, error) {
-	out, err := q.run(e)
+func (q *query) condition(ctx context.Context, s Subject) (bool, error) {
+	out, err := q.run(ctx, s)
 	return out != nil && out != false, err
 }
 
@@ -209,13 +222,14 @@ func (t template) name(e event.EnvEvent) (string, error) {
 }
 
 func (t template) render(e event.EnvEvent, show func(json.RawMessage) (string, error)) (string, error) {
+	about := About(e)
 	var b strings.Builder
 	for _, p := range t {
 		if p.query == nil {
 			b.WriteString(p.text)
 			continue
 		}
-		raw, err := p.query.json(e)
+		raw, err := p.query.json(about)
 		if err != nil {
 			return "", err
 		}
