@@ -15,6 +15,8 @@ import (
 const (
 	// maxParallel is how many tools of a step run side by side.
 	maxParallel = 8
+	// maxCalls is how many tools of a step run. The model is told of the others.
+	maxCalls = 128
 	// toolGrace is how long a tool may take to return when its context ended;
 	// after that the run goes on without it.
 	toolGrace = 500 * time.Millisecond
@@ -83,14 +85,15 @@ func (s *toolStep) batch(begin, end int, p PendingStep) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			s.results[i] = s.call(s.calls[i], p)
+			s.results[i] = s.call(i, p)
 		})
 	}
 	wg.Wait()
 }
 
 // call returns the result of one call: the one it has, or the one it gets.
-func (s *toolStep) call(c chat.Part, p PendingStep) chat.Part {
+func (s *toolStep) call(i int, p PendingStep) chat.Part {
+	c := s.calls[i]
 	if known, ok := p.Results[c.ToolCallID]; ok {
 		return known
 	}
@@ -105,7 +108,7 @@ func (s *toolStep) call(c chat.Part, p PendingStep) chat.Part {
 	if !s.start(c, display) {
 		return chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true)
 	}
-	if reason := s.refuse(c, known); reason != "" {
+	if reason := s.refuse(i, known); reason != "" {
 		return s.end(c, reason, true, display)
 	}
 	res := s.execute(t, c)
@@ -143,7 +146,11 @@ func (s *toolStep) end(c chat.Part, text string, failed bool, display string) ch
 }
 
 // refuse says why the call cannot run.
-func (s *toolStep) refuse(c chat.Part, known bool) string {
+func (s *toolStep) refuse(i int, known bool) string {
+	c := s.calls[i]
+	if i >= maxCalls {
+		return fmt.Sprintf("Not run: of the tools that one answer calls only the first %d run. Call it again if it is still needed.", maxCalls)
+	}
 	if !known {
 		names := make([]string, len(s.run.specs))
 		for i, t := range s.run.specs {

@@ -144,3 +144,30 @@ func TestTheHostIsCalledByOneToolAtATime(t *testing.T) {
 	}
 	play(t, t.Context(), &model{script: []reply{calls("", cs...), say("Ok.")}}, agent.Config{Tools: []tool.Tool{safe}}, question(), h)
 }
+
+// An answer that calls more tools than run is no mistake of the protocol: those
+// beyond are answered, so that the model can call them again.
+func TestOnlySomeOfManyCallsRun(t *testing.T) {
+	const n, run = 150, 128
+	var all []chat.Part
+	for i := range n {
+		all = append(all, call(fmt.Sprint("c", i), "count", `{}`))
+	}
+	var ran atomic.Int64
+	count := named("count", func(context.Context, tool.Call) (tool.Result, error) {
+		ran.Add(1)
+		return tool.Result{Text: "ok"}, nil
+	})
+	h := newHost()
+	out := play(t, t.Context(), &model{script: []reply{calls("", all...), say("Done.")}}, agent.Config{Tools: []tool.Tool{count}}, question(), h)
+	results := h.history[2].ToolResults()
+	if out.Err != nil || ran.Load() != run || len(results) != n {
+		t.Fatalf("%v: %d ran, %d have a result", out.Err, ran.Load(), len(results))
+	}
+	for i, r := range results {
+		text, failed := r.OutputText()
+		if failed != (i >= run) || failed && !strings.Contains(text, "only the first 128 run") {
+			t.Errorf("the call %d: %q", i, text)
+		}
+	}
+}

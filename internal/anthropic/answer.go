@@ -59,9 +59,6 @@ func (u wireUsage) usage() chat.Usage {
 	}
 }
 
-// maxBlocks bounds how many blocks one answer may hold.
-const maxBlocks = 1024
-
 // answer collects what a stream says.
 type answer struct {
 	yield      func(llm.Chunk) bool
@@ -96,8 +93,8 @@ func (a *answer) hand(c llm.Chunk) {
 }
 
 func (a *answer) start(index int, fields map[string]json.RawMessage) error {
-	if len(a.blocks) >= maxBlocks {
-		return fmt.Errorf("more than %d content blocks", maxBlocks)
+	if len(a.blocks) >= llm.MaxParts {
+		return fmt.Errorf("more than %d content blocks", llm.MaxParts)
 	}
 	if fields == nil {
 		return fmt.Errorf("content block %d is missing", index)

@@ -14,7 +14,7 @@ import (
 func (p *program) buildWorkflows() {
 	p.workflows = workflow.New(workflow.Options{
 		DB: p.db, Bus: p.bus, Table: onWorkflows(p.store), Inbox: p.store, Cache: store.SurfaceCache{}, Logger: p.Logger,
-		Match: matchEvents,
+		Check: checkEvents, Look: lookAt,
 		Known: func(q db.Queryer, sessionID string) (bool, error) {
 			_, known, err := p.store.ClientOf(q, sessionID)
 			return known, err
@@ -63,17 +63,27 @@ func (p *program) asker(ctx context.Context, requestID string) (userID string, e
 	return userID, err
 }
 
-// matchEvents chooses events as the rules of the configuration do, but for what
-// a condition may do: the agent writes it.
-func matchEvents(types []string, condition string) (workflow.Matcher, error) {
-	rule, err := environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Plain: true, Enabled: true, Drop: true})
-	if err != nil {
-		return nil, err
-	}
-	return func(e event.EnvEvent) (bool, error) {
-		if !rule.Matches(e) || rule.If == nil {
-			return rule.Matches(e), nil
+// lookAt chooses events as the rules of the configuration do, but for what a
+// condition may do: the agent writes it.
+func lookAt(e event.EnvEvent) workflow.Matcher {
+	about := environment.About(e)
+	return func(ctx context.Context, types []string, condition string) (bool, error) {
+		if !(environment.Rule{Types: types}).Matches(e) {
+			return false, nil
 		}
-		return rule.If(e)
-	}, nil
+		rule, err := compileEvents(types, condition)
+		if err != nil || rule.If == nil {
+			return err == nil, err
+		}
+		return rule.If(ctx, about)
+	}
+}
+
+func checkEvents(types []string, condition string) error {
+	_, err := compileEvents(types, condition)
+	return err
+}
+
+func compileEvents(types []string, condition string) (environment.Rule, error) {
+	return environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Plain: true, Enabled: true, Drop: true})
 }

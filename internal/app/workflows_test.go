@@ -10,16 +10,13 @@ import (
 // The agent writes what its workflows wait for, and nobody reads it before the
 // server evaluates it.
 func TestWhatAWorkflowWaitsForIsMatchedAndOnlyLooks(t *testing.T) {
-	match, err := matchEvents([]string{"custom.*"}, ".payload.ok == true")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for payload, want := range map[string]bool{`{"ok":true}`: true, `{"ok":1}`: false, `null`: false} {
-		if got, err := match(event.EnvEvent{ID: "1", Type: "custom.x", Payload: []byte(payload)}); err != nil || got != want {
+		match := lookAt(event.EnvEvent{ID: "1", Type: "custom.x", Payload: []byte(payload)})
+		if got, err := match(t.Context(), []string{"custom.*"}, ".payload.ok == true"); err != nil || got != want {
 			t.Errorf("%s matches: %v, %v", payload, got, err)
 		}
 	}
-	if _, err := matchEvents([]string{"custom.*"}, `[] | .[536870910] = 1`); fault.KindOf(err) != fault.Invalid {
+	if err := checkEvents([]string{"custom.*"}, `[] | .[536870910] = 1`); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("a condition that takes all memory: %v, want an error of the kind invalid", err)
 	}
 }

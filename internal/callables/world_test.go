@@ -167,7 +167,7 @@ func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {
 	places := callables.Places{w.place, callables.Web{DB: w.db, Table: tables, Platforms: []string{"discord"}}}
 	w.flows = workflow.New(workflow.Options{
 		DB: w.db, Bus: events, Table: tables, Inbox: tables, Cache: cache,
-		Match: func([]string, string) (workflow.Matcher, error) { return nil, nil },
+		Check: func([]string, string) error { return nil },
 	})
 	w.flows.Connect("discord", workflow.Platform{Outbox: out})
 	asker := func(context.Context, string) (string, error) { return "5", nil }

@@ -154,7 +154,7 @@ func compilePublish(s Spec, r *Rule) error {
 		if err != nil {
 			return fault.InvalidField("do.publish.payload", "The payload of the rule %s: %s.", s.Name, err)
 		}
-		payload = q.json
+		payload = func(e event.EnvEvent) (jsonValue, error) { return q.json(About(e)) }
 	}
 	r.Publish = func(e event.EnvEvent) (event.EnvEvent, error) {
 		raw, err := payload(e)

@@ -118,6 +118,32 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// Ids are larger than a float holds, and what an event says in one place does
+// not decide about another.
+func TestNumbersAreAsTheyAreWritten(t *testing.T) {
+	e := observed("e1", "s", `{"id":1234567890123456789,"exact":1.10,"huge":1e400,"long":`+strings.Repeat("7", 1<<20)+`,"text":"`+strings.Repeat("7", 1<<20)+`"}`)
+	for condition, want := range map[string]bool{
+		`.payload.id == 1234567890123456789`: true, `.payload.id == 1234567890123456788`: false, `.payload.id > 1234567890123456788`: true,
+		`.payload.exact == 1.1`: true, `.payload.huge > 1e300`: true, `.payload.long > 1e300`: true, `.payload.id | tonumber == 1234567890123456789`: true,
+	} {
+		r := compiled(t, func(s *environment.Spec) { s.If, s.Plain = condition, true })
+		if got, err := r.If(t.Context(), environment.About(e)); err != nil || got != want {
+			t.Errorf("%s is %v, %v", condition, got, err)
+		}
+	}
+	r := compiled(t, func(s *environment.Spec) {
+		s.Prompt, s.PublishType, s.Target, s.Payload = "", "ci.broken", "r{{ .payload.id }}", "{id: .payload.id, exact: .payload.exact, huge: .payload.huge}"
+	})
+	trial := environment.Try([]environment.Rule{r}, e)
+	if trial.Event == nil || trial.Session != "r1234567890123456789" || string(trial.Event.Payload) != `{"exact":1.10,"huge":1e400,"id":1234567890123456789}` {
+		t.Errorf("%+v", trial)
+	}
+	text := compiled(t, func(s *environment.Spec) { s.If, s.Plain = `.payload.text | tonumber > 1`, true })
+	if _, err := text.If(t.Context(), environment.About(e)); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a text of a million digits is made a number: %v", err)
+	}
+}
+
 func FuzzTemplate(f *testing.F) {
 	f.Add("a {{ .payload }} b", `{"x":"}}"}`)
 	f.Add("{{ {a:{b:1}} }}", `1`)
@@ -148,13 +174,14 @@ func TestAPlainConditionOnlyLooks(t *testing.T) {
 		`.payload.branch | test("^release/\\d{1,4}$"; "i")`: true, `any(.payload.labels[]; .name == "bug")`: true, `any(.payload.labels[].name; IN("x", "ui"))`: true,
 		`.payload.tags | contains(["a"])`: true, `.payload.tags[1:] | length == 1`: true, `.. | select(. == "nowhere")`: false, `.payload.x?.y | not`: true,
 		`(.payload | tostring | ascii_upcase | startswith("{")) and (.payload.tags | index("b") == 1)`: true, `.payload.branch | inside("release/70")`: true,
+		`any(..; . == "bug") and (any(..; . == "no") | not)`: true, `any(.payload.labels[]; any(.[]; IN("a", "b", "c", "ui")))`: true, `.payload.tags[] == "a" or .payload.none`: true,
 	} {
 		r, err := environment.Compile(spec(condition))
 		if err != nil {
 			t.Errorf("%s is refused: %v", condition, err)
 			continue
 		}
-		if got, err := r.If(e); err != nil || got != want {
+		if got, err := r.If(t.Context(), environment.About(e)); err != nil || got != want {
 			t.Errorf("%s is %v, %v", condition, got, err)
 		}
 	}
@@ -163,6 +190,8 @@ func TestAPlainConditionOnlyLooks(t *testing.T) {
 		`@base64 "\(.)"`, `reduce range(9) as $i (.; .)`, `foreach .[] as $i (.; .)`, `def f: f; f`, `label $l | .`, `. as $x | $x`, `range(1000000000)`, `repeat(.)`, `input`, `tojson`,
 		`.payload.ok |= false`, `try error catch .`, `if . then . else . end`, `env.HOME`, `.["\(.)"]`, `."a\(.)"`, `.[[.,.]]`, `.payload[:(. + .)]`, `any(. * 9)`,
 		`.payload.a | contains(.payload.b)`, `test(.payload.re)`, `test(["a", "g"])`, `test("(a{1,500}){1,2}")`, `test("(")`, `contains(["a"] + ["b"])`, `first`, `select(.; .)`,
+		`any(..; any(..; any(..; false)))`, `.. | ..`, `any(.. == ..; .)`, `.. | select(any(..; . == 1))`, `any(..; tostring == "1")`, strings.Repeat("(.,.)|", 20) + ".",
+		"any(.[]; " + strings.Repeat("any(.[]; ", 6) + "." + strings.Repeat(")", 7),
 	} {
 		if _, err := environment.Compile(spec(condition)); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v, want an error of the kind invalid", condition, err)

@@ -59,7 +59,7 @@ type Rule struct {
 }
 
 // Condition tells whether an event has what a rule asks for.
-type Condition func(event.EnvEvent) (bool, error)
+type Condition func(context.Context, Subject) (bool, error)
 
 // Rate is at most Runs in any span of Per. Zero is no limit.
 type Rate struct {
@@ -169,9 +169,10 @@ type Look struct {
 func Match(rules []Rule, e event.EnvEvent) (Rule, bool, []Look) {
 	order := slices.Clone(rules)
 	slices.SortStableFunc(order, func(a, b Rule) int { return b.Priority - a.Priority })
+	about := About(e)
 	var looks []Look
 	for _, r := range order {
-		why := r.misses(e)
+		why := r.misses(about)
 		looks = append(looks, Look{Rule: r.Name, Why: why})
 		if why == "" {
 			return r, true, looks
@@ -181,7 +182,8 @@ func Match(rules []Rule, e event.EnvEvent) (Rule, bool, []Look) {
 }
 
 // misses says why the rule does not match, or "".
-func (r Rule) misses(e event.EnvEvent) string {
+func (r Rule) misses(s Subject) string {
+	e := s.event
 	switch {
 	case !r.Enabled:
 		return "it is not enabled"
@@ -196,7 +198,7 @@ func (r Rule) misses(e event.EnvEvent) string {
 	case r.If == nil:
 		return ""
 	}
-	switch holds, err := r.If(e); {
+	switch holds, err := r.If(context.Background(), s); {
 	case err != nil:
 		return conditionFailed + err.Error()
 	case !holds:

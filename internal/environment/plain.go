@@ -38,6 +38,10 @@ var plainFunctions = map[string]struct {
 // on each character.
 const maxPattern = 300
 
+// plainPrelude stands before an expression, and makes no number of a text that
+// is longer than [maxDigits].
+const plainPrelude = `def _tonumber: tonumber; def tonumber: if type == "string" and length > %d then error("it is too long for a number") else _tonumber end; `
+
 // compilePlainQuery compiles a jq expression of somebody who is not trusted: it
 // may look at the event and compare. The whole of jq makes values of any size
 // out of nothing, in single steps that no deadline ends ([] | .[536870910] = 1);
@@ -50,7 +54,10 @@ func compilePlainQuery(text string) (*query, error) {
 	if err := plain(parsed); err != nil {
 		return nil, err
 	}
-	return compileParsed(parsed)
+	if costOf(parsed).steps > maxSteps {
+		return nil, errors.New("the jq expression looks at the event too often: once is enough for .., and a few times for []")
+	}
+	return compileQuery(fmt.Sprintf(plainPrelude, maxDigits) + text)
 }
 
 func notPlain(what string) error {

@@ -69,11 +69,11 @@ func DefaultRules(p Ports) []Rule {
 
 // stoppedByAgent holds for a background task that the agent stopped itself: its
 // tool has told it.
-func stoppedByAgent(e event.EnvEvent) (bool, error) {
+func stoppedByAgent(_ context.Context, s Subject) (bool, error) {
 	var p struct {
 		StoppedBy string `json:"stoppedBy"`
 	}
-	return json.Unmarshal(e.Payload, &p) == nil && p.StoppedBy == "agent", nil
+	return json.Unmarshal(s.event.Payload, &p) == nil && p.StoppedBy == "agent", nil
 }
 
 // userQuery hands the message to the runner and commits the event in one

@@ -1,11 +1,13 @@
 package environment
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -20,6 +22,9 @@ const (
 	queryTime = 250 * time.Millisecond
 	// maxValue bounds the JSON of what an expression gives.
 	maxValue = 64 << 10
+	// maxDigits bounds a number that is kept exactly: to read a longer one takes
+	// a time that grows with its square, and no deadline ends it.
+	maxDigits = 1000
 )
 
 // query is a jq expression on an event.
@@ -55,17 +60,25 @@ func compileParsed(parsed *gojq.Query) (*query, error) {
 	return &query{code}, nil
 }
 
+// Subject is an event that expressions look at. It is decoded once, when the
+// first of them looks.
+type Subject struct {
+	event event.EnvEvent
+	value func() (any, error)
+}
+
+// About is the event as a subject.
+func About(e event.EnvEvent) Subject {
+	return Subject{e, sync.OnceValues(func() (any, error) { return seen(e) })}
+}
+
 // run returns the first thing that the expression gives, null if it gives nothing.
-func (q *query) run(e event.EnvEvent) (any, error) {
-	raw, err := json.Marshal(e)
+func (q *query) run(ctx context.Context, s Subject) (any, error) {
+	in, err := s.value()
 	if err != nil {
-		return nil, fmt.Errorf("encode event: %w", err)
+		return nil, err
 	}
-	var in any
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, fmt.Errorf("decode event: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), queryTime)
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	out, ok := q.code.RunWithContext(ctx, in).Next()
 	if !ok {
@@ -77,8 +90,44 @@ func (q *query) run(e event.EnvEvent) (any, error) {
 	return out, nil
 }
 
-func (q *query) json(e event.EnvEvent) (json.RawMessage, error) {
-	out, err := q.run(e)
+// seen is the event as jq sees it. Numbers stay as they are written: ids are
+// larger than a float can hold.
+func seen(e event.EnvEvent) (any, error) {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode event: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("decode event: %w", err)
+	}
+	return readable(v), nil
+}
+
+// readable rounds the numbers that are longer than [maxDigits].
+func readable(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if len(v) > maxDigits {
+			rounded, _ := v.Float64() // one that is too large is infinite
+			return rounded
+		}
+	case []any:
+		for i := range v {
+			v[i] = readable(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = readable(v[key])
+		}
+	}
+	return v
+}
+
+func (q *query) json(s Subject) (json.RawMessage, error) {
+	out, err := q.run(context.Background(), s)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +142,8 @@ func (q *query) json(e event.EnvEvent) (json.RawMessage, error) {
 }
 
 // condition is what jq's select takes for true: all but false and null.
-func (q *query) condition(e event.EnvEvent) (bool, error) {
-	out, err := q.run(e)
+func (q *query) condition(ctx context.Context, s Subject) (bool, error) {
+	out, err := q.run(ctx, s)
 	return out != nil && out != false, err
 }
 
@@ -173,13 +222,14 @@ func (t template) name(e event.EnvEvent) (string, error) {
 }
 
 func (t template) render(e event.EnvEvent, show func(json.RawMessage) (string, error)) (string, error) {
+	about := About(e)
 	var b strings.Builder
 	for _, p := range t {
 		if p.query == nil {
 			b.WriteString(p.text)
 			continue
 		}
-		raw, err := p.query.json(e)
+		raw, err := p.query.json(about)
 		if err != nil {
 			return "", err
 		}

@@ -46,7 +46,7 @@ func stampOf(info fs.FileInfo) Stamp {
 
 // recall fills in what was seen of the files of a source.
 func (s *Service) recall(ctx context.Context, b *branch) error {
-	if b.source.SkipMissed {
+	if b.recalled || b.source.SkipMissed {
 		return nil
 	}
 	err := s.o.DB.Read(ctx, func(q db.Queryer) error {

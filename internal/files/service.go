@@ -97,6 +97,7 @@ func (s *Service) Set(sources []Source) {
 
 // Run watches until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	var watched []*branch // until now
 	for ctx.Err() == nil {
 		select { // what was set before is taken now
 		case <-s.rung:
@@ -105,6 +106,7 @@ func (s *Service) Run(ctx context.Context) error {
 		sources := *s.sources.Load()
 		err := s.keep(ctx, sources)
 		if err == nil && len(sources) == 0 {
+			watched = nil
 			select {
 			case <-ctx.Done():
 			case <-s.rung:
@@ -112,7 +114,7 @@ func (s *Service) Run(ctx context.Context) error {
 			continue
 		}
 		if err == nil {
-			err = s.watch(ctx, sources)
+			watched, err = s.watch(ctx, sources, watched)
 		}
 		if err != nil && ctx.Err() == nil {
 			for _, src := range sources {
@@ -144,23 +146,24 @@ func (s Source) of() environment.SourceOf {
 	return environment.SourceOf{Kind: environment.SourceFiles, Name: s.Name}
 }
 
-// watch watches the sources until they are replaced or ctx ends.
-func (s *Service) watch(ctx context.Context, sources []Source) error {
+// watch watches the sources until they are replaced or ctx ends, and returns
+// what is known of them then. A source that was watched like that goes on.
+func (s *Service) watch(ctx context.Context, sources []Source, before []*branch) ([]*branch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("open watcher: %w", err)
+		return nil, fmt.Errorf("open watcher: %w", err)
 	}
 	defer watcher.Close()
-	t := newTree(watcher, s.o, sources)
+	t := newTree(watcher, s.o, sources, before)
 	for _, b := range t.branches {
 		if err := s.recall(ctx, b); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	t.scan(false)
 	for _, b := range t.branches {
 		if err := s.remember(ctx, b); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	ticker := time.NewTicker(look)
@@ -175,12 +178,12 @@ func (s *Service) watch(ctx context.Context, sources []Source) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return nil, nil
 		case <-s.rung:
-			return nil
+			return t.branches, nil
 		case e, ok := <-watcher.Events:
 			if !ok {
-				return errors.New("the watcher ended")
+				return nil, errors.New("the watcher ended")
 			}
 			t.observe(e)
 		case err := <-watcher.Errors:

@@ -27,8 +27,10 @@ type heard struct {
 	t       *testing.T
 	db      *db.DB
 	changes chan files.Payload
-	// stop ends the service.
+	// set replaces the sources, stop ends the service.
+	set  func([]files.Source)
 	stop func()
+	src  files.Source
 
 	mu      sync.Mutex
 	dropped int64
@@ -110,6 +112,7 @@ func watch(t *testing.T, database *db.DB, dir string, src files.Source, paths ..
 	}
 	s := files.New(files.Options{DB: database, Seen: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}, Written: []string{filepath.Join(dir, "ws")}})
 	s.Set([]files.Source{src})
+	h.src, h.set = src, s.Set
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -241,6 +244,32 @@ func TestWhatChangedMeanwhileIsLeftOutWhereAskedFor(t *testing.T) {
 	h = watch(t, database, dir, skip, "/*.txt")
 	write(t, filepath.Join(dir, "end.txt"))
 	h.expect(filepath.Join(dir, "end.txt"), files.Create)
+}
+
+// What a file did before it rests is told, also when the sources beside it are
+// edited meanwhile, and what is known of files stays known.
+func TestWhatRestsIsToldWhenOtherSourcesChange(t *testing.T) {
+	for name, skip := range map[string]bool{"missed: skip": true, "control: what was missed is told": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			a, b, c := filepath.Join(dir, "a.txt"), filepath.Join(dir, "b.txt"), filepath.Join(dir, "c.txt")
+			write(t, a)
+			write(t, b)
+			h := watch(t, open(t), dir, files.Source{Queue: 100, Debounce: rest, SkipMissed: skip}, "/*.txt")
+			write(t, a)
+			must(t, os.Remove(b))
+			write(t, c)
+			elsewhere, err := files.Compile(t.TempDir() + "/")
+			must(t, err)
+			other := h.src
+			other.Name, other.Patterns = "other", []files.Pattern{elsewhere}
+			h.set([]files.Source{other, h.src})
+			h.expectAll(map[string]files.Change{a: files.Write, b: files.Remove, c: files.Create})
+			write(t, a)
+			h.expect(a, files.Write)
+		})
+	}
 }
 
 func TestEditorsThatReplaceAFile(t *testing.T) {

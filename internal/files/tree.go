@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"syscall"
 	"time"
@@ -39,15 +40,21 @@ type branch struct {
 	source  Source
 	pending Pending
 	known   map[string]Stamp
-	// recalled says that known is what was seen before a restart.
+	// recalled says that known is what was seen before a restart, or before other
+	// sources changed.
 	recalled bool
 	trouble  string
 }
 
-func newTree(w *fsnotify.Watcher, o Options, sources []Source) *tree {
+func newTree(w *fsnotify.Watcher, o Options, sources []Source, before []*branch) *tree {
 	t := &tree{watcher: w, o: o, dirs: map[string]os.FileInfo{}, room: maxDirs}
 	for _, s := range sources {
-		t.branches = append(t.branches, &branch{source: s, pending: Pending{Wait: s.Debounce, Limit: s.Queue}, known: map[string]Stamp{}})
+		b := &branch{source: s, pending: Pending{Wait: s.Debounce, Limit: s.Queue}, known: map[string]Stamp{}}
+		if i := slices.IndexFunc(before, func(b *branch) bool { return reflect.DeepEqual(b.source, s) }); i >= 0 {
+			b = before[i]
+			b.recalled = true
+		}
+		t.branches = append(t.branches, b)
 	}
 	return t
 }
@@ -138,8 +145,8 @@ func (t *tree) forget(dir string, moved bool) {
 }
 
 // scan watches all that has to be and learns the files. With tell, or when what
-// was known is from before a restart, it tells what is other than that: nobody
-// saw it change.
+// was known is from before, it tells what is other than that: nobody saw it
+// change.
 func (t *tree) scan(tell bool) {
 	for _, b := range t.branches {
 		b.trouble = ""

@@ -48,7 +48,7 @@ func TestWhatFoundNoRoomIsWatchedWhenThereIsSome(t *testing.T) {
 	}
 	defer watcher.Close()
 	said := troubles{}
-	tr := newTree(watcher, Options{Intake: said}, sources)
+	tr := newTree(watcher, Options{Intake: said}, sources, nil)
 	tr.room = room
 	tr.scan(false)
 	if said["many"] == "" || said["other"] == "" {

@@ -53,6 +53,9 @@ type Request struct {
 	Session string
 }
 
+// MaxParts bounds the parts of one answer, whatever protocol it came by.
+const MaxParts = 1024
+
 // ToolSpec tells the model about a tool.
 type ToolSpec struct {
 	Name        string

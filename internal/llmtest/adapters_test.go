@@ -154,6 +154,22 @@ func TestAnAnswerWithEverythingArrivesWhole(t *testing.T) {
 	})
 }
 
+// How many tools of an answer run is not for a protocol to decide.
+func TestAnAnswerWithManyCallsIsUnderstood(t *testing.T) {
+	each(t, func(t *testing.T, _ string, b build) {
+		for n, good := range map[int]bool{150: true, llm.MaxParts: true, llm.MaxParts + 1: false} {
+			calls := make([]llmtest.Call, n)
+			for i := range calls {
+				calls[i] = llmtest.Call{ID: fmt.Sprint("call-", i), Name: "read", Input: `{}`}
+			}
+			h := listen(t.Context(), start(t, b, -1, 0, llmtest.Script{Calls: calls}).model, prompt)
+			if (h.err == nil) != good || good && len(h.done.Message.ToolCalls()) != n {
+				t.Errorf("%d calls: %v", n, h.err)
+			}
+		}
+	})
+}
+
 func TestTroubleBeforeTheFirstChunkIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		script llmtest.Script

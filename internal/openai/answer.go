@@ -37,9 +37,6 @@ type wireUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// maxCalls bounds how many tool calls one answer may hold.
-const maxCalls = 128
-
 // answer collects what a stream says.
 type answer struct {
 	yield func(llm.Chunk) bool
@@ -200,8 +197,8 @@ func (a *answer) toolCall(d map[string]json.RawMessage) error {
 	}
 	c := a.find(index, id, name)
 	if c == nil {
-		if len(a.calls) >= maxCalls {
-			return fmt.Errorf("more than %d tool calls in one answer", maxCalls)
+		if len(a.calls) >= llm.MaxParts {
+			return fmt.Errorf("more than %d tool calls in one answer", llm.MaxParts)
 		}
 		c = &call{index: len(a.calls), unknown: map[string]json.RawMessage{}}
 		if index != nil {

@@ -71,8 +71,8 @@ func (h Hook) BodyID(d Delivery) string {
 }
 
 // decodeBody makes JSON of a body: what is said to be JSON must be, a form with
-// a field payload holds JSON there, as GitHub sends it, and everything else is
-// text.
+// a field payload holds JSON there, as GitHub sends it, an object or a list of
+// which nothing is said is what it looks like, and everything else is text.
 func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -84,6 +84,10 @@ func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 	case media == "application/x-www-form-urlencoded":
 		if form, err := url.ParseQuery(string(body)); err == nil && form.Has("payload") {
 			return compactJSON([]byte(form.Get("payload")))
+		}
+	case contentType == "":
+		if out, err := compactJSON(body); err == nil && (out[0] == '{' || out[0] == '[') {
+			return out, nil
 		}
 	}
 	if !utf8.Valid(body) {

@@ -210,19 +210,23 @@ func TestEvent(t *testing.T) {
 	header.Set("Cookie", "a=b")
 	header.Set("X-Hub-Signature-256", "sha256=00")
 	for name, c := range map[string]struct{ contentType, body, want string }{
-		"an object":          {"application/json; charset=utf-8", ` {"a" : [1, 2]} `, `{"a":[1,2]}`},
-		"a kind of JSON":     {"application/cloudevents+json", `{"a":1}`, `{"a":1}`},
-		"text":               {"text/plain", "deployed\n", `"deployed\n"`},
-		"without a type":     {"", `{"a":1}`, `"{\"a\":1}"`},
-		"a form with JSON":   {"application/x-www-form-urlencoded", "payload=%7B%22a%22%3A1%7D&x=y", `{"a":1}`},
-		"another form":       {"application/x-www-form-urlencoded", "a=b", `"a=b"`},
-		"an empty text":      {"text/plain", "", `""`},
-		"a number":           {"application/json", "7", "7"},
-		"JSON that is none":  {"application/json", "{", ""},
-		"nothing as JSON":    {"application/json", "", ""},
-		"bytes":              {"application/octet-stream", "\xff\xfe", ""},
-		"JSON with bytes":    {"application/json", "\"\xff\"", ""},
-		"a form without any": {"application/x-www-form-urlencoded", "payload=nonsense", ""},
+		"an object":            {"application/json; charset=utf-8", ` {"a" : [1, 2]} `, `{"a":[1,2]}`},
+		"a kind of JSON":       {"application/cloudevents+json", `{"a":1}`, `{"a":1}`},
+		"text":                 {"text/plain", "deployed\n", `"deployed\n"`},
+		"JSON without type":    {"", ` {"a":1}`, `{"a":1}`},
+		"a list without it":    {"", `[1]`, `[1]`},
+		"text without a type":  {"", "7", `"7"`},
+		"almost JSON":          {"", `{"a":1`, `"{\"a\":1"`},
+		"JSON said to be text": {"text/plain", `{"a":1}`, `"{\"a\":1}"`},
+		"a form with JSON":     {"application/x-www-form-urlencoded", "payload=%7B%22a%22%3A1%7D&x=y", `{"a":1}`},
+		"another form":         {"application/x-www-form-urlencoded", "a=b", `"a=b"`},
+		"an empty text":        {"text/plain", "", `""`},
+		"a number":             {"application/json", "7", "7"},
+		"JSON that is none":    {"application/json", "{", ""},
+		"nothing as JSON":      {"application/json", "", ""},
+		"bytes":                {"application/octet-stream", "\xff\xfe", ""},
+		"JSON with bytes":      {"application/json", "\"\xff\"", ""},
+		"a form without any":   {"application/x-www-form-urlencoded", "payload=nonsense", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header.Set("Content-Type", c.contentType)

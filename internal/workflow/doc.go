@@ -19,6 +19,8 @@
 //     the program was away happens once after the start.
 //   - Nothing waits for ever: replies and events have a time-out, and that is a
 //     result too; what can come to nothing is refused or ended with a reason.
+//   - An event is held up for a second by all who look whether they waited for
+//     it, each in its share of that.
 //
 // Commands come from the topic cmd.workflow, or through [Service.Submit], which
 // publishes the command and carries it out in one transaction.

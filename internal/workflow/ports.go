@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"time"
 
 	"lilac/internal/chat"
@@ -67,8 +68,8 @@ type Causes interface {
 	TooDeep(tx *db.Tx, p Payer, depth int, workflowID string) error
 }
 
-// Matcher tells whether an event is what a task waits for.
-type Matcher func(event.EnvEvent) (bool, error)
+// Matcher tells whether an event is what a task waits for, before ctx ends.
+type Matcher func(ctx context.Context, types []string, condition string) (bool, error)
 
 // Platform is what a workflow needs of a place where people talk.
 type Platform struct {

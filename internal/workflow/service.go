@@ -37,8 +37,10 @@ type Options struct {
 	Table Table
 	Inbox Inbox
 	Cache surface.Cache
-	// Match compiles which events a task waits for.
-	Match func(types []string, condition string) (Matcher, error)
+	// Check says what is wrong with the events that a task is to wait for, Look
+	// takes one up that happened.
+	Check func(types []string, condition string) error
+	Look  func(event.EnvEvent) Matcher
 	// Known reports whether a session exists; nil knows all.
 	Known func(q db.Queryer, sessionID string) (bool, error)
 	// Causes may be nil: then nothing causes anything, and nobody pays.
@@ -257,8 +259,7 @@ func (s *Service) checkEvent(spec Spec) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.o.Match(t.Wait.Types, t.Wait.If)
-	return err
+	return s.o.Check(t.Wait.Types, t.Wait.If)
 }
 
 // apply decides about one workflow and carries out what follows, all in the

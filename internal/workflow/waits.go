@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -351,85 +350,4 @@ func (s *Service) AskedBy(q db.Queryer, requestID string) (string, error) {
 		requestID = w.Origin.RequestID
 	}
 	return requestID, nil
-}
-
-// Observe tells of an event of the environment. Telling of it again changes
-// nothing.
-func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
-	if e.Type == event.UserQuery || e.Type == event.UserStop {
-		return nil // what people say to others is nobody's to wait for
-	}
-	matching := map[string][]string{}
-	err := s.o.DB.Read(ctx, func(q db.Queryer) error {
-		ids, err := s.o.Table.WaitingForEvents(q, e.Metadata.TriggerSessionID)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			w, err := s.o.Table.Workflow(q, id)
-			if db.IsDamaged(err) {
-				s.unreadable(id, err)
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			for _, t := range w.Tasks {
-				if w.waits(t) && t.Wait.Way == ForEvent && s.matches(ctx, w, t, e) {
-					matching[id] = append(matching[id], t.ID)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil || len(matching) == 0 {
-		return err
-	}
-	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		depth := 0
-		if s.o.Causes != nil {
-			if depth, err = s.o.Causes.DepthOf(tx, e); err != nil {
-				return fmt.Errorf("look at the chain of events: %w", err)
-			}
-		}
-		if depth > event.MaxDepth {
-			s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other, and a workflow goes on waiting", "event_id", e.ID)
-			return nil
-		}
-		if _, seen, err := s.o.Inbox.Seen(tx, Group+"-env", e.ID, nil); err != nil || seen {
-			return err
-		}
-		for id, tasks := range matching {
-			if _, err := s.apply(tx, id, Occurred{TaskIDs: tasks, Event: bounded(e), Depth: depth}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// matches reports whether the task waits for the event: one of the session
-// that the task names, or one of no session at all.
-func (s *Service) matches(ctx context.Context, w Workflow, t Task, e event.EnvEvent) bool {
-	if at := e.Metadata.TriggerSessionID; at != "" && at != t.Wait.SessionID {
-		return false
-	}
-	match, err := s.o.Match(t.Wait.Types, t.Wait.If)
-	if err == nil {
-		var holds bool
-		if holds, err = match(e); err == nil {
-			return holds
-		}
-	}
-	s.o.Logger.WarnContext(ctx, "a workflow could not decide about an event", "workflow_id", w.ID, "task_id", t.ID, "event_id", e.ID, "error", err)
-	return false
-}
-
-// bounded is an event as it is kept in a result: a payload that is too large is
-// only named.
-func bounded(e event.EnvEvent) event.EnvEvent {
-	if len(e.Payload) > maxSaid {
-		e.Payload = encode(fmt.Sprintf("(%d bytes of payload, more than is kept)", len(e.Payload)))
-	}
-	return e
 }

@@ -67,11 +67,20 @@ func (w *world) open() {
 	}
 	options := workflow.Options{
 		DB: w.db, Bus: w.bus, Table: table, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger,
-		Match: func(types []string, condition string) (workflow.Matcher, error) {
+		Check: func(_ []string, condition string) error {
 			if condition == "broken" {
-				return nil, fault.InvalidField("if", "broken")
+				return fault.InvalidField("if", "broken")
 			}
-			return func(e event.EnvEvent) (bool, error) { return slices.Contains(types, string(e.Type)), nil }, nil
+			return nil
+		},
+		Look: func(e event.EnvEvent) workflow.Matcher {
+			return func(ctx context.Context, types []string, condition string) (bool, error) {
+				if condition == "endless" {
+					<-ctx.Done()
+					return false, ctx.Err()
+				}
+				return slices.Contains(types, string(e.Type)), nil
+			}
 		},
 		Known: func(_ db.Queryer, id string) (bool, error) { return w.known == nil || w.known(id), nil },
 	}
