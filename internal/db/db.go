@@ -74,6 +74,7 @@ type DB struct {
 	path    string
 	storeID string
 	lock    *os.File
+	places  []placed
 
 	writeDB *sql.DB
 	readDB  *sql.DB
@@ -172,6 +173,9 @@ func (d *DB) open(ctx context.Context, readers int) error {
 	if err := d.migrate(); err != nil {
 		return err
 	}
+	if err := d.keepPlaces(); err != nil {
+		return err
+	}
 	d.readDB = openPool(d.path, readers, "mode=ro", "_pragma=busy_timeout(5000)", "_pragma=query_only(1)")
 	return nil
 }
@@ -211,10 +215,13 @@ func (d *DB) Healthy() error {
 	return d.lastErr
 }
 
-// Probe shows that the writer works: from a commit within the last idle, else by
-// a write of its own. It returns when that is on its way to the disk, or says
+// Probe shows that the writer works: from its files, which have to be where a start
+// looks for them, and from a commit within the last idle, else by a write of its own. It returns when that is on its way to the disk, or says
 // why it cannot be.
 func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
+	if err := d.inPlace(); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	err, committed := d.lastErr, d.committed
 	d.mu.Unlock()

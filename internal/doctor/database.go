@@ -24,6 +24,11 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	path := filepath.Join(p.Config.DataDir, db.FileName)
 	if _, err := os.Stat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
+	} else if err != nil && running {
+		return Finding{
+			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
+			"If this is that server's data directory, the database was taken from it: put all of its files back, or stop the server and restore a backup.",
+		}
 	} else if err != nil {
 		return Finding{check, OK, "there is none yet; the first start makes it", ""}
 	}
