@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"lilac/internal/fault"
 )
 
@@ -136,9 +139,21 @@ func newer(path, what string) error {
 		"The database %s was written by a newer Lilac (%s). Use that version; the file was not touched.", path, what)}
 }
 
+// damagedFile is the error of a file that was looked at, and says that it is damaged
+// only if that was seen: a look that was stopped or refused says nothing of the file.
 func damagedFile(path string, cause error) error {
-	if isFull(cause) { // it could not even be opened, and nobody knows of any damage
+	switch {
+	case isFull(cause): // it could not even be opened
 		return unwritten(cause)
+	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("look at database: %w", cause)
+	}
+	if e, ok := errors.AsType[*sqlite.Error](cause); ok {
+		switch e.Code() & 0xff { // the rest of it says where
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR: // the last one: a table is missing
+		default:
+			return fault.Wrap(fault.Unavailable, cause, "The database %s cannot be read", path)
+		}
 	}
 	return &fault.Error{Kind: fault.Conflict, Code: "damaged_database", Err: cause, Message: fmt.Sprintf(
 		"The database %s is damaged or is not one. It was not touched; restore a copy or move it away.", path)}
