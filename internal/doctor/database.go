@@ -39,13 +39,14 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		}
 		return f
 	}
-	database, err := db.Open(ctx, db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	database, err := openAsItIs(ctx, p.Config.DataDir)
 	if err != nil {
 		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
 	}
 	defer database.Close()
 	bad, err := database.Verify(ctx)
-	if err == nil && p.Deep {
+	older := len(database.Due()) > 0
+	if err == nil && p.Deep && !older {
 		var rows []string
 		rows, err = damagedRows(ctx, database)
 		bad = append(bad, rows...)
@@ -55,6 +56,10 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
 	case len(bad) > 0:
 		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+	case older && p.Deep:
+		return Finding{check, Warn, "an older Lilac wrote it, so that its rows were not read", "Look with the version that wrote it, or after the next start, which brings it up to date."}
+	case older:
+		return Finding{check, OK, path + "; an older Lilac wrote it, the next start brings it up to date", ""}
 	}
 	if err := p.engineChange(ctx, database); err != nil {
 		return refused(check, err)
@@ -63,6 +68,12 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return Finding{check, OK, "every row is as it was written", ""}
 	}
 	return Finding{check, OK, path, ""}
+}
+
+// openAsItIs opens a database and leaves its tables as they are: after a mere look the
+// program that wrote it still has to be able to use it.
+func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
+	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), AsItIs: true})
 }
 
 // engineChange says why a start with another engine would be refused.
