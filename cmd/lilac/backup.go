@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/backup"
+	"lilac/internal/fault"
 )
 
 func (c *cli) backup() *cobra.Command {
@@ -20,6 +21,9 @@ func (c *cli) backup() *cobra.Command {
 		Example: "  lilac backup /backups/lilac-$(date +%F).tar.gz\n  lilac backup lilac.tar.gz --data /var/lib/lilac",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "-" { // elsewhere it means standard output
+				return fault.New(fault.Invalid, "A backup is written into a file, which is read again; it cannot go to standard output. Give the file a name.")
+			}
 			at, err := c.locate()
 			if err != nil {
 				return err

@@ -84,14 +84,22 @@ type Options struct {
 }
 
 // Run runs the whole program until ctx ends or a part of it fails. It returns
-// nil after a graceful stop.
+// nil after a graceful stop, also while it starts.
 func Run(ctx context.Context, o Options) (err error) {
 	p, err := build(ctx, o)
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	return p.run(ctx)
+}
+
+// unlessStopped is why a start failed, if it was not for ctx alone.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // program is everything that was built.
@@ -187,6 +195,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 func (p *program) openStore(ctx context.Context) (err error) {
+	p.warnOfLostDatabase()
 	p.db, err = db.Open(ctx, db.Options{
 		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config), OnPublish: p.published,
 		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
@@ -261,9 +270,8 @@ func (p *program) buildTools(files *builtin.Attachments) ([]tool.Tool, error) {
 	return append(tools, task.Tool(p.tasks), environment.Tool(p.db, p.store)), nil
 }
 
-// run starts the parts in the order in which they depend on each other, and
-// stops them in the opposite one.
-func (p *program) run(ctx context.Context) error {
+// declare makes the groups that the parts consume for, and takes up their work.
+func (p *program) declare(ctx context.Context) error {
 	if err := errors.Join(p.env.Declare(ctx), p.runner.Declare(ctx), p.workflows.Declare(ctx)); err != nil {
 		return err
 	}
@@ -272,8 +280,14 @@ func (p *program) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := onRecovery(p.tasks.Recover)(ctx); err != nil {
-		return err
+	return onRecovery(p.tasks.Recover)(ctx)
+}
+
+// run starts the parts in the order in which they depend on each other, and
+// stops them in the opposite one.
+func (p *program) run(ctx context.Context) error {
+	if err := p.declare(ctx); err != nil {
+		return unlessStopped(ctx, err)
 	}
 	// The cores outlive the listener: what it accepted last is still taken.
 	cores, stopCores := context.WithCancel(context.WithoutCancel(ctx))
@@ -298,7 +312,7 @@ func (p *program) run(ctx context.Context) error {
 	if err := announce(p.Config, p.listener.Addr().String(), p.callables.endpoint); err != nil {
 		return errors.Join(err, p.stopHTTP(served))
 	}
-	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.link())
+	fmt.Fprintf(p.Stdout, "Lilac is ready: %s\n", p.logins.NewLink(p.listener.Addr().String()))
 	p.monitor.Working()
 	p.tell(notify.Ready, notify.Status("Listening on "+p.listener.Addr().String()))
 
@@ -340,15 +354,6 @@ func (p *program) stopHTTP(served <-chan error) error {
 		return fmt.Errorf("stop HTTP: %w", err)
 	}
 	return nil
-}
-
-// link opens the page: once, within ten minutes.
-func (p *program) link() string {
-	addr := p.listener.Addr().String()
-	if host, port, err := net.SplitHostPort(addr); err == nil && (host == "::" || host == "0.0.0.0") {
-		addr = net.JoinHostPort("localhost", port)
-	}
-	return "http://" + addr + "/login?code=" + p.logins.NewCode()
 }
 
 func (p *program) close() error {

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"syscall"
 	"time"
@@ -13,7 +12,7 @@ import (
 )
 
 func (p *program) serveHTTP() {
-	streams, stop := context.WithCancel(context.Background())
+	stopping, stop := context.WithCancel(context.Background())
 	p.stopping = stop
 	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(onAnswer(httpapi.New(httpapi.Options{
 		DB: p.db, Bus: p.bus, Store: p.store, Blobs: p.blobs,
@@ -22,10 +21,9 @@ func (p *program) serveHTTP() {
 		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
 		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
 		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
-		Sources: p.httpSources(),
-		Logger:  p.Logger, Now: time.Now,
+		Sources: p.httpSources(), Stopping: stopping,
+		Logger: p.Logger, Now: time.Now,
 	})))
-	p.server.BaseContext = func(net.Listener) context.Context { return streams }
 	p.server.ErrorLog = slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug)
 }
 

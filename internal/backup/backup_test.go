@@ -179,7 +179,7 @@ func TestDamagedBackupIsRefusedAndNothingIsRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad := map[string][]byte{"empty": {}, "text": []byte("not a backup"), "rewritten": rewrite(t, whole)}
+	bad := map[string][]byte{"empty": {}, "text": []byte("not a backup"), "rewritten": rewrite(t, whole), "two of them": append(bytes.Clone(whole), whole...), "something behind it": append(bytes.Clone(whole), 0)}
 	for _, part := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9} {
 		bad[fmt.Sprintf("cut at %d tenths", part)] = whole[:len(whole)*part/10]
 	}

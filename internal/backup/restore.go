@@ -2,6 +2,7 @@ package backup
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -139,10 +140,12 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 		return m, fmt.Errorf("open backup: %w", err)
 	}
 	defer f.Close()
-	zip, err := gzip.NewReader(f)
+	packed := bufio.NewReader(f)
+	zip, err := gzip.NewReader(packed)
 	if err != nil {
 		return m, damaged(file, "it does not begin like one (%v)", err)
 	}
+	zip.Multistream(false) // else what another one holds would be passed over
 	in := tar.NewReader(zip)
 	var seen []Entry
 	for {
@@ -156,7 +159,11 @@ func read(ctx context.Context, file string, use func(name string, r io.Reader) e
 		case err != nil:
 			return m, damaged(file, "it breaks off after %d files (%v)", len(seen), err)
 		case head.Name == manifestName:
-			return m, finish(file, zip, in, seen, &m)
+			err := finish(file, zip, in, seen, &m)
+			if _, more := packed.Peek(1); err == nil && !errors.Is(more, io.EOF) {
+				err = damaged(file, "something follows its end")
+			}
+			return m, err
 		case head.Typeflag != tar.TypeReg || !known(head.Name):
 			return m, damaged(file, "it holds %q", head.Name)
 		}

@@ -86,11 +86,17 @@ func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m
 }
 
 func write(ctx context.Context, out io.Writer, dataDir, beside, version string, now time.Time) (m Manifest, err error) {
-	temp, err := os.MkdirTemp(beside, ".lilac-backup-")
+	removeLeft(beside)
+	temp, err := os.MkdirTemp(beside, tempPrefix)
 	if err != nil {
 		return m, fmt.Errorf("make room for a copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	lock, ok := lockTemp(temp)
+	if !ok {
+		return m, fmt.Errorf("keep %s for this backup alone: another one has it", temp)
+	}
+	defer lock.Close()
 	copied := filepath.Join(temp, db.FileName)
 	m = Manifest{Format: formatVersion, Version: version, Made: now.UTC()}
 	if m.StoreID, err = db.Snapshot(ctx, dataDir, copied); err != nil {

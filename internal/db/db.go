@@ -52,6 +52,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Migrations are applied in order; each once.
 	Migrations []Migration
+	// AsItIs applies none: who only looks must not keep the program that wrote the
+	// database from opening it. [DB.Due] tells which there are.
+	AsItIs bool
 	// Synchronous replaces FULL. Only tests set it: they switch the sync off
 	// to show that they would notice.
 	Synchronous string
@@ -73,7 +76,9 @@ type DB struct {
 	opt     Options
 	path    string
 	storeID string
+	due     []string
 	lock    *os.File
+	places  []placed
 
 	writeDB *sql.DB
 	readDB  *sql.DB
@@ -148,8 +153,14 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 }
 
 func (d *DB) open(ctx context.Context, readers int) error {
-	if err := inspect(ctx, d.path, d.opt.Migrations); err != nil {
+	applied, err := inspect(ctx, d.path, d.opt.Migrations)
+	if err != nil {
 		return err
+	}
+	for _, m := range d.opt.Migrations {
+		if d.opt.AsItIs && !applied[m.Name] {
+			d.due = append(d.due, m.Name)
+		}
 	}
 	// FULL syncs the log at every commit, which is what "accepted" means.
 	// The busy timeout covers a checkpoint by another connection of ours. What
@@ -169,7 +180,12 @@ func (d *DB) open(ctx context.Context, readers int) error {
 	if err := os.Chmod(d.path, 0o600); err != nil {
 		return fmt.Errorf("protect database: %w", err)
 	}
-	if err := d.migrate(); err != nil {
+	if len(d.due) == 0 {
+		if err := d.migrate(); err != nil {
+			return err
+		}
+	}
+	if err := d.keepPlaces(); err != nil {
 		return err
 	}
 	d.readDB = openPool(d.path, readers, "mode=ro", "_pragma=busy_timeout(5000)", "_pragma=query_only(1)")
@@ -185,6 +201,10 @@ func openPool(path string, size int, params ...string) *sql.DB {
 	pool.SetMaxIdleConns(size)
 	return pool
 }
+
+// Due are the migrations that [Options.AsItIs] left out; without them the database
+// has no [DB.StoreID] to tell.
+func (d *DB) Due() []string { return d.due }
 
 // StoreID names this database for ever; an engine outside of it uses the id to
 // notice that it is talking to another store.
@@ -211,10 +231,13 @@ func (d *DB) Healthy() error {
 	return d.lastErr
 }
 
-// Probe shows that the writer works: from a commit within the last idle, else by
-// a write of its own. It returns when that is on its way to the disk, or says
+// Probe shows that the writer works: from its files, which have to be where a start
+// looks for them, and from a commit within the last idle, else by a write of its own. It returns when that is on its way to the disk, or says
 // why it cannot be.
 func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
+	if err := d.inPlace(); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	err, committed := d.lastErr, d.committed
 	d.mu.Unlock()

@@ -9,6 +9,8 @@
 //     synchronous=FULL). What waits is committed as a group, one sync for all.
 //     An error or a panic of one closure rolls back that closure alone: should
 //     it have written, the group is repeated with a savepoint for each.
+//   - A database whose files are removed, moved or replaced while it is open takes
+//     no more writes: no start would find them. It does again when they are back.
 //   - [DB.UpdateRelaxed] survives kill -9 but maybe not a power cut. It waits
 //     for no sync unless its group holds an Update.
 //   - [Tx.Publish] writes events into the same transaction through the function

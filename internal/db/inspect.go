@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"lilac/internal/fault"
 )
 
@@ -30,31 +33,32 @@ const (
 var magic = []byte("SQLite format 3\x00")
 
 // inspect looks at an existing file without writing and says why it cannot be
-// opened by this program. No file and an empty file are fine.
-func inspect(ctx context.Context, path string, known []Migration) error {
+// opened by this program, else which migrations were applied. No file and an empty
+// file are fine.
+func inspect(ctx context.Context, path string, known []Migration) (applied map[string]bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return unopened(path, err)
+		return nil, unopened(path, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("look at database: %w", err)
+		return nil, fmt.Errorf("look at database: %w", err)
 	}
 	if info.Size() == 0 {
-		return nil
+		return nil, nil
 	}
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, magic) {
-		return damagedFile(path, errors.New("it does not begin like a SQLite database"))
+		return nil, damagedFile(path, errors.New("it does not begin like a SQLite database"))
 	}
 	return inspectTables(ctx, path, info.Size(), known)
 }
 
-func inspectTables(ctx context.Context, path string, size int64, known []Migration) error {
+func inspectTables(ctx context.Context, path string, size int64, known []Migration) (applied map[string]bool, err error) {
 	pool := openPool(path, 1, "mode=ro", "_pragma=busy_timeout(5000)")
 	defer pool.Close()
 	var app, version, tables int64
@@ -62,53 +66,55 @@ func inspectTables(ctx context.Context, path string, size int64, known []Migrati
 		"PRAGMA application_id": &app, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_master": &tables,
 	} {
 		if err := pool.QueryRowContext(ctx, pragma).Scan(into); err != nil {
-			return damagedFile(path, err)
+			return nil, damagedFile(path, err)
 		}
 	}
 	switch {
 	case app == 0 && tables == 0:
-		return nil // killed before its first transaction
+		return nil, nil // killed before its first transaction
 	case app != applicationID:
-		return &fault.Error{Kind: fault.Conflict, Code: "foreign_database", Message: fmt.Sprintf(
+		return nil, &fault.Error{Kind: fault.Conflict, Code: "foreign_database", Message: fmt.Sprintf(
 			"The file %s is a database, but not one of Lilac's. It was not touched.", path)}
 	case version > formatVersion:
-		return newer(path, fmt.Sprintf("format %d", version))
+		return nil, newer(path, fmt.Sprintf("format %d", version))
 	}
 	if size <= quickCheckMax {
 		var verdict string
 		if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
-			return damagedFile(path, err)
+			return nil, damagedFile(path, err)
 		}
 		if verdict != "ok" {
-			return damagedFile(path, errors.New(verdict))
+			return nil, damagedFile(path, errors.New(verdict))
 		}
 	}
 	return inspectMigrations(ctx, pool, path, known)
 }
 
-func inspectMigrations(ctx context.Context, pool *sql.DB, path string, known []Migration) error {
+func inspectMigrations(ctx context.Context, pool *sql.DB, path string, known []Migration) (applied map[string]bool, err error) {
 	names := make(map[string]bool, len(known))
 	for _, m := range known {
 		names[m.Name] = true
 	}
 	rows, err := pool.QueryContext(ctx, "SELECT name FROM migrations")
 	if err != nil {
-		return damagedFile(path, err)
+		return nil, damagedFile(path, err)
 	}
 	defer rows.Close()
+	applied = map[string]bool{}
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
-			return damagedFile(path, err)
+			return nil, damagedFile(path, err)
 		}
 		if !names[name] {
-			return newer(path, "the change "+name)
+			return nil, newer(path, "the change "+name)
 		}
+		applied[name] = true
 	}
 	if err := rows.Err(); err != nil {
-		return damagedFile(path, err)
+		return nil, damagedFile(path, err)
 	}
-	return nil
+	return applied, nil
 }
 
 // StoreIDIn reads the [DB.StoreID] of the database of a data directory, whoever
@@ -136,9 +142,21 @@ func newer(path, what string) error {
 		"The database %s was written by a newer Lilac (%s). Use that version; the file was not touched.", path, what)}
 }
 
+// damagedFile is the error of a file that was looked at, and says that it is damaged
+// only if that was seen: a look that was stopped or refused says nothing of the file.
 func damagedFile(path string, cause error) error {
-	if isFull(cause) { // it could not even be opened, and nobody knows of any damage
+	switch {
+	case isFull(cause): // it could not even be opened
 		return unwritten(cause)
+	case errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("look at database: %w", cause)
+	}
+	if e, ok := errors.AsType[*sqlite.Error](cause); ok {
+		switch e.Code() & 0xff { // the rest of it says where
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR: // the last one: a table is missing
+		default:
+			return fault.Wrap(fault.Unavailable, cause, "The database %s cannot be read", path)
+		}
 	}
 	return &fault.Error{Kind: fault.Conflict, Code: "damaged_database", Err: cause, Message: fmt.Sprintf(
 		"The database %s is damaged or is not one. It was not touched; restore a copy or move it away.", path)}

@@ -161,6 +161,10 @@ func (d *DB) tryCommit(group []*request, savepoints bool) error {
 			return err
 		}
 	}
+	if err := d.inPlace(); err != nil {
+		d.rollback(group)
+		return err
+	}
 	d.opt.OnCommit(false)
 	if err := d.control("COMMIT"); err != nil {
 		d.rollback(group)

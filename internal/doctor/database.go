@@ -22,10 +22,17 @@ import (
 func (p Patient) database(ctx context.Context, running bool) Finding {
 	const check = "database"
 	path := filepath.Join(p.Config.DataDir, db.FileName)
-	if _, err := os.Stat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
-	} else if err != nil {
-		return Finding{check, OK, "there is none yet; the first start makes it", ""}
+	case err != nil && running:
+		return Finding{
+			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
+			"If this is that server's data directory, the database was taken from it: put all of its files back, or stop the server and restore a backup.",
+		}
+	case err != nil || info.Size() == 0:
+		return p.noDatabase()
 	}
 	if running {
 		f := Finding{check, OK, "the running server has it open", ""}
@@ -34,13 +41,14 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		}
 		return f
 	}
-	database, err := db.Open(ctx, db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	database, err := openAsItIs(ctx, p.Config.DataDir)
 	if err != nil {
 		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
 	}
 	defer database.Close()
 	bad, err := database.Verify(ctx)
-	if err == nil && p.Deep {
+	older := len(database.Due()) > 0
+	if err == nil && p.Deep && !older {
 		var rows []string
 		rows, err = damagedRows(ctx, database)
 		bad = append(bad, rows...)
@@ -50,6 +58,10 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
 	case len(bad) > 0:
 		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+	case older && p.Deep:
+		return Finding{check, Warn, "an older Lilac wrote it, so that its rows were not read", "Look with the version that wrote it, or after the next start, which brings it up to date."}
+	case older:
+		return Finding{check, OK, path + "; an older Lilac wrote it, the next start brings it up to date", ""}
 	}
 	if err := p.engineChange(ctx, database); err != nil {
 		return refused(check, err)
@@ -58,6 +70,21 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return Finding{check, OK, "every row is as it was written", ""}
 	}
 	return Finding{check, OK, path, ""}
+}
+
+// noDatabase is the finding of a data directory without one, which is new unless files
+// that one refers to are there.
+func (p Patient) noDatabase() Finding {
+	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
+		return Finding{"database", Warn, "there is none, or an empty one, beside the stored files of one", "Restore a backup: the next start makes a new one, which knows nothing."}
+	}
+	return Finding{"database", OK, "there is none yet; the first start makes it", ""}
+}
+
+// openAsItIs opens a database and leaves its tables as they are: after a mere look the
+// program that wrote it still has to be able to use it.
+func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
+	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), AsItIs: true})
 }
 
 // engineChange says why a start with another engine would be refused.

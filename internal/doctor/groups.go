@@ -6,15 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/fault"
-	"lilac/internal/redisbus"
 	"lilac/internal/sqlitebus"
-	"lilac/internal/store"
 )
 
 const (
@@ -89,16 +86,20 @@ func dropIt(g bus.GroupStatus) string {
 
 // WithGroups opens the database of a data directory that no server has open and
 // hands fn the groups in it, which are there whatever the engine of the bus is.
-// It does nothing when there is no database yet.
+// It does nothing when there is no database yet, and refuses one whose tables the next
+// start changes.
 func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error) error {
-	if _, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil {
+	if info, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil || info.Size() == 0 {
 		return nil
 	}
-	database, err := db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	database, err := openAsItIs(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer database.Close()
+	if len(database.Due()) > 0 {
+		return fault.New(fault.Conflict, "an older Lilac wrote the database: start the server, which brings it up to date, or use that version")
+	}
 	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
 	if err != nil {
 		return err

@@ -60,3 +60,36 @@ func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
 		t.Errorf("after the drop: %+v", f) // the control of the warning
 	}
 }
+
+// After a look by a newer program the one that wrote the database still opens it.
+func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
+	open := func(migrations []db.Migration) {
+		t.Helper()
+		d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: migrations})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	older := all[:len(all)-1]
+	look := func(deep bool) map[string]doctor.Finding {
+		out := map[string]doctor.Finding{}
+		p := doctor.Patient{Config: &config.Config{DataDir: dir, Workspace: t.TempDir()}, Deep: deep}
+		for _, f := range doctor.Examine(t.Context(), p) {
+			out[f.Check] = f
+		}
+		return out
+	}
+	open(older)
+	check(t, look(false)["database"], doctor.OK, "the next start brings it up to date")
+	check(t, look(false)["groups"], doctor.Warn, "an older Lilac wrote the database")
+	check(t, look(true)["database"], doctor.Warn, "its rows were not read")
+	open(older)
+	open(all)
+	check(t, look(true)["database"], doctor.OK, "every row is as it was written") // the control
+	check(t, look(false)["groups"], doctor.OK, "there are none yet")
+}

@@ -118,6 +118,9 @@ type Options struct {
 	Now      func() time.Time
 	// Heartbeat is how often a silent stream says that it lives; default 15 s.
 	Heartbeat time.Duration
+	// Stopping ends the event streams, which would never end by themselves; nil
+	// means that they need not end.
+	Stopping context.Context
 	// WriteTimeout is how long a reader of a stream may not read; default 30 s.
 	WriteTimeout time.Duration
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -308,6 +309,27 @@ func TestALinkFromAnotherSiteIsExplained(t *testing.T) {
 		w := httptest.NewRecorder()
 		if New(Options{Token: token}).ServeHTTP(w, r); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("who accepts %s: %d %s", accept, w.Code, w.Body)
+		}
+	}
+}
+
+// Who listens on all addresses is found here, under a name that is let in.
+func TestALoginLinkLeadsToThisServer(t *testing.T) {
+	for addr, want := range map[string]string{
+		"[::]:7420":               "http://localhost:7420/login?code=",
+		"0.0.0.0:7420":            "http://localhost:7420/login?code=",
+		"control: 127.0.0.1:7420": "http://127.0.0.1:7420/login?code=",
+		"control: [::1]:7420":     "http://[::1]:7420/login?code=",
+		"control: lilac:7420":     "http://lilac:7420/login?code=",
+	} {
+		h := New(Options{Token: token, Addr: strings.TrimPrefix(addr, "control: ")})
+		r := httptest.NewRequest("POST", "http://localhost/login-codes", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var made struct{ URL string }
+		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !strings.HasPrefix(made.URL, want) {
+			t.Errorf("on %s the link is %q (%v), want %s…", addr, made.URL, err, want)
 		}
 	}
 }

@@ -14,7 +14,6 @@
 // own tails wait. The id of a frame is a cursor that stands for all positions
 // behind it, so a reader resumes without loss or repeat, also after a restart.
 //
-// Streams end when the context of their request does: give the server a
-// BaseContext that ends when it drains. Only the composition root imports this
-// package.
+// Streams end when [Options.Stopping] does; all else that is under way at a stop
+// is answered. Only the composition root imports this package.
 package httpapi

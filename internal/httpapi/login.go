@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,8 +53,12 @@ func (l *Logins) NewCode() string {
 	return code
 }
 
-// NewLink mints a code and returns the link that uses it on a server at addr.
+// NewLink mints a code and returns the link that uses it on a server at addr. All
+// addresses are none of ours: a browser is sent to this machine.
 func (l *Logins) NewLink(addr string) string {
+	if all, err := netip.ParseAddrPort(addr); err == nil && all.Addr().IsUnspecified() {
+		addr = net.JoinHostPort("localhost", strconv.Itoa(int(all.Port())))
+	}
 	return "http://" + addr + "/login?code=" + url.QueryEscape(l.NewCode())
 }
 

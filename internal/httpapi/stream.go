@@ -237,9 +237,15 @@ func (s *stream) serve(ctx context.Context, from beginning) error {
 // errEnd ends a stream after what was written.
 var errEnd = errors.New("the stream has ended")
 
-// run writes what round takes until the reader is gone, ctx ends or round
-// fails. A round says whether it took something: then there may be more.
+// run writes what round takes until the reader is gone, ctx ends, the server stops
+// or round fails. A round says whether it took something: then there may be more.
 func (s *stream) run(ctx context.Context, round func(context.Context) (took bool, err error)) error {
+	if s.a.Stopping != nil {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(s.a.Stopping, end)()
+	}
 	beat := time.NewTicker(s.a.Heartbeat)
 	defer beat.Stop()
 	for {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -269,11 +268,8 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.opt.DB, w.opt.Bus = w.db, w.bus
-	w.srv = httptest.NewUnstartedServer(New(w.opt))
-	ctx, cancel := context.WithCancel(context.Background())
-	w.drain = cancel
-	w.srv.Config.BaseContext = func(_ net.Listener) context.Context { return ctx }
-	w.srv.Start()
+	w.opt.Stopping, w.drain = context.WithCancel(context.Background())
+	w.srv = httptest.NewServer(New(w.opt))
 }
 
 func (w *world) close() {

@@ -55,8 +55,11 @@ func (d *Dir) removeEarlier() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("read where the sockets were: %w", err)
+	if err != nil { // another user's: the directory that it names would be, too
+		if err := os.Remove(d.note); err != nil {
+			return fmt.Errorf("remove the note of an earlier process: %w", err)
+		}
+		return nil
 	}
 	path := string(data)
 	if filepath.Clean(path) != path || !filepath.IsAbs(path) || !strings.HasPrefix(filepath.Base(path), prefix) {
@@ -75,11 +78,12 @@ func (d *Dir) removeEarlier() error {
 	return nil
 }
 
-// Close removes the directory. It may be called twice.
+// Close removes the directory, and the note unless another process wrote it meanwhile:
+// one whose data is where ours was. It may be called twice.
 func (d *Dir) Close() error {
-	err := os.Remove(d.note)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	err := os.RemoveAll(d.Path)
+	if data, unread := os.ReadFile(d.note); unread != nil || string(data) != d.Path {
+		return err
 	}
-	return errors.Join(os.RemoveAll(d.Path), err)
+	return errors.Join(err, os.Remove(d.note))
 }

@@ -79,3 +79,39 @@ func TestNothingElseIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// A server that root ran leaves a note that ours cannot read.
+func TestANoteThatCannotBeReadIsReplaced(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	data := t.TempDir()
+	note := filepath.Join(data, "runtime")
+	if err := os.Mkdir(note, 0o700); err != nil { // also root cannot read that as a file
+		t.Fatal(err)
+	}
+	d := open(t, data)
+	if got, err := os.ReadFile(note); err != nil || string(got) != d.Path {
+		t.Errorf("the note is %q, %v", got, err)
+	}
+	if err := d.Close(); err != nil || exists(t, note) {
+		t.Errorf("something is left after Close: %v", err)
+	}
+}
+
+// A process whose data directory was taken from it must not undo what the next one
+// on that path noted.
+func TestTheNoteOfAnotherProcessStays(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	data := t.TempDir()
+	note := filepath.Join(data, "runtime")
+	first := open(t, data)
+	if err := os.Remove(note); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, data)
+	if err := first.Close(); err != nil || !exists(t, note) || exists(t, first.Path) {
+		t.Errorf("after the first one's end: %v, the note is there: %v", err, exists(t, note))
+	}
+	if err := second.Close(); err != nil || exists(t, note) {
+		t.Errorf("control: after its own end: %v", err)
+	}
+}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lilac/internal/health"
+)
+
+// A prompt that no start would find is not answered as accepted, and readiness says
+// what to do. What is put back goes on.
+func TestADatabaseThatIsMovedAwayIsToldAndTakesNothing(t *testing.T) {
+	r := start(t, "model: demo\n")
+	_, body := r.post("/sessions", `{}`)
+	var session struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &session); err != nil || session.ID == "" {
+		t.Fatal(body, err)
+	}
+	prompt := func() (int, string) { return r.post("/sessions/"+session.ID+"/prompt", `{"content":"hello"}`) }
+	path := filepath.Join(r.p.Config.DataDir, "lilac.db")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := prompt(); code != http.StatusServiceUnavailable || !strings.Contains(body, `"retryable":true`) || !strings.Contains(body, "removed or moved") {
+		t.Errorf("a prompt is answered %d %s", code, body)
+	}
+	r.eventually("readiness says what to do", func() bool {
+		part := r.part("writer")
+		return part.Status == health.Failed && strings.Contains(part.Message, "restore a backup") && !strings.Contains(part.Message, r.home)
+	})
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is ready again", func() bool { return r.ready().Ready })
+	if code, body := prompt(); code != http.StatusOK {
+		t.Errorf("control: a prompt is answered %d %s", code, body)
+	}
+}
