@@ -52,7 +52,7 @@ func clean(ctx context.Context, remove func(context.Context)) error {
 
 // removeOld removes what is over age now.
 func (p *program) removeOld(ctx context.Context) {
-	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return false, p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
+	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
 	p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
 	p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
 	p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.TrimRelays(tx, tx.Now().Add(-relayAge)) })
