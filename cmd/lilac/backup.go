@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -74,10 +75,25 @@ func (c *cli) restore() *cobra.Command {
 }
 
 func (c *cli) printBackup(m backup.Manifest, what string) error {
+	bad := m.Damaged()
 	if c.json {
-		return c.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes()})
+		err := c.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes(), "damaged": append([]string{}, bad...)})
+		return errors.Join(err, damagedFiles(bad))
 	}
-	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, all verified.\n",
-		clean(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10)
-	return err
+	verified := "all verified"
+	if len(bad) > 0 {
+		verified = "not all whole"
+	}
+	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, %s.\n",
+		clean(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
+	return errors.Join(err, damagedFiles(bad))
+}
+
+// damagedFiles is the error of a backup that holds what was damaged before. There
+// is no better one to be had: the rest of it is whole, and it can be used.
+func damagedFiles(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return fault.New(fault.Internal, "Of the stored files %d had been damaged before the backup was made, the first: %s. What is damaged was taken over as it is, and the rest is whole. Look for it in an older backup.", len(names), names[0])
 }

@@ -17,7 +17,7 @@ func (c *cli) doctor() *cobra.Command {
 		Long: "Checks the configuration, the directories, the disk, the database, the bus, the clock, the sandbox,\n" +
 			"the keys, the model, the bot on Discord and the running server, and says for each what to do. It changes nothing. It\n" +
 			"ends with 1 when something has failed.",
-		Example: "  lilac doctor\n  lilac doctor --online    # asks the provider about the key, the model and the time\n  lilac doctor --deep    # reads every row of the database and every event in Redis; stop the server first",
+		Example: "  lilac doctor\n  lilac doctor --online    # asks the provider about the key, the model and the time\n  lilac doctor --deep    # reads every row of the database, every stored file and every event in Redis; stop the server first",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, warnings, err := c.read()
@@ -36,7 +36,7 @@ func (c *cli) doctor() *cobra.Command {
 		},
 	})
 	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether it takes the key")
-	cmd.Flags().BoolVar(&deep, "deep", false, "read every row of the database, and every event in Redis")
+	cmd.Flags().BoolVar(&deep, "deep", false, "read every row of the database, every stored file and every event in Redis")
 	return cmd
 }
 

@@ -299,7 +299,7 @@ func (p *program) run(ctx context.Context) error {
 	work.Go(func() error { return p.workflows.Run(failed) })
 	work.Go(func() error { return p.sources.clock.Run(failed) })
 	work.Go(func() error { return p.sources.files.Run(failed) })
-	work.Go(func() error { return p.clean(failed) })
+	work.Go(func() error { return clean(failed, p.removeOld) })
 	work.Go(func() error { return p.tellOfSandbox(failed) })
 	for _, s := range p.platforms {
 		s.start(failed, work)

@@ -9,7 +9,10 @@ import (
 )
 
 const (
-	// cleanInterval is how often what is over age is removed.
+	// cleanFirst is how long after the start what is over age is removed first: the
+	// start has enough to do, and who starts anew each hour cleans, too.
+	cleanFirst = 2 * time.Minute
+	// cleanInterval is how often it is removed from then on.
 	cleanInterval = time.Hour
 	// inboxAge is how long an external id is remembered: longer than the bus
 	// keeps events, so that one which is still there cannot be accepted twice.
@@ -32,23 +35,24 @@ const (
 	callsAge = 90 * 24 * time.Hour
 )
 
-// clean removes what is over age until ctx ends.
-func (p *program) clean(ctx context.Context) error {
-	tick := time.NewTicker(cleanInterval)
-	defer tick.Stop()
+// clean calls remove, which removes what is over age, until ctx ends.
+func clean(ctx context.Context, remove func(context.Context)) error {
+	next := time.NewTimer(cleanFirst)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			p.removeOld(ctx)
+		case <-next.C:
+			remove(ctx)
+			next.Reset(cleanInterval)
 		}
 	}
 }
 
 // removeOld removes what is over age now.
 func (p *program) removeOld(ctx context.Context) {
-	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return false, p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
+	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
 	p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
 	p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
 	p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.TrimRelays(tx, tx.Now().Add(-relayAge)) })

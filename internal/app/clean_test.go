@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +15,22 @@ import (
 	"lilac/internal/store"
 	"lilac/internal/surface"
 )
+
+// A program that is started anew within each hour cleans, too, and not at its start.
+func TestItIsCleanedSoonAfterTheStartAndThenEveryHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer stop()
+		var at []time.Duration
+		if err := clean(ctx, func(context.Context) { at = append(at, time.Since(started)) }); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]time.Duration{2 * time.Minute, 62 * time.Minute, 122 * time.Minute}, at); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
 
 // What is remembered of a platform goes by the age and the number that the
 // configuration says; what it names stays, and so do private conversations

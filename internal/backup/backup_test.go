@@ -134,6 +134,38 @@ func TestBackupOfADirectoryInUseIsConsistent(t *testing.T) {
 	writing.Wait()
 }
 
+// A stored file whose bytes are not what its name says is named, and keeps nothing
+// else from being saved and restored.
+func TestADamagedStoredFileIsNamed(t *testing.T) {
+	dir, temp := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	d, b := data(t, dir)
+	for n := range 3 {
+		if err := insert(d, b, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, err := backup.Write(t.Context(), dir, filepath.Join(temp, "whole"), "v", time.Now())
+	if bad := whole.Damaged(); err != nil || len(bad) > 0 {
+		t.Fatalf("control: %q, %v", bad, err)
+	}
+	name := strings.TrimPrefix(refs(t, d)[1], store.BlobPrefix)
+	if err := os.WriteFile(filepath.Join(dir, "blobs", name[:2], name), []byte("FILE 1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(temp, "damaged")
+	written, err := backup.Write(t.Context(), dir, file, "v", time.Now())
+	if got := written.Damaged(); err != nil || !cmp.Equal(got, []string{name}) {
+		t.Errorf("written: %q, %v", got, err)
+	}
+	restored, err := backup.Restore(t.Context(), file, filepath.Join(temp, "into"))
+	if got := restored.Damaged(); err != nil || !cmp.Equal(got, []string{name}) {
+		t.Errorf("restored: %q, %v", got, err)
+	}
+	if again, _ := data(t, filepath.Join(temp, "into")); len(refs(t, again)) != 3 {
+		t.Error("not all rows are there")
+	}
+}
+
 // The control: copying the file of a database in use loses what is in its log.
 func TestControlPlainCopyLosesWhatWasCommitted(t *testing.T) {
 	dir, copied := filepath.Join(t.TempDir(), "data"), t.TempDir()

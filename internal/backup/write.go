@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -46,6 +47,17 @@ type Entry struct {
 	SHA256 string `json:"sha256"`
 }
 
+// Damaged names the stored files whose bytes are not those that were stored: the
+// name of each is their SHA-256. They are in the backup as they are.
+func (m Manifest) Damaged() (names []string) {
+	for _, e := range m.Entries {
+		if base := path.Base(e.Name); e.Name != db.FileName && base != e.SHA256 {
+			names = append(names, base)
+		}
+	}
+	return names
+}
+
 // Bytes is how much the entries hold.
 func (m Manifest) Bytes() (n int64) {
 	for _, e := range m.Entries {
@@ -55,7 +67,8 @@ func (m Manifest) Bytes() (n int64) {
 }
 
 // Write makes a backup of a data directory in a new file and reads it again to
-// see that it is whole. It needs room for the database twice, beside the file.
+// see that it is whole. Stored files that are damaged keep it from nothing; see
+// [Manifest.Damaged]. It needs room for the database twice, beside the file.
 func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m Manifest, err error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -143,8 +156,8 @@ func (a *archive) header(name string, size int64) error {
 }
 
 // add writes a file and its entry of the manifest.
-func (a *archive) add(path, name string) error {
-	f, err := os.Open(path)
+func (a *archive) add(file, name string) error {
+	f, err := os.Open(file)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", name, err)
 	}
@@ -167,9 +180,9 @@ func (a *archive) add(path, name string) error {
 // addBlobs adds the files that are whole; one that is being written has a name
 // of its own until then.
 func (a *archive) addBlobs(ctx context.Context, dir string) error {
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil && path == dir && errors.Is(err, fs.ErrNotExist):
+		case err != nil && file == dir && errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
@@ -178,7 +191,7 @@ func (a *archive) addBlobs(ctx context.Context, dir string) error {
 		case !d.Type().IsRegular() || !isBlob(d.Name()):
 			return nil
 		}
-		return a.add(path, blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
+		return a.add(file, blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
 	})
 	if err != nil {
 		return fmt.Errorf("add stored files: %w", err)

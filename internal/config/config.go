@@ -164,7 +164,7 @@ type Tasks struct {
 	Time       Duration `json:"time,omitempty" jsonschema:"How long a task may run whose start does not say."`
 	MaxTime    Duration `json:"maxTime,omitempty" jsonschema:"How long a start may ask for."`
 	Output     Size     `json:"output,omitempty" jsonschema:"How much of what a command prints is kept; the oldest goes first."`
-	Keep       Duration `json:"keep,omitempty" jsonschema:"How long a task that has ended is remembered, with its output."`
+	Keep       Duration `json:"keep,omitempty" jsonschema:"How long a task that has ended is remembered, with its output and the conversation of its sub-agent."`
 }
 
 // The modes of the sandbox.

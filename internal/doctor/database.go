@@ -49,9 +49,9 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	bad, err := database.Verify(ctx)
 	older := len(database.Due()) > 0
 	if err == nil && p.Deep && !older {
-		var rows []string
-		rows, err = damagedRows(ctx, database)
-		bad = append(bad, rows...)
+		var found []string
+		found, err = damaged(ctx, p.Config.DataDir, database)
+		bad = append(bad, found...)
 	}
 	switch {
 	case err != nil:
@@ -67,7 +67,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return refused(check, err)
 	}
 	if p.Deep {
-		return Finding{check, OK, "every row is as it was written", ""}
+		return Finding{check, OK, "every row and every stored file is as it was written", ""}
 	}
 	return Finding{check, OK, path, ""}
 }
@@ -98,7 +98,8 @@ func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
 	return database.Read(ctx, func(q db.Queryer) error { return next.Allowed(q) })
 }
 
-func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
+// damaged reads all rows, and the files that they refer to.
+func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, error) {
 	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
 	if err != nil {
 		return nil, fmt.Errorf("open the bus: %w", err)
@@ -114,7 +115,12 @@ func damagedRows(ctx context.Context, database *db.DB) ([]string, error) {
 		return bad, err
 	}
 	rows, err = store.New(database).Verify(ctx)
-	return append(bad, rows...), err
+	bad = append(bad, rows...)
+	if err != nil {
+		return bad, err
+	}
+	stored, err := store.New(database).VerifyFiles(ctx, dataDir)
+	return append(bad, stored...), err
 }
 
 // asItsUser is the advice for what this user may not see.

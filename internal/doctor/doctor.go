@@ -39,7 +39,8 @@ type Patient struct {
 	Unfound error
 	// Warnings are oddities of the configuration file.
 	Warnings []config.Warning
-	// Deep reads every row of the database and every entry in Redis.
+	// Deep reads every row of the database, every stored file and every entry in
+	// Redis.
 	Deep bool
 	// Online asks the provider of the model whether it takes the key.
 	Online bool

@@ -14,7 +14,9 @@ import (
 
 	"lilac/internal/client"
 	"lilac/internal/config"
+	"lilac/internal/db"
 	"lilac/internal/doctor"
+	"lilac/internal/store"
 )
 
 // patient is a machine on which nothing is wrong.
@@ -179,6 +181,31 @@ func TestMachine(t *testing.T) {
 		p := patient(t, nil, "")
 		p.Config.DataDir = filepath.Join(p.Config.DataDir, strings.Repeat("n", 300))
 		check(t, examine(t, p, "database"), doctor.Fail, "cannot be looked at")
+	})
+	t.Run("a stored file is damaged", func(t *testing.T) {
+		p := patient(t, nil, "")
+		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: store.Migrations})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		b, err := store.OpenBlobs(p.Config.DataDir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := b.Put(t.Context(), []byte("a file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Deep = true
+		check(t, examine(t, p, "database"), doctor.OK, "every stored file")
+		name := strings.TrimPrefix(ref, store.BlobPrefix)
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "blobs", name[:2], name), []byte("A FILE"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Fail, name+" is damaged")
+		p.Deep = false
+		check(t, examine(t, p, "database"), doctor.OK, "")
 	})
 	t.Run("the database is damaged", func(t *testing.T) {
 		p := patient(t, nil, "")

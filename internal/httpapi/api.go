@@ -245,8 +245,11 @@ func New(o Options) http.Handler {
 		anyHost[r.pattern] = r.class == signed
 		mux.Handle(r.pattern, a.watch(r.pattern, a.guard.protect(r.class, a.adapt(r.handler), a.refuse)))
 	}
-	mux.Handle("/", a.guard.protect(needsToken, a.page(), a.refuse))
-	return a.guard.ours(mux, a.refuse, func(r *http.Request) bool {
+	mux.Handle("/", a.watch(otherRoutes, a.guard.protect(needsToken, a.page(), a.refuse)))
+	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
+		a.watch(otherRoutes, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.refuse(w, r, err) })).ServeHTTP(w, r)
+	}
+	return a.guard.ours(mux, refuse, func(r *http.Request) bool {
 		_, pattern := mux.Handler(r)
 		return anyHost[pattern]
 	})

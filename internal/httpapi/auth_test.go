@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lilac/internal/metrics"
 )
 
 const token = "correct-horse-battery-staple"
@@ -142,6 +144,43 @@ func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
 		t.Log(strings.Join(examples, "\n"))
 	}
 	return all, in, out
+}
+
+// Every answer is counted, also what no route of the API gives; whoever sends them
+// makes no more than one name.
+func TestWhatNoRouteAnswersIsCounted(t *testing.T) {
+	var counted metrics.Registry
+	api := New(Options{Token: token, Metrics: &counted})
+	for _, one := range []struct {
+		method, url, token string
+		status             int
+	}{
+		{"GET", "http://127.0.0.1/nowhere", token, 404},
+		{"GET", "http://127.0.0.1/nowhere/else", token, 404},
+		{"PUT", "http://127.0.0.1/sessions", token, 405},
+		{"GET", "http://127.0.0.1/nowhere", "wrong", 401},
+		{"GET", "http://evil.example/healthz", token, 403},
+		{"GET", "http://127.0.0.1/healthz", "", 200},
+	} {
+		r := httptest.NewRequest(one.method, one.url, nil)
+		r.Header.Set("Authorization", "Bearer "+one.token)
+		rec := httptest.NewRecorder()
+		if api.ServeHTTP(rec, r); rec.Code != one.status {
+			t.Errorf("%s %s: %d %s", one.method, one.url, rec.Code, rec.Body)
+		}
+	}
+	var b strings.Builder
+	if err := counted.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for status, n := range map[string]int{`other",status="404`: 2, `other",status="405`: 1, `other",status="401`: 1, `other",status="403`: 1, `GET /healthz",status="200`: 1} {
+		if want := fmt.Sprintf("lilac_http_requests_total{route=\"%s\"} %d\n", status, n); !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %s", want)
+		}
+	}
+	if strings.Contains(b.String(), "nowhere") {
+		t.Error("an address became a name")
+	}
 }
 
 func TestOnlyOurCallersAreLetIn(t *testing.T) {

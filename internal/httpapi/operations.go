@@ -36,17 +36,21 @@ func (a *api) declare(r *metrics.Registry) counts {
 	r.CounterOf("lilac_stream_output_events_total", "Output events taken by event streams.", of(&a.stats.deltas))
 	r.CounterOf("lilac_stream_writes_total", "Writes to event streams.", of(&a.stats.writes))
 	return counts{
-		requests:  r.Counter("lilac_http_requests_total", "Answers by route and status.", "route", "status"),
+		requests:  r.Counter("lilac_http_requests_total", "Answers by route and status; other are the page, addresses and methods that there are not, and refused hosts.", "route", "status"),
 		durations: r.Histogram("lilac_http_request_duration_seconds", "Time of an answer, event streams left out.", metrics.ShortBuckets, "route"),
 	}
 }
 
 // streaming are the routes whose answers last as long as somebody listens, and
-// asked those that tools ask every few seconds: neither is worth a trace.
+// asked those that tools ask every few seconds, or that do nothing: neither is
+// worth a trace.
 var (
 	streaming = map[string]bool{"GET /events": true, "GET /bus/{topic}/tail": true}
-	asked     = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /metrics": true}
+	asked     = map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /metrics": true, otherRoutes: true}
 )
+
+// otherRoutes is the route of what no route of the API answers.
+const otherRoutes = "other"
 
 // statusClientGone is counted for a client that left before its answer.
 const statusClientGone = 499

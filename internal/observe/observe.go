@@ -102,11 +102,12 @@ func (o *Observer) HTTP(ctx context.Context, route, traceParent string) (context
 	}
 }
 
-// fail puts an error into a span in the words that a person may read.
+// fail puts the kind and the code of an error into a span. Its words stay out: a
+// provider's can quote what somebody wrote.
 func fail(span *tracing.Span, err error) {
 	if err != nil {
 		wire := fault.ToWire(err)
-		span.Fail(string(wire.Kind), wire.Message)
+		span.Fail(string(wire.Kind), wire.Code)
 	}
 }
 

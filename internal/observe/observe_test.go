@@ -39,7 +39,7 @@ func (m *model) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk, 
 	return func(yield func(llm.Chunk, error) bool) {
 		m.calls++
 		if m.calls > 1 {
-			yield(llm.Chunk{}, fault.New(fault.RateLimited, "Too many calls."))
+			yield(llm.Chunk{}, &fault.Error{Kind: fault.RateLimited, Code: "too_many_calls", Message: "Too many calls: " + canary})
 			return
 		}
 		if yield(llm.Chunk{Kind: llm.ChunkText, Text: canary}, nil) {
@@ -149,7 +149,7 @@ func TestModelsAndToolsAreMeasuredAndTraced(t *testing.T) {
 	spans := got()
 	wantAll(t, "spans", spans, "invoke_agent lilac", "chat g-1", "execute_tool echo",
 		"gen_ai.operation.name", "gen_ai.provider.name", "gcp.gemini", "gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
-		"gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.conversation.id", "web:s:r", "Too many calls.", "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c")
+		"gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.conversation.id", "web:s:r", "rate_limited", "too_many_calls", "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c")
 	if strings.Contains(spans, canary) || strings.Contains(numbers, canary) {
 		t.Error("what people wrote is in the spans or metrics")
 	}

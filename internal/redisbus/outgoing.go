@@ -188,9 +188,9 @@ func (b *Bus) sweep(ctx context.Context) error {
 		var n int64
 		err := b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 			res, err := tx.Exec(`DELETE FROM redis_outgoing WHERE row IN (
-				SELECT row FROM redis_outgoing o WHERE pos > 0 AND sent_at < ? AND (sent_at < ? OR NOT EXISTS (
-					SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND (g.cursor < o.pos
-						OR EXISTS (SELECT 1 FROM bus_pending p WHERE p.grp = g.id AND p.seq = o.pos AND p.event IS NULL))))
+				SELECT row FROM redis_outgoing o WHERE pos > 0 AND sent_at < ? AND NOT EXISTS (
+					SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND g.seen_at >= ? AND (g.cursor < o.pos
+						OR EXISTS (SELECT 1 FROM bus_pending p WHERE p.grp = g.id AND p.seq = o.pos AND p.event IS NULL)))
 				LIMIT ?)`, now.Add(-keepSent).UnixMilli(), now.Add(-b.opt.SilentAfter).UnixMilli(), sweepChunk)
 			if err != nil {
 				return err

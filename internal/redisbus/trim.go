@@ -21,10 +21,13 @@ const (
 
 // Trim removes what is older than the configured ages and committed by every
 // live group, and outgoing rows that are not needed any more. Redis lets output
-// topics expire by itself.
+// topics expire by itself. Who is served while Redis is away is alive, too.
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	now := b.now()
 	b.recent.forget(now)
+	if err := b.NoteAttached(ctx, now); err != nil {
+		return 0, err
+	}
 	if err := b.sweep(ctx); err != nil {
 		return 0, err
 	}
@@ -33,9 +36,6 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	}
 	if b.link.away() != nil {
 		return 0, nil // there will be another time
-	}
-	if err := b.NoteAttached(ctx, now); err != nil {
-		return 0, err
 	}
 	client := b.link.connected()
 	topics, err := client.Do(ctx, client.B().Smembers().Key(b.link.prefix+":topics").Build()).AsStrSlice()

@@ -1,13 +1,19 @@
 package redisbus_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"lilac/internal/bus"
 	"lilac/internal/bustest"
+	"lilac/internal/db"
 	"lilac/internal/delivery"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/redisbus"
 	"lilac/internal/redistest"
 )
@@ -20,6 +26,65 @@ func TestTrimmingNeverDropsWork(t *testing.T) {
 		sequences = 10_000
 	}
 	bustest.Trimming(t, sequences, trimmedOn(redistest.Start(t, redistest.Options{})))
+}
+
+// What a group has not committed is kept for a Redis that forgets, however long it
+// was away: the age of an event says nothing about a group that is served. Only one
+// that nobody serves for so long keeps nothing.
+func TestALongOutageCostsNoGroupItsEvents(t *testing.T) {
+	const weeks = 14 * 24 * time.Hour
+	for name, served := range map[string]bool{"a group that is served": true, "control: a group that nobody serves": false} {
+		t.Run(name, func(t *testing.T) {
+			var passed atomic.Int64
+			server := redistest.Start(t, redistest.Options{})
+			dir := t.TempDir()
+			options := redisbus.Options{URL: server.URL(), Options: delivery.Options{TrimEvery: -1, Now: func() time.Time {
+				return time.Now().Add(time.Duration(passed.Load()))
+			}}}
+			database, b := openBus(t, dir, db.Options{}, options)
+			if err := b.Declare(t.Context(), group); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var serving sync.WaitGroup
+			begun := make(chan struct{}, 3)
+			if served {
+				serving.Go(func() {
+					_ = b.Subscribe(ctx, group, func(ctx context.Context, _ bus.Delivery) error {
+						begun <- struct{}{}
+						<-ctx.Done() // it does not come to its end
+						return ctx.Err()
+					})
+				})
+			}
+			if err := b.Publish(t.Context(), bustest.Events(bustest.Topic, "e", 3, "lane")...); err != nil {
+				t.Fatal(err)
+			}
+			if served {
+				<-begun
+			}
+			server.Kill()
+			passed.Add(int64(weeks))
+			if _, err := b.Trim(t.Context()); err != nil && fault.KindOf(err) != fault.Unavailable {
+				t.Fatal(err)
+			}
+			stop()
+			serving.Wait()
+			closeBus(t, database, b)
+			server.Restart()
+			server.FlushAll()
+			_, b = openBus(t, dir, db.Options{}, options)
+			want := 0
+			if served {
+				want = 3
+			}
+			until(t, "what was kept is there again", func() bool {
+				got, err := b.Fetch(t.Context(), bustest.Topic, "", 9)
+				return err == nil && len(got) == want
+			})
+		})
+	}
 }
 
 // The control of D4: XTRIM MAXLEN, which is what others use, does lose work, and

@@ -102,11 +102,13 @@ type Found struct {
 	SessionTitle string `json:"sessionTitle,omitempty"`
 	MessageID    string `json:"messageId"`
 	RequestID    string `json:"requestId"`
-	// Role is user or assistant.
+	// Role is user or assistant, or system of one that is damaged.
 	Role      string `json:"role"`
 	CreatedAt int64  `json:"createdAt"`
-	// Excerpt is what stands around the first word that was found.
+	// Excerpt is what stands around the first word that was found, or why a
+	// damaged one cannot be read.
 	Excerpt string `json:"excerpt"`
+	Damaged bool   `json:"damaged,omitempty"`
 	// Row is its place among all messages.
 	Row int64 `json:"-"`
 }

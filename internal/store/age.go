@@ -59,3 +59,15 @@ func forget(tx *db.Tx, what, statement string, before time.Time) (more bool, err
 	n, err := res.RowsAffected()
 	return n == ageBatch, wrap("count trimmed "+what, err)
 }
+
+// forgetEach is forget for what goes together.
+func forgetEach(tx *db.Tx, before time.Time, statements map[string]string) (more bool, err error) {
+	for what, statement := range statements {
+		some, err := forget(tx, what, statement, before)
+		if err != nil {
+			return false, err
+		}
+		more = more || some
+	}
+	return more, nil
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,17 +19,21 @@ import (
 // BlobPrefix begins every reference to a blob.
 const BlobPrefix = "blob:sha256:"
 
+// blobsDir is where the files are, in the data directory.
+const blobsDir = "blobs"
+
 // putPrefix begins the names of files that are being written.
 const putPrefix = ".put-"
 
-// DefaultMaxBlob is the size cap of a blob store that names none: enough for
-// what surfaces let people attach, small enough to be read into memory.
+// DefaultMaxBlob is the largest file that a blob store takes which names no size:
+// enough for what surfaces let people attach, small enough to be read into memory.
 const DefaultMaxBlob = 32 << 20
 
 // Blobs keeps large bytes in files named by their content, so that they never
 // ride on the bus. Putting the same bytes again is the same blob.
 type Blobs struct {
 	dir string
+	// max bounds what is put; what was put under another bound is still read.
 	max int64
 	// mu keeps a Put that finds its bytes there and a sweep that removes them
 	// apart; the sweep locks it.
@@ -40,7 +43,7 @@ type Blobs struct {
 // OpenBlobs opens (and makes) the blob store in <data>/blobs. A maxSize of
 // zero means [DefaultMaxBlob].
 func OpenBlobs(dataDir string, maxSize int64) (*Blobs, error) {
-	dir := filepath.Join(dataDir, "blobs")
+	dir := filepath.Join(dataDir, blobsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob directory: %w", err)
 	}
@@ -118,15 +121,10 @@ func (b *Blobs) Size(ref string) int64 {
 }
 
 func (b *Blobs) read(name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(b.dir, name[:2], name))
+	data, err := os.ReadFile(filepath.Join(b.dir, name[:2], name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.NotFound, err, "The stored file %s does not exist.", name)
 	} else if err != nil {
-		return nil, fmt.Errorf("open blob: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, b.max+1))
-	if err != nil {
 		return nil, fmt.Errorf("read blob: %w", err)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {

@@ -74,6 +74,15 @@ func TestBlobs(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("what was put under a larger cap is whole", func(t *testing.T) {
+		small, err := store.OpenBlobs(dir, int64(len(data)-1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := small.Get(ctx, ref); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
 	for ref, want := range map[string]fault.Kind{
 		store.BlobPrefix + strings.Repeat("0", 64):  fault.NotFound,
 		store.BlobPrefix + strings.Repeat("A", 64):  fault.Invalid,

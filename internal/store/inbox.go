@@ -21,9 +21,6 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_at ON inbox (at);
 `}
 
-// inboxTrimBatch bounds how long one cleanup holds the writer.
-const inboxTrimBatch = 1000
-
 // Seen inserts the pair of source and external id with a value (JSON, or nil).
 // When the pair was there already nothing changes, seen is true, and prior is
 // the value of the first time.
@@ -51,17 +48,10 @@ func (s *Store) Seen(tx *db.Tx, source, externalID string, value []byte) (prior 
 // at once; call it again while more is true. The age must be larger than the
 // time in which a source may deliver again.
 func (s *Store) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {
-	if _, err := tx.Exec(`DELETE FROM session_accepted WHERE at < ?`, before.UnixMilli()); err != nil {
-		return false, fmt.Errorf("trim accepted messages: %w", err)
-	}
-	res, err := tx.Exec(`DELETE FROM inbox WHERE (source, external_id) IN
-		(SELECT source, external_id FROM inbox WHERE at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), inboxTrimBatch)
-	if err != nil {
-		return false, fmt.Errorf("trim inbox: %w", err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return false, fmt.Errorf("count trimmed inbox rows: %w", err)
-	}
-	return n == inboxTrimBatch, nil
+	return forgetEach(tx, before, map[string]string{
+		"accepted messages": `DELETE FROM session_accepted WHERE (session_id, message_id) IN
+			(SELECT session_id, message_id FROM session_accepted WHERE at < ? ORDER BY at LIMIT ?)`,
+		"inbox": `DELETE FROM inbox WHERE (source, external_id) IN
+			(SELECT source, external_id FROM inbox WHERE at < ? ORDER BY at LIMIT ?)`,
+	})
 }

@@ -362,16 +362,17 @@ func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 	return out, b, nil
 }
 
-// TrimRules forgets what rules did before a time.
-func (s *Store) TrimRules(tx *db.Tx, before time.Time) error {
-	for _, statement := range []string{
-		`DELETE FROM rule_runs WHERE at < ?1`, `DELETE FROM rule_refusals WHERE at < ?1`, `DELETE FROM rule_events WHERE at < ?1`, `DELETE FROM rule_counts WHERE day < ?1 / 86400000`,
-	} {
-		if _, err := tx.Exec(statement, before.UnixMilli()); err != nil {
-			return wrap("trim what rules did", err)
-		}
-	}
-	return nil
+// TrimRules forgets what rules did before a time, a bounded number at once; call it
+// again while more is true.
+func (s *Store) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
+	return forgetEach(tx, before, map[string]string{
+		"runs of rules":     `DELETE FROM rule_runs WHERE id IN (SELECT id FROM rule_runs WHERE at < ? ORDER BY at LIMIT ?)`,
+		"refusals of rules": `DELETE FROM rule_refusals WHERE id IN (SELECT id FROM rule_refusals WHERE at < ? LIMIT ?)`,
+		"events of rules": `DELETE FROM rule_events WHERE (session_id, event_id) IN
+			(SELECT session_id, event_id FROM rule_events WHERE at < ? ORDER BY at LIMIT ?)`,
+		"counts of rules": `DELETE FROM rule_counts WHERE (rule, day, session_id, outcome) IN
+			(SELECT rule, day, session_id, outcome FROM rule_counts WHERE day < ? / 86400000 ORDER BY day LIMIT ?)`,
+	})
 }
 
 // ClientOf returns the surface of a session, and whether it exists.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"lilac/internal/chat"
 	"lilac/internal/db"
 	"lilac/internal/session"
 )
@@ -101,7 +102,9 @@ func matchExpression(terms []string) string {
 }
 
 // Search finds messages of people and models that have all words of the query,
-// the newest first, of those that [Store.IndexHistory] has seen. It goes on behind the row named by before; 0 begins.
+// the newest first, of those that [Store.IndexHistory] has seen. In the place of a
+// damaged one stands why it cannot be read. It goes on behind the row named by
+// before; 0 begins.
 func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
 	return s.search(q, "", query, limit, before)
 }
@@ -119,26 +122,32 @@ func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before 
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	out, err := collect(q, func(r scanner) (f session.Found, err error) {
+	out, err := collect(q, listed(func(r scanner) (f session.Found, err error) {
 		var m session.HistoryMessage
 		var data []byte
 		var checksum int64
 		if err := r.Scan(&f.Row, &f.SessionID, &m.Seq, &f.SessionTitle, &m.ID, &f.RequestID, &f.CreatedAt, &data, &checksum); err != nil {
 			return f, err
 		}
+		f.MessageID = m.ID
 		if err := open(historyRows, checksum, data, &m.Message, f.SessionID, m.Seq, m.ID, f.RequestID, f.CreatedAt, data); err != nil {
 			return f, err
 		}
-		f.MessageID, f.Role = m.ID, string(m.Message.Role)
+		f.Role = string(m.Message.Role)
 		f.Excerpt = excerpt(m.Message.Text(), terms)
 		return f, nil
-	}, `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
+	}, damagedFind), `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
 		FROM history_words w JOIN history_rows r ON r.row = w.rowid
 		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
 		JOIN sessions s ON s.id = h.session_id
 		WHERE history_words MATCH ? AND w.rowid < ? AND (? = '' OR r.session_id = ?) ORDER BY w.rowid DESC LIMIT ?`,
 		matchExpression(terms), before, sessionID, sessionID, pageSize(limit))
 	return out, wrap("search history", err)
+}
+
+// damagedFind stands in the place of a message that cannot be read.
+func damagedFind(f session.Found, why string) session.Found {
+	return session.Found{Row: f.Row, SessionID: f.SessionID, SessionTitle: f.SessionTitle, MessageID: f.MessageID, RequestID: f.RequestID, Role: string(chat.System), Excerpt: why, Damaged: true}
 }
 
 // SessionsTitled lists sessions whose title has the text in it, the most

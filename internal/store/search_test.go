@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
-	"lilac/internal/fault"
 	"lilac/internal/session"
 	"lilac/internal/store"
 )
@@ -180,21 +178,36 @@ func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
 	}
 }
 
-// A damaged row is a fault and not an answer.
-func TestSearchServesNoDamagedRow(t *testing.T) {
+// In the place of a damaged row stands that it is; what it says is not shown,
+// and it hides no other one.
+func TestSearchNamesADamagedRowInItsPlace(t *testing.T) {
 	d, s := open(t)
-	newSession(t, d, s, "s", "")
-	say(t, d, s, "s", "m", `{"role":"user","content":"apple pie"}`)
-	if got := found(t, d, s, "apple"); len(got) != 1 {
-		t.Fatalf("control: the whole row is found %d times", len(got))
+	newSession(t, d, s, "s", "Fruit")
+	for _, id := range []string{"m1", "m2", "m3"} {
+		say(t, d, s, "s", id, `{"role":"user","content":"apple pie"}`)
+	}
+	if got := found(t, d, s, "apple"); len(got) != 3 {
+		t.Fatalf("control: whole rows are found %d times", len(got))
 	}
 	update(t, d, func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE history SET json = CAST(replace(CAST(json AS TEXT), 'pie', 'tie') AS BLOB)`)
+		_, err := tx.Exec(`UPDATE history SET json = CAST(replace(CAST(json AS TEXT), 'pie', 'tie') AS BLOB) WHERE id = 'm2'`)
 		return err
 	})
-	err := read(t, d, func(q db.Queryer) error { _, err := s.Search(q, "apple", 1, 0); return err })
-	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Code != db.CodeDamagedRow {
-		t.Errorf("the damaged row gave %v", err)
+	var got []session.Found
+	err := read(t, d, func(q db.Queryer) (err error) {
+		got, err = s.Search(q, "apple", 9, 0)
+		return err
+	})
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, want := range []string{"apple pie", "damaged", "apple pie"} {
+		if f := got[i]; !strings.Contains(f.Excerpt, want) || f.Damaged != (i == 1) || strings.Contains(f.Excerpt, "tie") {
+			t.Errorf("%d is %+v", i, f)
+		}
+	}
+	if f := got[1]; f.SessionID != "s" || f.SessionTitle != "Fruit" || f.MessageID != "m2" || f.Row != 2 {
+		t.Errorf("where it stands: %+v", f)
 	}
 }
 

@@ -37,8 +37,9 @@ CREATE INDEX tasks_ended ON tasks (ended_at) WHERE running = 0;
 
 var _ task.Store = (*Store)(nil)
 
-// tasksTrimBatch bounds how long one cleanup holds the writer.
-const tasksTrimBatch = 100
+// tasksTrimBatch bounds how long one cleanup holds the writer: so many tasks,
+// and conversations of sub-agents.
+const tasksTrimBatch = 20
 
 // entryTask is the kind of a journal entry that says that a request started a
 // background task.
@@ -157,15 +158,39 @@ func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) 
 	return out, wrap("list tasks", err)
 }
 
-// TrimTasks removes some of the tasks that ended before a time.
+// unused is a session s in which nothing has happened since ?1, runs or waits.
+const unused = `(s.updated_at < ?1
+	AND NOT EXISTS (SELECT 1 FROM session_state WHERE session_id = s.id AND unfinished = 1)
+	AND NOT EXISTS (SELECT 1 FROM session_accepted WHERE session_id = s.id)
+	AND NOT EXISTS (SELECT 1 FROM tasks WHERE session_id = s.id AND running = 1))`
+
+// TrimTasks removes some of the tasks that ended before a time, and of the
+// sessions of sub-agents that no task knows. A task stays while the session of
+// its sub-agent is used: it is how that session is found.
 func (s *Store) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
-	res, err := tx.Exec(`DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE running = 0 AND ended_at < ? ORDER BY ended_at LIMIT ?)`,
+	res, err := tx.Exec(`DELETE FROM tasks WHERE id IN (SELECT t.id FROM tasks t WHERE t.running = 0 AND t.ended_at < ?1
+		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.child_session AND NOT `+unused+`) ORDER BY t.ended_at LIMIT ?2)`,
 		before.UnixMilli(), tasksTrimBatch)
 	if err != nil {
 		return false, fmt.Errorf("trim tasks: %w", err)
 	}
 	n, err := res.RowsAffected()
-	return n == tasksTrimBatch, wrap("count trimmed tasks", err)
+	if err != nil {
+		return false, fmt.Errorf("count trimmed tasks: %w", err)
+	}
+	// Their ids are a range of the primary key.
+	left, err := collect(tx, scanID, `SELECT s.id FROM sessions s WHERE s.id >= '`+task.SessionPrefix+`' AND s.id < '`+task.SessionPrefix+`~' AND s.client = '`+task.Client+`'
+		AND NOT EXISTS (SELECT 1 FROM tasks WHERE child_session = s.id AND child_session <> '') AND `+unused+` ORDER BY s.id LIMIT ?2`,
+		before.UnixMilli(), tasksTrimBatch)
+	if err != nil {
+		return false, fmt.Errorf("list sessions that no task knows: %w", err)
+	}
+	for _, id := range left {
+		if err := s.deleteOne(tx, id); err != nil {
+			return false, err
+		}
+	}
+	return n == tasksTrimBatch || len(left) == tasksTrimBatch, nil
 }
 
 // AnswersIn returns what was said by the agent in a session, in order.

@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -192,3 +194,120 @@ func TestASessionIsDeletedWithItsSubAgents(t *testing.T) {
 }
 
 func second2(_ session.Session, err error) error { return err }
+
+// What a sub-agent was told and said goes with its task, and so does what no task
+// knows any more; not before it is over age, and not while it is used. Whoever deletes
+// the conversation that it worked for deletes it too, at any time.
+func TestWhatASubAgentSaidGoesWithItsTask(t *testing.T) {
+	old := time.UnixMilli(1000)
+	for name, c := range map[string]struct {
+		updated int64 // when something happened in the child's session
+		use     func(s *store.Store, tx *db.Tx) error
+		forgot  bool // its task is gone already
+		stays   bool
+	}{
+		"with its task":                         {updated: 999},
+		"whose task was forgotten before":       {updated: 999, forgot: true},
+		"used since":                            {updated: 1000, stays: true},
+		"used since, its task forgotten before": {updated: 1000, forgot: true, stays: true},
+		"in which something runs": {updated: 999, stays: true, use: func(s *store.Store, tx *db.Tx) error {
+			err := s.SaveState(tx, "sub-t", session.State{Active: &session.Active{RequestID: "r"}})
+			_, err2 := tx.Exec(`UPDATE sessions SET updated_at = 999`)
+			return errors.Join(err, err2)
+		}},
+		"that is promised a message": {updated: 999, stays: true, use: func(s *store.Store, tx *db.Tx) error { return s.Accept(tx, "sub-t", "m") }},
+		"in which a command runs": {updated: 999, stays: true, use: func(s *store.Store, tx *db.Tx) error {
+			return s.AddTask(tx, task.Task{ID: "own", SessionID: "sub-t", Kind: task.Command, State: task.Running})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, s := open(t)
+			update(t, d, func(tx *db.Tx) error {
+				for id, client := range map[string]string{"s1": "web", "sub-t": task.Client, "sub-mine": "web"} {
+					if err := s.CreateSession(tx, session.Session{ID: id, Client: client, CreatedAt: 1, UpdatedAt: c.updated}); err != nil {
+						return err
+					}
+					if _, err := s.AppendHistory(tx, id, session.HistoryMessage{ID: "m", RequestID: id, Message: chat.Text(chat.User, "SECRETWORD")}); err != nil {
+						return err
+					}
+				}
+				if !c.forgot {
+					if err := s.AddTask(tx, task.Task{ID: "t", SessionID: "s1", Kind: task.Agent, ChildSession: "sub-t", State: task.Completed, EndedAt: 999}); err != nil {
+						return err
+					}
+				}
+				if _, err := tx.Exec(`UPDATE sessions SET updated_at = ?`, c.updated); err != nil || c.use == nil {
+					return err
+				}
+				return c.use(s, tx)
+			})
+			found := func(want ...string) {
+				t.Helper()
+				update(t, d, func(tx *db.Tx) error {
+					if err := s.IndexHistory(tx); err != nil {
+						return err
+					}
+					var in []string
+					hits, err := s.Search(tx, "SECRETWORD", 0, 0)
+					for _, f := range hits {
+						in = append(in, f.SessionID)
+					}
+					slices.Sort(in)
+					if !cmp.Equal(in, want) {
+						t.Errorf("it is found in %q, want %q", in, want)
+					}
+					return err
+				})
+			}
+			trim := func(before time.Time) {
+				t.Helper()
+				update(t, d, func(tx *db.Tx) error {
+					more, err := s.TrimTasks(tx, before)
+					if more {
+						t.Error("there is more")
+					}
+					return err
+				})
+			}
+			trim(old.Add(-time.Millisecond))
+			found("s1", "sub-mine", "sub-t")
+			trim(old)
+			if !c.stays {
+				found("s1", "sub-mine")
+				return
+			}
+			found("s1", "sub-mine", "sub-t")
+			if c.use != nil || c.forgot {
+				return
+			}
+			update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "s1") })
+			found("sub-mine")
+		})
+	}
+}
+
+// What piled up goes a bounded number at a time.
+func TestConversationsOfSubAgentsGoInPieces(t *testing.T) {
+	const many = 50
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		for i := range many {
+			if err := s.CreateSession(tx, session.Session{ID: fmt.Sprint("sub-", i), Client: task.Client}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	rounds := 0
+	for more := true; more && rounds < many; rounds++ {
+		update(t, d, func(tx *db.Tx) (err error) {
+			more, err = s.TrimTasks(tx, time.UnixMilli(1))
+			return err
+		})
+	}
+	var left int
+	update(t, d, func(tx *db.Tx) error { return tx.QueryRow(`SELECT COUNT(*) FROM sessions`).Scan(&left) })
+	if left != 0 || rounds < 2 || rounds == many {
+		t.Errorf("%d are left after %d rounds", left, rounds)
+	}
+}

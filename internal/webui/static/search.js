@@ -89,7 +89,7 @@ function result(m, words) {
   return el('li', {}, el('a', { className: 'result', href: to(['s', m.sessionId, 'm', m.messageId]) },
     el('span', { className: 'result-top' },
       el('b', {}, m.sessionTitle || 'Conversation'),
-      el('span', { className: 'quiet' }, m.role === 'user' ? 'You' : 'Lilac'), stamp(m.createdAt)),
+      el('span', { className: 'quiet' }, m.damaged ? 'cannot be read' : m.role === 'user' ? 'You' : 'Lilac'), m.damaged ? null : stamp(m.createdAt)),
     el('span', { className: 'excerpt' }, ...marked(m.excerpt, words))));
 }
 
