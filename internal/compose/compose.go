@@ -40,6 +40,9 @@ type Snapshot struct {
 	InHistory func(messageID string) bool
 	// Images adds pictures as parts that the model sees.
 	Images bool
+	// Joins is the request that they are for. A reply to its own answer does not
+	// name that: it may answer a question, and stands where the answer does.
+	Joins string
 	// Command is a word after the leading mention that was meant for the
 	// router; it is taken off the last message.
 	Command string
@@ -127,7 +130,8 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
 	for _, a := range s.Messages {
 		if m.ReplyTo != "" && a.ID == m.ReplyTo {
-			return a, a.DeletedAt == 0 && s.InHistory != nil && s.InHistory(a.ID)
+			own := a.FromSelf && a.RequestID != "" && a.RequestID == s.Joins
+			return a, !own && a.DeletedAt == 0 && s.InHistory != nil && s.InHistory(a.ID)
 		}
 	}
 	return surface.Message{}, false

@@ -128,8 +128,8 @@ type Effect interface{ effect() }
 type Forward struct {
 	Queue     event.Queue
 	RequestID string
-	// MessageIDs are the messages of the burst, or the one. A prompt is
-	// composed with what its last message replies to.
+	// MessageIDs are the messages of the burst, or the one. They are composed
+	// with what the last of them replies to.
 	MessageIDs []string
 }
 

@@ -300,7 +300,7 @@ func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 }
 
 func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) error {
-	messages, ids, err := s.compose(tx, sessionID, f.MessageIDs, f.Queue == event.Prompt)
+	messages, ids, err := s.compose(tx, sessionID, f)
 	if err != nil {
 		return err
 	}
