@@ -155,9 +155,14 @@ func Decide(s State, in Input, r Rules, now time.Time) (State, []Effect) {
 	case Message:
 		d.message(in)
 	case Deleted:
-		d.Buffer = slices.DeleteFunc(d.Buffer, func(id string) bool { return id == in.ID })
+		gone := func(id string) bool { return id == in.ID }
+		d.Buffer = slices.DeleteFunc(d.Buffer, gone)
 		if len(d.Buffer) == 0 {
 			d.First, d.Due = 0, 0
+		}
+		// The last one stays: what the gate says of it is not for the next burst.
+		if len(d.Gating) > 1 {
+			d.Gating = slices.DeleteFunc(d.Gating, gone)
 		}
 	case Lifecycle:
 		d.lifecycle(in)

@@ -220,6 +220,24 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 		p.does(8*time.Second, router.Gated{RequestID: "b2", Forward: true}, forward(event.Prompt, "b2", "2"))
 		p.does(8*time.Second, router.Gated{RequestID: "b2", Forward: true})
 	})
+	t.Run("without what is deleted meanwhile", func(t *testing.T) {
+		p := &played{t: t, rules: gated}
+		p.does(0, message(router.Active, "1"))
+		p.does(0, message(router.Active, "2"))
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1", "2"}})
+		p.does(4*time.Second, router.Deleted{ID: "2"})
+		p.does(5*time.Second, router.Gated{RequestID: "b1", Forward: true}, forward(event.Prompt, "b1", "1"))
+	})
+	t.Run("about a burst of which nothing is left, before the next", func(t *testing.T) {
+		p := &played{t: t, rules: gated}
+		p.does(0, message(router.Active, "1"))
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1"}})
+		p.does(3*time.Second, router.Deleted{ID: "1"})
+		p.does(3*time.Second, message(router.Active, "2"))
+		p.does(6*time.Second, router.Due{RequestID: "b2"})
+		p.does(6*time.Second, router.Gated{RequestID: "b1"})
+		p.does(6*time.Second, router.Due{RequestID: "b2"}, router.Ask{MessageIDs: []string{"2"}})
+	})
 	t.Run("a mention passes it", func(t *testing.T) {
 		p := &played{t: t, rules: gated}
 		p.does(0, mentioning(message(router.Active, "1")), forward(event.Prompt, "discord:10:1", "1"))

@@ -267,8 +267,23 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 		return fmt.Errorf("load what the router knows: %w", err)
 	}
 	after, effects := Decide(before, in, s.rules(), s.o.Now())
+	trace, said := h[event.HeaderTraceParent], true
 	for _, e := range effects {
-		if err := s.carryOut(tx, sessionID, e, h[event.HeaderTraceParent]); err != nil {
+		switch e := e.(type) {
+		case Forward:
+			said, err = s.forward(tx, sessionID, e, trace)
+			if !said && e.Queue == event.Prompt { // and so nothing begins
+				after, _ = Decide(after, Lifecycle{RequestID: e.RequestID, State: event.StateCancelled}, s.rules(), s.o.Now())
+			}
+		case Reanchor:
+			if said {
+				err = s.publish(tx, sessionID, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, trace, s.reanchor(sessionID, e))
+			}
+		case Ask: // the state says so, and who watches the bursts asks
+		default:
+			err = fmt.Errorf("carry out %T: unknown effect", e)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -279,18 +294,6 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 	return nil
 }
 
-func (s *Service) carryOut(tx *db.Tx, sessionID string, e Effect, traceParent string) error {
-	switch e := e.(type) {
-	case Forward:
-		return s.forward(tx, sessionID, e, traceParent)
-	case Reanchor:
-		return s.publish(tx, sessionID, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, traceParent, s.reanchor(sessionID, e))
-	case Ask:
-		return nil // the state says so, and who watches the bursts asks
-	}
-	return fmt.Errorf("carry out %T: unknown effect", e)
-}
-
 func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 	r := event.SurfaceReanchor{InheritReplyTo: e.Inherit, MessageID: e.MessageID}
 	if !e.Inherit {
@@ -299,23 +302,21 @@ func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 	return r
 }
 
-func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) error {
+// forward tells the runner; nothing is said of what was deleted meanwhile.
+func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) (said bool, err error) {
 	messages, ids, err := s.compose(tx, sessionID, f)
-	if err != nil {
-		return err
-	}
-	if len(messages) == 0 {
-		return nil // everything was deleted before it could be said
+	if err != nil || len(messages) == 0 {
+		return false, err
 	}
 	if err := s.o.Table.MarkForwarded(tx, s.o.Platform, sessionID, ids); err != nil {
-		return fmt.Errorf("remember what was forwarded: %w", err)
+		return false, fmt.Errorf("remember what was forwarded: %w", err)
 	}
 	last := f.MessageIDs[len(f.MessageIDs)-1]
 	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": ids}})
 	if err != nil {
-		return fmt.Errorf("encode the forwarded ids: %w", err)
+		return false, fmt.Errorf("encode the forwarded ids: %w", err)
 	}
-	return s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
+	return true, s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
 		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Raw: raw})
 }
 

@@ -124,6 +124,23 @@ func (w *world) say(id, author, text string, facts surface.Facts) {
 	}
 }
 
+// delete is what the adapter does with a deletion.
+func (w *world) delete(id string) {
+	w.t.Helper()
+	e, err := event.New(event.Meta{ID: "gone:" + id, Time: time.UnixMilli(1)}, event.AdapterDeletion{Platform: "discord", ChannelID: "10", MessageID: id, TS: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		if err := (store.SurfaceCache{}).MarkDeleted(tx, "discord", "10", id, 1); err != nil {
+			return err
+		}
+		return tx.Publish(e)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) lifecycle(request string, state event.RequestState) {
 	w.t.Helper()
 	e, err := event.New(event.Meta{ID: request + string(state), Time: time.UnixMilli(1), Headers: event.RequestHeaders(request, "10", "discord")}, event.RequestLifecycle{State: state})
