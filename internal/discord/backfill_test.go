@@ -259,6 +259,43 @@ func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
 	}
 }
 
+// The page of the history that names a message may be older than its deletion.
+func TestWhatIsDeletedWhileTheHistoryIsReadIsNotHeard(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("deleted=%v", deleted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordtest.Options{Memory: true})
+				_, stop := w.connected(w.options())
+				w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+				w.hears("hello")
+				stop()
+				w.server.ExpireSessions()
+				w.server.Say(w.channel, w.bob, "look", discordtest.SayOptions{Files: []discordtest.File{{Name: "a.txt", Data: []byte("a")}}})
+				secret := w.server.Say(w.channel, w.ann, "my password", discordtest.SayOptions{})
+				before := len(w.server.Requests())
+				w.server.FailNext("GET /cdn", discordtest.Fault{Delay: time.Second})
+				w.connected(w.options())
+				w.await("the history is read", func() bool {
+					return slices.ContainsFunc(w.server.Requests()[before:], func(r discordtest.Request) bool { return r.Route == "GET /channels/{channel}/messages" })
+				})
+				if deleted {
+					w.server.Delete(w.channel, secret)
+					w.caughtUp()
+				}
+				w.nothingLeft()
+				want := []string{"hello", "look", "my password"}
+				if deleted {
+					want = want[:2]
+				}
+				w.hearsOnly(want...)
+				if _, err := w.cached(w.channel, secret); (err == nil) == deleted {
+					t.Errorf("in the cache: %v", err)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatIsTooOldIsNotReadAfterADowntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Fake time begins before Discord's ids do.

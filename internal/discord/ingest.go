@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/surface"
 )
 
@@ -170,6 +171,12 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 		in.m.RequestID = answers
 	}
 	if err := a.remember(tx, in); err != nil {
+		return err
+	}
+	// A page of the history may be older than the deletion.
+	if _, err := a.o.Table.Message(tx, Platform, m.ChannelID, m.ID); fault.KindOf(err) == fault.NotFound {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if m.FromSelf && in.updated {
