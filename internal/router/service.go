@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"lilac/internal/bus"
 	"lilac/internal/chat"
+	"lilac/internal/compose"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -225,7 +225,8 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 		}
 		m.ReplyToRequest = to.RequestID
 	}
-	m.Interrupts = (m.Mentions || direct) && s.interrupts(p.Text)
+	_, commanded := compose.Addressed(p.Text, s.o.SelfID(), interruptCommand)
+	m.Interrupts = commanded && (m.Mentions || direct)
 	if s.o.Take != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
 		m.Taken, err = s.o.Take(tx, surface.Message{
 			Platform: p.Platform, ChannelID: p.ChannelID, ID: p.MessageID, AuthorID: p.UserID, AuthorName: p.UserName,
@@ -245,15 +246,6 @@ func (s *Service) Route(tx *db.Tx, m surface.Message) error {
 		return err
 	}
 	return s.decide(tx, m.ChannelID, in, nil)
-}
-
-func (s *Service) interrupts(text string) bool {
-	text = strings.TrimSpace(text)
-	for _, mention := range []string{"<@" + s.o.SelfID() + ">", "<@!" + s.o.SelfID() + ">"} {
-		text = strings.TrimSpace(strings.TrimPrefix(text, mention))
-	}
-	word, _, _ := strings.Cut(text, " ")
-	return word == interruptCommand
 }
 
 func (s *Service) requestID(sessionID, specific string) string {

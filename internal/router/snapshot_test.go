@@ -24,6 +24,22 @@ func TestAMentionBecomesARequestWithWhatItRepliesTo(t *testing.T) {
 	)
 }
 
+// However it is written, what interrupts does not reach the model with the word.
+func TestTheWordThatInterruptsIsNotSaid(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	dm := surface.Facts{IsDMBased: true}
+	w.say("1", "7", "what is there?", dm)
+	w.settled()
+	w.say("2", "7", "!int the attic", dm)
+	w.say("3", "7", "<@900>, !int\nthe cellar", surface.Facts{IsDMBased: true, MentionsBot: true})
+	w.expect(
+		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "what is there?")}},
+		sent{event.Interrupt, "discord:10:1", []string{line("7", "2", "the attic")}},
+		sent{event.Interrupt, "discord:10:1", []string{line("7", "3", "the cellar")}},
+	)
+}
+
 func TestWhatTheHistoryHoldsIsNotForwardedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.start()
