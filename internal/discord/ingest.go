@@ -122,7 +122,7 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 		return read(a, ctx, d, a.deleted)
 	case "MESSAGE_CREATE", "MESSAGE_UPDATE":
 		return read(a, ctx, d, func(m wireMessage) func(*db.Tx) error {
-			in, unknown := a.placed(ctx, m, d.kind == "MESSAGE_UPDATE")
+			in, unknown := a.placed(ctx, m, d.kind == "MESSAGE_UPDATE", d.heard)
 			if unknown && ctx.Err() == nil { // it is read when that is known
 				d.gap = true
 				return func(tx *db.Tx) error {
