@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,6 +145,33 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 	w.connected(o)
 	for i := range channels {
 		w.hears(fmt.Sprint("message ", i))
+	}
+}
+
+// What is not read because it is too much leaves a line in the log.
+func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
+	for said, told := range map[int]bool{2: false, 5: true, 150: true} {
+		t.Run(fmt.Sprint(said), func(t *testing.T) {
+			w := newWorld(t, discordtest.Options{})
+			o := w.options()
+			o.BackfillMessages = 3
+			_, stop := w.connected(o)
+			w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+			w.hears("hello")
+			stop()
+			w.server.ExpireSessions()
+			for i := range said {
+				w.server.Say(w.channel, w.bob, fmt.Sprint("message ", i+1), discordtest.SayOptions{})
+			}
+			w.connected(o)
+			w.hears(fmt.Sprint("message ", said))
+			w.caughtUp()
+			w.nothingLeft()
+			warned := strings.Contains(w.log.String(), "so much was said in a channel meanwhile") && strings.Contains(w.log.String(), "channel_id="+w.channel+" limit=3")
+			if got := len(w.said()) - 1; got != min(said, 3) || warned != told {
+				t.Errorf("%d messages were read; told of others: %v", got, warned)
+			}
+		})
 	}
 }
 
