@@ -43,6 +43,8 @@ type Snapshot struct {
 	// Joins is the request that they are for. A reply to its own answer does not
 	// name that: it may answer a question, and stands where the answer does.
 	Joins string
+	// Edited says that the last message was said before, with another text.
+	Edited bool
 	// Command is a word that was meant for the router; it is taken off the last
 	// message, see [Addressed].
 	Command string
@@ -105,6 +107,9 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 	var text strings.Builder
 	text.WriteString(attribution(s.Platform, newest))
 	text.WriteByte('\n')
+	if s.Edited && newest.ID == s.Messages[len(s.Messages)-1].ID {
+		text.WriteString("(this message was edited, and counts as it is now)\n")
+	}
 	if answered, ok := s.answered(newest); ok {
 		text.WriteString(s.quote(answered))
 		text.WriteByte('\n')

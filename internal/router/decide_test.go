@@ -274,6 +274,22 @@ func TestTheRouterFollowsWhatRuns(t *testing.T) {
 	}
 }
 
+func TestAQuestionThatWaitsIsEditedAndWithdrawn(t *testing.T) {
+	p := &played{t: t, rules: rules}
+	one, two := "discord:10:1", "discord:10:2"
+	p.does(0, mentioning(message(router.Mention, "1")), forward(event.Prompt, one, "1"))
+	p.does(1, router.Lifecycle{RequestID: one, State: event.StateRunning})
+	p.does(2, mentioning(message(router.Mention, "2")), forward(event.Prompt, two, "2"))
+	p.does(3, router.Lifecycle{RequestID: two, State: event.StateQueued})
+	p.does(4, router.Edited{ID: "2", RequestID: two, At: 7}, router.Forward{Queue: event.Prompt, RequestID: two, MessageIDs: []string{"2"}, Edited: 7})
+	p.does(5, router.Deleted{ID: "2", RequestID: two}, router.Cancel{RequestID: two})
+	// What runs has been told, and what nobody asked about is nobody's question.
+	p.does(6, router.Edited{ID: "1", RequestID: one, At: 8})
+	p.does(6, router.Deleted{ID: "1", RequestID: one})
+	p.does(6, router.Edited{ID: "3", RequestID: "discord:10:3", At: 9})
+	p.does(6, router.Deleted{ID: "3", RequestID: "discord:10:3"})
+}
+
 func TestARequestOfAnotherPartIsJoinedToo(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, router.Lifecycle{RequestID: "wf:7:1", State: event.StateStreaming})

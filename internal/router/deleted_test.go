@@ -66,3 +66,34 @@ func TestABurstThatIsDeletedWhileTheGateThinksLeavesNothing(t *testing.T) {
 	w.judged()
 	w.expect(sent{event.Prompt, "discord:10:b4", []string{line("8", "2", "nice weather")}})
 }
+
+// Whoever edits or deletes a question that waits has the new one answered, or
+// none; what runs was told already.
+func TestAQuestionThatWaitsCanStillBeChanged(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.say("1", "7", "<@900> what is there?", mentioned)
+	w.settled()
+	w.lifecycle("discord:10:1", event.StateRunning)
+	w.settled()
+	w.say("2", "8", "<@900> delete the file A", mentioned)
+	w.say("3", "8", "<@900> my password is hunter2", mentioned)
+	w.settled()
+	now := w.now.Load()
+	w.edit("2", "8", "<@900> delete the file B", now+1)
+	w.settled()
+	w.edit("2", "8", "<@900> delete the file C", now+2)
+	w.edit("1", "7", "<@900> who is there?", now+3)
+	w.delete("3")
+	w.delete("1")
+	edited := "(this message was edited, and counts as it is now)\n"
+	w.settled()
+	w.expect(
+		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "what is there?")}},
+		sent{event.Prompt, "discord:10:2", []string{line("8", "2", "delete the file A")}},
+		sent{event.Prompt, "discord:10:3", []string{line("8", "3", "my password is hunter2")}},
+		sent{event.Prompt, "discord:10:2", []string{line("8", "2", edited+"delete the file B")}},
+		sent{event.Prompt, "discord:10:2", []string{line("8", "2", edited+"delete the file C")}},
+		sent{"cancel", "discord:10:3", nil},
+	)
+}

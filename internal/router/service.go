@@ -25,6 +25,9 @@ const Group = "router"
 // interruptCommand begins a message that is to interrupt what runs.
 const interruptCommand = "!int"
 
+// detailDeleted is why a question is not answered whose message is gone.
+const detailDeleted = "The message was deleted."
+
 // Table keeps what the router knows; package store satisfies it.
 type Table interface {
 	// RouterState returns the zero State for a session that has none.
@@ -133,7 +136,7 @@ func (s *Service) subscriptions() []bus.Subscription {
 		return bus.Subscription{Topic: topic, Group: group, Mode: bus.Work, Consumer: group, FromBegin: true, Types: types}
 	}
 	return []bus.Subscription{
-		of(event.TopicAdapter, event.AdapterMessageCreated, event.AdapterMessageDeleted),
+		of(event.TopicAdapter, event.AdapterMessageCreated, event.AdapterMessageUpdated, event.AdapterMessageDeleted),
 		of(event.TopicRequest, event.RequestLifecycleChanged),
 		of(event.TopicSurface, event.SurfaceOutputCreated),
 	}
@@ -176,6 +179,9 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			if p.Platform != s.o.Platform {
 				return nil
 			}
+			if p.Updated {
+				return s.decide(tx, p.ChannelID, Edited{ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), At: p.TS}, d.Headers)
+			}
 			m, err := s.message(tx, p)
 			if err != nil {
 				return err
@@ -185,7 +191,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			if p.Platform != s.o.Platform {
 				return nil
 			}
-			return s.decide(tx, p.ChannelID, Deleted{ID: p.MessageID}, d.Headers)
+			return s.decide(tx, p.ChannelID, Deleted{ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID)}, d.Headers)
 		case event.RequestLifecycle:
 			if d.Headers.Client() != s.o.Platform {
 				return nil
@@ -264,13 +270,15 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 		switch e := e.(type) {
 		case Forward:
 			said, err = s.forward(tx, sessionID, e, trace)
-			if !said && e.Queue == event.Prompt { // and so nothing begins
+			if !said && e.Queue == event.Prompt && e.Edited == 0 { // and so nothing begins
 				after, _ = Decide(after, Lifecycle{RequestID: e.RequestID, State: event.StateCancelled}, s.rules(), s.o.Now())
 			}
 		case Reanchor:
 			if said {
 				err = s.publish(tx, sessionID, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, trace, s.reanchor(sessionID, e))
 			}
+		case Cancel:
+			err = s.publish(tx, sessionID, e.RequestID, "cancel:"+e.RequestID, trace, event.RequestCancel{Reason: detailDeleted})
 		case Ask: // the state says so, and who watches the bursts asks
 		default:
 			err = fmt.Errorf("carry out %T: unknown effect", e)
@@ -304,6 +312,9 @@ func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent st
 		return false, fmt.Errorf("remember what was forwarded: %w", err)
 	}
 	last := f.MessageIDs[len(f.MessageIDs)-1]
+	if f.Edited != 0 {
+		last = fmt.Sprintf("%s:%d", last, f.Edited)
+	}
 	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": ids}})
 	if err != nil {
 		return false, fmt.Errorf("encode the forwarded ids: %w", err)

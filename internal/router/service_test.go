@@ -124,6 +124,26 @@ func (w *world) say(id, author, text string, facts surface.Facts) {
 	}
 }
 
+// edit is what the adapter does with an edit.
+func (w *world) edit(id, author, text string, at int64) {
+	w.t.Helper()
+	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, CreatedAt: w.now.Load(), EditedAt: at}
+	e, err := event.New(event.Meta{ID: fmt.Sprintf("edit:%s:%d", id, at), Time: time.UnixMilli(1)}, event.AdapterMessage{
+		Updated: true, Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: at,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		if err := (store.SurfaceCache{}).PutMessage(tx, m); err != nil {
+			return err
+		}
+		return tx.Publish(e)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // delete is what the adapter does with a deletion.
 func (w *world) delete(id string) {
 	w.t.Helper()
@@ -170,7 +190,11 @@ func (w *world) sent() (out []sent) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		m := p.(event.RequestMessage)
+		m, ok := p.(event.RequestMessage)
+		if !ok {
+			out = append(out, sent{Queue: "cancel", Request: d.Headers.RequestID()})
+			continue
+		}
 		s := sent{Queue: m.Queue, Request: d.Headers.RequestID()}
 		for _, c := range m.Messages {
 			s.Texts = append(s.Texts, c.Text())

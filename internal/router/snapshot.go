@@ -52,7 +52,7 @@ func (s *Service) compose(q db.Queryer, sessionID string, f Forward) (messages [
 	}
 	return compose.Compose(compose.Snapshot{
 		Platform: s.o.Platform, Messages: said, SelfID: s.o.SelfID(), Names: s.o.Names(q), Command: interruptCommand,
-		Images: s.o.Images != nil && s.o.Images(), InHistory: func(id string) bool { return known[id] }, Joins: f.RequestID,
+		Images: s.o.Images != nil && s.o.Images(), InHistory: func(id string) bool { return known[id] }, Joins: f.RequestID, Edited: f.Edited != 0,
 	}), ids, nil
 }
 
