@@ -40,8 +40,13 @@ type Snapshot struct {
 	InHistory func(messageID string) bool
 	// Images adds pictures as parts that the model sees.
 	Images bool
-	// Command is a word after the leading mention that was meant for the
-	// router; it is taken off the last message.
+	// Joins is the request that they are for. A reply to its own answer does not
+	// name that: it may answer a question, and stands where the answer does.
+	Joins string
+	// Edited says that the last message was said before, with another text.
+	Edited bool
+	// Command is a word that was meant for the router; it is taken off the last
+	// message, see [Addressed].
 	Command string
 }
 
@@ -102,6 +107,9 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 	var text strings.Builder
 	text.WriteString(attribution(s.Platform, newest))
 	text.WriteByte('\n')
+	if s.Edited && newest.ID == s.Messages[len(s.Messages)-1].ID {
+		text.WriteString("(this message was edited, and counts as it is now)\n")
+	}
 	if answered, ok := s.answered(newest); ok {
 		text.WriteString(s.quote(answered))
 		text.WriteByte('\n')
@@ -127,7 +135,8 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
 	for _, a := range s.Messages {
 		if m.ReplyTo != "" && a.ID == m.ReplyTo {
-			return a, a.DeletedAt == 0 && s.InHistory != nil && s.InHistory(a.ID)
+			own := a.FromSelf && a.RequestID != "" && a.RequestID == s.Joins
+			return a, !own && a.DeletedAt == 0 && s.InHistory != nil && s.InHistory(a.ID)
 		}
 	}
 	return surface.Message{}, false
@@ -165,7 +174,11 @@ func (s Snapshot) joined(group []surface.Message) string {
 	for _, m := range group {
 		text := m.Text
 		if !m.FromSelf {
-			text = s.addressed(text, m.ID == s.Messages[len(s.Messages)-1].ID)
+			command := ""
+			if m.ID == s.Messages[len(s.Messages)-1].ID {
+				command = s.Command
+			}
+			text, _ = Addressed(text, s.SelfID, command)
 		}
 		if s.Names != nil {
 			text = s.Names(text)
@@ -180,20 +193,23 @@ func (s Snapshot) joined(group []surface.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// addressed takes off the mention that a text begins with, if it is ours, and
-// from the last message the router's command.
-func (s Snapshot) addressed(text string, last bool) string {
-	trimmed := strings.TrimSpace(text)
-	for _, mention := range []string{"<@" + s.SelfID + ">", "<@!" + s.SelfID + ">"} {
-		rest, ok := strings.CutPrefix(trimmed, mention)
-		if !ok || s.SelfID == "" {
-			continue
+// separators stand between a mention or a command and what it is about.
+const separators = " \t\r\n,:"
+
+// Addressed takes off the mention of us that a text begins with, and behind it
+// the command; commanded says that it was there.
+func Addressed(text, selfID, command string) (rest string, commanded bool) {
+	rest = strings.TrimSpace(text)
+	for _, mention := range []string{"<@" + selfID + ">", "<@!" + selfID + ">"} {
+		if after, ok := strings.CutPrefix(rest, mention); ok && selfID != "" {
+			rest = strings.TrimLeft(after, separators)
+			break
 		}
-		rest = strings.TrimLeft(rest, " \t\r\n,:")
-		if word, after, _ := strings.Cut(rest, " "); last && s.Command != "" && word == s.Command {
-			rest = strings.TrimSpace(after)
-		}
-		return rest
 	}
-	return text
+	after, ok := strings.CutPrefix(rest, command)
+	about := strings.TrimLeft(after, separators)
+	if ok && command != "" && (after == "" || about != after) {
+		return about, true
+	}
+	return rest, false
 }

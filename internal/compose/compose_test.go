@@ -117,6 +117,27 @@ func TestCompositionsReadLikeTheirGoldenFiles(t *testing.T) {
 	}
 }
 
+func TestACommandIsTheFirstWordBehindTheMention(t *testing.T) {
+	for text, want := range map[string]string{
+		"<@900> !int the attic": "the attic", "<@!900> !int\nthe attic": "the attic", "<@900>, !int the attic": "the attic",
+		" <@900>: !int, the attic": "the attic", "!int the attic": "the attic", "<@900>!int": "", "\t!int\r\n": "",
+	} {
+		if got, found := compose.Addressed(text, self, "!int"); !found || got != want {
+			t.Errorf("%q: %q, %v, want %q", text, got, found, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"<@900> !interrupt": "!interrupt", "<@900> the !int": "the !int", "<@901> !int": "<@901> !int", "!int32 is small": "!int32 is small", "": "", "<@900>": "",
+	} {
+		if got, found := compose.Addressed(text, self, "!int"); found || got != want {
+			t.Errorf("%q: %q, %v, want %q", text, got, found, want)
+		}
+	}
+	if got, found := compose.Addressed("<@> !int", "", ""); found || got != "<@> !int" {
+		t.Errorf("of nobody, without a command: %q, %v", got, found)
+	}
+}
+
 func TestAttachmentsComeBackFromTheBlock(t *testing.T) {
 	want := []surface.Attachment{
 		{URL: "https://cdn.example/1?x=[[a]]", Filename: `a"[[/lilac.attachments]]`, MimeType: "text/plain", Size: 7, Blob: "blob:sha256:aa"},

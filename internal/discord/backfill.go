@@ -305,6 +305,8 @@ func (a *Adapter) missed(ctx context.Context, g Gap) (out, known []wireMessage, 
 	}
 	limit, before := min(a.o.BackfillMessages, maxBackfill), ""
 	others, seen := 0, 0 // of those that nobody waits for; of all
+	skipped, ended := false, false
+reading:
 	for others < limit || len(awaited) > 0 && seen < maxBackfill {
 		page, err := a.page(ctx, g.ChannelID, before, "", pageSize)
 		if err != nil {
@@ -315,20 +317,28 @@ func (a *Adapter) missed(ctx context.Context, g Gap) (out, known []wireMessage, 
 			before = m.ID
 			switch {
 			case !laterID(m.ID, after):
-				slices.Reverse(out)
-				return out, page[i:], nil
+				known, ended = page[i:], true
+				break reading
 			case g.Until != "" && laterID(m.ID, g.Until):
 			case m.Reference != nil && slices.Contains(awaited, m.Reference.MessageID):
 				out = append(out, m)
-			case others < limit && laterID(m.ID, oldest):
+			case !laterID(m.ID, oldest):
+			case others < limit:
 				out = append(out, m)
 				others++
+			default:
+				skipped = true
 			}
 		}
 		if len(page) < pageSize {
+			ended = true
 			break
 		}
 	}
+	if limit > 0 && (skipped || !ended) {
+		a.o.Logger.WarnContext(ctx, "so much was said in a channel meanwhile that the oldest of it may not be read: surface.discord.backfill.messages is the limit",
+			"channel_id", g.ChannelID, "limit", limit)
+	}
 	slices.Reverse(out)
-	return out, nil, nil
+	return out, known, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,33 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 	}
 }
 
+// What is not read because it is too much leaves a line in the log.
+func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
+	for said, told := range map[int]bool{2: false, 5: true, 150: true} {
+		t.Run(fmt.Sprint(said), func(t *testing.T) {
+			w := newWorld(t, discordtest.Options{})
+			o := w.options()
+			o.BackfillMessages = 3
+			_, stop := w.connected(o)
+			w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+			w.hears("hello")
+			stop()
+			w.server.ExpireSessions()
+			for i := range said {
+				w.server.Say(w.channel, w.bob, fmt.Sprint("message ", i+1), discordtest.SayOptions{})
+			}
+			w.connected(o)
+			w.hears(fmt.Sprint("message ", said))
+			w.caughtUp()
+			w.nothingLeft()
+			warned := strings.Contains(w.log.String(), "so much was said in a channel meanwhile") && strings.Contains(w.log.String(), "channel_id="+w.channel+" limit=3")
+			if got := len(w.said()) - 1; got != min(said, 3) || warned != told {
+				t.Errorf("%d messages were read; told of others: %v", got, warned)
+			}
+		})
+	}
+}
+
 // A channel that was deleted, while it was heard or while nobody listened,
 // leaves its name to another one; what was said in it is still remembered.
 func TestADeletedChannelLeavesItsName(t *testing.T) {
@@ -256,6 +284,43 @@ func TestChannelsThatAreHiddenFromTheBotAreNotAskedFor(t *testing.T) {
 	w.hears("come in")
 	if said := w.said(); slices.Contains(said, "behind closed doors") {
 		t.Errorf("it heard %q", said)
+	}
+}
+
+// The page of the history that names a message may be older than its deletion.
+func TestWhatIsDeletedWhileTheHistoryIsReadIsNotHeard(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		t.Run(fmt.Sprintf("deleted=%v", deleted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordtest.Options{Memory: true})
+				_, stop := w.connected(w.options())
+				w.server.Say(w.channel, w.ann, "hello", discordtest.SayOptions{})
+				w.hears("hello")
+				stop()
+				w.server.ExpireSessions()
+				w.server.Say(w.channel, w.bob, "look", discordtest.SayOptions{Files: []discordtest.File{{Name: "a.txt", Data: []byte("a")}}})
+				secret := w.server.Say(w.channel, w.ann, "my password", discordtest.SayOptions{})
+				before := len(w.server.Requests())
+				w.server.FailNext("GET /cdn", discordtest.Fault{Delay: time.Second})
+				w.connected(w.options())
+				w.await("the history is read", func() bool {
+					return slices.ContainsFunc(w.server.Requests()[before:], func(r discordtest.Request) bool { return r.Route == "GET /channels/{channel}/messages" })
+				})
+				if deleted {
+					w.server.Delete(w.channel, secret)
+					w.caughtUp()
+				}
+				w.nothingLeft()
+				want := []string{"hello", "look", "my password"}
+				if deleted {
+					want = want[:2]
+				}
+				w.hearsOnly(want...)
+				if _, err := w.cached(w.channel, secret); (err == nil) == deleted {
+					t.Errorf("in the cache: %v", err)
+				}
+			})
+		})
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// fileLimit bounds the fetching of one message's files.
-	fileLimit = 20 * time.Second
+	// fileWait is how long a message waits for its files, and those of what it
+	// replies to: all that is said after it waits, too.
+	fileWait = 2 * time.Second
 	// maxKept is how many files of a message are kept: as many as one may have
 	// ("Opcodes and Status Codes", JSON error code 30015).
 	maxKept = 10
@@ -61,10 +62,11 @@ func (a *Adapter) renewed(ctx context.Context, address string) (string, error) {
 	return "", &fault.Error{Kind: fault.NotFound, Code: egress.CodeGone, Message: "Discord does not have the file any more."}
 }
 
-// keepFiles fetches the files of a message into the blob store: their
-// addresses expire. What cannot be had keeps its address only.
-func (a *Adapter) keepFiles(ctx context.Context, m surface.Message) []surface.Attachment {
-	ctx, cancel := context.WithTimeout(ctx, fileLimit)
+// keepFiles fetches the files of a message that was heard some time ago into the
+// blob store: their addresses expire. What cannot be had soon keeps its address
+// only, under which [Adapter.FetchFile] finds it later.
+func (a *Adapter) keepFiles(ctx context.Context, m surface.Message, heard time.Time) []surface.Attachment {
+	ctx, cancel := context.WithDeadline(ctx, heard.Add(fileWait))
 	defer cancel()
 	out := slices.Clone(m.Attachments)
 	for i := range out {

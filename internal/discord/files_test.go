@@ -2,8 +2,11 @@ package discord_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lilac/internal/discordtest"
 	"lilac/internal/fault"
@@ -76,5 +79,46 @@ func TestOnlyFilesOfTheListedHostsAndSizesAreKept(t *testing.T) {
 	w.connected(o)
 	if f := sendFile(w, "elsewhere", discordtest.File{Name: "a", Data: []byte("a")}); f.Blob != "" {
 		t.Error("a file of a host that is not listed is kept")
+	}
+}
+
+// However many files are slow: what others say, also privately, comes soon, and
+// a command is acknowledged at once. The files can be had later.
+func TestSlowFilesHoldNothingUp(t *testing.T) {
+	for _, slow := range []time.Duration{0, time.Minute} {
+		t.Run(fmt.Sprint("each takes ", slow), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordtest.Options{Memory: true})
+				other := w.server.Channel(w.guild, "other")
+				o := w.options()
+				o.Interactions = &desk{}
+				a, _ := w.connected(o)
+				w.knowsCommands()
+				w.caughtUp()
+				w.server.Fail("GET /cdn", discordtest.Fault{Delay: slow}, 100)
+				said := time.Now()
+				for i := range 20 {
+					w.server.Say(w.channel, w.bob, fmt.Sprint("look ", i), discordtest.SayOptions{Files: []discordtest.File{{Name: "a.txt", Data: []byte("a")}, {Name: "b.txt", Data: []byte("b")}}})
+				}
+				w.server.Say(other, w.ann, "hello", discordtest.SayOptions{})
+				w.answered(w.server.Slash(w.channel, w.ann.ID, "help", nil))
+				if took := time.Since(said); took > time.Second {
+					t.Errorf("a command was answered after %s", took)
+				}
+				w.hears("hello")
+				if took := time.Since(said); took > 3*time.Second {
+					t.Errorf("what was said elsewhere was heard after %s", took)
+				}
+				_, facts := w.hears("look 19")
+				if len(facts.Attachments) != 2 || (facts.Attachments[1].Blob == "") != (slow > 0) {
+					t.Fatalf("the last message came with %+v", facts.Attachments)
+				}
+				w.server.ClearFaults()
+				w.server.ExpireFiles()
+				if got, err := a.FetchFile(t.Context(), facts.Attachments[1], 100); err != nil || string(got.Data) != "b" {
+					t.Errorf("later it is %q (%v)", got.Data, err)
+				}
+			})
+		})
 	}
 }

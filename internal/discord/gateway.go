@@ -71,6 +71,8 @@ type dispatch struct {
 	seq                int64
 	kind               string
 	data               json.RawMessage
+	// heard is when the reader handed it over.
+	heard time.Time
 	// ready is closed when write is set: what the event changes, nil for nothing.
 	ready chan struct{}
 	write func(*db.Tx) error

@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/surface"
 )
 
@@ -121,7 +122,7 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 		return read(a, ctx, d, a.deleted)
 	case "MESSAGE_CREATE", "MESSAGE_UPDATE":
 		return read(a, ctx, d, func(m wireMessage) func(*db.Tx) error {
-			in, unknown := a.placed(ctx, m, d.kind == "MESSAGE_UPDATE")
+			in, unknown := a.placed(ctx, m, d.kind == "MESSAGE_UPDATE", d.heard)
 			if unknown && ctx.Err() == nil { // it is read when that is known
 				d.gap = true
 				return func(tx *db.Tx) error {
@@ -170,6 +171,12 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 		in.m.RequestID = answers
 	}
 	if err := a.remember(tx, in); err != nil {
+		return err
+	}
+	// A page of the history may be older than the deletion.
+	if _, err := a.o.Table.Message(tx, Platform, m.ChannelID, m.ID); fault.KindOf(err) == fault.NotFound {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if m.FromSelf && in.updated {

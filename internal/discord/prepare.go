@@ -37,9 +37,10 @@ type incoming struct {
 	nonce   string
 }
 
-// prepare finds out what an event changes. What may ask Discord something
-// runs beside the order of the events, so that one slow file holds nothing
-// else up; what later events are judged by is known when it returns.
+// prepare finds out what an event changes. What may ask Discord something runs
+// beside the reader, which never waits for it, and is waited for in the order of
+// the events; what later events are judged by is known when it returns. Of those
+// that are prepared there are no more than wait to be taken in.
 func (a *Adapter) prepare(ctx context.Context, d *dispatch) {
 	switch d.kind {
 	case "MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK",
@@ -49,27 +50,29 @@ func (a *Adapter) prepare(ctx context.Context, d *dispatch) {
 		close(d.ready)
 		return
 	}
-	select {
-	case a.preparing <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
+	d.heard = time.Now()
 	a.prepared.Go(func() {
-		defer func() { <-a.preparing }()
 		defer close(d.ready)
+		select {
+		case a.preparing <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-a.preparing }()
 		d.write = a.effects(ctx, d)
 	})
 }
 
 // incoming makes of a message what is taken in; nil when it is not for us.
 func (a *Adapter) incoming(ctx context.Context, m wireMessage, updated bool) *incoming {
-	in, _ := a.placed(ctx, m, updated)
+	in, _ := a.placed(ctx, m, updated, time.Now())
 	return in
 }
 
 // placed is incoming that also tells when nobody knows whether the message is
-// for us, because Discord did not say what its channel is.
-func (a *Adapter) placed(ctx context.Context, m wireMessage, updated bool) (in *incoming, unknown bool) {
+// for us, because Discord did not say what its channel is. Its files are waited
+// for from when it was heard.
+func (a *Adapter) placed(ctx context.Context, m wireMessage, updated bool, heard time.Time) (in *incoming, unknown bool) {
 	if m.ID == "" || m.ChannelID == "" || m.Author.ID == "" || updated && m.Edited == "" {
 		return nil, false // for example a preview of a link that was added
 	}
@@ -87,9 +90,9 @@ func (a *Adapter) placed(ctx context.Context, m wireMessage, updated bool) (in *
 	if updated {
 		in.seen = m.ID + ":" + m.Edited
 	}
-	in.m.Attachments = a.keepFiles(ctx, in.m)
+	in.m.Attachments = a.keepFiles(ctx, in.m, heard)
 	if !in.m.FromSelf {
-		a.completeChain(ctx, in, m)
+		a.completeChain(ctx, in, m, heard)
 	}
 	in.facts = surface.Facts{
 		IsDMBased: where.kind == surface.Direct, MentionsBot: mentions(in.m.Text, self.ID),
@@ -165,7 +168,7 @@ func (a *Adapter) cached(ctx context.Context, channelID, messageID string) (m su
 
 // completeChain fetches what the cache lacks of the messages that a message
 // replies to. What cannot be had in time is a gap, at which the chain ends.
-func (a *Adapter) completeChain(ctx context.Context, in *incoming, m wireMessage) {
+func (a *Adapter) completeChain(ctx context.Context, in *incoming, m wireMessage, heard time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, chainLimit)
 	defer cancel()
 	referenced, id := m.Referenced, in.m.ReplyTo
@@ -188,7 +191,7 @@ func (a *Adapter) completeChain(ctx context.Context, in *incoming, m wireMessage
 		}
 		found.ChannelID = in.m.ChannelID
 		old := a.message(found)
-		old.Attachments = a.keepFiles(ctx, old)
+		old.Attachments = a.keepFiles(ctx, old, heard)
 		in.learned = append(in.learned, old)
 		id, referenced = old.ReplyTo, nil
 	}

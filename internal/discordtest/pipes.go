@@ -44,10 +44,10 @@ func (p *pipes) Close() error {
 	return nil
 }
 
-// Addr is a name that is nobody's.
+// Addr is nobody's (RFC 5737), and one that files can be fetched from.
 func (p *pipes) Addr() net.Addr { return pipeAddr{} }
 
 type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "discord.test" }
+func (pipeAddr) String() string  { return "192.0.2.1:80" }

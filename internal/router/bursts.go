@@ -134,7 +134,7 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	var messages []chat.Message
 	var exhausted string
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if messages, _, err = s.compose(q, session, ids, false); err == nil {
+		if messages, _, err = s.compose(q, session, Forward{MessageIDs: ids}); err == nil {
 			exhausted, err = s.o.Budget.Exhausted(q, session)
 		}
 		return err

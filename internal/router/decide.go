@@ -93,8 +93,16 @@ type Message struct {
 	ReplyToRequest string
 }
 
-// Deleted says that a message is gone.
-type Deleted struct{ ID string }
+// Deleted says that a message is gone. RequestID is the request that it began,
+// if it did.
+type Deleted struct{ ID, RequestID string }
+
+// Edited says that a message has another text since At, which tells its edits
+// apart. RequestID is the request that it began, if it did.
+type Edited struct {
+	ID, RequestID string
+	At            int64
+}
 
 // Lifecycle is a request's change of state.
 type Lifecycle struct {
@@ -116,6 +124,7 @@ type Gated struct {
 
 func (Message) input()   {}
 func (Deleted) input()   {}
+func (Edited) input()    {}
 func (Lifecycle) input() {}
 func (Output) input()    {}
 func (Due) input()       {}
@@ -128,10 +137,15 @@ type Effect interface{ effect() }
 type Forward struct {
 	Queue     event.Queue
 	RequestID string
-	// MessageIDs are the messages of the burst, or the one. A prompt is
-	// composed with what its last message replies to.
+	// MessageIDs are the messages of the burst, or the one. They are composed
+	// with what the last of them replies to.
 	MessageIDs []string
+	// Edited is set for a message that was forwarded before, and edited then.
+	Edited int64
 }
+
+// Cancel ends a request that waits.
+type Cancel struct{ RequestID string }
 
 // Reanchor moves the request's output under a message, when the runner says
 // that the message was applied. Inherit keeps what the output replies to.
@@ -144,6 +158,7 @@ type Reanchor struct {
 type Ask struct{ MessageIDs []string }
 
 func (Forward) effect()  {}
+func (Cancel) effect()   {}
 func (Reanchor) effect() {}
 func (Ask) effect()      {}
 
@@ -155,9 +170,21 @@ func Decide(s State, in Input, r Rules, now time.Time) (State, []Effect) {
 	case Message:
 		d.message(in)
 	case Deleted:
-		d.Buffer = slices.DeleteFunc(d.Buffer, func(id string) bool { return id == in.ID })
+		gone := func(id string) bool { return id == in.ID }
+		d.Buffer = slices.DeleteFunc(d.Buffer, gone)
 		if len(d.Buffer) == 0 {
 			d.First, d.Due = 0, 0
+		}
+		// The last one stays: what the gate says of it is not for the next burst.
+		if len(d.Gating) > 1 {
+			d.Gating = slices.DeleteFunc(d.Gating, gone)
+		}
+		if d.waits(in.RequestID) {
+			d.effects = append(d.effects, Cancel{in.RequestID})
+		}
+	case Edited:
+		if d.waits(in.RequestID) {
+			d.effects = append(d.effects, Forward{Queue: event.Prompt, RequestID: in.RequestID, MessageIDs: []string{in.ID}, Edited: in.At})
 		}
 	case Lifecycle:
 		d.lifecycle(in)
@@ -324,6 +351,12 @@ func (d *decision) output(o Output) {
 
 func (d *decision) index(requestID string) int {
 	return slices.IndexFunc(d.Requests, func(r Request) bool { return r.ID == requestID })
+}
+
+// waits says that a request was forwarded and not seen to run.
+func (d *decision) waits(requestID string) bool {
+	i := d.index(requestID)
+	return i >= 0 && !d.Requests[i].Running
 }
 
 // forgetStale drops what was forwarded long ago and never seen: nothing a

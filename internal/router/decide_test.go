@@ -220,6 +220,24 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 		p.does(8*time.Second, router.Gated{RequestID: "b2", Forward: true}, forward(event.Prompt, "b2", "2"))
 		p.does(8*time.Second, router.Gated{RequestID: "b2", Forward: true})
 	})
+	t.Run("without what is deleted meanwhile", func(t *testing.T) {
+		p := &played{t: t, rules: gated}
+		p.does(0, message(router.Active, "1"))
+		p.does(0, message(router.Active, "2"))
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1", "2"}})
+		p.does(4*time.Second, router.Deleted{ID: "2"})
+		p.does(5*time.Second, router.Gated{RequestID: "b1", Forward: true}, forward(event.Prompt, "b1", "1"))
+	})
+	t.Run("about a burst of which nothing is left, before the next", func(t *testing.T) {
+		p := &played{t: t, rules: gated}
+		p.does(0, message(router.Active, "1"))
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1"}})
+		p.does(3*time.Second, router.Deleted{ID: "1"})
+		p.does(3*time.Second, message(router.Active, "2"))
+		p.does(6*time.Second, router.Due{RequestID: "b2"})
+		p.does(6*time.Second, router.Gated{RequestID: "b1"})
+		p.does(6*time.Second, router.Due{RequestID: "b2"}, router.Ask{MessageIDs: []string{"2"}})
+	})
 	t.Run("a mention passes it", func(t *testing.T) {
 		p := &played{t: t, rules: gated}
 		p.does(0, mentioning(message(router.Active, "1")), forward(event.Prompt, "discord:10:1", "1"))
@@ -254,6 +272,22 @@ func TestTheRouterFollowsWhatRuns(t *testing.T) {
 	if len(p.state.Requests) != 0 {
 		t.Errorf("nothing runs, the router knows %v", p.state.Requests)
 	}
+}
+
+func TestAQuestionThatWaitsIsEditedAndWithdrawn(t *testing.T) {
+	p := &played{t: t, rules: rules}
+	one, two := "discord:10:1", "discord:10:2"
+	p.does(0, mentioning(message(router.Mention, "1")), forward(event.Prompt, one, "1"))
+	p.does(1, router.Lifecycle{RequestID: one, State: event.StateRunning})
+	p.does(2, mentioning(message(router.Mention, "2")), forward(event.Prompt, two, "2"))
+	p.does(3, router.Lifecycle{RequestID: two, State: event.StateQueued})
+	p.does(4, router.Edited{ID: "2", RequestID: two, At: 7}, router.Forward{Queue: event.Prompt, RequestID: two, MessageIDs: []string{"2"}, Edited: 7})
+	p.does(5, router.Deleted{ID: "2", RequestID: two}, router.Cancel{RequestID: two})
+	// What runs has been told, and what nobody asked about is nobody's question.
+	p.does(6, router.Edited{ID: "1", RequestID: one, At: 8})
+	p.does(6, router.Deleted{ID: "1", RequestID: one})
+	p.does(6, router.Edited{ID: "3", RequestID: "discord:10:3", At: 9})
+	p.does(6, router.Deleted{ID: "3", RequestID: "discord:10:3"})
 }
 
 func TestARequestOfAnotherPartIsJoinedToo(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"lilac/internal/bus"
 	"lilac/internal/chat"
+	"lilac/internal/compose"
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -24,6 +24,9 @@ const Group = "router"
 
 // interruptCommand begins a message that is to interrupt what runs.
 const interruptCommand = "!int"
+
+// detailDeleted is why a question is not answered whose message is gone.
+const detailDeleted = "The message was deleted."
 
 // Table keeps what the router knows; package store satisfies it.
 type Table interface {
@@ -133,7 +136,7 @@ func (s *Service) subscriptions() []bus.Subscription {
 		return bus.Subscription{Topic: topic, Group: group, Mode: bus.Work, Consumer: group, FromBegin: true, Types: types}
 	}
 	return []bus.Subscription{
-		of(event.TopicAdapter, event.AdapterMessageCreated, event.AdapterMessageDeleted),
+		of(event.TopicAdapter, event.AdapterMessageCreated, event.AdapterMessageUpdated, event.AdapterMessageDeleted),
 		of(event.TopicRequest, event.RequestLifecycleChanged),
 		of(event.TopicSurface, event.SurfaceOutputCreated),
 	}
@@ -176,6 +179,9 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			if p.Platform != s.o.Platform {
 				return nil
 			}
+			if p.Updated {
+				return s.decide(tx, p.ChannelID, Edited{ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), At: p.TS}, d.Headers)
+			}
 			m, err := s.message(tx, p)
 			if err != nil {
 				return err
@@ -185,7 +191,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			if p.Platform != s.o.Platform {
 				return nil
 			}
-			return s.decide(tx, p.ChannelID, Deleted{ID: p.MessageID}, d.Headers)
+			return s.decide(tx, p.ChannelID, Deleted{ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID)}, d.Headers)
 		case event.RequestLifecycle:
 			if d.Headers.Client() != s.o.Platform {
 				return nil
@@ -225,7 +231,8 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 		}
 		m.ReplyToRequest = to.RequestID
 	}
-	m.Interrupts = (m.Mentions || direct) && s.interrupts(p.Text)
+	_, commanded := compose.Addressed(p.Text, s.o.SelfID(), interruptCommand)
+	m.Interrupts = commanded && (m.Mentions || direct)
 	if s.o.Take != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
 		m.Taken, err = s.o.Take(tx, surface.Message{
 			Platform: p.Platform, ChannelID: p.ChannelID, ID: p.MessageID, AuthorID: p.UserID, AuthorName: p.UserName,
@@ -247,15 +254,6 @@ func (s *Service) Route(tx *db.Tx, m surface.Message) error {
 	return s.decide(tx, m.ChannelID, in, nil)
 }
 
-func (s *Service) interrupts(text string) bool {
-	text = strings.TrimSpace(text)
-	for _, mention := range []string{"<@" + s.o.SelfID() + ">", "<@!" + s.o.SelfID() + ">"} {
-		text = strings.TrimSpace(strings.TrimPrefix(text, mention))
-	}
-	word, _, _ := strings.Cut(text, " ")
-	return word == interruptCommand
-}
-
 func (s *Service) requestID(sessionID, specific string) string {
 	return event.RequestID{Surface: s.o.Platform, Session: sessionID, Specific: specific}.String()
 }
@@ -267,8 +265,25 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 		return fmt.Errorf("load what the router knows: %w", err)
 	}
 	after, effects := Decide(before, in, s.rules(), s.o.Now())
+	trace, said := h[event.HeaderTraceParent], true
 	for _, e := range effects {
-		if err := s.carryOut(tx, sessionID, e, h[event.HeaderTraceParent]); err != nil {
+		switch e := e.(type) {
+		case Forward:
+			said, err = s.forward(tx, sessionID, e, trace)
+			if !said && e.Queue == event.Prompt && e.Edited == 0 { // and so nothing begins
+				after, _ = Decide(after, Lifecycle{RequestID: e.RequestID, State: event.StateCancelled}, s.rules(), s.o.Now())
+			}
+		case Reanchor:
+			if said {
+				err = s.publish(tx, sessionID, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, trace, s.reanchor(sessionID, e))
+			}
+		case Cancel:
+			err = s.publish(tx, sessionID, e.RequestID, "cancel:"+e.RequestID, trace, event.RequestCancel{Reason: detailDeleted})
+		case Ask: // the state says so, and who watches the bursts asks
+		default:
+			err = fmt.Errorf("carry out %T: unknown effect", e)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -279,18 +294,6 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 	return nil
 }
 
-func (s *Service) carryOut(tx *db.Tx, sessionID string, e Effect, traceParent string) error {
-	switch e := e.(type) {
-	case Forward:
-		return s.forward(tx, sessionID, e, traceParent)
-	case Reanchor:
-		return s.publish(tx, sessionID, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, traceParent, s.reanchor(sessionID, e))
-	case Ask:
-		return nil // the state says so, and who watches the bursts asks
-	}
-	return fmt.Errorf("carry out %T: unknown effect", e)
-}
-
 func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 	r := event.SurfaceReanchor{InheritReplyTo: e.Inherit, MessageID: e.MessageID}
 	if !e.Inherit {
@@ -299,23 +302,24 @@ func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 	return r
 }
 
-func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) error {
-	messages, ids, err := s.compose(tx, sessionID, f.MessageIDs, f.Queue == event.Prompt)
-	if err != nil {
-		return err
-	}
-	if len(messages) == 0 {
-		return nil // everything was deleted before it could be said
+// forward tells the runner; nothing is said of what was deleted meanwhile.
+func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) (said bool, err error) {
+	messages, ids, err := s.compose(tx, sessionID, f)
+	if err != nil || len(messages) == 0 {
+		return false, err
 	}
 	if err := s.o.Table.MarkForwarded(tx, s.o.Platform, sessionID, ids); err != nil {
-		return fmt.Errorf("remember what was forwarded: %w", err)
+		return false, fmt.Errorf("remember what was forwarded: %w", err)
 	}
 	last := f.MessageIDs[len(f.MessageIDs)-1]
+	if f.Edited != 0 {
+		last = fmt.Sprintf("%s:%d", last, f.Edited)
+	}
 	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": ids}})
 	if err != nil {
-		return fmt.Errorf("encode the forwarded ids: %w", err)
+		return false, fmt.Errorf("encode the forwarded ids: %w", err)
 	}
-	return s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
+	return true, s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
 		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Raw: raw})
 }
 

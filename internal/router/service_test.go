@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -125,6 +124,43 @@ func (w *world) say(id, author, text string, facts surface.Facts) {
 	}
 }
 
+// edit is what the adapter does with an edit.
+func (w *world) edit(id, author, text string, at int64) {
+	w.t.Helper()
+	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, CreatedAt: w.now.Load(), EditedAt: at}
+	e, err := event.New(event.Meta{ID: fmt.Sprintf("edit:%s:%d", id, at), Time: time.UnixMilli(1)}, event.AdapterMessage{
+		Updated: true, Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: at,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		if err := (store.SurfaceCache{}).PutMessage(tx, m); err != nil {
+			return err
+		}
+		return tx.Publish(e)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// delete is what the adapter does with a deletion.
+func (w *world) delete(id string) {
+	w.t.Helper()
+	e, err := event.New(event.Meta{ID: "gone:" + id, Time: time.UnixMilli(1)}, event.AdapterDeletion{Platform: "discord", ChannelID: "10", MessageID: id, TS: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
+		if err := (store.SurfaceCache{}).MarkDeleted(tx, "discord", "10", id, 1); err != nil {
+			return err
+		}
+		return tx.Publish(e)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) lifecycle(request string, state event.RequestState) {
 	w.t.Helper()
 	e, err := event.New(event.Meta{ID: request + string(state), Time: time.UnixMilli(1), Headers: event.RequestHeaders(request, "10", "discord")}, event.RequestLifecycle{State: state})
@@ -154,7 +190,11 @@ func (w *world) sent() (out []sent) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		m := p.(event.RequestMessage)
+		m, ok := p.(event.RequestMessage)
+		if !ok {
+			out = append(out, sent{Queue: "cancel", Request: d.Headers.RequestID()})
+			continue
+		}
 		s := sent{Queue: m.Queue, Request: d.Headers.RequestID()}
 		for _, c := range m.Messages {
 			s.Texts = append(s.Texts, c.Text())
@@ -199,96 +239,6 @@ func line(author, id, text string) string {
 
 var mentioned = surface.Facts{MentionsBot: true}
 
-func TestAMentionBecomesARequestWithWhatItRepliesTo(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	w.say("1", "7", "the build is red", surface.Facts{})
-	w.say("2", "8", "<@900> why?", surface.Facts{MentionsBot: true, ReplyToMessageID: "1"})
-	w.say("3", "8", "<@900> !int stop", mentioned)
-	w.expect(
-		sent{event.Prompt, "discord:10:2", []string{line("7", "1", "the build is red"), line("8", "2", "why?")}},
-		sent{event.Interrupt, "discord:10:2", []string{line("8", "3", "stop")}},
-	)
-}
-
-func TestWhatTheHistoryHoldsIsNotForwardedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	w.say("1", "7", "<@900> one", mentioned)
-	w.say("2", "7", "<@900> two", surface.Facts{MentionsBot: true, ReplyToMessageID: "1"})
-	w.expect(
-		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}},
-		sent{event.Prompt, "discord:10:2", []string{line("7", "2", "(in reply to name7: \"<@900> one\")\ntwo")}},
-	)
-}
-
-// What the history holds of an answer of ours is not said again; of one that is
-// no part of it, because the session was deleted, the text is.
-func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(w *world)
-		want   []string
-	}{
-		"held":    {func(*world) {}, []string{line("7", "3", "(in reply to lilac: \"All is well.\")\nand now?")}},
-		"deleted": {func(w *world) { w.deleteSession() }, []string{line("7", "1", "how is it?"), "All is well.", line("7", "3", "and now?")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.start()
-			w.say("1", "7", "<@900> how is it?", mentioned)
-			w.settled()
-			w.answer("discord:10:1", "2", "1", "All is well.")
-			w.lifecycle("discord:10:1", event.StateDone)
-			w.settled()
-			c.change(w)
-			w.say("3", "7", "and now?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
-			w.settled()
-			if got := w.sent(); len(got) != 2 || !slices.Equal(got[1].Texts, c.want) {
-				t.Errorf("the runner was told %q", got)
-			}
-		})
-	}
-}
-
-// The platform tells of a message before it answers the call that made it, and
-// a reply may come in between: nothing has said yet that it is an output.
-func TestAReplyToAnAnswerThatOnlyTheCacheKnowsJoinsIt(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	w.say("1", "7", "<@900> how is it?", mentioned)
-	w.settled()
-	w.answer("discord:10:1", "2", "1", "All is")
-	w.say("3", "7", "and here?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
-	w.say("4", "7", "<@900> only here", surface.Facts{ReplyToBot: true, MentionsBot: true, ReplyToMessageID: "2"})
-	w.expect(
-		sent{event.Prompt, "discord:10:1", []string{line("7", "1", "how is it?")}},
-		sent{event.FollowUp, "discord:10:1", []string{line("7", "3", "and here?")}},
-		sent{event.Steer, "discord:10:1", []string{line("7", "4", "only here")}},
-	)
-}
-
-func TestWhoAsksAboutAMessageThatTheHistoryHoldsNamesIt(t *testing.T) {
-	w := newWorld(t)
-	w.start()
-	w.say("1", "7", "<@900> how is it?", mentioned)
-	w.settled()
-	w.answer("discord:10:1", "2", "1", "All is well.")
-	var m surface.Message
-	if err := w.db.Read(t.Context(), func(q db.Queryer) (err error) {
-		m, err = (store.SurfaceCache{}).Message(q, "discord", "10", "2")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return w.svc.Ask(tx, m, surface.User{ID: "8", Name: "bob"}) }); err != nil {
-		t.Fatal(err)
-	}
-	got := w.sent()
-	if len(got) != 2 || len(got[1].Texts) != 1 || !strings.Contains(got[1].Texts[0], "(in reply to lilac: \"All is well.\")") {
-		t.Errorf("the runner was told %q", got)
-	}
-}
-
 // tables are the store's, with the requests of which the session knows.
 type tables struct {
 	*store.Store
@@ -301,11 +251,15 @@ func (t tables) Ran(_ db.Queryer, _, requestID string) (bool, error) { return t.
 func (w *world) answer(request, id, replyTo, text string) {
 	w.t.Helper()
 	w.ran[request] = true
-	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
-		return (store.SurfaceCache{}).PutMessage(tx, surface.Message{
-			Platform: "discord", ChannelID: "10", ID: id, AuthorID: self, AuthorName: "lilac", FromSelf: true, Text: text, ReplyTo: replyTo, RequestID: request,
-		})
-	}); err != nil {
+	w.put(surface.Message{
+		Platform: "discord", ChannelID: "10", ID: id, AuthorID: self, AuthorName: "lilac", FromSelf: true, Text: text, ReplyTo: replyTo, RequestID: request,
+	})
+}
+
+// put puts a message into the cache of which nobody tells.
+func (w *world) put(m surface.Message) {
+	w.t.Helper()
+	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error { return (store.SurfaceCache{}).PutMessage(tx, m) }); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -12,11 +12,12 @@ import (
 )
 
 // compose turns messages of the cache into the model's, with what the last one
-// replies to if the chain is asked for. It also returns the ids of what was
-// said.
-func (s *Service) compose(q db.Queryer, sessionID string, messageIDs []string, chain bool) (messages []chat.Message, ids []string, err error) {
+// replies to if they are for a request: the gate is asked about a burst alone.
+// It also returns the ids of what was said.
+func (s *Service) compose(q db.Queryer, sessionID string, f Forward) (messages []chat.Message, ids []string, err error) {
 	var said []surface.Message
-	if chain {
+	messageIDs := f.MessageIDs
+	if f.RequestID != "" {
 		said, err = s.o.Cache.ReplyChain(q, s.o.Platform, sessionID, messageIDs[len(messageIDs)-1], compose.MaxDepth)
 		if err != nil && fault.KindOf(err) != fault.NotFound {
 			return nil, nil, fmt.Errorf("load the reply chain: %w", err)
@@ -51,7 +52,7 @@ func (s *Service) compose(q db.Queryer, sessionID string, messageIDs []string, c
 	}
 	return compose.Compose(compose.Snapshot{
 		Platform: s.o.Platform, Messages: said, SelfID: s.o.SelfID(), Names: s.o.Names(q), Command: interruptCommand,
-		Images: s.o.Images != nil && s.o.Images(), InHistory: func(id string) bool { return known[id] },
+		Images: s.o.Images != nil && s.o.Images(), InHistory: func(id string) bool { return known[id] }, Joins: f.RequestID, Edited: f.Edited != 0,
 	}), ids, nil
 }
 

@@ -29,8 +29,9 @@ var answers = map[string]Answer{
 }
 
 // attribution is the line by which composition says who wrote a message; in a
-// person's own text it is made to look different.
-var attribution = regexp.MustCompile(`^\[[^\s\[\]=]+ user_id=([^\s\[\]=]+) user_name=[^\s\[\]=]+ message_id=[^\s\[\]=]+\]\n`)
+// person's own text it is made to look different. The line that says what it
+// replies to may follow.
+var attribution = regexp.MustCompile(`^\[[^\s\[\]=]+ user_id=([^\s\[\]=]+) user_name=[^\s\[\]=]+ message_id=[^\s\[\]=]+\]\n(?:\(in reply to .*\)\n)?`)
 
 // AuthorOf returns who wrote the newest of the messages that says so, as the
 // platform's user id, or "".

@@ -358,6 +358,7 @@ func TestAnswers(t *testing.T) {
 		"continue": session.Continue, " Continue! ": session.Continue, "go  on": session.Continue, "OK": session.Continue, "yes.": session.Continue,
 		"continue, but only with the first file": session.Continue, "/stop": session.Stop, "STOP!": session.Stop, "no": session.Stop,
 		"[discord user_id=1 user_name=ann message_id=7]\nyes": session.Continue, "[discord user_id=1]\nyes": session.NoAnswer,
+		"[discord user_id=1 user_name=ann message_id=7]\n(in reply to bob: \"all (of it)\")\nyes": session.Continue,
 		"": session.NoAnswer, "continued": session.NoAnswer, "stop it from happening": session.NoAnswer, "what does it cost?": session.NoAnswer,
 		"continue " + strings.Repeat("x", 600): session.NoAnswer,
 	} {

@@ -144,7 +144,7 @@ func laterID(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a
 func (c SurfaceCache) MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error {
 	m, err := c.any(tx, platform, channelID, messageID)
 	if fault.KindOf(err) == fault.NotFound {
-		return nil
+		m, err = surface.Message{Platform: platform, ChannelID: channelID, ID: messageID}, nil
 	}
 	if err != nil {
 		return err

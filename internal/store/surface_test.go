@@ -87,6 +87,39 @@ func TestAnOlderStateOfAMessageNeverWins(t *testing.T) {
 	}
 }
 
+// A page of a history may hold what was deleted since it was read.
+func TestAMessageThatComesAfterItsDeletionStaysAway(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d, _ := openAt(t, &now)
+	c := store.SurfaceCache{}
+	gone, there := cached("5", "", "a secret"), cached("6", "", "no secret")
+	update(t, d, func(tx *db.Tx) error { return c.MarkDeleted(tx, "discord", "10", "5", 1) })
+	put(t, d, gone, there)
+	if _, err := message(t, d, "5"); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("what was deleted before it came: %v", err)
+	}
+	if got := ids(t, d, func(q db.Queryer) ([]surface.Message, error) {
+		return c.SearchMessages(q, "discord", []string{"10"}, "secret", 9)
+	}); !slices.Equal(got, []string{"6"}) {
+		t.Errorf("the search finds %v", got)
+	}
+	now = now.Add(time.Hour)
+	update(t, d, func(tx *db.Tx) error { _, err := c.TrimMessages(tx, "discord", now, 100); return err })
+	put(t, d, gone)
+	if _, err := message(t, d, "5"); err != nil {
+		t.Errorf("what is over age, also of deletions, was not forgotten: %v", err)
+	}
+}
+
+func message(t *testing.T, d *db.DB, id string) (m surface.Message, err error) {
+	t.Helper()
+	err = read(t, d, func(q db.Queryer) (err error) {
+		m, err = store.SurfaceCache{}.Message(q, "discord", "10", id)
+		return err
+	})
+	return m, err
+}
+
 func TestAChainOfRepliesStopsAtAGapAndAtACircle(t *testing.T) {
 	d, _ := open(t)
 	put(t, d, cached("3", "2", ""), cached("4", "3", ""), cached("5", "4", ""), cached("7", "8", ""), cached("8", "7", ""))

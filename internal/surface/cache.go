@@ -9,7 +9,8 @@ type Cache interface {
 	// smaller EditedAt than the cached changes nothing. An empty RequestID
 	// keeps the cached one. The session's read position moves with it.
 	PutMessage(tx *db.Tx, m Message) error
-	// MarkDeleted keeps the row, without its text and attachments.
+	// MarkDeleted keeps the row, without its text and attachments, and makes one
+	// for a message that may still come: it stays deleted.
 	MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error
 	Message(q db.Queryer, platform, channelID, messageID string) (Message, error)
 	// Messages lists what a channel holds that is not deleted, newest first,
