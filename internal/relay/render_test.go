@@ -115,6 +115,14 @@ func TestWhatIsShown(t *testing.T) {
 			output: output(delta(0, "half"), event.FinalText{FinalText: "half"}), end: &relay.End{State: event.StateFailed, Detail: "The model is overloaded."},
 			want: []relay.View{{Key: "0.0", Text: "half\n\n⚠️ The model is overloaded.", ReplyTo: "5"}},
 		},
+		"a stop inside code is said behind it": {
+			output: output(event.FinalText{FinalText: "```go\nfunc main() {\n"}), end: &relay.End{State: event.StateCancelled, Detail: "Stopped by @ada."},
+			want: []relay.View{{Key: "0.0", Text: "```go\nfunc main() {\n```\n\n⏹️ Stopped by @ada.", ReplyTo: "5"}},
+		},
+		"a tool inside code, too": {
+			output: output(delta(0, "```go\nfunc main() {\n"), event.ToolCallOutput{ToolCallID: "1", Status: event.ToolStart, Display: "read"}),
+			want:   []relay.View{{Key: "0.0", Text: "```go\nfunc main() {\n```\n\n-# ⏳ read", ReplyTo: "5", Stop: true}},
+		},
 		"a stop without text is said": {
 			end:  &relay.End{State: event.StateCancelled},
 			want: []relay.View{{Key: "0.0", Text: "⏹️ Stopped.", ReplyTo: "5"}},
