@@ -64,6 +64,8 @@ type Settings struct {
 	// Rewrite turns names into the platform's mentions and says whom it
 	// mentioned; nil leaves the text as it is.
 	Rewrite func(text string) (out string, users []string)
+	// Scrub takes secrets out of a text; nil knows none.
+	Scrub func(text string) string
 	// Mention is a person whom the answer begins with, by their id; "" for none.
 	Mention string
 	// Size is the size of a file in bytes; nil knows none.
@@ -98,6 +100,9 @@ type Made struct {
 // Render is what a request's messages should show. ReplyTo is the message that
 // asked, "" for none. End is nil while the request runs.
 func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Settings) []View {
+	if s.Scrub == nil {
+		s.Scrub = func(text string) string { return text }
+	}
 	segments := segment(o, replyTo, cuts)
 	var views []View
 	for i, seg := range segments {
@@ -107,12 +112,13 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		if s.Rewrite != nil {
 			text, users = s.Rewrite(text)
 		}
+		text = s.Scrub(text) // what is cut in two is not known any more
 		foot := ""
 		switch {
 		case last && end != nil:
-			foot = ending(*end, !blank(text), len(views) > 0 || len(o.Binaries) > 0, o.Skip)
+			foot = s.Scrub(ending(*end, !blank(text), len(views) > 0 || len(o.Binaries) > 0, o.Skip))
 		case last && (i == 0 || !blank(text)):
-			foot = status(o)
+			foot = status(o, s.Scrub)
 		}
 		if i == 0 && s.Mention != "" && (text != "" || foot != "") {
 			text, users = greeting(text, s.Mention), append(users, s.Mention)
@@ -206,7 +212,7 @@ func ending(end End, said, more, skip bool) string {
 }
 
 // status is what stands under a running answer.
-func status(o Output) string {
+func status(o Output, scrub func(string) string) string {
 	var lines []string
 	for _, t := range o.Tools[max(0, len(o.Tools)-statusTools):] {
 		mark := "⏳"
@@ -216,7 +222,7 @@ func status(o Output) string {
 				mark = "❌"
 			}
 		}
-		lines = append(lines, "-# "+mark+" "+oneLine(t.Display))
+		lines = append(lines, "-# "+mark+" "+oneLine(scrub(t.Display)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -294,7 +300,7 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		switch {
 		case placed:
 		case s.MaxFileBytes > 0 && size(b) > s.MaxFileBytes:
-			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(b.Filename), bytesText(size(b)), bytesText(s.MaxFileBytes)))
+			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(s.Scrub(b.Filename)), bytesText(size(b)), bytesText(s.MaxFileBytes)))
 			continue
 		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
 			key = views[0].Key

@@ -197,3 +197,31 @@ func TestALongAnswerGoesOnWhereItIsSteered(t *testing.T) {
 		t.Errorf("%d messages, the last is %+v", len(views), last)
 	}
 }
+
+// A secret is taken out of the whole text, wherever that is cut, and of a tool's
+// line before it is shortened and its signs are left out.
+func TestASecretIsSeenInNoPart(t *testing.T) {
+	const secret = "MTk4_NjIy.Cl2FMQ.ZnCjm1XVW7"
+	s := settings
+	s.Scrub = func(text string) string { return strings.ReplaceAll(text, secret, "***") }
+	display := "bash: export A_LONG_NAME_OF_A_TOKEN=" + secret
+	shown := func(before int, end *relay.End) (all string) {
+		o := relay.Output{Text: strings.Repeat("x", before) + secret + strings.Repeat("y", 100), Final: end != nil, Tools: []event.ToolCallOutput{{ToolCallID: "1", Status: event.ToolStart, Display: display}}}
+		for _, v := range relay.Render(o, "5", nil, end, relay.Made{}, s) {
+			all += v.Text
+		}
+		return all
+	}
+	parts := []string{secret[:12], strings.ReplaceAll(secret[:12], "_", ""), secret[len(secret)-12:]}
+	for before := 1700; before < 1760; before++ {
+		for _, all := range []string{shown(before, nil), shown(before, &relay.End{State: event.StateFailed, Detail: "The key " + secret + " is not valid."})} {
+			if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(all, part) }) {
+				t.Fatalf("behind %d letters is seen %q", before, all[before:])
+			}
+		}
+	}
+	s.Scrub = nil
+	if all := shown(1742, nil); !strings.Contains(all, secret) {
+		t.Errorf("the secret would not be seen anyway: %q", all)
+	}
+}
