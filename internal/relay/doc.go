@@ -7,6 +7,8 @@
 //   - What is shown is a function of what was said: [Split] and what calls it
 //     are pure. Nothing is printed twice or lost, whatever was restarted,
 //     redelivered, taken back or moved in between.
-//   - A message is never longer than the platform allows, never empty, and a
-//     fenced block that is cut in two is closed and opened again.
+//   - A message is never longer than the platform allows, never empty, and never
+//     ends inside a fenced block: one that is cut in two is closed and opened again.
+//   - No word of the text is left out, but what would take more than some twenty
+//     messages ends with a line that says where the whole of it is.
 package relay

@@ -1,6 +1,9 @@
 package relay
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // fence is an open fenced block; length 0 is none. Start and body are where
 // its line and its content begin in the text that [fence.through] read, -1
@@ -64,6 +67,17 @@ func (f fence) reopen() string {
 	return strings.Repeat(string(f.char), f.length) + f.info + "\n"
 }
 
-// close is what a message ends with that is cut inside the block. The white
-// space at the end of source is not shown.
-func (f fence) close() string { return "\n" + strings.Repeat(string(f.char), f.length) }
+// close is what a message ends with that ends inside the block. The white space
+// at the end of source is not shown.
+func (f fence) close() string {
+	if f.length == 0 {
+		return ""
+	}
+	return "\n" + strings.Repeat(string(f.char), f.length)
+}
+
+// fits reports whether a message that ends inside the block has room for the
+// line that closes it.
+func (f fence) fits(text string, room int) bool {
+	return f.length == 0 || units(strings.TrimRightFunc(text, unicode.IsSpace))+units(f.close()) <= room
+}

@@ -470,6 +470,7 @@ func (f *follower) settings(ctx context.Context) Settings {
 		}
 		return int64(base64.StdEncoding.DecodedLen(len(b.DataBase64)))
 	}}
+	s.Scrub = f.s.o.Scrub
 	if f.s.o.Rewrite != nil {
 		s.Rewrite = func(text string) (string, []string) { return f.s.o.Rewrite(ctx, text) }
 	}

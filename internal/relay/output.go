@@ -13,10 +13,10 @@ const (
 	maxTools = 20
 	// maxBinaries bounds the files of one answer.
 	maxBinaries = 100
-	// maxText bounds the text of one answer that is shown, in bytes; cutShort
+	// maxText bounds the text of one answer that is kept here, in bytes; cutShort
 	// stands where the rest would be.
 	maxText  = 1 << 20
-	cutShort = "\n\n*(The answer is longer than what is shown here; the page has all of it.)*"
+	cutShort = "\n\n" + tooLong
 )
 
 // Output is what a request has said so far, reduced from its output topic.

@@ -1,12 +1,14 @@
 package relay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"lilac/internal/clip"
 	"lilac/internal/event"
 )
 
@@ -19,6 +21,15 @@ const (
 	statusTools = 3
 	// statusLine bounds one of them, in UTF-16 units.
 	statusLine = 60
+	// maxMessages bounds the messages that show the text of an answer: they leave
+	// about one in a second, and what else is for the channel waits behind them.
+	// Where the answer goes on elsewhere it has two in any case.
+	maxMessages = 20
+	// maxSource bounds what is rendered of a text, in bytes; it is more than so
+	// many messages can hold.
+	maxSource = 128 << 10
+	// tooLong stands where the rest would be.
+	tooLong = "*(The answer is longer than what is shown here; the page has all of it.)*"
 	// noReply is what a model says that wants to say nothing.
 	noReply = "NO_REPLY"
 )
@@ -53,6 +64,8 @@ type Settings struct {
 	// Rewrite turns names into the platform's mentions and says whom it
 	// mentioned; nil leaves the text as it is.
 	Rewrite func(text string) (out string, users []string)
+	// Scrub takes secrets out of a text; nil knows none.
+	Scrub func(text string) string
 	// Mention is a person whom the answer begins with, by their id; "" for none.
 	Mention string
 	// Size is the size of a file in bytes; nil knows none.
@@ -87,25 +100,35 @@ type Made struct {
 // Render is what a request's messages should show. ReplyTo is the message that
 // asked, "" for none. End is nil while the request runs.
 func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Settings) []View {
+	if s.Scrub == nil {
+		s.Scrub = func(text string) string { return text }
+	}
 	segments := segment(o, replyTo, cuts)
 	var views []View
 	for i, seg := range segments {
 		last := i == len(segments)-1
-		text, users := readable(seg.text), []string(nil)
+		source := clip.Bytes(seg.text, maxSource)
+		text, users := readable(source), []string(nil)
 		if s.Rewrite != nil {
 			text, users = s.Rewrite(text)
 		}
-		if last && end != nil {
-			text = withEnd(text, *end, len(views) > 0 || len(o.Binaries) > 0, o.Skip)
+		text = s.Scrub(text) // what is cut in two is not known any more
+		foot := ""
+		switch {
+		case last && end != nil:
+			foot = s.Scrub(ending(*end, !blank(text), len(views) > 0 || len(o.Binaries) > 0, o.Skip))
+		case last && (i == 0 || !blank(text)):
+			foot = status(o, s.Scrub)
 		}
-		if i == 0 && s.Mention != "" && (text != "" || end == nil && status(o) != "") {
+		if i == 0 && s.Mention != "" && (text != "" || foot != "") {
 			text, users = greeting(text, s.Mention), append(users, s.Mention)
 		}
-		pieces := Split(text, s.MaxText-statusRoom)
-		if last && end == nil {
-			pieces = withStatus(pieces, status(o), i == 0 || strings.TrimSpace(seg.text) != "")
+		most := max(maxMessages-len(views), 2)
+		pieces := split(text, s.MaxText-statusRoom, most+1)
+		if len(pieces) > most || len(source) < len(seg.text) {
+			pieces = append(pieces[:min(len(pieces), most-1)], Piece{Source: tooLong})
 		}
-		for j, p := range pieces {
+		for j, p := range under(pieces, foot, s.MaxText) {
 			v := View{Key: fmt.Sprintf("%d.%d", i, j), Text: p.String(), Users: mentioned(p.String(), users)}
 			if j == 0 {
 				v.ReplyTo = seg.replyTo
@@ -173,37 +196,23 @@ func segment(o Output, replyTo string, cuts []Cut) []part {
 	return parts
 }
 
-// withEnd says how a request ended that was not simply done.
-func withEnd(text string, end End, more, skip bool) string {
-	sentence := strings.TrimSpace(end.Detail)
-	if end.State == event.StateCancelled && skip && strings.TrimSpace(text) == "" {
-		return text
+// ending says how a request ended that was not simply done, or that said nothing
+// and showed nothing more.
+func ending(end End, said, more, skip bool) string {
+	detail := strings.TrimSpace(end.Detail)
+	switch {
+	case end.State == event.StateFailed:
+		return "⚠️ " + cmp.Or(detail, "Something went wrong.")
+	case end.State == event.StateCancelled && (said || !skip):
+		return "⏹️ " + cmp.Or(detail, "Stopped.")
+	case end.State == event.StateCancelled || said || more || skip:
+		return ""
 	}
-	switch end.State {
-	case event.StateFailed:
-		if sentence == "" {
-			sentence = "Something went wrong."
-		}
-		sentence = "⚠️ " + sentence
-	case event.StateCancelled:
-		if sentence == "" {
-			sentence = "Stopped."
-		}
-		sentence = "⏹️ " + sentence
-	default:
-		if strings.TrimSpace(text) == "" && !more && !skip {
-			return "*(no answer)*"
-		}
-		return text
-	}
-	if strings.TrimSpace(text) == "" {
-		return sentence
-	}
-	return strings.TrimRightFunc(text, unicode.IsSpace) + "\n\n" + sentence
+	return "*(no answer)*"
 }
 
 // status is what stands under a running answer.
-func status(o Output) string {
+func status(o Output, scrub func(string) string) string {
 	var lines []string
 	for _, t := range o.Tools[max(0, len(o.Tools)-statusTools):] {
 		mark := "⏳"
@@ -213,7 +222,7 @@ func status(o Output) string {
 				mark = "❌"
 			}
 		}
-		lines = append(lines, "-# "+mark+" "+oneLine(t.Display))
+		lines = append(lines, "-# "+mark+" "+oneLine(scrub(t.Display)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -236,21 +245,18 @@ func oneLine(s string) string {
 	return s
 }
 
-// withStatus puts the status under the last message, or makes one of it.
-func withStatus(pieces []Piece, status string, visible bool) []Piece {
-	switch {
-	case status == "":
-	case len(pieces) > 0:
-		last := &pieces[len(pieces)-1]
-		closed := *last
-		closed.Suffix += "\n\n" + status
-		if f := (fence{}).through(last.Prefix + last.Source); f.length > 0 {
-			closed.Suffix = f.close() + "\n" + status
-		}
-		*last = closed
-	case visible:
-		pieces = []Piece{{Source: status}}
+// under puts a foot under the last message, or makes a message of it if there
+// is none or no room; it is no longer than one.
+func under(pieces []Piece, foot string, maxText int) []Piece {
+	feet, n := split(foot, maxText-statusRoom, 1), len(pieces)
+	if len(feet) == 0 || n == 0 {
+		return append(pieces, feet...)
 	}
+	below := "\n\n" + feet[0].String()
+	if units(pieces[n-1].String())+units(below) > maxText {
+		return append(pieces, feet[0])
+	}
+	pieces[n-1].Suffix += below
 	return pieces
 }
 
@@ -294,7 +300,7 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		switch {
 		case placed:
 		case s.MaxFileBytes > 0 && size(b) > s.MaxFileBytes:
-			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(b.Filename), bytesText(size(b)), bytesText(s.MaxFileBytes)))
+			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(s.Scrub(b.Filename)), bytesText(size(b)), bytesText(s.MaxFileBytes)))
 			continue
 		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
 			key = views[0].Key

@@ -40,6 +40,8 @@ type Options struct {
 	Adapter surface.Adapter
 	// Rewrite turns names into mentions; nil leaves texts as they are.
 	Rewrite func(ctx context.Context, text string) (out string, users []string)
+	// Scrub takes secrets out of a text before it is cut; nil knows none.
+	Scrub func(text string) string
 	// Mention returns the person whom the answer to a request begins with, as
 	// the platform's id, or ""; nil mentions nobody.
 	Mention func(q db.Queryer, requestID string) (userID string, err error)

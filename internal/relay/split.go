@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"regexp"
 	"strings"
 	"unicode"
@@ -9,8 +10,8 @@ import (
 )
 
 // Piece is what one message shows of a text. The Sources of all pieces, one
-// after the other, are the text; Prefix and Suffix reopen and close a fenced
-// block that was cut in two.
+// after the other, are the text; Prefix reopens a fenced block that was cut in
+// two, Suffix closes it.
 type Piece struct {
 	Prefix, Source, Suffix string
 	// unseen is how much white space at the beginning of Source is not shown.
@@ -35,29 +36,34 @@ const (
 // Split cuts a text into messages of at most limit UTF-16 units (Discord's
 // measure). It cuts where it is seen least: between paragraphs, lines,
 // sentences, words, and at last between characters as people see them; never
-// inside a link unless that alone is too long. White space alone makes no
-// message. The limit is at least 100.
-func Split(text string, limit int) []Piece {
+// inside a link unless that alone is too long. A fenced block is closed in each
+// message, also where the text ends in it. White space alone makes no message.
+// The limit is at least 100.
+func Split(text string, limit int) []Piece { return split(text, limit, math.MaxInt) }
+
+// split stops after so many messages.
+func split(text string, limit, most int) []Piece {
 	limit = max(limit, 100)
 	var pieces []Piece
 	var open fence
-	for strings.TrimSpace(text) != "" {
+	for !blank(text) && len(pieces) < most {
 		prefix := open.reopen()
 		room := limit - units(prefix)
 		unseen := leading(text, room, open)
 		end, after := cut(text[unseen:], room, open)
-		end += unseen
-		p := Piece{Prefix: prefix, Source: text[:end], unseen: unseen}
-		if after.length > 0 && strings.TrimSpace(text[end:]) != "" {
-			p.Suffix = after.close()
+		if end += unseen; blank(text[end:]) {
+			end = len(text)
 		}
+		pieces = append(pieces, Piece{Prefix: prefix, Source: text[:end], Suffix: after.close(), unseen: unseen})
 		text, open = text[end:], after
-		pieces = append(pieces, p)
-	}
-	if len(pieces) > 0 {
-		pieces[len(pieces)-1].Source += text
 	}
 	return pieces
+}
+
+// blank looks no further than it must: the rest of a text is asked for each
+// message.
+func blank(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }
 
 // units is the length of s in UTF-16 units.
@@ -72,14 +78,15 @@ func units(s string) int {
 // cut finds where a message that begins with text ends, and the fence that is
 // open there. It takes white space that follows with it.
 func cut(text string, room int, open fence) (end int, after fence) {
-	if len(text) <= room || units(text) <= room { // a byte is at least a unit
-		return len(text), open.through(text)
-	}
 	window := prefixOf(text, room)
+	if window == len(text) {
+		if after = open.through(text); after.fits(text, room) {
+			return len(text), after
+		}
+	}
 	for {
 		end = place(text, window)
-		after = open.through(text[:end])
-		if after.length == 0 || units(strings.TrimRightFunc(text[:end], unicode.IsSpace))+units(after.close()) <= room {
+		if after = open.through(text[:end]); after.fits(text[:end], room) {
 			break
 		}
 		// Make room for the line that closes the fence.
