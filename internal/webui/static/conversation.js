@@ -7,9 +7,10 @@ import { Composer } from './composer.js';
 import { arrange, el } from './element.js';
 import * as reduce from './reducer.js';
 import { to } from './router.js';
+import { Sending } from './sending.js';
 import { parser } from './stream.js';
 import { bubble, Transcript } from './transcript.js';
-import { forget, remember, unsent } from './unsent.js';
+import { forget, unsent } from './unsent.js';
 
 const get = (id) => document.getElementById(id);
 
@@ -35,7 +36,8 @@ export class Conversation {
       again: (request, text) => this.tryAgain(request, text),
       copy: (text, button) => this.copy(text, button),
     });
-    this.composer = new Composer({ send: (said) => this.send(said), stop: () => this.stop(), problem: hooks.problem });
+    this.sending = new Sending(this);
+    this.composer = new Composer({ send: (said) => this.sending.send(said), stop: () => this.stop(), problem: hooks.problem });
     this.state = reduce.newState('');
     this.frame = 0;
     this.stick = true;
@@ -47,8 +49,6 @@ export class Conversation {
     this.turn = 0;
     // While messages are loaded, events wait here for them.
     this.early = null;
-    // When the message that was sent last has arrived, by the state it belongs to.
-    this.delivered = new WeakMap();
     // What was written in conversations that are not shown, by their id.
     this.drafts = new Map();
     hub.read((frames) => this.received(frames));
@@ -75,7 +75,7 @@ export class Conversation {
     if (this.turn && id !== this.id) this.changeDraft(id);
     this.turn++;
     clearTimeout(this.reloading);
-    this.state = reduce.newState(id);
+    this.state = this.sending.stateOf(id) ?? reduce.newState(id);
     this.stick = !messageId;
     this.place = 0;
     this.transcript.clear();
@@ -93,11 +93,14 @@ export class Conversation {
   // changeDraft keeps what was not sent here for when this conversation is
   // shown again: in another one it would be sent to the wrong place.
   changeDraft(id) {
-    for (const { key, status, text, unsent: files } of this.state.outbox) {
+    for (const entry of this.state.outbox) {
+      const { status, text, unsent: files } = entry;
       if (status !== 'failed') continue;
       this.composer.giveBack(text, files);
-      forget(this.id, key);
+      reduce.drop(this.state, entry);
+      forget(this.id, entry.key);
     }
+    this.sending.done(this.state);
     this.drafts.set(this.id, this.composer.exchange(this.drafts.get(id)));
     this.drafts.delete(id);
   }
@@ -164,7 +167,7 @@ export class Conversation {
   loaded(answer) {
     const mine = this.turn;
     get('loading').hidden = true;
-    if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.revive(saved));
+    if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.sending.revive(saved));
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
     this.transcript.clear();
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
@@ -208,7 +211,7 @@ export class Conversation {
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
     if (this.state.stale) this.reload();
-    for (const key of this.settled()) forget(this.id, key);
+    this.sending.keep();
     this.schedule();
   }
 
@@ -287,106 +290,29 @@ export class Conversation {
 
   // --- sending ---------------------------------------------------------------
 
-  async send({ text, queue, files }) {
-    this.hooks.problem('');
-    if (!this.id) {
-      // What is said while the conversation is made belongs to it too.
-      this.beginning ??= this.begin(text).finally(() => { this.beginning = null; });
-      if (!(await this.beginning)) {
-        this.composer.giveBack(text, files);
-        return;
-      }
+  // shows says whether a person looks at the conversation with this state.
+  shows(state) {
+    return state === this.state && !get('talk').hidden;
+  }
+
+  // opened shows the conversation that was made for what is said here; what is
+  // written meanwhile goes with it.
+  opened(session) {
+    history.pushState(null, '', to(['s', session.id]));
+    this.hooks.began(session);
+    this.drafts.set(session.id, this.composer.exchange());
+    this.show(session.id); // what is said does not wait until the messages are loaded
+    return this.state;
+  }
+
+  // giveBack returns what was not sent to the box of its conversation.
+  giveBack(sessionId, text, files) {
+    if (sessionId === this.id) {
+      this.composer.giveBack(text, files);
+      return;
     }
-    this.toLatest();
-    const entry = reduce.send(this.state, {
-      key: newKey(), text, queue, at: Date.now(),
-      files: files.map(({ filename, mimeType }) => ({ filename, mimeType })),
-    });
-    remember(this.id, entry);
-    this.schedule();
-    await this.deliver(this.state, entry, files);
-  }
-
-  // begin makes the conversation that the first message belongs to.
-  async begin(text) {
-    const mine = this.turn;
-    try {
-      const line = text.split('\n', 1)[0];
-      const session = await api.createSession(line.length > 60 ? `${line.slice(0, 59)}…` : line);
-      if (mine !== this.turn) return false;
-      history.pushState(null, '', to(['s', session.id]));
-      this.hooks.began(session);
-      this.drafts.set(session.id, this.composer.exchange());
-      this.show(session.id); // what is said does not wait until the messages are loaded
-      return true;
-    } catch (failure) {
-      this.hooks.problem(failure.message);
-      return false;
-    }
-  }
-
-  // deliver brings messages to the server in the order in which they were sent.
-  deliver(into, entry, files) {
-    const before = this.delivered.get(into);
-    const done = (async () => {
-      await before;
-      await this.attempt(into, entry, files);
-    })();
-    this.delivered.set(into, done);
-    return done;
-  }
-
-  // attempt tries until the server has it: the key makes it one message
-  // however often it arrives.
-  async attempt(into, entry, files) {
-    const body = { content: entry.text, queue: entry.queue };
-    if (files.length) body.attachments = files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 }));
-    for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
-      try {
-        const answer = await api.prompt(into.sessionId, body, entry.key);
-        reduce.accepted(into, entry, answer);
-        if (into.outbox.includes(entry)) remember(into.sessionId, entry);
-        else forget(into.sessionId, entry.key);
-        break;
-      } catch (failure) {
-        entry.problem = failure.message;
-        if (!failure.retryable) {
-          entry.status = 'failed';
-          entry.unsent = files;
-          // Who has to log in first comes back to it, but for its files.
-          if (files.length) forget(into.sessionId, entry.key);
-          else remember(into.sessionId, entry);
-          break;
-        }
-        into.reordered = true;
-        this.schedule();
-        await new Promise((done) => { setTimeout(done, wait); });
-      }
-    }
-    into.reordered = true;
-    this.schedule();
-  }
-
-  // revive takes up a message that was under way when the page was left.
-  revive(saved) {
-    const { state } = this;
-    const entry = reduce.send(state, { ...saved, at: saved.createdAt });
-    entry.during = saved.during;
-    if (saved.messageId) reduce.accepted(state, entry, saved);
-    else if (saved.problem) Object.assign(entry, { status: 'failed', problem: saved.problem, unsent: [] });
-    else if (saved.files.length === 0) this.deliver(state, entry, []);
-    else {
-      entry.status = 'failed';
-      entry.unsent = [];
-      entry.problem = 'The page was left before the files had arrived. Attach them again.';
-      forget(state.sessionId, entry.key);
-    }
-  }
-
-  // settled lists what was remembered as under way and is not any more.
-  settled() {
-    const open = new Set(this.state.outbox.map((e) => e.key));
-    return unsent(this.id).map((e) => e.key).filter((key) => !open.has(key));
+    const later = this.drafts.get(sessionId) ?? { text: '', files: [] };
+    this.drafts.set(sessionId, { text: [text, later.text].filter((t) => t.trim()).join('\n\n'), files: [...files, ...later.files] });
   }
 
   // answer says whether a request that waits at a limit goes on.
@@ -403,7 +329,7 @@ export class Conversation {
     request.again = true;
     this.state.changed.add(request);
     this.composer.text.focus();
-    await this.send({ text, queue: 'prompt', files: [] });
+    await this.sending.send({ text, queue: 'prompt', files: [] });
   }
 
   async copy(text, button) {
@@ -421,7 +347,10 @@ export class Conversation {
     this.hooks.problem('');
     this.composer.stopButton.disabled = true;
     try {
-      await api.cancel(this.id);
+      // What is stopped is what a person saw running, also when the next begins meanwhile.
+      const { requests, outbox } = this.state;
+      const running = requests.findLast((r) => r.state === 'running') ?? outbox.find((e) => e.status === 'waiting');
+      await api.cancel(this.id, running?.requestId ?? running?.id);
     } catch (failure) {
       this.hooks.problem(failure.message);
     }
@@ -458,10 +387,10 @@ export class Conversation {
   drawOutbox() {
     arrange(get('outbox'), this.state.outbox.map((entry) => el('div', { className: `user pending ${entry.status}` },
       bubble(entry), el('p', { className: 'said' }, fateOf(entry)),
-      entry.status === 'failed' ? el('button', { type: 'button', className: 'plain text', onclick: () => this.giveBack(entry) }, 'Edit and send again') : null)));
+      entry.status === 'failed' ? el('button', { type: 'button', className: 'plain text', onclick: () => this.edit(entry) }, 'Edit and send again') : null)));
   }
 
-  giveBack(entry) {
+  edit(entry) {
     reduce.drop(this.state, entry);
     forget(this.id, entry.key);
     this.composer.giveBack(entry.text, entry.unsent);
@@ -546,10 +475,4 @@ function fateOf(entry) {
 function announce({ content = '', cancelled, error }) {
   const text = error ? `The request failed. ${error.message}` : cancelled ? 'Stopped.' : `Lilac: ${content}`;
   get('live').textContent = text.length > 2000 ? `${text.slice(0, 2000)}…` : text;
-}
-
-// newKey is random; crypto.randomUUID is missing on a page over plain HTTP
-// from another machine.
-function newKey() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
 }
