@@ -5,36 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"lilac/internal/webuitest"
 )
-
-// gateJS lets a test hold back calls of the page: shut(on) holds those whose
-// method and address fit, or their answers, until release().
-const gateJS = `window.held = 0; {
-	const real = fetch;
-	let gate = null;
-	window.shut = (on, answers) => {
-		gate = { on: new RegExp(on), answers };
-		gate.open = new Promise((open) => { window.release = () => { gate = null; open(); }; });
-	};
-	window.fetch = async (url, how) => {
-		const mine = gate?.on.test((how?.method ?? 'GET') + ' ' + url) ? gate : null;
-		const answer = mine?.answers ? await real(url, how) : null;
-		if (mine) {
-			window.held++;
-			await mine.open;
-		}
-		return answer ?? real(url, how);
-	};
-}`
-
-// shut holds back calls, or their answers, until release is called.
-func shut(p *webuitest.Tab, calls string, answers bool) (release func()) {
-	p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.held = 0; window.shut(%q, %t)", calls, answers)))
-	return func() { p.Do(chromedp.Evaluate[chromedp.Void]("window.release()")) }
-}
 
 // written says whether the message box has exactly this text.
 func written(text string) string {
@@ -81,12 +53,12 @@ func TestAFirstMessageThatCannotBeSentComesBackToANewConversation(t *testing.T) 
 	p := webuitest.Open(t, "about:blank", 1000, 700)
 	p.Before(gateJS, f.url(""))
 	f.streaming()
-	release := shut(p, "POST /sessions$", false)
+	made := shut(p, "POST /sessions$", false)
 	p.Say("my secret")
 	p.To("#/s/s1")
 	p.Shows("#title", "Boss")
 	f.set(func() { f.signedOut = true })
-	release()
+	made.release()
 	p.Until("how to sign in is said", "document.getElementById('problem').innerText.includes('lilac serve')")
 	p.Until("nothing stands in the box", written(""))
 	p.To("#/")
@@ -107,12 +79,12 @@ func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 	f.until("what waits is stopped", func() bool { return slices.Equal(f.cancels, []string{first}) })
 	f.emit("stream.start", object{"requestId": first})
 	p.Until("it runs", "document.querySelector('.request[data-state=running]')")
-	release := shut(p, "/cancel", false)
+	stop := shut(p, "/cancel", false)
 	p.Click("#stop")
 	f.emit("stream.completed", object{"requestId": first, "content": ""})
 	f.emit("stream.start", object{"requestId": second})
 	p.Until("the next one runs", "document.querySelectorAll('.request')[1]?.dataset.state === 'running'")
-	release()
+	stop.release()
 	f.until("the first is stopped", func() bool { return slices.Equal(f.cancels, []string{first, first}) })
 	p.Click("#stop")
 	f.until("now the second is", func() bool { return slices.Equal(f.cancels, []string{first, first, second}) })

@@ -47,6 +47,11 @@ export class Conversation {
     // turn counts the conversations that were shown, so that an answer for
     // one that was left is dropped.
     this.turn = 0;
+    // loads counts how often messages were asked for; newest is the last time.
+    this.loads = 0;
+    this.newest = null;
+    // The message that is looked for: who asks for two in a row gets the second.
+    this.wanted = '';
     // While messages are loaded, events wait here for them.
     this.early = null;
     // What was written in conversations that are not shown, by their id.
@@ -64,7 +69,8 @@ export class Conversation {
     return this.early !== null || reduce.isBusy(this.state);
   }
 
-  async show(id, messageId) {
+  async show(id, messageId = '') {
+    this.wanted = messageId;
     if (id === this.id && id) {
       if (messageId) await this.look(messageId);
       else if (document.activeElement === document.body) this.composer.text.focus({ preventScroll: true });
@@ -74,6 +80,8 @@ export class Conversation {
     // What the browser kept over a reload belongs to what is shown first.
     if (this.turn && id !== this.id) this.changeDraft(id);
     this.turn++;
+    this.loads++;
+    this.newest = null;
     clearTimeout(this.reloading);
     this.state = this.sending.stateOf(id) ?? reduce.newState(id);
     this.stick = !messageId;
@@ -83,8 +91,10 @@ export class Conversation {
     this.early = id ? [] : null;
     this.missing = false;
     get('loading').hidden = !id;
+    get('loading').textContent = 'Loading…';
     this.draw();
     if (id) await this.load();
+    if (messageId !== this.wanted) return;
     if (messageId) await this.find(messageId);
     // Who went elsewhere while it was loaded stays there.
     else if ([held, document.body].includes(document.activeElement)) this.composer.text.focus({ preventScroll: true });
@@ -107,36 +117,43 @@ export class Conversation {
 
   // --- loading ---------------------------------------------------------------
 
-  async load() {
+  // load asks for the messages. Of several that are asked for at a time the
+  // newest count, and who waits for others waits for those.
+  load() {
+    const mine = ++this.loads;
+    this.newest = this.ask(() => mine === this.loads);
+    return this.newest;
+  }
+
+  async ask(wanted) {
     const { sessionId } = this.state;
-    const mine = this.turn;
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       this.early = [];
-      const stored = () => this.stored(mine);
+      const stored = () => this.stored(wanted);
       const soon = setTimeout(stored, this.hub.how ? 0 : openSoon);
       const again = setInterval(stored, storedEvery);
       await this.hub.opened();
       clearTimeout(soon);
       clearInterval(again);
-      if (mine !== this.turn) return;
+      if (!wanted()) return this.newest;
       try {
         const answer = await api.messages(sessionId);
-        if (mine !== this.turn) return;
+        if (!wanted()) return this.newest;
         this.loaded(answer);
-        return;
+        return null;
       } catch (failure) {
-        if (mine !== this.turn) return;
+        if (!wanted()) return this.newest;
         if (!failure.retryable) {
           get('loading').hidden = true;
           this.early = null;
           this.missing = true;
           if (failure.status === 404) this.gone();
           else this.hooks.problem(failure.message);
-          return;
+          return null;
         }
-        await this.stored(mine);
+        await this.stored(wanted);
         await new Promise((done) => { setTimeout(done, wait); });
-        if (mine !== this.turn) return;
+        if (!wanted()) return this.newest;
       }
     }
   }
@@ -144,8 +161,8 @@ export class Conversation {
   // stored shows the messages that are stored until it can be said what came
   // since: the events may be where the server cannot read them now, which the
   // top of the page tells.
-  async stored(mine) {
-    const due = () => mine === this.turn && this.early !== null && !this.state.history.length;
+  async stored(wanted) {
+    const due = () => wanted() && this.early !== null && !this.state.history.length;
     if (!due()) return;
     try {
       const answer = await api.storedMessages(this.id);
@@ -177,7 +194,7 @@ export class Conversation {
     }
     const { early } = this;
     this.early = null;
-    this.apply(early ?? []); // two loads at a time have them once
+    this.apply(early);
     this.schedule();
     api.requests(this.id).then((list) => {
       if (mine !== this.turn) return;
@@ -230,22 +247,25 @@ export class Conversation {
     }, wait);
   }
 
-  // older loads messages before those that are here; false when there is none.
-  async older(limit = api.pageSize) {
+  // older loads messages before those that are here, once at a time; false when
+  // there is none, null when they cannot be had.
+  older(limit = api.pageSize) {
     const { state } = this;
-    if (this.fetching || state.complete || !state.history.length) return false;
-    const mine = this.turn;
-    this.fetching = true;
+    if (state.complete || !state.history.length) return false;
+    state.fetching ??= this.before(state, limit).finally(() => { state.fetching = null; });
+    return state.fetching;
+  }
+
+  async before(state, limit) {
+    const [first] = state.history;
     try {
-      const older = await api.olderMessages(state.sessionId, state.history[0].id, limit);
-      if (mine !== this.turn || state !== this.state) return false;
-      reduce.prepend(state, older, older.messages.length < limit);
+      const older = await api.olderMessages(state.sessionId, first.id, limit);
+      // What was loaded anew meanwhile may begin elsewhere: they would not join it.
+      if (state.history[0]?.id === first.id) reduce.prepend(state, older, older.messages.length < limit);
       return true;
     } catch (failure) {
-      this.hooks.problem(failure.message);
-      return false;
-    } finally {
-      this.fetching = false;
+      if (state === this.state) this.hooks.problem(failure.message);
+      return null;
     }
   }
 
@@ -261,7 +281,7 @@ export class Conversation {
   async look(messageId) {
     const mine = this.turn;
     if (!this.whose(messageId)) await this.load();
-    if (mine === this.turn) await this.find(messageId);
+    if (mine === this.turn && messageId === this.wanted) await this.find(messageId);
   }
 
   // find shows a message, however old it is.
@@ -272,10 +292,10 @@ export class Conversation {
       get('loading').textContent = `Looking for the message: ${this.state.history.length} looked at…`;
       const more = await this.older(api.largePage);
       if (mine !== this.turn) return;
+      get('loading').hidden = true;
+      if (more === null || messageId !== this.wanted) return;
       if (!more) break;
     }
-    get('loading').hidden = true;
-    get('loading').textContent = 'Loading…';
     const requestId = this.whose(messageId);
     if (!requestId) {
       this.hooks.problem('This message is not in the conversation any more.');
@@ -415,6 +435,7 @@ export class Conversation {
   }
 
   toLatest() {
+    this.wanted = '';
     this.stick = true;
     this.transcript.toEnd(this.state);
     this.draw();
@@ -425,7 +446,7 @@ export class Conversation {
   async atEnds() {
     const { scroll, transcript, state } = this;
     if (scroll.scrollTop < nearEnd) {
-      if (transcript.atStart && !(await this.older())) return;
+      if (transcript.atStart && (state.fetching || !(await this.older()))) return;
       if (state !== this.state) return;
       transcript.earlier(state);
       this.draw();

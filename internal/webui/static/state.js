@@ -9,6 +9,8 @@ export function newState(sessionId) {
   return {
     sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
     applied: new Map(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
+    // Calls that are under way: for older messages, and to make the conversation.
+    fetching: null, beginning: null,
   };
 }
 
