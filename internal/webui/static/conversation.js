@@ -169,7 +169,6 @@ export class Conversation {
       if (!due() || !answer.messages.length) return;
       get('loading').hidden = true;
       reduce.load(this.state, answer, answer.messages.length < api.pageSize);
-      this.transcript.clear();
       this.schedule();
     } catch {
       // It is tried again, and who loads all says what is wrong.
@@ -186,7 +185,6 @@ export class Conversation {
     get('loading').hidden = true;
     if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.sending.revive(saved));
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
-    this.transcript.clear();
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
     for (const requestId of answer.running) {
       const missing = this.hub.missing(requestId);
@@ -394,7 +392,8 @@ export class Conversation {
     const stay = !this.stick && (reordered || this.transcript.moved) && this.transcript.inView(this.scroll.getBoundingClientRect().top);
     const before = stay && stay.getBoundingClientRect().top;
     this.transcript.draw(state, this.stick);
-    if (stay?.isConnected) this.scroll.scrollTop += stay.getBoundingClientRect().top - before;
+    const there = stay && this.transcript.node('request', stay.dataset.request); // maybe drawn anew
+    if (there) this.scroll.scrollTop += there.getBoundingClientRect().top - before;
     if (reordered) this.drawOutbox();
     state.reordered = false;
     get('earlier').hidden = !state.history.length || (state.complete && this.transcript.atStart);
