@@ -61,6 +61,10 @@ export class Composer {
     return this.running ? this.modes.querySelector('input:checked').value : 'prompt';
   }
 
+  get draft() {
+    return { text: this.text.value, files: this.files };
+  }
+
   setRunning(running, paused) {
     if (running === this.running && paused === this.paused) return;
     this.paused = paused;
@@ -106,7 +110,7 @@ export class Composer {
 
   // exchange puts another draft into the box and returns the one that was there.
   exchange({ text, files } = { text: '', files: [] }) {
-    const before = { text: this.text.value, files: this.files };
+    const before = this.draft;
     this.fill(text);
     this.setFiles(files);
     return before;

@@ -4,6 +4,7 @@
 import * as api from './api.js';
 import { copy } from './clipboard.js';
 import { Composer } from './composer.js';
+import { draftOf, keepDraft } from './drafts.js';
 import { arrange, el } from './element.js';
 import * as reduce from './reducer.js';
 import { to } from './router.js';
@@ -54,8 +55,6 @@ export class Conversation {
     this.wanted = '';
     // While messages are loaded, events wait here for them.
     this.early = null;
-    // What was written in conversations that are not shown, by their id.
-    this.drafts = new Map();
     hub.read((frames) => this.received(frames));
     this.listen();
   }
@@ -77,8 +76,9 @@ export class Conversation {
       return;
     }
     const held = document.activeElement;
-    // What the browser kept over a reload belongs to what is shown first.
     if (this.turn && id !== this.id) this.changeDraft(id);
+    // What the browser kept over a reload belongs to what is shown first.
+    else if (!this.turn && !this.composer.text.value) this.composer.exchange(draftOf(id));
     this.turn++;
     this.loads++;
     this.newest = null;
@@ -111,8 +111,11 @@ export class Conversation {
       forget(this.id, entry.key);
     }
     this.sending.done(this.state);
-    this.drafts.set(this.id, this.composer.exchange(this.drafts.get(id)));
-    this.drafts.delete(id);
+    keepDraft(this.id, this.composer.exchange(draftOf(id)));
+  }
+
+  keepDraft() {
+    keepDraft(this.id, this.composer.draft);
   }
 
   // --- loading ---------------------------------------------------------------
@@ -318,7 +321,7 @@ export class Conversation {
   opened(session) {
     history.pushState(null, '', to(['s', session.id]));
     this.hooks.began(session);
-    this.drafts.set(session.id, this.composer.exchange());
+    keepDraft(session.id, this.composer.exchange());
     this.show(session.id); // what is said does not wait until the messages are loaded
     return this.state;
   }
@@ -329,8 +332,8 @@ export class Conversation {
       this.composer.giveBack(text, files);
       return;
     }
-    const later = this.drafts.get(sessionId) ?? { text: '', files: [] };
-    this.drafts.set(sessionId, { text: [text, later.text].filter((t) => t.trim()).join('\n\n'), files: [...files, ...later.files] });
+    const later = draftOf(sessionId);
+    keepDraft(sessionId, { text: [text, later.text].filter((t) => t.trim()).join('\n\n'), files: [...files, ...later.files] });
   }
 
   // answer says whether a request that waits at a limit goes on.
@@ -466,6 +469,9 @@ export class Conversation {
       get('latest').hidden = this.stick;
       if (this.id && !this.stick) this.atEnds();
     }, { passive: true });
+    // A page that is left, or hidden and then thrown away, keeps what was written.
+    addEventListener('pagehide', () => this.keepDraft());
+    document.addEventListener('visibilitychange', () => this.keepDraft());
     // Markdown arrives after its frame and changes the height.
     new ResizeObserver(() => this.follower()).observe(get('transcript'));
     get('latest').addEventListener('click', () => {

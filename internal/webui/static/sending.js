@@ -3,7 +3,7 @@
 
 import * as api from './api.js';
 import * as reduce from './reducer.js';
-import { forget, remember, unsent } from './unsent.js';
+import { forget, most, remember, unsent } from './unsent.js';
 
 // How many characters of its first message name a conversation.
 const longestTitle = 60;
@@ -29,6 +29,7 @@ export class Sending {
   async send({ text, queue, files }) {
     const { talk } = this;
     talk.hooks.problem('');
+    talk.keepDraft(); // this is no draft any more
     let into = talk.state;
     if (!into.sessionId) {
       // What is said while the conversation is made belongs to it too.
@@ -39,6 +40,11 @@ export class Sending {
         talk.giveBack('', text, files);
         return;
       }
+    }
+    if (unsent(into.sessionId).length >= most) {
+      talk.giveBack(into.sessionId, text, files);
+      talk.hooks.problem(`${most} messages have not been read here yet. Send this one when there are fewer.`);
+      return;
     }
     if (into === talk.state) talk.toLatest();
     const entry = reduce.send(into, {
@@ -94,9 +100,7 @@ export class Sending {
         if (!failure.retryable) {
           entry.status = 'failed';
           entry.unsent = files;
-          // Who has to log in first comes back to it, but for its files.
-          if (files.length) forget(into.sessionId, entry.key);
-          else remember(into.sessionId, entry);
+          remember(into.sessionId, entry); // who has to log in first comes back to it
           break;
         }
         into.reordered = true;
@@ -120,20 +124,22 @@ export class Sending {
     const entry = reduce.send(state, { ...saved, at: saved.createdAt });
     entry.during = saved.during;
     if (saved.messageId) reduce.accepted(state, entry, saved);
-    else if (saved.problem) Object.assign(entry, { status: 'failed', problem: saved.problem, unsent: [] });
-    else if (saved.files.length === 0) this.deliver(state, entry, []);
+    else if (!saved.problem && !saved.files.length) this.deliver(state, entry, []);
     else {
-      entry.status = 'failed';
-      entry.unsent = [];
-      entry.problem = 'The page was left before the files had arrived. Attach them again.';
-      forget(state.sessionId, entry.key);
+      const why = saved.problem || 'The page was left before it was known whether this arrived. Look above.';
+      const problem = saved.files.length ? `${why} Its files have to be attached again.` : why;
+      Object.assign(entry, { status: 'failed', problem, unsent: [] });
     }
   }
 
-  // keep forgets what was remembered as under way and is not any more.
+  // keep remembers what has arrived, and forgets what is not under way any more.
   keep() {
     const { sessionId, outbox } = this.talk.state;
-    for (const { key } of unsent(sessionId)) if (!outbox.some((e) => e.key === key)) forget(sessionId, key);
+    for (const { key, messageId } of unsent(sessionId)) {
+      const entry = outbox.find((e) => e.key === key);
+      if (!entry) forget(sessionId, key);
+      else if (entry.messageId !== messageId) remember(sessionId, entry);
+    }
   }
 }
 
