@@ -220,10 +220,16 @@ func (f *fake) routes() http.Handler {
 		return nil
 	})
 	api("GET /sessions/{id}/messages", f.listMessages)
-	api("GET /requests", func(http.ResponseWriter, *http.Request) any {
+	api("GET /requests", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return object{"requests": append([]object{}, f.requests...)}
+		older := f.requests
+		if before := r.URL.Query().Get("before"); before != "" {
+			at := slices.IndexFunc(older, func(r object) bool { return r["id"] == before })
+			older = older[at+1:]
+		}
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		return object{"requests": append([]object{}, older[:min(limit, len(older))]...)}
 	})
 	mux.HandleFunc("GET /sessions/{id}/files/{file}", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()

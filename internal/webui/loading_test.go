@@ -109,10 +109,56 @@ func TestAMessageThatCannotBeLookedForIsNotSaidToBeGone(t *testing.T) {
 	older := shut(p, "before=", false)
 	p.To("#/s/s1/m/m20")
 	older.holds(1)
+	p.To("#/s/s2")
+	p.Shows("#title", "Another one")
+	p.Until("it is looked for there only", "!document.getElementById('loading').textContent.includes('Looking')")
+	p.To("#/s/s1/m/m20")
+	p.Until("it is looked for again", "document.getElementById('loading').textContent.includes('Looking')")
 	f.set(func() { f.signedOut = true })
 	older.release()
 	p.Until("why is said", "document.getElementById('problem').innerText.includes('lilac serve') && document.getElementById('loading').hidden")
+	p.To("#/s/s2/m/m20")
+	p.Until("nor when nothing can be loaded", "location.hash === '#/s/s2/m/m20' && document.getElementById('problem').innerText.includes('lilac serve') && document.getElementById('loading').hidden")
 	f.set(func() { f.signedOut = false })
 	p.To("#/s/s1/m/nowhere")
 	p.Shows("#problem", "This message is not in the conversation any more.") // the control
+}
+
+// How an old request ended is seen too.
+func TestHowOldRequestsEndedIsShown(t *testing.T) {
+	const n = 300
+	f := newFake(t)
+	f.long(n)
+	f.set(func() {
+		for i := n/2 - 1; i >= 0; i-- {
+			f.requests = append(f.requests, object{"id": fmt.Sprint("web:s1:r", i), "state": "done"})
+		}
+		oldest := f.requests[n/2-1]
+		oldest["state"], oldest["detail"] = "failed", "unavailable: The model is overloaded."
+	})
+	p := webuitest.Open(t, f.url("#/s/s1/m/m0"), 1000, 700)
+	p.Shows("#transcript .request .note.bad", "The model is overloaded.")
+}
+
+// A message that was read long ago waits no more when the page is opened again.
+func TestAMessageThatWasReadLongAgoDoesNotWait(t *testing.T) {
+	const r = "web:s1:m1"
+	f, p := talk(t)
+	f.listened()
+	p.Say("the long thing")
+	p.Shows("#outbox .said", "waiting…")
+	f.set(func() { f.requests = []object{{"id": r, "state": "queued"}} })
+	p.Do(chromedp.Reload())
+	p.Shows("#outbox .said", "waiting…") // the control
+	f.set(func() {
+		f.requests[0]["state"] = "done"
+		f.messages = append(f.messages, object{"id": "m1", "requestId": r, "role": "user", "content": "the long thing", "createdAt": 1})
+		for i := range 150 {
+			f.messages = append(f.messages, object{"id": fmt.Sprint("a", i), "requestId": r, "role": "assistant", "content": "step", "html": fmt.Sprint("<p>step ", i, "</p>"), "createdAt": 2})
+		}
+	})
+	p.Do(chromedp.Reload())
+	p.Shows("#transcript .answer", "step 149")
+	p.Until("nothing waits", "!document.querySelector('#outbox > *') && document.getElementById('running').hidden")
+	p.Until("and nothing is remembered", "sessionStorage.getItem('lilac.unsent.s1') === null")
 }

@@ -6,6 +6,7 @@ import { el } from './element.js';
 const mostFiles = 20;
 const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
+const longestText = 1 << 20;
 
 export class Composer {
   // hooks: send({text, queue, files}), stop(), problem(sentence).
@@ -116,11 +117,15 @@ export class Composer {
     return before;
   }
 
-  async submit() {
+  submit() {
     const text = this.text.value.trim();
     if (!text) {
       if (this.files.length) this.hooks.problem('Say a word about the files, then send them.');
       this.text.focus();
+      return;
+    }
+    if (new Blob([text]).size > longestText) {
+      this.hooks.problem('A message has at most 1 MB of text. Attach what is longer as a file.');
       return;
     }
     const { queue, files } = this;
@@ -130,7 +135,7 @@ export class Composer {
     this.text.focus();
   }
 
-  async add(files) {
+  add(files) {
     this.hooks.problem('');
     // The list of a picker that is emptied, or of a drop that is over, is empty.
     for (const file of [...files]) {
@@ -138,16 +143,18 @@ export class Composer {
       if (this.files.length >= mostFiles) this.hooks.problem(`A message takes at most ${mostFiles} files.`);
       else if (file.size > largestFile) this.hooks.problem(`“${file.name}” is larger than 10 MB.`);
       else if (total > largestTotal) this.hooks.problem('The files are larger than 20 MB together.');
-      else {
-        try {
-          const dataBase64 = await base64(file);
-          this.setFiles([...this.files, { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, dataBase64 }]);
-        } catch {
-          this.hooks.problem(`“${file.name}” cannot be read.`);
-        }
-      }
+      else this.setFiles([...this.files, this.read(file)]);
     }
     this.text.focus();
+  }
+
+  // read begins to read a file. It belongs to the draft in which it was chosen,
+  // and who sends that waits until it is ready: read, or broken.
+  read(file) {
+    const one = { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, broken: false };
+    one.ready = base64(file).then((data) => { one.dataBase64 = data; }, () => { one.broken = true; })
+      .then(() => this.files.includes(one) && this.setFiles(this.files));
+    return one;
   }
 
   setFiles(files) {
@@ -155,6 +162,7 @@ export class Composer {
     this.list.hidden = !files.length;
     this.list.replaceChildren(...files.map((file) => el('li', {},
       el('span', {}, file.filename),
+      file.broken ? el('em', {}, 'cannot be read') : file.dataBase64 === undefined ? el('em', {}, 'reading…') : null,
       el('button', {
         type: 'button', className: 'plain', 'aria-label': `Remove ${file.filename}`,
         onclick: () => {

@@ -186,6 +186,7 @@ export class Conversation {
   loaded(answer) {
     const mine = this.turn;
     get('loading').hidden = true;
+    this.missing = false;
     if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.sending.revive(saved));
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
@@ -197,11 +198,7 @@ export class Conversation {
     this.early = null;
     this.apply(early);
     this.schedule();
-    api.requests(this.id).then((list) => {
-      if (mine !== this.turn) return;
-      reduce.outcomes(this.state, list);
-      this.schedule();
-    }, () => {}); // only how old requests ended is missing then
+    this.outcomes(this.state, api.pageSize);
     if (answer.running.length) {
       api.oneSession(this.id).then((session) => {
         if (mine !== this.turn || !session.paused) return;
@@ -262,12 +259,25 @@ export class Conversation {
     try {
       const older = await api.olderMessages(state.sessionId, first.id, limit);
       // What was loaded anew meanwhile may begin elsewhere: they would not join it.
-      if (state.history[0]?.id === first.id) reduce.prepend(state, older, older.messages.length < limit);
+      if (state.history[0]?.id !== first.id) return true;
+      reduce.prepend(state, older, older.messages.length < limit);
+      this.outcomes(state, limit, first.requestId);
       return true;
     } catch (failure) {
       if (state === this.state) this.hooks.problem(failure.message);
       return null;
     }
+  }
+
+  // outcomes asks how requests ended, which messages do not say.
+  async outcomes(state, limit, before) {
+    try {
+      reduce.outcomes(state, await api.requests(state.sessionId, limit, before));
+    } catch {
+      return; // only how old requests ended is missing then
+    }
+    this.sending.keep();
+    this.schedule();
   }
 
   // whose is the id of the request in which a message is, if it is here.
@@ -288,6 +298,7 @@ export class Conversation {
   // find shows a message, however old it is.
   async find(messageId) {
     const mine = this.turn;
+    if (this.missing) return; // why is said already
     while (!this.whose(messageId)) {
       get('loading').hidden = false;
       get('loading').textContent = `Looking for the message: ${this.state.history.length} looked at…`;

@@ -12,7 +12,7 @@
 // and state.reordered; the view draws those and empties them. A delta costs
 // its own length: block.fresh is what the view has not drawn yet.
 
-import { messageApplied, queried } from './outbox.js';
+import { drop, messageApplied, queried } from './outbox.js';
 import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
 
 export { accepted, drop, send } from './outbox.js';
@@ -409,8 +409,14 @@ function finish(state, request, how, payload, reason) {
   state.changed.add(request);
 }
 
-// outcomes takes GET /requests: how requests ended, which messages do not say.
+// outcomes takes GET /requests: how requests ended, which messages do not say. A
+// message whose request is over waits no more, wherever it stands: its own, which
+// ends with its id, or else the one that it went to.
 export function outcomes(state, requests) {
+  for (const entry of state.outbox.filter((e) => e.status === 'waiting')) {
+    const its = requests.find((r) => r.id.endsWith(`:${entry.messageId}`)) ?? requests.find((r) => r.id === entry.requestId);
+    if (['done', 'failed', 'cancelled'].includes(its?.state)) drop(state, entry);
+  }
   for (const { id, state: how, detail, usage, endedAt } of requests) {
     const request = state.byId.get(id);
     if (!request || request.state !== 'done') continue;

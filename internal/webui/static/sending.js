@@ -5,7 +5,7 @@ import * as api from './api.js';
 import * as reduce from './reducer.js';
 import { forget, most, remember, unsent } from './unsent.js';
 
-// How many characters of its first message name a conversation.
+// How many characters of its first message name a conversation at most.
 const longestTitle = 60;
 
 export class Sending {
@@ -86,10 +86,13 @@ export class Sending {
   // attempt tries until the server has it: the key makes it one message
   // however often it arrives.
   async attempt(into, entry, files) {
+    await Promise.all(files.map((f) => f.ready));
     const body = { content: entry.text, queue: entry.queue };
     if (files.length) body.attachments = files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 }));
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       try {
+        const broken = files.find((f) => f.broken);
+        if (broken) throw new api.Failure(`“${broken.filename}” cannot be read.`);
         const answer = await api.prompt(into.sessionId, body, entry.key);
         reduce.accepted(into, entry, answer);
         if (into.outbox.includes(entry)) remember(into.sessionId, entry);
@@ -99,7 +102,7 @@ export class Sending {
         entry.problem = failure.message;
         if (!failure.retryable) {
           entry.status = 'failed';
-          entry.unsent = files;
+          entry.unsent = files.filter((f) => !f.broken);
           remember(into.sessionId, entry); // who has to log in first comes back to it
           break;
         }
@@ -144,9 +147,12 @@ export class Sending {
 }
 
 // titleOf names a conversation after the first line of its first message.
+// What is one sign to a person, an emoji of many parts, is not cut.
 function titleOf(text) {
   const line = text.split('\n', 1)[0];
-  return line.length > longestTitle ? `${line.slice(0, longestTitle - 1)}…` : line;
+  if (line.length <= longestTitle) return line;
+  const last = [...new Intl.Segmenter().segment(line.slice(0, 2 * longestTitle))].findLast(({ index }) => index < longestTitle);
+  return `${line.slice(0, last.index)}…`;
 }
 
 // newKey is random; crypto.randomUUID is missing on a page over plain HTTP
