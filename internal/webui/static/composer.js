@@ -1,6 +1,7 @@
 // The message box: text, attachments by button, paste and drop, and what a
 // message does while an answer is being written.
 
+import { together } from './drafts.js';
 import { el } from './element.js';
 
 const mostFiles = 20;
@@ -105,8 +106,7 @@ export class Composer {
 
   // giveBack returns what was not sent, before what was written since.
   giveBack(text, files) {
-    this.fill([text, this.text.value].filter((t) => t.trim()).join('\n\n'));
-    this.setFiles([...files, ...this.files]);
+    this.exchange(together({ text, files }, this.draft));
   }
 
   // exchange puts another draft into the box and returns the one that was there.

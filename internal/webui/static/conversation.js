@@ -4,13 +4,14 @@
 import * as api from './api.js';
 import { copy } from './clipboard.js';
 import { Composer } from './composer.js';
-import { draftOf, keepDraft } from './drafts.js';
-import { arrange, el } from './element.js';
+import { draftOf, keepDraft, together } from './drafts.js';
+import { arrange } from './element.js';
+import { pending } from './pending.js';
 import * as reduce from './reducer.js';
 import { to } from './router.js';
 import { Sending } from './sending.js';
 import { parser } from './stream.js';
-import { bubble, Transcript } from './transcript.js';
+import { Transcript } from './transcript.js';
 import { forget, unsent } from './unsent.js';
 
 const get = (id) => document.getElementById(id);
@@ -339,12 +340,8 @@ export class Conversation {
 
   // giveBack returns what was not sent to the box of its conversation.
   giveBack(sessionId, text, files) {
-    if (sessionId === this.id) {
-      this.composer.giveBack(text, files);
-      return;
-    }
-    const later = draftOf(sessionId);
-    keepDraft(sessionId, { text: [text, later.text].filter((t) => t.trim()).join('\n\n'), files: [...files, ...later.files] });
+    if (sessionId === this.id) this.composer.giveBack(text, files);
+    else keepDraft(sessionId, together({ text, files }, draftOf(sessionId)));
   }
 
   // answer says whether a request that waits at a limit goes on.
@@ -408,19 +405,13 @@ export class Conversation {
     this.transcript.draw(state, this.stick);
     const there = stay && this.transcript.node('request', stay.dataset.request); // maybe drawn anew
     if (there) this.scroll.scrollTop += there.getBoundingClientRect().top - before;
-    if (reordered) this.drawOutbox();
+    if (reordered) arrange(get('outbox'), pending(state.outbox, (entry) => this.edit(entry)));
     state.reordered = false;
     get('earlier').hidden = !state.history.length || (state.complete && this.transcript.atStart);
     get('main').classList.toggle('empty', !state.sessionId && !state.requests.length && !state.outbox.length);
     get('nothing').hidden = !state.sessionId || this.early !== null || this.missing || Boolean(state.requests.length || state.outbox.length);
     this.composer.setRunning(reduce.isBusy(state), reduce.isPaused(state));
     this.follower();
-  }
-
-  drawOutbox() {
-    arrange(get('outbox'), this.state.outbox.map((entry) => el('div', { className: `user pending ${entry.status}` },
-      bubble(entry), el('p', { className: 'said' }, fateOf(entry)),
-      entry.status === 'failed' ? el('button', { type: 'button', className: 'plain text', onclick: () => this.edit(entry) }, 'Edit and send again') : null)));
   }
 
   edit(entry) {
@@ -495,16 +486,6 @@ export class Conversation {
       await this.atEnds();
     });
   }
-}
-
-function fateOf(entry) {
-  if (entry.status === 'failed') return entry.problem;
-  if (entry.status === 'sending') return entry.problem ? `${entry.problem} Trying again…` : 'sending…';
-  const modes = {
-    steer: 'waiting to be read before the next step…', followUp: 'waiting for the end of the answer…',
-    interrupt: 'interrupting…', prompt: 'waiting…',
-  };
-  return modes[entry.queue] ?? 'waiting…';
 }
 
 // announce tells a screen reader the whole answer when it is there; word by

@@ -28,3 +28,9 @@ export function keepDraft(sessionId, draft) {
     // No room or no permission.
   }
 }
+
+// together is what was written earlier and what was written since as one draft.
+export const together = (earlier, since) => ({
+  text: [earlier.text, since.text].filter((t) => t.trim()).join('\n\n'),
+  files: [...earlier.files, ...since.files],
+});
