@@ -12,7 +12,9 @@
 // events.js, deadletters.js, workflows.js, rules.js, health.js, settings.js. What is shown of a
 // conversation is computed in state.js, reducer.js and outbox.js, which touch neither the
 // network nor the document; transcript.js draws the part of it that is near what
-// a person looks at. hub.js is the one event stream of all tabs of a browser: a
+// a person looks at, pending.js what was not read yet. sending.js brings what a
+// person says to the server; unsent.js and drafts.js keep over a reload what has
+// not arrived and what was not sent. hub.js is the one event stream of all tabs of a browser: a
 // stream for each tab would use up the six connections that a browser opens to a
 // host.
 //

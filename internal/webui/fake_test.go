@@ -49,7 +49,8 @@ type fake struct {
 	// refuseDeletion, when it is set, is why no conversation is deleted, and
 	// trouble why the event stream cannot be read.
 	refuseDeletion, trouble string
-	cancels                 int
+	// cancels are the requests that were to be stopped.
+	cancels []string
 	// answers are what requests that wait at a limit were told.
 	answers []string
 	// held, when it is set, is what the messages wait for.
@@ -222,7 +223,12 @@ func (f *fake) routes() http.Handler {
 	api("GET /requests", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return object{"requests": newest(r, f.requests)}
+		older := f.requests
+		if before := r.URL.Query().Get("before"); before != "" {
+			at := slices.IndexFunc(older, func(r object) bool { return r["id"] == before })
+			older = older[at+1:]
+		}
+		return object{"requests": newest(r, older)}
 	})
 	mux.HandleFunc("GET /sessions/{id}/files/{file}", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
@@ -236,8 +242,10 @@ func (f *fake) routes() http.Handler {
 		_, _ = w.Write(data)
 	})
 	api("POST /sessions/{id}/prompt", f.prompt)
-	api("POST /sessions/{id}/cancel", func(http.ResponseWriter, *http.Request) any {
-		f.set(func() { f.cancels++ })
+	api("POST /sessions/{id}/cancel", func(_ http.ResponseWriter, r *http.Request) any {
+		var in struct{ RequestID string }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		f.set(func() { f.cancels = append(f.cancels, in.RequestID) })
 		return object{"success": true}
 	})
 	api("POST /render", func(_ http.ResponseWriter, r *http.Request) any {

@@ -79,7 +79,7 @@ export const taskOutput = (id) => call('GET', `/tasks/${encodeURIComponent(id)}/
 export const stopTask = (id) => call('POST', `/tasks/${encodeURIComponent(id)}/stop`, {});
 export const story = (id) => call('GET', `/requests/${encodeURIComponent(id)}`);
 export const prompt = (id, body, key) => call('POST', `${session(id)}/prompt`, body, { headers: { 'Idempotency-Key': key } });
-export const cancel = (id) => call('POST', `${session(id)}/cancel`, {});
+export const cancel = (id, requestId) => call('POST', `${session(id)}/cancel`, { requestId });
 export const render = async (text) => (await call('POST', '/render', { text })).html;
 
 export const deadLetters = async (limit, before) => (await call('GET', `/dlq${query({ limit, before })}`)).deadLetters;

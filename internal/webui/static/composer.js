@@ -1,11 +1,13 @@
 // The message box: text, attachments by button, paste and drop, and what a
 // message does while an answer is being written.
 
+import { together } from './drafts.js';
 import { el } from './element.js';
 
 const mostFiles = 20;
 const largestFile = 10 << 20;
 const largestTotal = 20 << 20;
+const longestText = 1 << 20;
 
 export class Composer {
   // hooks: send({text, queue, files}), stop(), problem(sentence).
@@ -61,6 +63,10 @@ export class Composer {
     return this.running ? this.modes.querySelector('input:checked').value : 'prompt';
   }
 
+  get draft() {
+    return { text: this.text.value, files: this.files };
+  }
+
   setRunning(running, paused) {
     if (running === this.running && paused === this.paused) return;
     this.paused = paused;
@@ -100,23 +106,26 @@ export class Composer {
 
   // giveBack returns what was not sent, before what was written since.
   giveBack(text, files) {
-    this.fill([text, this.text.value].filter((t) => t.trim()).join('\n\n'));
-    this.setFiles([...files, ...this.files]);
+    this.exchange(together({ text, files }, this.draft));
   }
 
   // exchange puts another draft into the box and returns the one that was there.
   exchange({ text, files } = { text: '', files: [] }) {
-    const before = { text: this.text.value, files: this.files };
+    const before = this.draft;
     this.fill(text);
     this.setFiles(files);
     return before;
   }
 
-  async submit() {
+  submit() {
     const text = this.text.value.trim();
     if (!text) {
       if (this.files.length) this.hooks.problem('Say a word about the files, then send them.');
       this.text.focus();
+      return;
+    }
+    if (new Blob([text]).size > longestText) {
+      this.hooks.problem('A message has at most 1 MB of text. Attach what is longer as a file.');
       return;
     }
     const { queue, files } = this;
@@ -126,7 +135,7 @@ export class Composer {
     this.text.focus();
   }
 
-  async add(files) {
+  add(files) {
     this.hooks.problem('');
     // The list of a picker that is emptied, or of a drop that is over, is empty.
     for (const file of [...files]) {
@@ -134,16 +143,18 @@ export class Composer {
       if (this.files.length >= mostFiles) this.hooks.problem(`A message takes at most ${mostFiles} files.`);
       else if (file.size > largestFile) this.hooks.problem(`“${file.name}” is larger than 10 MB.`);
       else if (total > largestTotal) this.hooks.problem('The files are larger than 20 MB together.');
-      else {
-        try {
-          const dataBase64 = await base64(file);
-          this.setFiles([...this.files, { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, dataBase64 }]);
-        } catch {
-          this.hooks.problem(`“${file.name}” cannot be read.`);
-        }
-      }
+      else this.setFiles([...this.files, this.read(file)]);
     }
     this.text.focus();
+  }
+
+  // read begins to read a file. It belongs to the draft in which it was chosen,
+  // and who sends that waits until it is ready: read, or broken.
+  read(file) {
+    const one = { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, broken: false };
+    one.ready = base64(file).then((data) => { one.dataBase64 = data; }, () => { one.broken = true; })
+      .then(() => this.files.includes(one) && this.setFiles(this.files));
+    return one;
   }
 
   setFiles(files) {
@@ -151,6 +162,7 @@ export class Composer {
     this.list.hidden = !files.length;
     this.list.replaceChildren(...files.map((file) => el('li', {},
       el('span', {}, file.filename),
+      file.broken ? el('em', {}, 'cannot be read') : file.dataBase64 === undefined ? el('em', {}, 'reading…') : null,
       el('button', {
         type: 'button', className: 'plain', 'aria-label': `Remove ${file.filename}`,
         onclick: () => {

@@ -4,12 +4,15 @@
 import * as api from './api.js';
 import { copy } from './clipboard.js';
 import { Composer } from './composer.js';
-import { arrange, el } from './element.js';
+import { draftOf, keepDraft, together } from './drafts.js';
+import { arrange } from './element.js';
+import { pending } from './pending.js';
 import * as reduce from './reducer.js';
 import { to } from './router.js';
+import { Sending } from './sending.js';
 import { parser } from './stream.js';
-import { bubble, Transcript } from './transcript.js';
-import { forget, remember, unsent } from './unsent.js';
+import { Transcript } from './transcript.js';
+import { forget, unsent } from './unsent.js';
 
 const get = (id) => document.getElementById(id);
 
@@ -35,7 +38,8 @@ export class Conversation {
       again: (request, text) => this.tryAgain(request, text),
       copy: (text, button) => this.copy(text, button),
     });
-    this.composer = new Composer({ send: (said) => this.send(said), stop: () => this.stop(), problem: hooks.problem });
+    this.sending = new Sending(this);
+    this.composer = new Composer({ send: (said) => this.sending.send(said), stop: () => this.stop(), problem: hooks.problem });
     this.state = reduce.newState('');
     this.frame = 0;
     this.stick = true;
@@ -45,12 +49,13 @@ export class Conversation {
     // turn counts the conversations that were shown, so that an answer for
     // one that was left is dropped.
     this.turn = 0;
+    // loads counts how often messages were asked for; newest is the last time.
+    this.loads = 0;
+    this.newest = null;
+    // The message that is looked for: who asks for two in a row gets the second.
+    this.wanted = '';
     // While messages are loaded, events wait here for them.
     this.early = null;
-    // When the message that was sent last has arrived, by the state it belongs to.
-    this.delivered = new WeakMap();
-    // What was written in conversations that are not shown, by their id.
-    this.drafts = new Map();
     hub.read((frames) => this.received(frames));
     this.listen();
   }
@@ -64,18 +69,22 @@ export class Conversation {
     return this.early !== null || reduce.isBusy(this.state);
   }
 
-  async show(id, messageId) {
+  async show(id, messageId = '') {
+    this.wanted = messageId;
     if (id === this.id && id) {
       if (messageId) await this.look(messageId);
       else if (document.activeElement === document.body) this.composer.text.focus({ preventScroll: true });
       return;
     }
     const held = document.activeElement;
-    // What the browser kept over a reload belongs to what is shown first.
     if (this.turn && id !== this.id) this.changeDraft(id);
+    // What the browser kept over a reload belongs to what is shown first.
+    else if (!this.turn && !this.composer.text.value) this.composer.exchange(draftOf(id));
     this.turn++;
+    this.loads++;
+    this.newest = null;
     clearTimeout(this.reloading);
-    this.state = reduce.newState(id);
+    this.state = this.sending.stateOf(id) ?? reduce.newState(id);
     this.stick = !messageId;
     this.place = 0;
     this.transcript.clear();
@@ -83,8 +92,10 @@ export class Conversation {
     this.early = id ? [] : null;
     this.missing = false;
     get('loading').hidden = !id;
+    get('loading').textContent = 'Loading…';
     this.draw();
     if (id) await this.load();
+    if (messageId !== this.wanted) return;
     if (messageId) await this.find(messageId);
     // Who went elsewhere while it was loaded stays there.
     else if ([held, document.body].includes(document.activeElement)) this.composer.text.focus({ preventScroll: true });
@@ -93,47 +104,60 @@ export class Conversation {
   // changeDraft keeps what was not sent here for when this conversation is
   // shown again: in another one it would be sent to the wrong place.
   changeDraft(id) {
-    for (const { key, status, text, unsent: files } of this.state.outbox) {
+    for (const entry of this.state.outbox) {
+      const { status, text, unsent: files } = entry;
       if (status !== 'failed') continue;
       this.composer.giveBack(text, files);
-      forget(this.id, key);
+      reduce.drop(this.state, entry);
+      forget(this.id, entry.key);
     }
-    this.drafts.set(this.id, this.composer.exchange(this.drafts.get(id)));
-    this.drafts.delete(id);
+    this.sending.done(this.state);
+    keepDraft(this.id, this.composer.exchange(draftOf(id)));
+  }
+
+  keepDraft() {
+    keepDraft(this.id, this.composer.draft);
   }
 
   // --- loading ---------------------------------------------------------------
 
-  async load() {
+  // load asks for the messages. Of several that are asked for at a time the
+  // newest count, and who waits for others waits for those.
+  load() {
+    const mine = ++this.loads;
+    this.newest = this.ask(() => mine === this.loads);
+    return this.newest;
+  }
+
+  async ask(wanted) {
     const { sessionId } = this.state;
-    const mine = this.turn;
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       this.early = [];
-      const stored = () => this.stored(mine);
+      const stored = () => this.stored(wanted);
       const soon = setTimeout(stored, this.hub.how ? 0 : openSoon);
       const again = setInterval(stored, storedEvery);
       await this.hub.opened();
       clearTimeout(soon);
       clearInterval(again);
-      if (mine !== this.turn) return;
+      if (!wanted()) return this.newest;
       try {
         const answer = await api.messages(sessionId);
-        if (mine !== this.turn) return;
+        if (!wanted()) return this.newest;
         this.loaded(answer);
-        return;
+        return null;
       } catch (failure) {
-        if (mine !== this.turn) return;
+        if (!wanted()) return this.newest;
         if (!failure.retryable) {
           get('loading').hidden = true;
           this.early = null;
           this.missing = true;
           if (failure.status === 404) this.gone();
           else this.hooks.problem(failure.message);
-          return;
+          return null;
         }
-        await this.stored(mine);
+        await this.stored(wanted);
         await new Promise((done) => { setTimeout(done, wait); });
-        if (mine !== this.turn) return;
+        if (!wanted()) return this.newest;
       }
     }
   }
@@ -141,15 +165,14 @@ export class Conversation {
   // stored shows the messages that are stored until it can be said what came
   // since: the events may be where the server cannot read them now, which the
   // top of the page tells.
-  async stored(mine) {
-    const due = () => mine === this.turn && this.early !== null && !this.state.history.length;
+  async stored(wanted) {
+    const due = () => wanted() && this.early !== null && !this.state.history.length;
     if (!due()) return;
     try {
       const answer = await api.storedMessages(this.id);
       if (!due() || !answer.messages.length) return;
       get('loading').hidden = true;
       reduce.load(this.state, answer, answer.messages.length < api.pageSize);
-      this.transcript.clear();
       this.schedule();
     } catch {
       // It is tried again, and who loads all says what is wrong.
@@ -164,9 +187,9 @@ export class Conversation {
   loaded(answer) {
     const mine = this.turn;
     get('loading').hidden = true;
-    if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.revive(saved));
+    this.missing = false;
+    if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.sending.revive(saved));
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
-    this.transcript.clear();
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
     for (const requestId of answer.running) {
       const missing = this.hub.missing(requestId);
@@ -174,13 +197,9 @@ export class Conversation {
     }
     const { early } = this;
     this.early = null;
-    this.apply(early ?? []); // two loads at a time have them once
+    this.apply(early);
     this.schedule();
-    api.requests(this.id).then((list) => {
-      if (mine !== this.turn) return;
-      reduce.outcomes(this.state, list);
-      this.schedule();
-    }, () => {}); // only how old requests ended is missing then
+    this.outcomes(this.state, api.pageSize);
     if (answer.running.length) {
       api.oneSession(this.id).then((session) => {
         if (mine !== this.turn || !session.paused) return;
@@ -208,7 +227,7 @@ export class Conversation {
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
     if (this.state.stale) this.reload();
-    for (const key of this.settled()) forget(this.id, key);
+    this.sending.keep();
     this.schedule();
   }
 
@@ -227,23 +246,39 @@ export class Conversation {
     }, wait);
   }
 
-  // older loads messages before those that are here; false when there is none.
-  async older(limit = api.pageSize) {
+  // older loads messages before those that are here, once at a time; false when
+  // there is none, null when they cannot be had.
+  older(limit = api.pageSize) {
     const { state } = this;
-    if (this.fetching || state.complete || !state.history.length) return false;
-    const mine = this.turn;
-    this.fetching = true;
+    if (state.complete || !state.history.length) return false;
+    state.fetching ??= this.before(state, limit).finally(() => { state.fetching = null; });
+    return state.fetching;
+  }
+
+  async before(state, limit) {
+    const [first] = state.history;
     try {
-      const older = await api.olderMessages(state.sessionId, state.history[0].id, limit);
-      if (mine !== this.turn || state !== this.state) return false;
+      const older = await api.olderMessages(state.sessionId, first.id, limit);
+      // What was loaded anew meanwhile may begin elsewhere: they would not join it.
+      if (state.history[0]?.id !== first.id) return true;
       reduce.prepend(state, older, older.messages.length < limit);
+      this.outcomes(state, limit, first.requestId);
       return true;
     } catch (failure) {
-      this.hooks.problem(failure.message);
-      return false;
-    } finally {
-      this.fetching = false;
+      if (state === this.state) this.hooks.problem(failure.message);
+      return null;
     }
+  }
+
+  // outcomes asks how requests ended, which messages do not say.
+  async outcomes(state, limit, before) {
+    try {
+      reduce.outcomes(state, await api.requests(state.sessionId, limit, before));
+    } catch {
+      return; // only how old requests ended is missing then
+    }
+    this.sending.keep();
+    this.schedule();
   }
 
   // whose is the id of the request in which a message is, if it is here.
@@ -258,21 +293,22 @@ export class Conversation {
   async look(messageId) {
     const mine = this.turn;
     if (!this.whose(messageId)) await this.load();
-    if (mine === this.turn) await this.find(messageId);
+    if (mine === this.turn && messageId === this.wanted) await this.find(messageId);
   }
 
   // find shows a message, however old it is.
   async find(messageId) {
     const mine = this.turn;
+    if (this.missing) return; // why is said already
     while (!this.whose(messageId)) {
       get('loading').hidden = false;
       get('loading').textContent = `Looking for the message: ${this.state.history.length} looked at…`;
       const more = await this.older(api.largePage);
       if (mine !== this.turn) return;
+      get('loading').hidden = true;
+      if (more === null || messageId !== this.wanted) return;
       if (!more) break;
     }
-    get('loading').hidden = true;
-    get('loading').textContent = 'Loading…';
     const requestId = this.whose(messageId);
     if (!requestId) {
       this.hooks.problem('This message is not in the conversation any more.');
@@ -287,106 +323,25 @@ export class Conversation {
 
   // --- sending ---------------------------------------------------------------
 
-  async send({ text, queue, files }) {
-    this.hooks.problem('');
-    if (!this.id) {
-      // What is said while the conversation is made belongs to it too.
-      this.beginning ??= this.begin(text).finally(() => { this.beginning = null; });
-      if (!(await this.beginning)) {
-        this.composer.giveBack(text, files);
-        return;
-      }
-    }
-    this.toLatest();
-    const entry = reduce.send(this.state, {
-      key: newKey(), text, queue, at: Date.now(),
-      files: files.map(({ filename, mimeType }) => ({ filename, mimeType })),
-    });
-    remember(this.id, entry);
-    this.schedule();
-    await this.deliver(this.state, entry, files);
+  // shows says whether a person looks at the conversation with this state.
+  shows(state) {
+    return state === this.state && !get('talk').hidden;
   }
 
-  // begin makes the conversation that the first message belongs to.
-  async begin(text) {
-    const mine = this.turn;
-    try {
-      const line = text.split('\n', 1)[0];
-      const session = await api.createSession(line.length > 60 ? `${line.slice(0, 59)}…` : line);
-      if (mine !== this.turn) return false;
-      history.pushState(null, '', to(['s', session.id]));
-      this.hooks.began(session);
-      this.drafts.set(session.id, this.composer.exchange());
-      this.show(session.id); // what is said does not wait until the messages are loaded
-      return true;
-    } catch (failure) {
-      this.hooks.problem(failure.message);
-      return false;
-    }
+  // opened shows the conversation that was made for what is said here; what is
+  // written meanwhile goes with it.
+  opened(session) {
+    history.pushState(null, '', to(['s', session.id]));
+    this.hooks.began(session);
+    keepDraft(session.id, this.composer.exchange());
+    this.show(session.id); // what is said does not wait until the messages are loaded
+    return this.state;
   }
 
-  // deliver brings messages to the server in the order in which they were sent.
-  deliver(into, entry, files) {
-    const before = this.delivered.get(into);
-    const done = (async () => {
-      await before;
-      await this.attempt(into, entry, files);
-    })();
-    this.delivered.set(into, done);
-    return done;
-  }
-
-  // attempt tries until the server has it: the key makes it one message
-  // however often it arrives.
-  async attempt(into, entry, files) {
-    const body = { content: entry.text, queue: entry.queue };
-    if (files.length) body.attachments = files.map(({ filename, mimeType, dataBase64 }) => ({ filename, mimeType, dataBase64 }));
-    for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
-      try {
-        const answer = await api.prompt(into.sessionId, body, entry.key);
-        reduce.accepted(into, entry, answer);
-        if (into.outbox.includes(entry)) remember(into.sessionId, entry);
-        else forget(into.sessionId, entry.key);
-        break;
-      } catch (failure) {
-        entry.problem = failure.message;
-        if (!failure.retryable) {
-          entry.status = 'failed';
-          entry.unsent = files;
-          // Who has to log in first comes back to it, but for its files.
-          if (files.length) forget(into.sessionId, entry.key);
-          else remember(into.sessionId, entry);
-          break;
-        }
-        into.reordered = true;
-        this.schedule();
-        await new Promise((done) => { setTimeout(done, wait); });
-      }
-    }
-    into.reordered = true;
-    this.schedule();
-  }
-
-  // revive takes up a message that was under way when the page was left.
-  revive(saved) {
-    const { state } = this;
-    const entry = reduce.send(state, { ...saved, at: saved.createdAt });
-    entry.during = saved.during;
-    if (saved.messageId) reduce.accepted(state, entry, saved);
-    else if (saved.problem) Object.assign(entry, { status: 'failed', problem: saved.problem, unsent: [] });
-    else if (saved.files.length === 0) this.deliver(state, entry, []);
-    else {
-      entry.status = 'failed';
-      entry.unsent = [];
-      entry.problem = 'The page was left before the files had arrived. Attach them again.';
-      forget(state.sessionId, entry.key);
-    }
-  }
-
-  // settled lists what was remembered as under way and is not any more.
-  settled() {
-    const open = new Set(this.state.outbox.map((e) => e.key));
-    return unsent(this.id).map((e) => e.key).filter((key) => !open.has(key));
+  // giveBack returns what was not sent to the box of its conversation.
+  giveBack(sessionId, text, files) {
+    if (sessionId === this.id) this.composer.giveBack(text, files);
+    else keepDraft(sessionId, together({ text, files }, draftOf(sessionId)));
   }
 
   // answer says whether a request that waits at a limit goes on.
@@ -403,7 +358,7 @@ export class Conversation {
     request.again = true;
     this.state.changed.add(request);
     this.composer.text.focus();
-    await this.send({ text, queue: 'prompt', files: [] });
+    await this.sending.send({ text, queue: 'prompt', files: [] });
   }
 
   async copy(text, button) {
@@ -421,7 +376,10 @@ export class Conversation {
     this.hooks.problem('');
     this.composer.stopButton.disabled = true;
     try {
-      await api.cancel(this.id);
+      // What is stopped is what a person saw running, also when the next begins meanwhile.
+      const { requests, outbox } = this.state;
+      const running = requests.findLast((r) => r.state === 'running') ?? outbox.find((e) => e.status === 'waiting');
+      await api.cancel(this.id, running?.requestId ?? running?.id);
     } catch (failure) {
       this.hooks.problem(failure.message);
     }
@@ -445,8 +403,9 @@ export class Conversation {
     const stay = !this.stick && (reordered || this.transcript.moved) && this.transcript.inView(this.scroll.getBoundingClientRect().top);
     const before = stay && stay.getBoundingClientRect().top;
     this.transcript.draw(state, this.stick);
-    if (stay?.isConnected) this.scroll.scrollTop += stay.getBoundingClientRect().top - before;
-    if (reordered) this.drawOutbox();
+    const there = stay && this.transcript.node('request', stay.dataset.request); // maybe drawn anew
+    if (there) this.scroll.scrollTop += there.getBoundingClientRect().top - before;
+    if (reordered) arrange(get('outbox'), pending(state.outbox, (entry) => this.edit(entry)));
     state.reordered = false;
     get('earlier').hidden = !state.history.length || (state.complete && this.transcript.atStart);
     get('main').classList.toggle('empty', !state.sessionId && !state.requests.length && !state.outbox.length);
@@ -455,13 +414,7 @@ export class Conversation {
     this.follower();
   }
 
-  drawOutbox() {
-    arrange(get('outbox'), this.state.outbox.map((entry) => el('div', { className: `user pending ${entry.status}` },
-      bubble(entry), el('p', { className: 'said' }, fateOf(entry)),
-      entry.status === 'failed' ? el('button', { type: 'button', className: 'plain text', onclick: () => this.giveBack(entry) }, 'Edit and send again') : null)));
-  }
-
-  giveBack(entry) {
+  edit(entry) {
     reduce.drop(this.state, entry);
     forget(this.id, entry.key);
     this.composer.giveBack(entry.text, entry.unsent);
@@ -486,6 +439,7 @@ export class Conversation {
   }
 
   toLatest() {
+    this.wanted = '';
     this.stick = true;
     this.transcript.toEnd(this.state);
     this.draw();
@@ -496,7 +450,7 @@ export class Conversation {
   async atEnds() {
     const { scroll, transcript, state } = this;
     if (scroll.scrollTop < nearEnd) {
-      if (transcript.atStart && !(await this.older())) return;
+      if (transcript.atStart && (state.fetching || !(await this.older()))) return;
       if (state !== this.state) return;
       transcript.earlier(state);
       this.draw();
@@ -517,6 +471,9 @@ export class Conversation {
       get('latest').hidden = this.stick;
       if (this.id && !this.stick) this.atEnds();
     }, { passive: true });
+    // A page that is left, or hidden and then thrown away, keeps what was written.
+    addEventListener('pagehide', () => this.keepDraft());
+    document.addEventListener('visibilitychange', () => this.keepDraft());
     // Markdown arrives after its frame and changes the height.
     new ResizeObserver(() => this.follower()).observe(get('transcript'));
     get('latest').addEventListener('click', () => {
@@ -531,25 +488,9 @@ export class Conversation {
   }
 }
 
-function fateOf(entry) {
-  if (entry.status === 'failed') return entry.problem;
-  if (entry.status === 'sending') return entry.problem ? `${entry.problem} Trying again…` : 'sending…';
-  const modes = {
-    steer: 'waiting to be read before the next step…', followUp: 'waiting for the end of the answer…',
-    interrupt: 'interrupting…', prompt: 'waiting…',
-  };
-  return modes[entry.queue] ?? 'waiting…';
-}
-
 // announce tells a screen reader the whole answer when it is there; word by
 // word it would be a stutter.
 function announce({ content = '', cancelled, error }) {
   const text = error ? `The request failed. ${error.message}` : cancelled ? 'Stopped.' : `Lilac: ${content}`;
   get('live').textContent = text.length > 2000 ? `${text.slice(0, 2000)}…` : text;
-}
-
-// newKey is random; crypto.randomUUID is missing on a page over plain HTTP
-// from another machine.
-function newKey() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
 }

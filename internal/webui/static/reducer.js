@@ -12,7 +12,7 @@
 // and state.reordered; the view draws those and empties them. A delta costs
 // its own length: block.fresh is what the view has not drawn yet.
 
-import { messageApplied, queried } from './outbox.js';
+import { drop, messageApplied, queried } from './outbox.js';
 import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
 
 export { accepted, drop, send } from './outbox.js';
@@ -27,18 +27,40 @@ const separator = 2;
 
 // load takes the answer of GET /sessions/{id}/messages. Events of running
 // requests come again from their beginning after it, so what the stored
-// messages say of those stands only until the first of them.
+// messages say of those stands only until the first of them. What is older than
+// the answer stays when the answer reaches it, and so does a request of which it
+// says nothing new.
 export function load(state, { messages, running, files = [] }, complete) {
-  state.history = messages;
-  state.complete = complete;
+  const reached = state.history.findIndex((m) => m.id === messages[0]?.id);
+  const before = messagesOf(state.history);
+  const old = state.byId;
+  state.history = [...state.history.slice(0, Math.max(reached, 0)), ...messages];
+  state.complete = complete || (reached >= 0 && state.complete);
   state.requests = [];
-  state.byId.clear();
+  state.byId = new Map();
   state.seen.clear();
   state.stale = false;
-  build(state, messages, new Set(running), files);
+  const same = new Map();
+  for (const [id, ids] of messagesOf(state.history)) {
+    const request = old.get(id);
+    if (request?.stored && !running.includes(id) && before.get(id) === ids) same.set(id, request);
+  }
+  build(state, state.history, new Set(running), files, same);
+  for (const request of state.requests) {
+    const { files: given = [], state: how, usage, reason, at } = old.get(request.id) ?? {};
+    for (const file of given) addFile(state, request, file);
+    if (how && how !== 'running' && isOver(request)) Object.assign(request, { state: how, usage, reason, at: request.at || at });
+  }
   const known = new Set(messages.map((m) => m.id));
   state.outbox = state.outbox.filter((e) => !(e.messageId && known.has(e.messageId)));
   state.reordered = true;
+}
+
+// messagesOf are the ids of the messages of each request.
+function messagesOf(history) {
+  const all = new Map();
+  for (const { id, requestId } of history) all.set(requestId, `${all.get(requestId) ?? ''} ${id}`);
+  return all;
 }
 
 // prepend takes older messages; requests that are there stay as they are.
@@ -63,8 +85,15 @@ export function prepend(state, { messages, files = [] }, complete) {
   state.reordered = true;
 }
 
-function build(state, messages, running, files) {
+// build makes requests of messages, but for those that stay the same.
+function build(state, messages, running, files, same = new Map()) {
   for (const message of messages) {
+    const stays = same.get(message.requestId);
+    if (stays) {
+      if (!state.byId.has(stays.id)) state.requests.push(stays);
+      state.byId.set(stays.id, stays);
+      continue;
+    }
     const request = requestOf(state, message.requestId, 'done');
     if (running.has(message.requestId)) {
       request.state = 'running';
@@ -79,6 +108,7 @@ function build(state, messages, running, files) {
     request.provisional = true;
   }
   for (const request of state.requests) {
+    request.stored = request.state !== 'running';
     for (const block of request.blocks) {
       if (block.kind === 'tool' && block.status !== 'end' && request.state !== 'running') finishTool(block, undefined);
     }
@@ -379,8 +409,14 @@ function finish(state, request, how, payload, reason) {
   state.changed.add(request);
 }
 
-// outcomes takes GET /requests: how requests ended, which messages do not say.
+// outcomes takes GET /requests: how requests ended, which messages do not say. A
+// message whose request is over waits no more, wherever it stands: its own, which
+// ends with its id, or else the one that it went to.
 export function outcomes(state, requests) {
+  for (const entry of state.outbox.filter((e) => e.status === 'waiting')) {
+    const its = requests.find((r) => r.id.endsWith(`:${entry.messageId}`)) ?? requests.find((r) => r.id === entry.requestId);
+    if (['done', 'failed', 'cancelled'].includes(its?.state)) drop(state, entry);
+  }
   for (const { id, state: how, detail, usage, endedAt } of requests) {
     const request = state.byId.get(id);
     if (!request || request.state !== 'done') continue;

@@ -9,6 +9,8 @@ export function newState(sessionId) {
   return {
     sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
     applied: new Map(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
+    // Calls that are under way: for older messages, and to make the conversation.
+    fetching: null, beginning: null,
   };
 }
 
@@ -17,7 +19,7 @@ export function requestOf(state, id, initial) {
   if (!request) {
     request = {
       id, state: initial, blocks: [], files: [], end: 0, tools: 0, at: 0,
-      provisional: false, waiting: [], paused: null, usage: null, reason: null,
+      provisional: false, stored: false, waiting: [], paused: null, usage: null, reason: null,
     };
     state.byId.set(id, request);
     state.requests.push(request);

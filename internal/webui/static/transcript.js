@@ -39,9 +39,11 @@ export class Transcript {
   }
 
   range(requests) {
-    const to = this.last ? requests.indexOf(this.last) + 1 : requests.length;
-    const from = this.first ? requests.indexOf(this.first) : to - mostDrawn;
-    return [Math.max(0, from), to];
+    // What was loaded anew are other objects, and some may be gone.
+    const at = (request) => (request ? requests.findIndex((r) => r.id === request.id) : -1);
+    const to = at(this.last) + 1 || requests.length;
+    const from = at(this.first);
+    return [Math.max(0, from < 0 ? to - mostDrawn : from), to];
   }
 
   // draw draws what changed. New requests push the oldest ones out where the
@@ -55,15 +57,22 @@ export class Transcript {
       if (to - from > mostDrawn + step) {
         if (following) from = to - mostDrawn;
         else to = from + mostDrawn;
-        this.last = to < requests.length ? requests[to - 1] : null;
       }
+      this.last = to < requests.length ? requests[to - 1] : null;
       this.first = requests[from] ?? null;
       this.atStart = from === 0;
       const shown = requests.slice(from, to);
       const kept = new Set(shown);
-      for (const request of this.shown) if (!kept.has(request)) this.forget(request);
+      const folds = new Map();
+      for (const request of this.shown) {
+        if (kept.has(request)) continue;
+        folds.set(request.id, foldsOf(this.request(request)));
+        this.forget(request);
+      }
       this.shown = shown;
       arrange(this.root, shown.map((r) => this.request(r).element));
+      // What is drawn anew is as open as it was.
+      for (const r of shown) folds.get(r.id)?.forEach(({ open }, i) => { if (open) foldsOf(this.request(r))[i]?.setAttribute('open', ''); });
     }
     for (const item of state.changed) this.drawn.get(item)?.update();
     state.changed.clear();
@@ -109,10 +118,14 @@ export class Transcript {
     return [...this.root.children].find((node) => node.getBoundingClientRect().bottom > top);
   }
 
+  // node is what is drawn of a message or a request.
+  node(name, id) {
+    return this.root.querySelector(`[data-${name}="${CSS.escape(id)}"]`);
+  }
+
   // point scrolls to a message, marks it and gives it the focus.
   point(messageId, requestId) {
-    const find = (name, value) => this.root.querySelector(`[data-${name}="${CSS.escape(value)}"]`);
-    const node = find('message', messageId) ?? find('request', requestId);
+    const node = this.node('message', messageId) ?? this.node('request', requestId);
     if (!node) return;
     this.root.querySelector('.pointed')?.classList.remove('pointed');
     node.classList.add('pointed');
@@ -215,6 +228,8 @@ export class Transcript {
       facts.length ? el('span', {}, facts.join(' · ')) : null);
   }
 }
+
+const foldsOf = ({ element }) => [...element.querySelectorAll('details')];
 
 // stamp is when something was said, null when that is not known.
 const stamp = (ms) => (ms ? el('time', { dateTime: new Date(ms).toISOString(), title: whole(ms) }, moment(ms)) : null);

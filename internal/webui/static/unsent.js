@@ -3,7 +3,9 @@
 
 const name = (sessionId) => `lilac.unsent.${sessionId}`;
 const oldest = 24 * 3600 * 1000;
-const most = 50;
+
+// How many of them a conversation has: what could not be kept is not sent.
+export const most = 50;
 
 const cache = new Map();
 
@@ -22,7 +24,7 @@ export function unsent(sessionId) {
 
 export function remember(sessionId, { key, text, files, queue, createdAt, during, messageId, requestId, status, problem }) {
   const others = unsent(sessionId).filter((e) => e.key !== key);
-  write(sessionId, [...others, { key, text, files, queue, createdAt, during, messageId, requestId, problem: status === 'failed' ? problem : '' }].slice(-most));
+  write(sessionId, [...others, { key, text, files, queue, createdAt, during, messageId, requestId, problem: status === 'failed' ? problem : '' }]);
 }
 
 export function forget(sessionId, key) {
