@@ -8,7 +8,8 @@
 //     specification. A session's [State] is kept in the store, so that after a
 //     restart the router knows what runs and what waits for the debounce.
 //   - A message is forwarded at most once, and what it becomes is written in the
-//     transaction that acknowledges it.
+//     transaction that acknowledges it. While the request that it began waits, an
+//     edit is forwarded, too, and a deletion cancels the request.
 //   - The router calls no platform. What it needs to know of a message is in the
 //     event, and what it forwards is composed from the cache.
 //   - Our own messages, those of other programs, and replies that a workflow
