@@ -16,7 +16,7 @@ import (
 const (
 	// fileWait is how long a message waits for its files, and those of what it
 	// replies to: all that is said after it waits, too.
-	fileWait = 2 * time.Second
+	fileWait = 5 * time.Second
 	// maxKept is how many files of a message are kept: as many as one may have
 	// ("Opcodes and Status Codes", JSON error code 30015).
 	maxKept = 10
