@@ -38,6 +38,8 @@ type Message struct {
 	State MessageState `json:"state"`
 	// ID is the platform's, when it was sent.
 	ID string `json:"id,omitempty"`
+	// Refused says why its files were not sent, "" if they were.
+	Refused string `json:"refused,omitempty"`
 	// Files are the ids of the binaries that went with it.
 	Files []string `json:"files,omitempty"`
 	// Copies counts how often it had to be made anew because the platform took
@@ -65,11 +67,13 @@ func (r *Row) set(m Message) {
 
 // made is what rendering needs to know of the messages.
 func (r Row) made() Made {
-	made := Made{Messages: map[string]bool{}, Files: map[string]string{}}
+	made := Made{Messages: map[string]bool{}, Files: map[string]string{}, Refused: map[string]string{}}
 	for _, m := range r.Messages {
 		made.Messages[m.Key] = true
 		for _, id := range m.Files {
-			made.Files[id] = m.Key
+			if made.Files[id] = m.Key; m.Refused != "" {
+				made.Refused[id] = m.Refused
+			}
 		}
 	}
 	return made

@@ -21,6 +21,8 @@ const (
 	statusTools = 3
 	// statusLine bounds one of them, in UTF-16 units.
 	statusLine = 60
+	// reasonLine bounds why a file was not sent, the same.
+	reasonLine = 200
 	// maxMessages bounds the messages that show the text of an answer: they leave
 	// about one in a second, and what else is for the channel waits behind them.
 	// Where the answer goes on elsewhere it has two in any case.
@@ -95,6 +97,8 @@ type Made struct {
 	Messages map[string]bool
 	// Files are the keys of the messages that carry each file.
 	Files map[string]string
+	// Refused says of a file why it was not sent.
+	Refused map[string]string
 }
 
 // Render is what a request's messages should show. ReplyTo is the message that
@@ -222,13 +226,14 @@ func status(o Output, scrub func(string) string) string {
 				mark = "❌"
 			}
 		}
-		lines = append(lines, "-# "+mark+" "+oneLine(scrub(t.Display)))
+		lines = append(lines, "-# "+mark+" "+oneLine(scrub(t.Display), statusLine))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// oneLine makes a tool's line harmless: it comes from what the model asked for.
-func oneLine(s string) string {
+// oneLine makes a line harmless, which comes from what the model asked for or from
+// elsewhere, and shortens it to most UTF-16 units.
+func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
 		case strings.ContainsRune("`*_~|<>[]\\", r):
@@ -239,8 +244,8 @@ func oneLine(s string) string {
 		return r
 	}, s)), " ")
 	s = strings.ReplaceAll(s, "@", "@\u200b")
-	if units(s) > statusLine {
-		s = s[:prefixOf(s, statusLine-1)] + "…"
+	if units(s) > most {
+		s = s[:prefixOf(s, most-1)] + "…"
 	}
 	return s
 }
@@ -293,14 +298,20 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 	fits := func(key string, b event.BinaryOutput) bool {
 		return len(byKey[key]) < s.MaxFiles && (s.MaxMessageBytes == 0 || bytes[key]+size(b) <= s.MaxMessageBytes)
 	}
-	var large []string
+	var notes []string
+	unsent := func(b event.BinaryOutput, why string) {
+		notes = append(notes, fmt.Sprintf("-# 📎 %s was not sent: %s", oneLine(s.Scrub(b.Filename), statusLine), oneLine(s.Scrub(why), reasonLine)))
+	}
 	late := ""
 	for _, b := range o.Binaries {
 		key, placed := made.Files[b.BinaryID]
 		switch {
+		case made.Refused[b.BinaryID] != "":
+			unsent(b, made.Refused[b.BinaryID])
+			continue
 		case placed:
 		case s.MaxFileBytes > 0 && size(b) > s.MaxFileBytes:
-			large = append(large, fmt.Sprintf("-# 📎 %s was not sent: %s, the limit is %s.", oneLine(s.Scrub(b.Filename)), bytesText(size(b)), bytesText(s.MaxFileBytes)))
+			unsent(b, fmt.Sprintf("%s, the limit is %s.", bytesText(size(b)), bytesText(s.MaxFileBytes)))
 			continue
 		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
 			key = views[0].Key
@@ -330,7 +341,7 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		}
 	}
 	if end != nil {
-		for i, p := range Split(strings.Join(large, "\n"), s.MaxText) {
+		for i, p := range Split(strings.Join(notes, "\n"), s.MaxText) {
 			views = append(views, View{Key: fmt.Sprintf("large.%d", i), Text: p.String(), ReplyToKey: lastText})
 		}
 	}

@@ -322,6 +322,9 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 	if err != nil {
 		return err
 	}
+	if r.State == outbox.Failed && !r.Withdrawn && len(r.Send.Files) > 0 {
+		return s.withoutFiles(tx, row, key, r)
+	}
 	made, ok := row.message(key)
 	if !ok {
 		return fmt.Errorf("bind message %s: its relay does not know it", r.Key)
@@ -333,6 +336,28 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 		}
 	} else if r.State == outbox.Failed && row.Reason == "" {
 		row.Reason = r.Reason
+	}
+	row.set(made)
+	tx.AfterCommit(func() { s.wake(r.RequestID) })
+	return s.o.Table.SaveRelay(tx, row)
+}
+
+// withoutFiles sends what a message says without the files with which it was
+// refused: perhaps they were why. What becomes of that decides about the rest.
+func (s *Service) withoutFiles(tx *db.Tx, row Row, key string, r outbox.Row) error {
+	made, ok := row.message(key)
+	if !ok {
+		return fmt.Errorf("send message %s without files: its relay does not know it", r.Key)
+	}
+	made.State, made.Refused = MessageLost, r.Reason
+	if r.Send.Text != "" {
+		made.State = MessagePlanned
+		made.Copies++
+		r.Send.Files, r.Send.Nonce = nil, ""
+		again := outbox.Row{Key: fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, key, made.Copies), RequestID: r.RequestID, SessionID: r.SessionID, Send: r.Send}
+		if err := s.o.Outbox.Plan(tx, again); err != nil {
+			return fmt.Errorf("plan message %s without files: %w", r.Key, err)
+		}
 	}
 	row.set(made)
 	tx.AfterCommit(func() { s.wake(r.RequestID) })

@@ -33,6 +33,8 @@ type platform struct {
 	rand   *rand.Rand
 	faulty float64
 	denied bool
+	// noFiles says that it takes no files.
+	noFiles bool
 	// gone says that the whole channel was deleted.
 	gone bool
 	// frozen is how many messages there are of which no edit is taken any more.
@@ -85,6 +87,9 @@ func (p *platform) fails() (err error, carriedOut bool) {
 }
 
 func (p *platform) Send(_ context.Context, s surface.Send) (surface.Message, error) {
+	if p.noFiles && len(s.Files) > 0 {
+		return surface.Message{}, fault.New(fault.Denied, "We may not send files there.")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err, done := p.fails()
