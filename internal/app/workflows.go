@@ -6,6 +6,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/environment"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/store"
 	"lilac/internal/workflow"
 )
@@ -19,8 +20,19 @@ func (p *program) buildWorkflows() {
 			_, known, err := p.store.ClientOf(q, sessionID)
 			return known, err
 		},
+		Queued: p.queued,
 		Causes: causes{p},
 	})
+}
+
+// queued reports whether a request waits for its turn. One that cannot be read
+// has none.
+func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
+	r, err := p.store.Request(q, requestID)
+	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
+		return false, nil
+	}
+	return r.State == event.StateQueued, err
 }
 
 // causes tell workflows what the environment knows of causes, and the

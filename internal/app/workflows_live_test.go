@@ -2,8 +2,10 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"lilac/internal/db"
 	"lilac/internal/event"
@@ -93,5 +95,52 @@ func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	}
 	if w := s.workflow("w"); w.Tasks[0].Result.Message.Text != "Tuesday" {
 		t.Errorf("the reply is %+v", w.Tasks[0].Result)
+	}
+}
+
+// comesDue lets the time of a schedule come, and waits until that is handled.
+func (s *surroundings) comesDue(id string) {
+	s.t.Helper()
+	s.store(func(tx *db.Tx) error {
+		w, err := s.p.store.Workflow(tx, id)
+		if err != nil {
+			return err
+		}
+		w.Tasks[0].Due = tx.Now().UnixMilli()
+		return s.p.store.SaveWorkflow(tx, w)
+	})
+	s.awaits(fmt.Sprint("look", time.Now().UnixNano()), workflow.KindDelay, workflow.Input{DelayMS: time.Hour.Milliseconds()}) // has the timer look
+	s.eventually("the run is handled", func() bool { return s.workflow(id).Due() > time.Now().Add(time.Minute).UnixMilli() })
+}
+
+// queued are the requests that wait in the conversation, when there are n.
+func (s *surroundings) queued(n int) (ids []string) {
+	s.t.Helper()
+	s.eventually(fmt.Sprint(n, " requests wait"), func() bool { return len(s.state().Queue) == n })
+	for _, w := range s.state().Queue {
+		ids = append(ids, w.RequestID)
+	}
+	return ids
+}
+
+// A conversation that waits at a limit for days is not to find all the runs of
+// those days.
+func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
+	s := looping(t)
+	s.awaits("w", workflow.KindSchedule, workflow.Input{Cron: "@every 1h"})
+	for range 3 {
+		s.comesDue("w")
+		if ids := s.queued(1); ids[0] != "wf:w:1" {
+			t.Errorf("queued: %q", ids)
+		}
+	}
+	s.says("stop")
+	s.eventually("the run has begun", func() bool {
+		active := s.state().Active
+		return active != nil && active.RequestID == "wf:w:1"
+	})
+	s.comesDue("w")
+	if ids := s.queued(1); ids[0] != "wf:w:2" {
+		t.Errorf("behind the run that has begun: %q", ids)
 	}
 }

@@ -125,7 +125,7 @@ func Workflow(places Places, flows Workflows, asker Asker) []toolserver.Callable
 		},
 		{
 			ID: "workflow.schedule", Summary: "Wakes you by a calendar, again and again", Changes: true, Repeatable: true,
-			Description: "It goes on until it is cancelled, or until a moment. For once use workflow.create with a task of the kind wait_until or delay; one of those after the other, with nobody asked, ends after eight.",
+			Description: "It goes on until it is cancelled, or until a moment. A run that waits for its turn, because the conversation is busy, stands for those that come due meanwhile. For once use workflow.create with a task of the kind wait_until or delay; one of those after the other, with nobody asked, ends after eight.",
 			Examples: []string{
 				`tools workflow.schedule --cron="0 9 * * mon-fri" --timezone=Europe/Berlin --summary="Post the list of open reviews"`,
 				`tools workflow.schedule --cron=@hourly --missed=skip --until=2026-12-01T00:00:00Z --summary="Look whether the site is up"`,

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"lilac/internal/chat"
@@ -9,6 +10,7 @@ import (
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/session"
+	"lilac/internal/tool"
 )
 
 // inParent makes the session of a rig work for the session "parent", where
@@ -116,6 +118,51 @@ func TestWorkOutsideOfRequestsCounts(t *testing.T) {
 	spend("other", session.Spent{Steps: 1})
 	check(sid, "day.steps")
 	check("other", "day.steps")
+}
+
+// slowDay reads the first day only when a commit lets it.
+type slowDay struct {
+	session.Store
+	began             atomic.Bool
+	reads, goOn, done chan struct{}
+}
+
+func (s *slowDay) SpentOn(q db.Queryer, day string) (session.Spent, error) {
+	if !s.began.CompareAndSwap(false, true) {
+		return s.Store.SpentOn(q, day)
+	}
+	defer close(s.done)
+	close(s.reads)
+	<-s.goOn
+	return s.Store.SpentOn(q, day)
+}
+
+// What is committed while the day is read for the first time counts once.
+func TestWhatIsSpentWhileTheDayIsReadCountsOnce(t *testing.T) {
+	slow := &slowDay{reads: make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{})}
+	armed := false // by the writer alone
+	r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, onCommit: func(done bool) {
+		if armed && done {
+			armed = false
+			close(slow.goOn)
+			<-slow.done
+		}
+	}, change: func(o *session.Options) {
+		o.Settings.Limits = session.Limits{Day: session.Budget{Steps: 3}}
+		slow.Store, o.Store = o.Store, slow
+	}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	<-slow.reads
+	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
+		armed = true
+		return r.svc.Spend(tx, "other", session.Spent{Steps: 1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.pauses(1)
+	if steps := r.request("web:s1:r1").Steps; steps != 2 {
+		t.Errorf("it made %d steps of the 2 that were left", steps)
+	}
 }
 
 func TestARequestThatNeverStartedIsToldToHaveEnded(t *testing.T) {

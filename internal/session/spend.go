@@ -18,11 +18,13 @@ type daySpent struct {
 	used Spent
 }
 
-func (d *daySpent) add(day string, s Spent) {
+// set takes over a sum that was committed. It is the whole one and no addition:
+// who reads the day for the first time may have seen the commit already.
+func (d *daySpent) set(day string, used Spent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if day == d.day {
-		d.used = d.used.Add(s)
+		d.used = used
 	}
 }
 
@@ -136,8 +138,15 @@ func (s *Service) Spend(tx *db.Tx, sessionID string, used Spent) error {
 		return err
 	}
 	day := s.settings.Load().Limits.day(s.opt.Now())
-	tx.AfterCommit(func() { s.day.add(day, used) })
-	return s.opt.Store.AddSpent(tx, day, account, used)
+	if err := s.opt.Store.AddSpent(tx, day, account, used); err != nil {
+		return err
+	}
+	sum, err := s.opt.Store.SpentOn(tx, day)
+	if err != nil {
+		return err
+	}
+	tx.AfterCommit(func() { s.day.set(day, sum) })
+	return nil
 }
 
 // account is the session that pays for the work of a session.

@@ -77,8 +77,9 @@ func (s *Store) SetTitle(tx *db.Tx, id, title string) error {
 }
 
 // DeleteSession removes a session with everything that was said and done in
-// it, its sub-agents' sessions too. One in which something runs or waits, or that
-// was promised a message just now, is refused.
+// it and with what waits for it there, its sub-agents' sessions too. One in which
+// something runs or waits for its turn, or that was promised a message just now,
+// is refused.
 func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 	if _, err := s.Session(tx, id); err != nil {
 		return err
@@ -125,6 +126,8 @@ func (s *Store) deleteOne(tx *db.Tx, id string) error {
 		`DELETE FROM rule_events WHERE session_id = ?`,
 		`DELETE FROM rule_waits WHERE session_id = ?`,
 		`DELETE FROM tasks WHERE session_id = ?`,
+		`DELETE FROM workflow_waits WHERE workflow_id IN (SELECT id FROM workflows WHERE session_id = ?)`,
+		`DELETE FROM workflows WHERE session_id = ?`,
 		`DELETE FROM session_files WHERE session_id = ?`,
 		`DELETE FROM router_forwarded WHERE session_id = ?`,
 		`DELETE FROM sessions WHERE id = ?`,

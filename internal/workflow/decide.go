@@ -66,8 +66,9 @@ type Sent struct {
 	TaskID, MessageID, Reason string
 }
 
-// Tick is the time having come for whatever is due.
-type Tick struct{}
+// Tick is the time having come for whatever is due. Queued says that the last
+// request of the workflow has not begun.
+type Tick struct{ Queued bool }
 
 func (Create) incoming()   {}
 func (Add) incoming()      {}
@@ -120,6 +121,7 @@ const (
 	detailNoTask       = "It was given nothing to wait for."
 	detailOver         = "The workflow is over."
 	detailCancelled    = "Cancelled."
+	detailGone         = "Its conversation is gone."
 	detailTooDeep      = "Too many events have set each other off and no person was asked, so it wakes nobody."
 	stateSent          = "sent"
 	stateRun           = "run"
@@ -163,7 +165,7 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 	case Sent:
 		d.sent(in)
 	case Tick:
-		d.tick()
+		d.tick(in)
 	}
 	return d.Workflow, d.effects
 }
@@ -370,7 +372,7 @@ func (d *decision) sent(in Sent) {
 	}
 }
 
-func (d *decision) tick() {
+func (d *decision) tick(in Tick) {
 	if due := d.Due(); due == 0 || due > d.now.UnixMilli() {
 		return // the timer was early
 	}
@@ -382,7 +384,7 @@ func (d *decision) tick() {
 		d.end(Failed, detailNoTask)
 		return
 	case d.Tasks[0].Wait.Way == BySchedule:
-		d.run()
+		d.run(in.Queued)
 		return
 	}
 	d.settle(func(t Task) *Result {
@@ -397,12 +399,14 @@ func (d *decision) tick() {
 }
 
 // run does what a schedule is for: once, however often it was missed, or not
-// at all if what was missed is to be left out.
-func (d *decision) run() {
+// at all if what was missed is to be left out. A run that has not begun stands
+// for this one, too: they would pile up in a conversation that is busy or waits
+// at a limit.
+func (d *decision) run(queued bool) {
 	t := &d.Tasks[0]
 	missed := d.now.UnixMilli()-t.Due > late.Milliseconds()
 	next, err := nextRun(t.Wait, d.now)
-	if !missed || !t.Wait.Skip {
+	if !queued && (!missed || !t.Wait.Skip) {
 		t.Runs++
 		t.Result = &Result{Outcome: Reached}
 		d.tellTask(t.ID, stateRun+":"+strconv.Itoa(t.Runs), stateRun, "")

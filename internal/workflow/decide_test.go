@@ -248,6 +248,19 @@ func TestDecide(t *testing.T) {
 			[]string{"s run", "wake 1 by s", "s resolved finished", "resolved"},
 			workflow.Resolved,
 		},
+		"a run that has not begun stands for the next one": {
+			[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}}, nil, workflow.Waiting,
+		},
+		"when it has begun, the next one runs": {
+			[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}, {69 * time.Hour, workflow.Tick{}}},
+			[]string{"s run", "wake 2 by s"},
+			workflow.Waiting,
+		},
+		"a schedule ends also while its last run has not begun": {
+			[]at{{0, create("", daily(workflow.Input{Until: begin.Add(54 * time.Hour).UnixMilli()}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}},
+			[]string{"s resolved finished", "resolved"},
+			workflow.Resolved,
+		},
 		"a schedule is cancelled": {[]at{{0, create("", daily(workflow.Input{}))}, {1, workflow.Cancel{}}}, []string{"s cancelled Cancelled.", "cancelled Cancelled."}, workflow.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {

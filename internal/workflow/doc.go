@@ -16,7 +16,8 @@
 //   - Replies are strict: that channel, that message, that person when one is
 //     named, and never a program.
 //   - Nothing polls: one timer is set for what is due next. What fell due while
-//     the program was away happens once after the start.
+//     the program was away happens once after the start, and a schedule has
+//     one run that waits for its turn at most.
 //   - Nothing waits for ever: replies and events have a time-out, and that is a
 //     result too; what can come to nothing is refused or ended with a reason.
 //   - An event is held up for a second by all who look whether they waited for

@@ -43,6 +43,8 @@ type Options struct {
 	Look  func(event.EnvEvent) Matcher
 	// Known reports whether a session exists; nil knows all.
 	Known func(q db.Queryer, sessionID string) (bool, error)
+	// Queued reports whether a request waits for its turn; nil says of none.
+	Queued func(q db.Queryer, requestID string) (bool, error)
 	// Causes may be nil: then nothing causes anything, and nobody pays.
 	Causes Causes
 	Logger *slog.Logger
@@ -430,7 +432,27 @@ func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next t
 
 func (s *Service) tick(ctx context.Context, id string) error {
 	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		_, err := s.apply(tx, id, Tick{})
+		queued, err := s.queued(tx, id)
+		if err != nil {
+			return err
+		}
+		_, err = s.apply(tx, id, Tick{Queued: queued})
 		return err
 	})
+}
+
+// queued reports whether the last request of a workflow waits for its turn.
+func (s *Service) queued(q db.Queryer, id string) (bool, error) {
+	if s.o.Queued == nil {
+		return false, nil
+	}
+	w, err := s.o.Table.Workflow(q, id)
+	if err != nil || w.Resumes == 0 {
+		return false, err
+	}
+	is, err := s.o.Queued(q, RequestID(id, w.Resumes))
+	if err != nil {
+		return false, fmt.Errorf("look whether run %d has begun: %w", w.Resumes, err)
+	}
+	return is, nil
 }

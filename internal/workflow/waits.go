@@ -218,7 +218,8 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 		}
 		if !known {
 			s.o.Logger.Warn("a workflow has ended whose conversation is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
-			return nil
+			_, err := s.apply(tx, w.ID, Cancel{Reason: detailGone}) // a schedule would go on
+			return err
 		}
 	}
 	trigger, err := s.trigger(tx, w, e.TaskID)

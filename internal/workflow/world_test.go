@@ -35,6 +35,7 @@ type world struct {
 	// withdrawn are the keys of what was taken back.
 	withdrawn []string
 	known     func(string) bool
+	queued    func(string) bool
 	// weaken takes something away from the table: for controls.
 	weaken func(*store.Store) workflow.Table
 	// causes and logger are those of the service, if they are set.
@@ -82,7 +83,8 @@ func (w *world) open() {
 				return slices.Contains(types, string(e.Type)), nil
 			}
 		},
-		Known: func(_ db.Queryer, id string) (bool, error) { return w.known == nil || w.known(id), nil },
+		Known:  func(_ db.Queryer, id string) (bool, error) { return w.known == nil || w.known(id), nil },
+		Queued: func(_ db.Queryer, id string) (bool, error) { return w.queued != nil && w.queued(id), nil },
 	}
 	if w.causes != nil {
 		options.Causes = w.causes
