@@ -195,6 +195,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 func (p *program) openStore(ctx context.Context) (err error) {
+	p.warnOfLostDatabase()
 	p.db, err = db.Open(ctx, db.Options{
 		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config), OnPublish: p.published,
 		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),

@@ -3,7 +3,11 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -38,6 +42,17 @@ func openBlobs(c *config.Config) (*store.Blobs, error) {
 		return nil, fmt.Errorf("open blobs: %w", err)
 	}
 	return blobs, nil
+}
+
+// warnOfLostDatabase says it when a database is about to be made beside the files that
+// another one referred to.
+func (p *program) warnOfLostDatabase() {
+	if info, err := os.Stat(filepath.Join(p.Config.DataDir, db.FileName)); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
+		p.Logger.Warn("the database is missing or empty beside its stored files; a new one is made, which knows nothing", "data", p.Config.DataDir)
+	}
 }
 
 // sentFiles keeps what people on a platform send while the disk has room:

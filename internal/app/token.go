@@ -4,19 +4,15 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"lilac/internal/config"
 	"lilac/internal/toolserver"
 )
 
 const (
-	tokenFile  = "token"
 	serverFile = "server.json"
 	tokenBytes = 32
 )
@@ -24,21 +20,14 @@ const (
 // operatorToken returns the token that opens the API: the operator's own, else
 // the one in the data directory, which is made at the first start.
 func operatorToken(cfg *config.Config) (string, error) {
-	if cfg.Token.Set() {
-		return cfg.Token.Reveal(), nil
-	}
-	path := filepath.Join(cfg.DataDir, tokenFile)
-	data, err := os.ReadFile(path)
-	switch {
-	case err == nil && len(strings.TrimSpace(string(data))) > 0:
-		return strings.TrimSpace(string(data)), nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("read the token: %w", err)
+	token, err := cfg.OperatorToken()
+	if err != nil || token != "" {
+		return token, err
 	}
 	raw := make([]byte, tokenBytes)
 	_, _ = rand.Read(raw) // never fails: the standard library ends the program instead
-	token := hex.EncodeToString(raw)
-	if err := writeFile(path, []byte(token+"\n")); err != nil {
+	token = hex.EncodeToString(raw)
+	if err := writeFile(filepath.Join(cfg.DataDir, config.TokenFile), []byte(token+"\n")); err != nil {
 		return "", fmt.Errorf("write the token: %w", err)
 	}
 	return token, nil

@@ -22,15 +22,17 @@ import (
 func (p Patient) database(ctx context.Context, running bool) Finding {
 	const check = "database"
 	path := filepath.Join(p.Config.DataDir, db.FileName)
-	if _, err := os.Stat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
-	} else if err != nil && running {
+	case err != nil && running:
 		return Finding{
 			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
 			"If this is that server's data directory, the database was taken from it: put all of its files back, or stop the server and restore a backup.",
 		}
-	} else if err != nil {
-		return Finding{check, OK, "there is none yet; the first start makes it", ""}
+	case err != nil || info.Size() == 0:
+		return p.noDatabase()
 	}
 	if running {
 		f := Finding{check, OK, "the running server has it open", ""}
@@ -68,6 +70,15 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return Finding{check, OK, "every row is as it was written", ""}
 	}
 	return Finding{check, OK, path, ""}
+}
+
+// noDatabase is the finding of a data directory without one, which is new unless files
+// that one refers to are there.
+func (p Patient) noDatabase() Finding {
+	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
+		return Finding{"database", Warn, "there is none, or an empty one, beside the stored files of one", "Restore a backup: the next start makes a new one, which knows nothing."}
+	}
+	return Finding{"database", OK, "there is none yet; the first start makes it", ""}
 }
 
 // openAsItIs opens a database and leaves its tables as they are: after a mere look the

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"lilac/internal/client"
@@ -70,8 +71,10 @@ func Examine(ctx context.Context, p Patient) []Finding {
 	out := []Finding{
 		p.configuration(),
 		p.directory("data directory", p.Config.DataDir),
+		p.directory("stored files", filepath.Join(p.Config.DataDir, "blobs")),
 		p.directory("workspace", p.Config.Workspace),
 		p.private(),
+		p.token(),
 		p.disk(),
 		p.clock(),
 		p.database(ctx, running),

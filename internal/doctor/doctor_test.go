@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -132,6 +133,28 @@ func TestMachine(t *testing.T) {
 		p.Config.Addr = l.Addr().String()
 		check(t, examine(t, p, "port"), doctor.Fail, "another program")
 	})
+	t.Run("what a start could not use", func(t *testing.T) {
+		p := patient(t, nil, "")
+		blobs, token := filepath.Join(p.Config.DataDir, "blobs"), filepath.Join(p.Config.DataDir, "token")
+		check(t, examine(t, p, "stored files"), doctor.OK, "will be made")
+		check(t, examine(t, p, "token"), doctor.OK, "will be made")
+		if err := errors.Join(os.WriteFile(blobs, nil, 0o600), os.Mkdir(token, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "stored files"), doctor.Fail, "not a directory")
+		check(t, examine(t, p, "token"), doctor.Fail, token)
+	})
+	t.Run("the database is gone from its files", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "blobs"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Warn, "there is none")
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Warn, "an empty one")
+	})
 	t.Run("a file is in the way", func(t *testing.T) {
 		p := patient(t, nil, "")
 		p.Config.Workspace = filepath.Join(p.Config.DataDir, "x")
@@ -142,7 +165,7 @@ func TestMachine(t *testing.T) {
 	})
 	t.Run("a file cannot be opened", func(t *testing.T) {
 		p := patient(t, nil, "")
-		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		// No user may open a directory as a file; not even root, as which tests may run.

@@ -89,7 +89,7 @@ func dropIt(g bus.GroupStatus) string {
 // It does nothing when there is no database yet, and refuses one whose tables the next
 // start changes.
 func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error) error {
-	if _, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil {
+	if info, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil || info.Size() == 0 {
 		return nil
 	}
 	database, err := openAsItIs(ctx, dir)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/health"
 )
@@ -60,7 +61,7 @@ func (p Patient) directory(check, dir string) Finding {
 // private checks that nobody else can read what is kept.
 func (p Patient) private() Finding {
 	const check = "privacy"
-	for _, name := range []string{"", "token", db.FileName} {
+	for _, name := range []string{"", config.TokenFile, db.FileName} {
 		path := filepath.Join(p.Config.DataDir, name)
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -74,6 +75,14 @@ func (p Patient) private() Finding {
 		}
 	}
 	return Finding{check, OK, "the data directory is ours alone", ""}
+}
+
+// token checks that a start could read the token, if there is one.
+func (p Patient) token() Finding {
+	if _, err := p.Config.OperatorToken(); err != nil {
+		return refused("token", err)
+	}
+	return Finding{"token", OK, "it can be read, or will be made", ""}
 }
 
 func (p Patient) disk() Finding {
