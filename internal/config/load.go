@@ -157,17 +157,16 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 	if err != nil {
 		return nil, nil, c.fileError(path, err)
 	}
-	if len(file.Docs) > 1 {
-		return nil, nil, fault.New(fault.Invalid, "%s holds %d documents; it must be one.", path, len(file.Docs))
-	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+	docs := slices.DeleteFunc(file.Docs, holdsNothing)
+	switch {
+	case len(docs) == 0:
 		return nil, nil, nil
+	case len(docs) > 1:
+		return nil, nil, c.fileError(path, &yaml.SyntaxError{Message: "a second document begins here; there must be one", Token: docs[1].Body.GetToken()})
 	}
-	body := file.Docs[0].Body
+	body := docs[0].Body
 	switch body.Type() {
 	case ast.MappingType, ast.MappingValueType:
-	case ast.NullType, ast.CommentType, ast.CommentGroupType:
-		return nil, nil, nil
 	default:
 		return nil, nil, fault.New(fault.Invalid, "%s is not a list of keys and values.", path)
 	}
@@ -198,6 +197,18 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 		}
 	}
 	return keys.warnings, mistakes, nil
+}
+
+// holdsNothing reports whether a document is empty, as the one behind a last --- is.
+func holdsNothing(d *ast.DocumentNode) bool {
+	if d.Body == nil {
+		return true
+	}
+	switch d.Body.Type() {
+	case ast.NullType, ast.CommentType, ast.CommentGroupType:
+		return true
+	}
+	return false
 }
 
 // fill gives c what stands in the file. What cannot be read is left out and

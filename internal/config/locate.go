@@ -24,9 +24,9 @@ func Locate(src Source) (Location, error) {
 	if c.DataDir == "" {
 		return Location{}, fault.InvalidField("dataDir", "dataDir is empty.")
 	}
-	dir, err := c.absolute(c.DataDir)
+	dir, err := c.pathOf("dataDir", c.DataDir)
 	if err != nil {
-		return Location{}, fault.Wrap(fault.Invalid, err, "dataDir cannot be made an absolute path")
+		return Location{}, err
 	}
 	return Location{DataDir: dir, Token: c.Token}, nil
 }

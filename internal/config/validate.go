@@ -270,13 +270,25 @@ func (c *Config) resolvePaths() error {
 		if *p.at == "" { // it would be where the program was started
 			return fault.InvalidField(p.key, "%s is empty.", p.key)
 		}
-		path, err := c.absolute(*p.at)
+		path, err := c.pathOf(p.key, *p.at)
 		if err != nil {
-			return fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", p.key)
+			return err
 		}
 		*p.at = path
 	}
 	return nil
+}
+
+// pathOf makes the path of a key absolute. Where another user is at home only a shell knows.
+func (c *Config) pathOf(key, path string) (string, error) {
+	if strings.HasPrefix(path, "~") && path != "~" && !strings.HasPrefix(path, "~/") {
+		return "", fault.InvalidField(key, "%s is %q; ~ stands for your own home directory alone, as ~/.", key, path)
+	}
+	abs, err := c.absolute(path)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", key)
+	}
+	return abs, nil
 }
 
 func (c *Config) absolute(path string) (string, error) {
