@@ -2,6 +2,8 @@ package delivery_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/bustest"
 	"lilac/internal/db"
+	"lilac/internal/logtest"
 	"lilac/internal/sqlitebus"
 )
 
@@ -44,6 +47,61 @@ func alter(t *testing.T, database *db.DB, statement string) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A consumer comes although the database cannot be written for a moment; one that
+// never can be is told.
+func TestAConsumerOutlastsADatabaseThatCannotBeWritten(t *testing.T) {
+	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
+		t.Run(name, func(t *testing.T) {
+			database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer database.Close()
+			var said logtest.Log
+			b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if err := b.Declare(ctx, s); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publish(ctx, bustest.Event(bustest.Topic, "e", "l")); err != nil {
+				t.Fatal(err)
+			}
+			alter(t, database, `CREATE TRIGGER refuse BEFORE UPDATE ON bus_groups BEGIN SELECT raise(FAIL, 'held'); END`)
+			handled, done := make(chan struct{}), make(chan error, 1)
+			go func() {
+				done <- b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error { close(handled); return nil })
+			}()
+			for deadline := time.Now().Add(time.Minute); !strings.Contains(said.String(), "tried again"); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nothing is tried again")
+				}
+			}
+			if !mended {
+				if err := <-done; err == nil {
+					t.Error("it ended without an error")
+				}
+				return
+			}
+			alter(t, database, `DROP TRIGGER refuse`)
+			select {
+			case <-handled:
+			case err := <-done:
+				t.Fatalf("the consumer ended: %v", err)
+			}
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -67,12 +67,33 @@ func backoff(retry int) time.Duration {
 	return d
 }
 
+// A group is declared so often, with a pause in between, while the database cannot
+// be written: it is when the program begins its work, and one that fails then ends it.
+const (
+	declareTries = 3
+	declarePause = time.Second
+)
+
 // Declare makes the group exist, so that nothing published later is missed.
 func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 	s, err := withDefaults(s)
 	if err != nil {
 		return err
 	}
+	for n := 1; ; n++ {
+		if err := b.declare(ctx, s); n == declareTries || !db.IsFailure(err) {
+			return err
+		}
+		b.log.Warn("a group could not be declared, which is tried again", "topic", s.Topic, "group", s.Group)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(declarePause):
+		}
+	}
+}
+
+func (b *Engine) declare(ctx context.Context, s bus.Subscription) error {
 	if known, err := b.declareAgain(ctx, s); known || err != nil {
 		return err
 	}
