@@ -93,6 +93,23 @@ func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) 
 	p.Until("they can be sent again", "document.getElementById('text').value.includes('remember the milk') && document.getElementById('text').value.includes('and these')")
 }
 
+// What is said while the conversation is loaded does not make it forget what was
+// not sent before.
+func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
+	f, p := talk(t)
+	f.listened()
+	p.Say("refuse me")
+	p.Shows("#outbox .said", "Content is not liked today.")
+	held := make(chan struct{})
+	f.set(func() { f.held = held })
+	p.Do(chromedp.Reload())
+	f.until("they are asked for", func() bool { return f.waiting == 1 })
+	p.Say("hello")
+	p.Shows("#outbox .said", "waiting…")
+	close(held)
+	p.Until("both are there", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).sort().join() === 'hello,refuse me'")
+}
+
 // What could not be kept is not taken: it stays in the box.
 func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 	f, p := talk(t)

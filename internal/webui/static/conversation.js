@@ -12,7 +12,7 @@ import { to } from './router.js';
 import { Sending } from './sending.js';
 import { parser } from './stream.js';
 import { Transcript } from './transcript.js';
-import { forget, unsent } from './unsent.js';
+import { forget } from './unsent.js';
 
 const get = (id) => document.getElementById(id);
 
@@ -188,7 +188,7 @@ export class Conversation {
     const mine = this.turn;
     get('loading').hidden = true;
     this.missing = false;
-    if (!this.state.outbox.length) unsent(this.id).forEach((saved) => this.sending.revive(saved));
+    this.sending.revive();
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
     for (const requestId of answer.running) {
@@ -277,6 +277,7 @@ export class Conversation {
     } catch {
       return; // only how old requests ended is missing then
     }
+    if (state !== this.state) return;
     this.sending.keep();
     this.schedule();
   }

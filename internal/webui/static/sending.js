@@ -9,7 +9,7 @@ import { forget, most, remember, unsent } from './unsent.js';
 const longestTitle = 60;
 
 export class Sending {
-  // talk is the view of conversations: state, hooks, shows(state),
+  // talk is the view of conversations: state, missing, hooks, shows(state),
   // opened(session), giveBack(sessionId, text, files), toLatest() and schedule().
   constructor(talk) {
     this.talk = talk;
@@ -121,8 +121,13 @@ export class Sending {
     if (state.outbox.every((e) => e.status === 'waiting')) this.states.delete(state.sessionId);
   }
 
-  // revive takes up a message that was under way when the page was left.
-  revive(saved) {
+  // revive takes up the messages that were under way when the page was left.
+  revive() {
+    const { sessionId, outbox } = this.talk.state;
+    for (const saved of unsent(sessionId)) if (!outbox.some((e) => e.key === saved.key)) this.takeUp(saved);
+  }
+
+  takeUp(saved) {
     const { state } = this.talk;
     const entry = reduce.send(state, { ...saved, at: saved.createdAt });
     entry.during = saved.during;
@@ -136,7 +141,9 @@ export class Sending {
   }
 
   // keep remembers what has arrived, and forgets what is not under way any more.
+  // Where nothing could be loaded, nothing is known of them.
   keep() {
+    if (this.talk.missing) return;
     const { sessionId, outbox } = this.talk.state;
     for (const { key, messageId } of unsent(sessionId)) {
       const entry = outbox.find((e) => e.key === key);
