@@ -1,6 +1,9 @@
 package relay
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Row is what is kept of a request's relay.
 type Row struct {
@@ -28,6 +31,8 @@ type MessageState string
 const (
 	MessagePlanned MessageState = "planned"
 	MessageSent    MessageState = "sent"
+	// MessageUnsent was not sent in time, and is planned again.
+	MessageUnsent MessageState = "unsent"
 	// MessageLost could not be sent, or was deleted by somebody.
 	MessageLost MessageState = "lost"
 )
@@ -40,8 +45,8 @@ type Message struct {
 	ID string `json:"id,omitempty"`
 	// Files are the ids of the binaries that went with it.
 	Files []string `json:"files,omitempty"`
-	// Copies counts how often it had to be made anew because the platform took
-	// no more edits.
+	// Copies counts how often it had to be made anew: the platform took no more
+	// edits, or nothing at all for too long.
 	Copies int `json:"copies,omitempty"`
 }
 
@@ -61,6 +66,21 @@ func (r *Row) set(m Message) {
 		return
 	}
 	r.Messages = append(r.Messages, m)
+}
+
+// outboxKey is the key of the outbox's row that makes a message.
+func (r Row) outboxKey(m Message) string {
+	return fmt.Sprintf("%s:%s:%s~%d", HookName, r.RequestID, m.Key, m.Copies)
+}
+
+// planned are the keys of the outbox's rows that are not known to have ended.
+func (r Row) planned() (keys []string) {
+	for _, m := range r.Messages {
+		if m.State == MessagePlanned {
+			keys = append(keys, r.outboxKey(m))
+		}
+	}
+	return keys
 }
 
 // made is what rendering needs to know of the messages.
@@ -102,19 +122,24 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 	for _, v := range views {
 		m, there := r.message(v.Key)
 		switch {
-		case !there:
+		case !there || m.State == MessageUnsent:
 			settled = false
 			if v.ReplyToKey != "" {
 				t, _ := r.message(v.ReplyToKey)
-				if t.State == MessagePlanned || t.State == "" {
+				if t.State != MessageSent && t.State != MessageLost {
 					return acts, false // its id is needed
 				}
 				v.ReplyTo = t.ID
 			}
-			m = Message{Key: v.Key, State: MessagePlanned}
-			for _, b := range v.Files {
-				m.Files = append(m.Files, b.BinaryID)
+			if there {
+				m.Copies++
+			} else {
+				m.Key = v.Key
+				for _, b := range v.Files {
+					m.Files = append(m.Files, b.BinaryID)
+				}
 			}
+			m.State = MessagePlanned
 			acts = append(acts, Act{Kind: ActSend, View: v, Message: m})
 		case m.State == MessagePlanned:
 			settled = false
@@ -127,7 +152,7 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 		return acts, false
 	}
 	for _, m := range r.Messages {
-		if slices.ContainsFunc(views, func(v View) bool { return v.Key == m.Key }) || m.State == MessageLost {
+		if slices.ContainsFunc(views, func(v View) bool { return v.Key == m.Key }) || m.State == MessageLost || m.State == MessageUnsent {
 			continue
 		}
 		settled = false

@@ -285,9 +285,8 @@ func (f *follower) send(ctx context.Context, a Act) error {
 	}
 	_, err = f.change(ctx, func(tx *db.Tx, row *Row) error {
 		row.set(a.Message)
-		key := fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, a.Message.Key, a.Message.Copies)
 		return f.s.o.Outbox.Plan(tx, outbox.Row{
-			Key: key, RequestID: row.RequestID, SessionID: row.SessionID,
+			Key: row.outboxKey(a.Message), RequestID: row.RequestID, SessionID: row.SessionID,
 			Send: surface.Send{ChannelID: row.SessionID, Content: f.content(a.View), ReplyTo: a.View.ReplyTo, Files: files},
 		})
 	})
@@ -417,6 +416,10 @@ func (f *follower) giveUp(ctx context.Context, row Row) (done bool, wait time.Du
 	f.s.o.Logger.WarnContext(ctx, "an answer cannot be shown, so its request ends", "request_id", f.requestID, "session_id", row.SessionID, "reason", row.Reason)
 	if row.End == nil {
 		f.cancel(ctx, row, "The answer cannot be shown: "+row.Reason)
+	}
+	err = f.s.o.DB.Update(ctx, func(tx *db.Tx) error { return f.s.withdraw(tx, row) })
+	if err != nil {
+		return false, 0, err
 	}
 	return true, 0, f.finish(ctx)
 }
