@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"slices"
 )
@@ -48,6 +50,10 @@ type Message struct {
 	// Copies counts how often it had to be made anew: the platform took no more
 	// edits, or nothing at all for too long.
 	Copies int `json:"copies,omitempty"`
+	// Old is the id of the copy before, until it is deleted.
+	Old string `json:"old,omitempty"`
+	// Shown is what it was last made to show, as [View] looks.
+	Shown string `json:"shown,omitempty"`
 }
 
 func (r Row) message(key string) (Message, bool) {
@@ -114,10 +120,9 @@ const (
 	ActDelete ActKind = "delete"
 )
 
-// Decide compares what should be seen with what is. Shown holds what each
-// message was last made to show; final says that the output has ended. Settled
-// is true when nothing is left to do or to wait for.
-func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Act, settled bool) {
+// Decide compares what should be seen with what is; final says that the output
+// has ended. Settled is true when nothing is left to do or to wait for.
+func Decide(r Row, views []View, final bool) (acts []Act, settled bool) {
 	settled = true
 	for _, v := range views {
 		m, there := r.message(v.Key)
@@ -143,7 +148,10 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 			acts = append(acts, Act{Kind: ActSend, View: v, Message: m})
 		case m.State == MessagePlanned:
 			settled = false
-		case m.State == MessageSent && (v.Text != "" || v.Bare) && shown[v.Key] != v.looks():
+		case m.State == MessageSent && m.Old != "":
+			settled = false
+			acts = append(acts, Act{Kind: ActDelete, Message: m})
+		case m.State == MessageSent && (v.Text != "" || v.Bare) && m.Shown != v.looks():
 			settled = false
 			acts = append(acts, Act{Kind: ActEdit, View: v, Message: m})
 		}
@@ -163,13 +171,8 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 	return acts, settled
 }
 
-// looks is what an edit can change; empty for what was never seen.
+// looks stands for what an edit can change, a hash of it.
 func (v View) looks() string {
-	switch {
-	case v.Stop:
-		return v.Text + "\x00"
-	case v.Bare:
-		return "\x01"
-	}
-	return v.Text
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%t %t", v.Text, v.Stop, v.Bare))
+	return base64.RawStdEncoding.EncodeToString(sum[:12])
 }

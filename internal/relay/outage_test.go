@@ -121,3 +121,84 @@ func TestWhatWasPlannedOfAnAnswerThatIsGivenUpIsNotSent(t *testing.T) {
 		t.Errorf("seen: %+v", seen)
 	}
 }
+
+// However long edits come to nothing around the end of an answer, and whether
+// Lilac is started again meanwhile: it is not left cut off, with a button that
+// stops nothing. What is refused for good is left as it is.
+func TestAnOutageAtTheEndCutsNothingOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind    fault.Kind
+		only    string
+		lasts   time.Duration
+		restart bool
+		cut     bool
+	}{
+		"a short one":                   {kind: fault.Unavailable, only: "edit", lasts: 40 * time.Second},
+		"nobody answers":                {kind: fault.Timeout, lasts: 40 * time.Second},
+		"too much, without a time":      {kind: fault.RateLimited, only: "edit", lasts: 10 * time.Minute},
+		"the token is in doubt":         {kind: fault.Unauthenticated, only: "edit", lasts: 5 * time.Minute},
+		"a long one":                    {kind: fault.Unavailable, lasts: 3 * time.Hour},
+		"a long one, and a restart":     {kind: fault.Timeout, only: "edit", lasts: 3 * time.Hour, restart: true},
+		"control: it is refused":        {kind: fault.Invalid, only: "edit", lasts: 10 * time.Minute, cut: true},
+		"control: it never works again": {kind: fault.Unavailable, only: "edit", lasts: 25 * time.Hour, cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &platform{maxText: 400}
+			said := paragraphs()
+			play(t, p, func(s *stage) {
+				s.say(said[:len(said)-200])
+				time.Sleep(20 * time.Second) // all of its messages are there
+				p.goAway(c.kind, c.only, c.lasts)
+				for _, word := range strings.SplitAfter(said[len(s.said):], " ") {
+					s.say(word)
+					time.Sleep(time.Second)
+				}
+				s.publish(event.FinalText{FinalText: s.said})
+				s.publish(event.RequestLifecycle{State: event.StateDone})
+				if c.restart {
+					time.Sleep(c.lasts / 2)
+					s.restart()
+				}
+				if left := time.Until(p.away); left > 0 {
+					time.Sleep(left)
+				}
+				s.finished()
+			})
+			if got := whole(p); (got != said) != c.cut {
+				t.Errorf("seen: %q", got)
+			}
+			if bound := 60 + int(c.lasts/(15*time.Second)); p.asked > bound {
+				t.Errorf("it was asked %d times, want at most %d", p.asked, bound)
+			}
+		})
+	}
+}
+
+// What a message shows is remembered beyond a restart: platforms take few edits
+// of old messages, and none is needed of one that shows what it should.
+func TestARestartEditsOnlyWhatIsToChange(t *testing.T) {
+	p := &platform{maxText: 400}
+	play(t, p, func(s *stage) {
+		s.say(paragraphs())
+		time.Sleep(20 * time.Second)
+		before := p.seen()
+		if len(before) < 3 {
+			t.Fatalf("%d messages", len(before))
+		}
+		for range 3 {
+			s.restart()
+			time.Sleep(20 * time.Second)
+		}
+		last := len(before) - 1
+		for i, m := range p.seen() {
+			if m.edits != before[i].edits {
+				t.Errorf("message %d was edited %d times by restarts", i, m.edits-before[i].edits)
+			}
+		}
+		s.say(" the end") // the control: what is to change is edited
+		s.end(event.StateDone, "")
+		if seen := p.seen(); seen[last].edits == before[last].edits || !strings.HasSuffix(seen[last].Text, "the end") {
+			t.Errorf("seen: %+v", seen)
+		}
+	})
+}
