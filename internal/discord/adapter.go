@@ -60,6 +60,9 @@ type Adapter struct {
 	// trouble is why the last connection ended, nil while one works; fatal,
 	// why there will be none.
 	trouble, fatal error
+	// caughtUp says that a session is there, and that everything is written down
+	// that it told again.
+	caughtUp bool
 	// unheardSince is when the last event before the session was taken in (Unix
 	// milliseconds), 0 if there was none.
 	unheardSince int64
@@ -210,7 +213,21 @@ func (a *Adapter) hearsSession() {
 func (a *Adapter) troubled(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.trouble = err
+	a.trouble, a.caughtUp = err, false
+}
+
+// catchesUp notes that what a session began with is written down.
+func (a *Adapter) catchesUp() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.caughtUp = true
+}
+
+// hasCaughtUp reports whether what the gateway told of is known.
+func (a *Adapter) hasCaughtUp() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.caughtUp
 }
 
 // sending notes a nonce before its message is made, so that the message is
