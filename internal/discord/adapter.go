@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/disgoorg/disgo/rest"
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/db"
@@ -123,6 +124,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	group.Go(func() error { return a.answerInteractions(working) })
 	group.Go(func() error { return a.tellCommands(working) })
 	group.Go(func() error { return a.learnChannels(working) })
+	group.Go(func() error { return a.tryToken(working) })
 	err := group.Wait()
 	a.prepared.Wait()
 	if ctx.Err() != nil {
@@ -192,8 +194,21 @@ func (a *Adapter) Healthy() error {
 		return fault.New(fault.Unavailable, "Discord is not connected yet.")
 	case silent > deafAfter:
 		return fault.Wrap(fault.Unavailable, a.trouble, "Discord has said nothing for %s.", silent.Round(time.Second))
+	case a.api.limits.refusesToken():
+		return errBadToken
 	}
 	return nil
+}
+
+// tryToken asks who we are for as long as Discord refuses the token: the gateway
+// may go on all the same, and nobody else may have something to ask.
+func (a *Adapter) tryToken(ctx context.Context) error {
+	for pause(ctx, tokenPause) {
+		if a.api.limits.refusesToken() {
+			_ = a.api.do(ctx, rest.GetCurrentUser.Compile(nil), nil, nil) // the limiter takes the answer in
+		}
+	}
+	return ctx.Err()
 }
 
 // hears notes that the gateway said something.
