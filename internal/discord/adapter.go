@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/disgoorg/disgo/rest"
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/db"
@@ -60,6 +61,9 @@ type Adapter struct {
 	// trouble is why the last connection ended, nil while one works; fatal,
 	// why there will be none.
 	trouble, fatal error
+	// caughtUp says that a session is there, and that everything is written down
+	// that it told again.
+	caughtUp bool
 	// unheardSince is when the last event before the session was taken in (Unix
 	// milliseconds), 0 if there was none.
 	unheardSince int64
@@ -120,6 +124,7 @@ func (a *Adapter) Run(ctx context.Context) error {
 	group.Go(func() error { return a.answerInteractions(working) })
 	group.Go(func() error { return a.tellCommands(working) })
 	group.Go(func() error { return a.learnChannels(working) })
+	group.Go(func() error { return a.tryToken(working) })
 	err := group.Wait()
 	a.prepared.Wait()
 	if ctx.Err() != nil {
@@ -189,8 +194,21 @@ func (a *Adapter) Healthy() error {
 		return fault.New(fault.Unavailable, "Discord is not connected yet.")
 	case silent > deafAfter:
 		return fault.Wrap(fault.Unavailable, a.trouble, "Discord has said nothing for %s.", silent.Round(time.Second))
+	case a.api.limits.refusesToken():
+		return errBadToken
 	}
 	return nil
+}
+
+// tryToken asks who we are for as long as Discord refuses the token: the gateway
+// may go on all the same, and nobody else may have something to ask.
+func (a *Adapter) tryToken(ctx context.Context) error {
+	for pause(ctx, tokenPause) {
+		if a.api.limits.refusesToken() {
+			_ = a.api.do(ctx, rest.GetCurrentUser.Compile(nil), nil, nil) // the limiter takes the answer in
+		}
+	}
+	return ctx.Err()
 }
 
 // hears notes that the gateway said something.
@@ -210,7 +228,21 @@ func (a *Adapter) hearsSession() {
 func (a *Adapter) troubled(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.trouble = err
+	a.trouble, a.caughtUp = err, false
+}
+
+// catchesUp notes that what a session began with is written down.
+func (a *Adapter) catchesUp() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.caughtUp = true
+}
+
+// hasCaughtUp reports whether what the gateway told of is known.
+func (a *Adapter) hasCaughtUp() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.caughtUp
 }
 
 // sending notes a nonce before its message is made, so that the message is

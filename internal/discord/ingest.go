@@ -38,6 +38,9 @@ func (a *Adapter) takeIn(ctx context.Context, events <-chan *dispatch) error {
 			if err := a.takeInOne(ctx, d); err != nil {
 				return err
 			}
+			if d.kind == "READY" || d.kind == "RESUMED" {
+				a.catchesUp()
+			}
 		}
 	}
 }

@@ -25,6 +25,9 @@ const (
 	// Limits", invalid request limit).
 	maxInvalid    = 1_000
 	invalidWindow = 10 * time.Minute
+	// tokenPause is when a token is tried again that was refused: one refusal may
+	// be a mistake of Discord's.
+	tokenPause = time.Minute
 )
 
 // limiter keeps Discord's limits for the library: one request at a time in
@@ -44,8 +47,9 @@ type limiter struct {
 	// invalid counts refused requests since invalidSince.
 	invalid      int
 	invalidSince time.Time
-	// badToken says that Discord has refused the token; nothing is tried then.
-	badToken bool
+	// badToken is when Discord has refused the token, zero when it takes it;
+	// nothing is tried for tokenPause then.
+	badToken time.Time
 }
 
 // bucket is one of Discord's buckets; who holds turn may make a request.
@@ -169,7 +173,7 @@ func (l *limiter) reserve(b *bucket, e *rest.CompiledEndpoint) (time.Time, error
 	defer l.mu.Unlock()
 	now := time.Now()
 	switch {
-	case l.badToken && e.Endpoint.BotAuth:
+	case !l.badToken.IsZero() && now.Sub(l.badToken) < tokenPause && e.Endpoint.BotAuth:
 		return time.Time{}, errBadToken
 	case now.Sub(l.invalidSince) > invalidWindow:
 		l.invalid, l.invalidSince = 0, now
@@ -209,10 +213,15 @@ func (l *limiter) Unlock(e *rest.CompiledEndpoint, rs *http.Response) error {
 		return nil
 	}
 	now := time.Now()
+	if e.Endpoint.BotAuth && rs.StatusCode < http.StatusMultipleChoices {
+		l.badToken = time.Time{}
+	}
 	switch rs.StatusCode {
 	case http.StatusUnauthorized:
 		l.invalid++
-		l.badToken = l.badToken || e.Endpoint.BotAuth
+		if e.Endpoint.BotAuth {
+			l.badToken = now
+		}
 	case http.StatusForbidden:
 		l.invalid++
 	case http.StatusTooManyRequests:
@@ -238,6 +247,14 @@ func (l *limiter) Unlock(e *rest.CompiledEndpoint, rs *http.Response) error {
 		}
 	}
 	return nil
+}
+
+// refusesToken reports whether Discord has refused the token and not taken it
+// since.
+func (l *limiter) refusesToken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.badToken.IsZero()
 }
 
 // shareLocked notes that a route belongs to a bucket which other routes may

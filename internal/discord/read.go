@@ -21,8 +21,9 @@ const (
 	// pageSize is the most that Discord lists ("Message Resource", get channel
 	// messages).
 	pageSize = 100
-	// maxSearchPages bounds the search for a message of ours.
-	maxSearchPages = 5
+	// maxSearchPages bounds the search for a message of ours, from when it can have
+	// been made on.
+	maxSearchPages = 10
 )
 
 // Read implements [surface.Adapter].
@@ -98,7 +99,9 @@ func (a *Adapter) page(ctx context.Context, channelID, before, after string, lim
 }
 
 // FindNonce implements [surface.Adapter]. The gateway tells the nonce of a
-// message of ours and it is remembered then; histories do not always have it.
+// message of ours and it is remembered then; histories do not always have it, and
+// are empty for who may not read them. So nothing is looked for there before a
+// session of the gateway has told again what was not heard.
 func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBefore time.Time) (surface.Message, bool, error) {
 	if nonce == "" {
 		return surface.Message{}, false, nil
@@ -113,14 +116,17 @@ func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBef
 		switch {
 		case err == nil:
 			return a.message(m), true, nil
-		case fault.KindOf(err) != fault.NotFound:
+		case fault.KindOf(err) != fault.NotFound && fault.KindOf(err) != fault.Denied:
 			return surface.Message{}, false, err
 		}
-		// It was made, and somebody has deleted it since.
+		// It was made, and somebody has deleted it since, or we may not read it.
 		return surface.Message{Platform: Platform, ChannelID: channelID, ID: id, AuthorID: a.selfID(), FromSelf: true}, true, nil
 	}
 	if fault.KindOf(err) != fault.NotFound {
 		return surface.Message{}, false, err
+	}
+	if !a.hasCaughtUp() {
+		return surface.Message{}, false, fault.New(fault.Unavailable, "Discord is not connected, so nobody knows what it tells.")
 	}
 	return a.searchHistory(ctx, channelID, nonce, notBefore)
 }
@@ -139,16 +145,14 @@ func (a *Adapter) searchHistory(ctx context.Context, channelID, nonce string, no
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return surface.Message{}, false, err
 	}
-	before := ""
+	after := idBefore(idAt(notBefore.UnixMilli()))
 	for range maxSearchPages {
-		page, err := a.page(ctx, channelID, before, "", pageSize)
+		page, err := a.page(ctx, channelID, "", after, pageSize)
 		if err != nil {
 			return surface.Message{}, false, err
 		}
-		for _, w := range page {
-			if before = w.ID; madeAt(w.ID) < notBefore.UnixMilli() {
-				return surface.Message{}, false, nil
-			}
+		for _, w := range slices.Backward(page) {
+			after = w.ID
 			if w.Author.ID != a.selfID() {
 				continue
 			}
@@ -161,10 +165,10 @@ func (a *Adapter) searchHistory(ctx context.Context, channelID, nonce string, no
 			}
 		}
 		if len(page) < pageSize {
-			break
+			return surface.Message{}, false, nil
 		}
 	}
-	return surface.Message{}, false, nil
+	return surface.Message{}, false, fault.New(fault.Unavailable, "So much was said since that the message is not found.")
 }
 
 // isPlanned reports whether a message of ours shows what was planned and is

@@ -8,10 +8,16 @@ import (
 )
 
 const (
-	// MaxAttempts caps how often a row is sent.
+	// MaxAttempts caps how often a row is sent, not counting what [Row.Excused]
+	// does: one that brings the program down is not sent for ever.
 	MaxAttempts = 8
-	// maxBackoff caps the wait between two calls.
-	maxBackoff = 5 * time.Minute
+	// maxBackoff caps the wait between two calls that we choose, longestWait the
+	// one that a platform asks for.
+	maxBackoff  = 30 * time.Second
+	longestWait = 5 * time.Minute
+	// searchTTL is how long after its time a row is looked for on a platform that
+	// cannot be asked; those behind it in the channel wait meanwhile.
+	searchTTL = time.Hour
 	// settle is how long after a call its message may still appear: only then
 	// does not finding it mean that it was not made.
 	settle = 3 * time.Second
@@ -41,14 +47,14 @@ func Next(r Row, now time.Time) (Row, Action) {
 	case r.State == Sending: // a crash in the call
 		r.State = Unknown
 		return Next(r, now)
-	case r.NotBefore > ms && r.NotBefore-ms <= maxBackoff.Milliseconds():
+	case r.NotBefore > ms && r.NotBefore-ms <= longestWait.Milliseconds():
 		return r, Wait // longer than ever is waited only if the clock was set back
 	case r.State == Unknown:
 		return r, Reconcile
 	case ms >= r.ExpiresAt:
 		r.State, r.Reason = Expired, "It was too old to be sent."
 		return r, Rest
-	case r.Attempts >= MaxAttempts:
+	case r.Attempts-r.Excused >= MaxAttempts:
 		r.State = Failed
 		if r.Reason == "" {
 			r.Reason = "It could not be sent in many attempts."
@@ -66,17 +72,20 @@ func Called(r Row, m surface.Message, err error, now time.Time) Row {
 		return sent(r, m)
 	}
 	switch fault.KindOf(err) {
-	case fault.RateLimited, fault.Unavailable:
+	case fault.RateLimited, fault.Unavailable, fault.Unauthenticated:
 		r.State = Planned
-	case fault.Invalid, fault.Denied, fault.NotFound, fault.TooLarge, fault.Gone, fault.Conflict, fault.Unauthenticated:
+		r.Excused++
+	case fault.Timeout: // nobody knows whether the message was made
+		r.State = Unknown
+		r.Excused++
+	case fault.Invalid, fault.Denied, fault.NotFound, fault.TooLarge, fault.Gone, fault.Conflict:
 		r.State, r.Reason = Failed, fault.ToWire(err).Message
 		return r
-	default: // nobody knows whether the message was made
+	default: // the same, and the trouble is ours
 		r.State = Unknown
 	}
 	r.Reason = fault.ToWire(err).Message
-	// To ask sooner than the platform wants would only use up the attempts.
-	wait := max(backoff(r.Attempts), min(fault.RetryAfterOf(err), maxBackoff))
+	wait := max(backoff(r.Attempts), min(fault.RetryAfterOf(err), longestWait))
 	r.NotBefore = now.Add(wait).UnixMilli()
 	return r
 }
@@ -86,12 +95,12 @@ func Found(r Row, m surface.Message, found bool, err error, now time.Time) Row {
 	switch ms := now.UnixMilli(); {
 	case err != nil:
 		switch fault.KindOf(err) {
-		case fault.Denied, fault.NotFound, fault.Unauthenticated:
+		case fault.Denied, fault.NotFound:
 			r.State, r.Reason = Failed, fault.ToWire(err).Message
 		default:
 			r.NotBefore = now.Add(backoff(r.Attempts)).UnixMilli()
-			if ms >= r.ExpiresAt {
-				r.State, r.Reason = Expired, "Whether it was sent could not be found out in time."
+			if ms >= r.ExpiresAt+searchTTL.Milliseconds() {
+				r.State, r.Unsure, r.Reason = Expired, true, "Whether it was sent could not be found out in time."
 			}
 		}
 	case found:

@@ -37,8 +37,9 @@ type Row struct {
 	MessageID string
 	// RequestID and SessionID say for whom it is sent.
 	RequestID, SessionID string
-	// Attempts counts calls; it is raised before the call.
-	Attempts int
+	// Attempts counts calls; it is raised before the call. Excused counts those
+	// that only the platform's being away brought to nothing.
+	Attempts, Excused int
 	// CreatedAt, ExpiresAt, SendingAt (the last call's) and NotBefore (the
 	// next one's) are Unix milliseconds. Nothing is sent after ExpiresAt.
 	CreatedAt, ExpiresAt, SendingAt, NotBefore int64
@@ -46,6 +47,8 @@ type Row struct {
 	Reason string
 	// Withdrawn says that nobody wants it to be sent any more.
 	Withdrawn bool
+	// Unsure says of an expired row that it may have been sent all the same.
+	Unsure bool
 }
 
 // Table keeps the rows; package store satisfies it.

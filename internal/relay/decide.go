@@ -1,6 +1,11 @@
 package relay
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+)
 
 // Row is what is kept of a request's relay.
 type Row struct {
@@ -28,6 +33,8 @@ type MessageState string
 const (
 	MessagePlanned MessageState = "planned"
 	MessageSent    MessageState = "sent"
+	// MessageUnsent was not sent in time, and is planned again.
+	MessageUnsent MessageState = "unsent"
 	// MessageLost could not be sent, or was deleted by somebody.
 	MessageLost MessageState = "lost"
 )
@@ -42,9 +49,13 @@ type Message struct {
 	Refused string `json:"refused,omitempty"`
 	// Files are the ids of the binaries that went with it.
 	Files []string `json:"files,omitempty"`
-	// Copies counts how often it had to be made anew because the platform took
-	// no more edits.
+	// Copies counts how often it had to be made anew: the platform took no more
+	// edits, or nothing at all for too long.
 	Copies int `json:"copies,omitempty"`
+	// Old is the id of the copy before, until it is deleted.
+	Old string `json:"old,omitempty"`
+	// Shown is what it was last made to show, as [View] looks.
+	Shown string `json:"shown,omitempty"`
 }
 
 func (r Row) message(key string) (Message, bool) {
@@ -63,6 +74,21 @@ func (r *Row) set(m Message) {
 		return
 	}
 	r.Messages = append(r.Messages, m)
+}
+
+// outboxKey is the key of the outbox's row that makes a message.
+func (r Row) outboxKey(m Message) string {
+	return fmt.Sprintf("%s:%s:%s~%d", HookName, r.RequestID, m.Key, m.Copies)
+}
+
+// planned are the keys of the outbox's rows that are not known to have ended.
+func (r Row) planned() (keys []string) {
+	for _, m := range r.Messages {
+		if m.State == MessagePlanned {
+			keys = append(keys, r.outboxKey(m))
+		}
+	}
+	return keys
 }
 
 // made is what rendering needs to know of the messages.
@@ -98,31 +124,38 @@ const (
 	ActDelete ActKind = "delete"
 )
 
-// Decide compares what should be seen with what is. Shown holds what each
-// message was last made to show; final says that the output has ended. Settled
-// is true when nothing is left to do or to wait for.
-func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Act, settled bool) {
+// Decide compares what should be seen with what is; final says that the output
+// has ended. Settled is true when nothing is left to do or to wait for.
+func Decide(r Row, views []View, final bool) (acts []Act, settled bool) {
 	settled = true
 	for _, v := range views {
 		m, there := r.message(v.Key)
 		switch {
-		case !there:
+		case !there || m.State == MessageUnsent:
 			settled = false
 			if v.ReplyToKey != "" {
 				t, _ := r.message(v.ReplyToKey)
-				if t.State == MessagePlanned || t.State == "" {
+				if t.State != MessageSent && t.State != MessageLost {
 					return acts, false // its id is needed
 				}
 				v.ReplyTo = t.ID
 			}
-			m = Message{Key: v.Key, State: MessagePlanned}
-			for _, b := range v.Files {
-				m.Files = append(m.Files, b.BinaryID)
+			if there {
+				m.Copies++
+			} else {
+				m.Key = v.Key
+				for _, b := range v.Files {
+					m.Files = append(m.Files, b.BinaryID)
+				}
 			}
+			m.State = MessagePlanned
 			acts = append(acts, Act{Kind: ActSend, View: v, Message: m})
 		case m.State == MessagePlanned:
 			settled = false
-		case m.State == MessageSent && (v.Text != "" || v.Bare) && shown[v.Key] != v.looks():
+		case m.State == MessageSent && m.Old != "":
+			settled = false
+			acts = append(acts, Act{Kind: ActDelete, Message: m})
+		case m.State == MessageSent && (v.Text != "" || v.Bare) && m.Shown != v.looks():
 			settled = false
 			acts = append(acts, Act{Kind: ActEdit, View: v, Message: m})
 		}
@@ -131,7 +164,7 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 		return acts, false
 	}
 	for _, m := range r.Messages {
-		if slices.ContainsFunc(views, func(v View) bool { return v.Key == m.Key }) || m.State == MessageLost {
+		if slices.ContainsFunc(views, func(v View) bool { return v.Key == m.Key }) || m.State == MessageLost || m.State == MessageUnsent {
 			continue
 		}
 		settled = false
@@ -142,13 +175,8 @@ func Decide(r Row, views []View, shown map[string]string, final bool) (acts []Ac
 	return acts, settled
 }
 
-// looks is what an edit can change; empty for what was never seen.
+// looks stands for what an edit can change, a hash of it.
 func (v View) looks() string {
-	switch {
-	case v.Stop:
-		return v.Text + "\x00"
-	case v.Bare:
-		return "\x01"
-	}
-	return v.Text
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%t %t", v.Text, v.Stop, v.Bare))
+	return base64.RawStdEncoding.EncodeToString(sum[:12])
 }

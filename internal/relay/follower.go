@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -14,8 +13,6 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
-	"lilac/internal/outbox"
-	"lilac/internal/surface"
 )
 
 const (
@@ -25,13 +22,15 @@ const (
 	finalGrace = 10 * time.Second
 	// platformLimit bounds one call of the platform.
 	platformLimit = 20 * time.Second
-	// retryPause is the wait after trouble that may pass.
-	retryPause = 2 * time.Second
+	// retryPause is the wait after trouble that may pass; of a platform it doubles
+	// up to maxRetryPause.
+	retryPause    = 2 * time.Second
+	maxRetryPause = 30 * time.Second
 	// longestPause is when a platform is asked again that wants us to wait longer.
 	longestPause = time.Minute
-	// maxTrouble is how often in a row an edit may fail at the end before the
-	// message is left as it is.
-	maxTrouble = 10
+	// mendFor is how long after the end, or after a start, a message is tried to be
+	// edited before it is left as it is.
+	mendFor = 24 * time.Hour
 )
 
 // follower shows one request's output.
@@ -51,18 +50,18 @@ type follower struct {
 	late   bool
 
 	// Only run uses what follows.
-	shown   map[string]string
-	edited  time.Time
-	typed   time.Time
-	ended   time.Time
+	edited time.Time
+	typed  time.Time
+	ended  time.Time
+	idle   bool
+	// trouble counts the edits in a row that came to nothing; later is when the
+	// platform is asked again.
 	trouble int
-	idle    bool
-	// later is when the platform wants to be asked again, if it wants us to wait.
-	later time.Time
+	later   time.Time
 }
 
 func newFollower(s *Service, requestID string) *follower {
-	return &follower{s: s, requestID: requestID, wake: make(chan struct{}, 1), shown: map[string]string{}}
+	return &follower{s: s, requestID: requestID, wake: make(chan struct{}, 1)}
 }
 
 func (f *follower) notify() {
@@ -197,7 +196,7 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	settings := f.settings(ctx)
 	settings.Mention = row.Mention
 	views := Render(output, row.ReplyTo, row.Cuts, end, row.made(), settings)
-	acts, settled := Decide(row, views, f.shown, final)
+	acts, settled := Decide(row, views, final)
 	if settled {
 		return true, 0, f.finish(ctx)
 	}
@@ -249,139 +248,6 @@ func (f *follower) cutNow(ctx context.Context, row Row, o Output) (Row, error) {
 	})
 }
 
-// act carries out what was decided. New messages are planned at once; edits
-// keep their distance, but the last ones do not wait.
-func (f *follower) act(ctx context.Context, row Row, acts []Act, final bool) (next time.Duration, err error) {
-	const later = time.Minute
-	for _, a := range acts {
-		switch a.Kind {
-		case ActSend:
-			if err := f.send(ctx, a); err != nil {
-				return 0, err
-			}
-			next = later // the outbox tells
-		case ActEdit, ActDelete:
-			if left := time.Until(f.later); left > 0 {
-				return left, nil
-			}
-			if left := f.s.interval() - time.Since(f.edited); left > 0 && !final && f.shown[a.View.Key] != "" {
-				return left, nil
-			}
-			if err := f.mend(ctx, a, final); err != nil {
-				return 0, err
-			}
-			if final {
-				f.notify() // it may have been the last
-			}
-		}
-	}
-	return later, nil
-}
-
-func (f *follower) send(ctx context.Context, a Act) error {
-	files, err := f.files(a.View.Files)
-	if err != nil {
-		return err
-	}
-	_, err = f.change(ctx, func(tx *db.Tx, row *Row) error {
-		row.set(a.Message)
-		key := fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, a.Message.Key, a.Message.Copies)
-		return f.s.o.Outbox.Plan(tx, outbox.Row{
-			Key: key, RequestID: row.RequestID, SessionID: row.SessionID,
-			Send: surface.Send{ChannelID: row.SessionID, Content: f.content(a.View), ReplyTo: a.View.ReplyTo, Files: files},
-		})
-	})
-	if err == nil {
-		f.shown[a.View.Key] = a.View.looks()
-		f.edited = time.Now()
-	}
-	return err
-}
-
-func (f *follower) content(v View) surface.Content {
-	c := surface.Content{Text: v.Text, PingUsers: v.Users}
-	if v.Stop && f.s.o.Adapter.Capabilities().Buttons {
-		c.Buttons = []surface.Button{{ID: "stop:" + f.requestID, Label: "Stop", Danger: true}}
-	}
-	return c
-}
-
-func (f *follower) files(binaries []event.BinaryOutput) (files []surface.File, err error) {
-	for _, b := range binaries {
-		file := surface.File{Name: b.Filename, MimeType: b.MimeType, Blob: b.Blob}
-		if b.Blob == "" {
-			if file.Data, err = base64.StdEncoding.DecodeString(b.DataBase64); err != nil {
-				return nil, fmt.Errorf("decode file %s: %w", b.BinaryID, err)
-			}
-		}
-		files = append(files, file)
-	}
-	return files, nil
-}
-
-// mend edits or deletes a message.
-func (f *follower) mend(ctx context.Context, a Act, final bool) error {
-	limited, cancel := context.WithTimeout(ctx, platformLimit)
-	defer cancel()
-	row, err := f.load(ctx)
-	if err != nil {
-		return err
-	}
-	ref := event.MessageRef{Platform: f.s.platform(), ChannelID: row.SessionID, MessageID: a.Message.ID}
-	if a.Kind == ActDelete {
-		err = f.s.o.Adapter.Delete(limited, ref)
-	} else {
-		err = f.s.o.Adapter.Edit(limited, ref, f.content(a.View))
-	}
-	f.edited = time.Now()
-	lost := a.Message
-	lost.State = MessageLost
-	switch kind := fault.KindOf(err); {
-	case err == nil && a.Kind == ActEdit:
-		f.trouble, f.shown[a.View.Key] = 0, a.View.looks()
-		return nil
-	case err == nil || kind == fault.NotFound && !channelGone(err):
-		// Somebody who deletes our message does not want it back.
-	case kind == fault.Conflict && a.Kind == ActEdit:
-		// The platform takes no more edits of it: it is made anew.
-		return f.again(ctx, a)
-	case kind == fault.RateLimited && fault.RetryAfterOf(err) > 0:
-		// It is no trouble of the message, however long it lasts.
-		f.later = time.Now().Add(min(fault.RetryAfterOf(err), longestPause))
-		return nil
-	case kind == fault.Denied || kind == fault.Unauthenticated || channelGone(err):
-		_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
-			row.Reason = fault.ToWire(err).Message
-			return nil
-		})
-		f.notify() // the next step gives up
-		return err
-	default:
-		if f.trouble++; f.trouble < maxTrouble || !final {
-			return fmt.Errorf("%s message %s: %w", a.Kind, a.Message.ID, err)
-		}
-		f.s.o.Logger.WarnContext(ctx, "a message stays as it is", "request_id", f.requestID, "message_id", a.Message.ID, "error", err)
-	}
-	_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
-		row.set(lost)
-		return nil
-	})
-	return err
-}
-
-func channelGone(err error) bool {
-	var f *fault.Error
-	return errors.As(err, &f) && f.Code == surface.CodeUnknownChannel
-}
-
-// again plans a copy of a message.
-func (f *follower) again(ctx context.Context, a Act) error {
-	a.View.Files = nil // they stay with the first
-	a.Message.Copies++
-	a.Message.State, a.Message.ID = MessagePlanned, ""
-	return f.send(ctx, a)
-}
-
 // attend shows that an answer is being made, and ends one that is not.
 func (f *follower) attend(ctx context.Context, row Row, heard time.Time, visible bool) (next time.Duration) {
 	left := f.s.o.IdleLimit - time.Since(heard)
@@ -417,6 +283,10 @@ func (f *follower) giveUp(ctx context.Context, row Row) (done bool, wait time.Du
 	f.s.o.Logger.WarnContext(ctx, "an answer cannot be shown, so its request ends", "request_id", f.requestID, "session_id", row.SessionID, "reason", row.Reason)
 	if row.End == nil {
 		f.cancel(ctx, row, "The answer cannot be shown: "+row.Reason)
+	}
+	err = f.s.o.DB.Update(ctx, func(tx *db.Tx) error { return f.s.withdraw(tx, row) })
+	if err != nil {
+		return false, 0, err
 	}
 	return true, 0, f.finish(ctx)
 }

@@ -54,6 +54,8 @@ type Cut struct {
 type End struct {
 	State  event.RequestState `json:"state"`
 	Detail string             `json:"detail,omitempty"`
+	// At is when that became known, in Unix milliseconds.
+	At int64 `json:"at,omitempty"`
 }
 
 // Settings are what rendering depends on besides what was said.

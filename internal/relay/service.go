@@ -245,7 +245,7 @@ func (s *Service) handleRequest(ctx context.Context, d bus.Delivery) error {
 				return nil
 			}
 			// One that never ran has nothing to show, and nobody to show it.
-			row.End, row.Finished = &End{State: p.State, Detail: p.Detail}, !row.Started
+			row.End, row.Finished = &End{State: p.State, Detail: p.Detail, At: tx.Now().UnixMilli()}, !row.Started
 			tx.AfterCommit(func() { s.wake(id) })
 		}
 		return s.o.Table.SaveRelay(tx, row)
@@ -329,17 +329,38 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 	if !ok {
 		return fmt.Errorf("bind message %s: its relay does not know it", r.Key)
 	}
-	if made.State, made.ID = MessageLost, ""; r.State == outbox.Sent {
+	made.State, made.ID = MessageLost, ""
+	anew := false
+	switch {
+	case r.State == outbox.Sent:
 		made.State, made.ID = MessageSent, r.MessageID
 		if err := s.announce(tx, r, m); err != nil {
 			return err
 		}
-	} else if r.State == outbox.Failed && row.Reason == "" {
+	case r.State == outbox.Failed && r.Withdrawn:
+		made.State = MessageUnsent
+	case r.State == outbox.Failed && row.Reason == "":
 		row.Reason = r.Reason
+	case r.State == outbox.Expired && !r.Unsure && (row.End == nil || r.CreatedAt < row.End.At):
+		// It has the whole of its time after the request's end, but not more.
+		made.State, anew = MessageUnsent, true
 	}
 	row.set(made)
 	tx.AfterCommit(func() { s.wake(r.RequestID) })
-	return s.o.Table.SaveRelay(tx, row)
+	if err := s.o.Table.SaveRelay(tx, row); err != nil || !anew {
+		return err
+	}
+	return s.withdraw(tx, row) // what was planned behind it has to stay behind it
+}
+
+// withdraw takes back what is planned. OnSent hears of it.
+func (s *Service) withdraw(tx *db.Tx, row Row) error {
+	for _, key := range row.planned() {
+		if err := s.o.Outbox.Withdraw(tx, key); err != nil {
+			return fmt.Errorf("withdraw %s: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // withoutFiles sends what a message says without the files with which it was

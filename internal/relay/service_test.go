@@ -11,6 +11,7 @@ import (
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/event"
+	"lilac/internal/fault"
 	"lilac/internal/store"
 )
 
@@ -238,24 +239,36 @@ func TestAPlatformThatWantsToWaitIsWaitedFor(t *testing.T) {
 }
 
 // The copy of a message that takes no more edits is planned whole or not at all: what
-// cannot be written is tried again.
+// cannot be written is tried again. The old one, with half the text and a button, goes
+// when the copy is there, not before.
 func TestAMessageThatTakesNoMoreEditsIsMadeAnew(t *testing.T) {
-	for name, fails := range map[string]int64{"at once": 0, "when the outbox takes it": 3} {
+	for name, c := range map[string]struct {
+		fails int64
+		away  string
+	}{"at once": {}, "when the outbox takes it": {fails: 3}, "when the platform takes it": {away: "send"}, "when the old one can be deleted": {away: "delete"}} {
 		t.Run(name, func(t *testing.T) {
 			p := &platform{}
 			play(t, p, func(s *stage) {
+				s.publish(event.BinaryOutput{BinaryID: "a", Filename: "early.txt", DataBase64: "YQ=="})
 				s.say("first words ")
 				time.Sleep(5 * time.Second)
 				p.mu.Lock()
 				p.frozen = len(p.messages)
 				p.mu.Unlock()
-				s.failPlans.Store(fails)
+				s.failPlans.Store(c.fails)
+				if c.away != "" {
+					p.goAway(fault.Unavailable, c.away, time.Minute)
+				}
 				s.say("and the rest")
+				time.Sleep(30 * time.Second)
+				if seen := p.seen(); len(seen) == 0 {
+					t.Error("the old one went first")
+				}
 				s.end(event.StateDone, "")
 			})
 			seen := p.seen()
-			if len(seen) != 2 || p.frozen != 1 || seen[1].Content.Text != "first words and the rest" {
-				t.Errorf("%d messages are seen, %d of them took no more edits: %+v", len(seen), p.frozen, seen)
+			if len(p.messages) != 2 || len(seen) != 1 || p.frozen != 1 || seen[0].Content.Text != "first words and the rest" || len(seen[0].Files) != 1 || len(seen[0].Buttons) != 0 {
+				t.Errorf("%d messages were made, %d of them took no more edits; seen: %+v", len(p.messages), p.frozen, seen)
 			}
 		})
 	}

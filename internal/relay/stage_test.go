@@ -42,6 +42,12 @@ type platform struct {
 	// busy is until when nothing is taken, asked how often.
 	busy  time.Time
 	asked int
+	// away is until when calls come to nothing, with what kind of trouble; only
+	// says which calls, "" all of them. refuse is how many are refused before.
+	away   time.Time
+	kind   fault.Kind
+	only   string
+	refuse int
 	// maxText is the longest message; it must leave room for the status.
 	maxText  int
 	messages []*shownMessage
@@ -62,8 +68,9 @@ func (p *platform) Capabilities() surface.Capabilities {
 }
 
 // fails draws whether a call fails, and whether it was carried out then.
-func (p *platform) fails() (err error, carriedOut bool) {
-	if p.denied {
+func (p *platform) fails(call string) (err error, carriedOut bool) {
+	if p.refuse > 0 || p.denied {
+		p.refuse--
 		return fault.New(fault.Denied, "We may not write there."), false
 	}
 	if p.gone {
@@ -76,6 +83,10 @@ func (p *platform) fails() (err error, carriedOut bool) {
 		f := fault.New(fault.RateLimited, "later")
 		f.RetryAfter = wait
 		return f, false
+	}
+	if time.Now().Before(p.away) && (p.only == "" || p.only == call) {
+		p.asked++
+		return fault.New(p.kind, "not now"), false
 	}
 	if p.rand == nil || p.rand.Float64() >= p.faulty {
 		return nil, true
@@ -92,7 +103,7 @@ func (p *platform) Send(_ context.Context, s surface.Send) (surface.Message, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err, done := p.fails()
+	err, done := p.fails("send")
 	if done {
 		p.messages = append(p.messages, &shownMessage{Send: s, id: fmt.Sprint(len(p.messages) + 100)})
 	}
@@ -128,7 +139,7 @@ func (p *platform) Edit(_ context.Context, ref event.MessageRef, c surface.Conte
 	if slices.Index(p.messages, m) < p.frozen && m != nil {
 		return fault.New(fault.Conflict, "No edit of this message is taken any more.")
 	}
-	err, done := p.fails()
+	err, done := p.fails("edit")
 	if done {
 		m.Content, m.edits = c, m.edits+1
 	}
@@ -142,7 +153,7 @@ func (p *platform) Delete(_ context.Context, ref event.MessageRef) error {
 	if m == nil {
 		return fault.New(fault.NotFound, "There is no such message.")
 	}
-	err, done := p.fails()
+	err, done := p.fails("delete")
 	m.deleted = m.deleted || done
 	return err
 }
