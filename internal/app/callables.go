@@ -68,8 +68,11 @@ func (p *program) openCallables(ctx context.Context, files *builtin.Attachments)
 			return nil, err
 		}
 	}
-	if c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path, p.Config.Tools.Addr); err != nil || c.confined {
-		return c, err
+	if c.endpoint, err = toolserver.Listen(ctx, p.sockets.Path, p.Config.Tools.Addr); err != nil {
+		return nil, err
+	}
+	if c.confined {
+		return c, nil
 	}
 	c.programs = filepath.Join(p.sockets.Path, "bin")
 	if err := errors.Join(os.Mkdir(c.programs, 0o700), os.Symlink(c.executable, filepath.Join(c.programs, filepath.Base(toolProgram)))); err != nil {

@@ -14,6 +14,25 @@ import (
 	"lilac/internal/toolserver"
 )
 
+// What the sockets of commands cannot be made for is an error, with nothing left open.
+func TestSocketsThatCannotBeMadeAreAnError(t *testing.T) {
+	home := t.TempDir()
+	deep := filepath.Join(home, strings.Repeat("d", 100)) // longer than the address of a socket may be
+	if err := os.Mkdir(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", deep)
+	cfg, _, err := config.Load(config.Source{Getenv: func(name string) string {
+		return map[string]string{"HOME": home, "LILAC_ADDR": "127.0.0.1:0"}[name]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build(context.Background(), Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)}); err == nil {
+		t.Error("it is built")
+	}
+}
+
 // Sockets that the agent may replace by a link would show it what that points to.
 func TestTheSocketsOfCommandsAreNotTheirsToReplace(t *testing.T) {
 	for _, tt := range []struct{ writable, says string }{
