@@ -375,7 +375,7 @@ func (s *Service) withoutFiles(tx *db.Tx, row Row, key string, r outbox.Row) err
 		made.State = MessagePlanned
 		made.Copies++
 		r.Send.Files, r.Send.Nonce = nil, ""
-		again := outbox.Row{Key: fmt.Sprintf("%s:%s:%s~%d", HookName, row.RequestID, key, made.Copies), RequestID: r.RequestID, SessionID: r.SessionID, Send: r.Send}
+		again := outbox.Row{Key: row.outboxKey(made), RequestID: r.RequestID, SessionID: r.SessionID, Send: r.Send}
 		if err := s.o.Outbox.Plan(tx, again); err != nil {
 			return fmt.Errorf("plan message %s without files: %w", r.Key, err)
 		}
