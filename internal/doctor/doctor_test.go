@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/doctor"
+	"lilac/internal/redisbus"
 	"lilac/internal/store"
 )
 
@@ -184,7 +186,7 @@ func TestMachine(t *testing.T) {
 	})
 	t.Run("a stored file is damaged", func(t *testing.T) {
 		p := patient(t, nil, "")
-		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: store.Migrations})
+		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
 		if err != nil {
 			t.Fatal(err)
 		}

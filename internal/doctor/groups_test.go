@@ -90,6 +90,6 @@ func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 	check(t, look(true)["database"], doctor.Warn, "its rows were not read")
 	open(older)
 	open(all)
-	check(t, look(true)["database"], doctor.OK, "every row is as it was written") // the control
+	check(t, look(true)["database"], doctor.OK, "every stored file") // the control
 	check(t, look(false)["groups"], doctor.OK, "there are none yet")
 }
