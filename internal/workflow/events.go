@@ -99,7 +99,23 @@ func (s *Service) waiting(ctx context.Context, e event.EnvEvent) (out []waiter, 
 func (s *Service) matching(ctx context.Context, waiting []waiter, e event.EnvEvent) map[string][]string {
 	matching := map[string][]string{}
 	match, end := s.o.Look(e), time.Now().Add(lookTime)
-	undecided, first := 0, []any(nil)
+	undecided, why := waiting, error(nil)
+	// A busy machine can take longer than a share for nothing at all, hence again.
+	for range 2 {
+		undecided, why = look(ctx, undecided, match, end, func(w waiter) {
+			matching[w.workflow] = append(matching[w.workflow], w.task)
+		})
+	}
+	if len(undecided) > 0 {
+		s.o.Logger.WarnContext(ctx, "workflows could not decide about an event",
+			"workflow_id", undecided[0].workflow, "task_id", undecided[0].task, "error", why, "event_id", e.ID, "tasks", len(undecided))
+	}
+	return matching
+}
+
+// look tells which tasks match, and returns those that could not be asked before
+// end, with the reason of the first. Each has its share of the time.
+func look(ctx context.Context, waiting []waiter, match Matcher, end time.Time, matches func(waiter)) (undecided []waiter, why error) {
 	for i, w := range waiting {
 		holds, err := false, errNoTime
 		if left := time.Until(end); left > 0 {
@@ -109,17 +125,14 @@ func (s *Service) matching(ctx context.Context, waiting []waiter, e event.EnvEve
 		}
 		switch {
 		case err != nil:
-			if undecided++; undecided == 1 {
-				first = []any{"workflow_id", w.workflow, "task_id", w.task, "error", err}
+			if undecided = append(undecided, w); why == nil {
+				why = err
 			}
 		case holds:
-			matching[w.workflow] = append(matching[w.workflow], w.task)
+			matches(w)
 		}
 	}
-	if undecided > 0 {
-		s.o.Logger.WarnContext(ctx, "workflows could not decide about an event", append(first, "event_id", e.ID, "tasks", undecided)...)
-	}
-	return matching
+	return undecided, why
 }
 
 // bounded is an event as it is kept in a result: a payload that is too large is

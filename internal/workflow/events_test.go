@@ -60,3 +60,21 @@ func TestConditionsThatTakeTooLong(t *testing.T) {
 		})
 	}
 }
+
+// A machine that was busy with something else is no reason to miss an event.
+func TestAConditionThatWasInterruptedIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, id := range []string{"one", "two"} {
+			w.submit(definition(id, "", spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}, If: "slow at first"})))
+		}
+		if err := w.svc.Observe(t.Context(), event.EnvEvent{ID: "1", Type: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"one", "two"} {
+			if got := w.get(id); got.State != workflow.Resolved {
+				t.Errorf("%s is %s", id, got.State)
+			}
+		}
+	})
+}

@@ -75,8 +75,11 @@ func (w *world) open() {
 			return nil
 		},
 		Look: func(e event.EnvEvent) workflow.Matcher {
+			looked := map[string]bool{}
 			return func(ctx context.Context, types []string, condition string) (bool, error) {
-				if condition == "endless" {
+				first := !looked[condition]
+				looked[condition] = true
+				if condition == "endless" || condition == "slow at first" && first {
 					<-ctx.Done()
 					return false, ctx.Err()
 				}
