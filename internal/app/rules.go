@@ -112,6 +112,10 @@ func (p *program) rules(c *config.Config) ([]environment.Rule, error) {
 
 // answers reports whether a message answers a request that waits at a limit.
 func (p *program) answers(q db.Queryer, sessionID string, m chat.Message) (bool, error) {
+	said := []chat.Message{m}
+	if session.AnswerOf(said) == session.NoAnswer {
+		return false, nil // nearly always
+	}
 	state, err := p.store.State(q, sessionID)
-	return state.Answers([]chat.Message{m}), err
+	return state.Answers(said), err
 }
