@@ -77,7 +77,8 @@ func (f *follower) run(ctx context.Context) {
 	var tail sync.WaitGroup
 	defer tail.Wait()
 	defer stop()
-	f.heard = time.Now()
+	// After a start the output is read anew: what it was once is not shown again.
+	f.heard, f.edited = time.Now(), time.Now()
 	tail.Go(func() { f.listen(tailing) })
 	for ctx.Err() == nil {
 		done, wait, err := f.step(ctx)

@@ -201,3 +201,34 @@ func TestARestartEditsOnlyWhatIsToChange(t *testing.T) {
 		}
 	})
 }
+
+// Nobody knows what a message shows whose edit was not answered: it is not taken for
+// what it showed before.
+func TestAnEditWhoseAnswerIsLostIsMadeGood(t *testing.T) {
+	p := &platform{maxText: 400}
+	one, other := strings.Repeat("one ", 150), strings.Repeat("other ", 100)
+	play(t, p, func(s *stage) {
+		anew := func(text string) {
+			s.said = ""
+			s.publish(event.TextReset{})
+			s.say(text)
+			time.Sleep(1500 * time.Millisecond)
+		}
+		s.say(one)
+		time.Sleep(5 * time.Second)
+		p.mu.Lock()
+		p.unheard = 1
+		p.mu.Unlock()
+		anew(other)
+		if seen := p.seen(); !strings.HasPrefix(seen[0].Text, "other") {
+			t.Error("control: the edit was not made")
+		}
+		anew(one)
+		s.end(event.StateDone, "")
+	})
+	for _, m := range p.seen() {
+		if strings.Contains(m.Text, "other") {
+			t.Errorf("it still shows %.20q…", m.Text)
+		}
+	}
+}

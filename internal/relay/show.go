@@ -87,7 +87,14 @@ func (f *follower) files(binaries []event.BinaryOutput) (files []surface.File, e
 func (f *follower) mend(ctx context.Context, a Act, final bool) error {
 	limited, cancel := context.WithTimeout(ctx, platformLimit)
 	defer cancel()
-	row, err := f.load(ctx)
+	// Should the answer be lost, or we be killed, nobody knows what it shows.
+	row, err := f.change(ctx, func(_ *db.Tx, row *Row) error {
+		if a.Kind == ActEdit {
+			a.Message.Shown = ""
+			row.set(a.Message)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ type platform struct {
 	gone bool
 	// frozen is how many messages there are of which no edit is taken any more.
 	frozen int
+	// unheard is how many edits are taken of which we are not told.
+	unheard int
 	// busy is until when nothing is taken, asked how often.
 	busy  time.Time
 	asked int
@@ -142,6 +144,10 @@ func (p *platform) Edit(_ context.Context, ref event.MessageRef, c surface.Conte
 	err, done := p.fails("edit")
 	if done {
 		m.Content, m.edits = c, m.edits+1
+	}
+	if p.unheard > 0 {
+		p.unheard--
+		return fault.New(fault.Timeout, "no answer")
 	}
 	return err
 }
