@@ -232,8 +232,8 @@ func (d *DB) Healthy() error {
 }
 
 // Probe shows that the writer works: from its files, which have to be where a start
-// looks for them, and from a commit within the last idle, else by a write of its own. It returns when that is on its way to the disk, or says
-// why it cannot be.
+// looks for them, and from a commit within the last idle, else by a write of its
+// own. It returns when that is on its way to the disk, or says why it cannot be.
 func (d *DB) Probe(ctx context.Context, idle time.Duration) error {
 	if err := d.inPlace(); err != nil {
 		return err

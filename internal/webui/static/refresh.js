@@ -1,5 +1,13 @@
 // Views of what changes by itself.
 
+// asked is some rows as they are now, by id, and as they were where nobody says.
+// What had not ended when it was listed and is not among the newest any more
+// ends, too.
+export async function asked(rows, ask) {
+  const answers = await Promise.all(rows.map((row) => ask(row.id).catch(() => row)));
+  return new Map(answers.map((row) => [row.id, row]));
+}
+
 // refresh calls load at once, soon after an event of a type that concerns the
 // view, and again every so many milliseconds while load says that more may
 // happen, until the view is closed.

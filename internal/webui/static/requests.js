@@ -3,6 +3,7 @@
 import * as api from './api.js';
 import { el, renew } from './element.js';
 import { count, duration, line, money, plural } from './format.js';
+import { asked } from './refresh.js';
 import { stamp } from './search.js';
 import { titleOf } from './sidebar.js';
 import { to } from './router.js';
@@ -47,11 +48,10 @@ export function open(root, { query }, page) {
       page.problem(failure.message);
     }
   };
-  // What had not ended when it was listed and is not among the newest any more ends, too.
   const askBehind = async () => {
     const behind = requests.slice(pageSize).filter((r) => !r.endedAt && r.state !== 'damaged').slice(0, mostBehind);
     if (!behind.length) return;
-    const now = new Map((await Promise.all(behind.map((r) => api.story(r.id).catch(() => r)))).map((r) => [r.id, r]));
+    const now = await asked(behind, api.story);
     if (closed) return;
     requests = requests.map((r) => now.get(r.id) ?? r);
     draw();

@@ -4,7 +4,7 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { duration, line, plural, whole } from './format.js';
-import { refresh } from './refresh.js';
+import { asked, refresh } from './refresh.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
 import { titleOf } from './sidebar.js';
@@ -56,10 +56,9 @@ function openList(root, sessionId, page) {
     }
     return tasks.some((t) => t.state === 'running');
   };
-  // What ran when it was listed and is not among the newest any more ends, too.
   const askBehind = async () => {
     const behind = tasks.slice(pageSize).filter((t) => t.state === 'running').slice(0, pageSize);
-    const now = new Map((await Promise.all(behind.map((t) => api.task(t.id).catch(() => t)))).map((t) => [t.id, t]));
+    const now = await asked(behind, api.task);
     tasks = tasks.map((t) => now.get(t.id) ?? t);
     if (behind.length) renew(list, tasks.map((t) => card(t, page.sessions())));
   };
