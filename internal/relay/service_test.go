@@ -174,6 +174,15 @@ func TestNoReplyLeavesNoTrace(t *testing.T) {
 	}
 }
 
+// A request that was one too many never runs: what is shown is why.
+func TestARequestThatFailsBeforeItRunsSaysWhy(t *testing.T) {
+	p := &platform{}
+	play(t, p, func(s *stage) { s.end(event.StateFailed, "Too many messages wait.") })
+	if seen := p.seen(); len(seen) != 1 || !strings.Contains(seen[0].Text, "Too many messages wait.") || seen[0].ReplyTo == "" {
+		t.Errorf("seen: %+v", seen)
+	}
+}
+
 func TestAChannelThatTakesNothingEndsTheRequest(t *testing.T) {
 	p := &platform{denied: true}
 	play(t, p, func(s *stage) {

@@ -296,14 +296,28 @@ func (c *change) lifecycle(e Effect) error {
 	if !lost {
 		c.save(req)
 	}
+	if e.State == event.StateFailed && req.StartedAt == 0 {
+		// It has no answer, but whoever asked sees why.
+		if err := c.show(e.RequestID, h); err != nil {
+			return err
+		}
+	}
 	err = c.publish(e.RequestID+"/lifecycle/"+string(e.State), h, event.RequestLifecycle{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, TS: c.now()})
 	if err == nil {
 		err = c.announceStream(e)
 	}
-	if err != nil || e.State != event.StateRunning || c.svc.opt.Shown == nil || !c.svc.opt.Shown(req.Client) {
+	if err != nil || e.State != event.StateRunning {
 		return err
 	}
-	return c.publish(e.RequestID+"/reply", h, event.RequestReply{})
+	return c.show(e.RequestID, h)
+}
+
+// show lets a relay show the request where it was asked.
+func (c *change) show(requestID string, h event.Headers) error {
+	if c.svc.opt.Shown == nil || !c.svc.opt.Shown(h.Client()) {
+		return nil
+	}
+	return c.publish(requestID+"/reply", h, event.RequestReply{})
 }
 
 // streaming says of a running request that its answer is on its way, once.

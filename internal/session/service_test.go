@@ -282,24 +282,6 @@ func TestAMalformedCommandIsSetAsideAtOnce(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
-	r := newRig(t, rigOptions{})
-	var crowd session.State
-	crowd.Queue = []session.Waiting{{RequestID: "web:s1:full", Client: "web", Messages: make([]session.Pending, 2*session.MaxWaiting)}}
-	err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.SaveState(tx, sid, crowd) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.send("web:s1:r1", "m1", event.Prompt, "hello")
-	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "Too many messages wait") {
-		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
-	}
-	r.output("web:s1:r1")
-	if got := r.texts(); len(got) != 0 {
-		t.Errorf("the history has %q", got)
-	}
-}
-
 func TestMoreSessionsThanRoomWaitAndRun(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, rigOptions{change: func(o *session.Options) { o.MaxActive = 2 }, do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {

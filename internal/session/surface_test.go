@@ -2,6 +2,8 @@ package session_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"lilac/internal/chat"
@@ -52,6 +54,34 @@ func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
 	var s session.Session
 	if err := r.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = r.store.Session(q, sid); return err }); err != nil || s.Title != "#s1 on web" {
 		t.Errorf("the session is called %q (%v)", s.Title, err)
+	}
+}
+
+func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
+	r := newRig(t, rigOptions{change: func(o *session.Options) { o.Shown = func(client string) bool { return client == "web" } }})
+	var crowd session.State
+	crowd.Queue = []session.Waiting{{RequestID: "web:s1:full", Client: "web", Messages: make([]session.Pending, 2*session.MaxWaiting)}}
+	err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.SaveState(tx, sid, crowd) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.send("web:s1:r1", "m1", event.Prompt, "hello")
+	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "Too many messages wait") {
+		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
+	}
+	r.output("web:s1:r1")
+	// A relay shows nothing of what it was not asked to show before its end.
+	var shown []string
+	for _, e := range r.events(event.TopicRequest) {
+		if e.Headers.RequestID() == "web:s1:r1" {
+			shown = append(shown, string(e.Type))
+		}
+	}
+	if want := []string{"evt.request.reply", "evt.request.lifecycle.changed"}; !slices.Equal(shown, want) {
+		t.Errorf("a surface is told %q, want %q", shown, want)
+	}
+	if got := r.texts(); len(got) != 0 {
+		t.Errorf("the history has %q", got)
 	}
 }
 
