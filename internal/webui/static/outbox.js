@@ -98,7 +98,11 @@ function settle(state, entry, { requestId, queue, offset }) {
   if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) request.blocks.unshift(block);
   else if (offset > request.end) wait(request, block, offset);
   else if (offset < request.end) insert(state, request, block, offset);
-  else request.blocks.push(block);
+  else {
+    // Tools that ran before may still be on their way: they come by another path.
+    block.early = true;
+    request.blocks.push(block);
+  }
   state.changed.add(request);
   state.reordered = true;
 }

@@ -201,12 +201,15 @@ function addText(request, text, html, message) {
 
 // cut takes back what follows offset in the request's text. A tool call that
 // stands at the offset was before it; reasoning behind the last tool call
-// there belongs to the step that is taken back.
+// there belongs to the step that is taken back. A message that was read later
+// on waits until as much is said again.
 function cut(state, request, offset) {
   let last = -1;
   request.blocks.forEach((b, i) => {
     if (b.kind === 'tool' && b.at <= offset) last = i;
   });
+  const later = request.blocks.filter((b) => b.kind === 'user' && b.at > offset);
+  request.waiting = [...later, ...request.waiting];
   request.blocks = request.blocks.filter((block, i) => {
     switch (block.kind) {
       case 'text': {
@@ -220,9 +223,6 @@ function cut(state, request, offset) {
         state.changed.add(block);
         return true;
       }
-      case 'user':
-        if (block.at > offset) block.at = offset;
-        return true;
       case 'reasoning':
         return block.at < offset || i < last;
       default:
@@ -230,6 +230,7 @@ function cut(state, request, offset) {
     }
   });
   request.end = Math.min(request.end, offset);
+  request.tools = request.blocks.filter((b) => b.kind === 'tool').length;
   state.changed.add(request);
 }
 
@@ -377,6 +378,8 @@ function toolCall(state, request, p) {
   let tool = toolOf(request, p.toolCallId);
   if (!tool) {
     place(state, request);
+    // Which came first, the message or the tool, the stored messages know.
+    if (request.blocks.at(-1)?.early) state.stale = true;
     tool = push(request, { kind: 'tool', id: p.toolCallId, name: p.name, status: 'start', output: '', error: '', display: '' });
     request.tools++;
     state.changed.add(request);

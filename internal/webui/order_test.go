@@ -1,0 +1,65 @@
+package webui_test
+
+import (
+	"testing"
+
+	"lilac/internal/webuitest"
+)
+
+// order is what stands in the newest request, from above to below.
+const order = "[...[...document.querySelectorAll('.request')].at(-1)?.querySelectorAll('.blocks > *') ?? []].map(e => (e.querySelector('.words') ?? e.querySelector('summary') ?? e).innerText.replace(/\\s+/g, ' ').trim()).join('|')"
+
+// A model that failed in the middle said more at first than is left of it: what
+// was read behind the rest stays there, also for who opens the page later.
+func TestAMessageStandsBehindWhatWasSaidAgain(t *testing.T) {
+	const r = "web:s1:m0"
+	f := newFake(t)
+	f.conversation("Failures")
+	f.set(func() {
+		f.running = []string{r}
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+			{"id": "a1", "requestId": r, "role": "assistant", "content": "one two", "createdAt": 1},
+			{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
+		}
+	})
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one two three four", 0)
+	f.text(r, "", 0)
+	f.text(r, "one two", 0)
+	f.text(r, "\n\nfive", 7)
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("it stands there", order+" === 'go|one two|hello|five'")
+}
+
+// What became of a message may be known before a tool that ran before it.
+func TestAMessageStandsBehindATool(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	p.Shows("#transcript .answer", "one")
+	p.Say("hello")
+	p.Shows("#outbox .said", "waiting to be read before the next step…")
+	f.set(func() {
+		f.running = []string{r}
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+			{"id": "a1", "requestId": r, "role": "assistant", "createdAt": 1, "content": []object{
+				{"type": "text", "text": "one"},
+				{"type": "tool-call", "toolCallId": "c1", "toolName": "bash", "input": object{"command": "ls"}},
+			}},
+			{"id": "t1", "requestId": r, "role": "tool", "createdAt": 1, "content": []object{
+				{"type": "tool-result", "toolCallId": "c1", "toolName": "bash", "output": object{"type": "text", "value": "a.txt"}},
+			}},
+			{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
+		}
+	})
+	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 3})
+	p.Until("it was read", "document.querySelector('#transcript .said')")
+	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "start", "display": "bash: ls"})
+	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "end", "ok": true})
+	f.text(r, "\n\ntwo", 3)
+	p.Until("it stands there", order+".replace(/✓.*?\\|/, 'tool|') === 'go|one|tool|hello|two'")
+}
