@@ -244,7 +244,7 @@ func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
 	f.set(func() {
 		f.messages = []object{{
 			"id": "a0", "requestId": "web:s1:m0", "role": "assistant", "content": "a table", "createdAt": 1,
-			"html": "<table><thead><tr>" + head + "</tr></thead><tbody><tr>" + row + "</tr></tbody></table>",
+			"html": "<table><thead><tr>" + head + "</tr></thead><tbody><tr>" + row + "</tr></tbody></table><table><tr><td>שלום</td></tr></table>",
 		}}
 	})
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
@@ -252,6 +252,7 @@ func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
 	p.Until("its words are whole", "[...document.querySelectorAll('.md tr')].every(e => e.clientHeight < 45)")
 	p.Until("it is scrolled, and the page is not", "document.querySelector('.md .wide').scrollWidth > document.querySelector('.md .wide').clientWidth && document.getElementById('scroll').scrollWidth <= document.getElementById('scroll').clientWidth")
 	p.Until("numbers are aligned", "getComputedStyle(document.querySelector('.md td')).textAlign.endsWith('right') && getComputedStyle(document.querySelector('.md th')).textAlign === 'start'")
+	p.Until("one in Hebrew stands at the right", "(t => t.getBoundingClientRect().right === t.parentElement.getBoundingClientRect().right)([...document.querySelectorAll('.md table')].at(-1))")
 	p.Picture("table", false)
 }
 

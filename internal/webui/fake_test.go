@@ -59,6 +59,8 @@ type fake struct {
 	waiting int
 	// making, when it is set, is what a new conversation waits for.
 	making chan struct{}
+	// deleted says that the conversation is not there any more.
+	deleted bool
 	// loads counts how often the messages were asked for.
 	loads int
 	// streams counts how often the event stream was opened, open how often it
@@ -271,8 +273,12 @@ func (f *fake) routes() http.Handler {
 func (f *fake) listMessages(w http.ResponseWriter, r *http.Request) any {
 	whole := r.URL.Query().Get("replay") == "1"
 	f.mu.Lock()
-	held, trouble := f.held, f.trouble
+	held, trouble, deleted := f.held, f.trouble, f.deleted
 	f.mu.Unlock()
+	if deleted {
+		refuse(w, http.StatusNotFound, "not_found", "There is no such conversation.")
+		return nil
+	}
 	if whole && trouble != "" {
 		refuse(w, http.StatusServiceUnavailable, "unavailable", trouble)
 		return nil

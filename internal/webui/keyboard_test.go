@@ -26,6 +26,17 @@ func TestTheKeyboardMovesWithTheRowOfAConversation(t *testing.T) {
 	p.Until("the keyboard is there", "document.activeElement === document.querySelector('#list a')")
 }
 
+// The list may be long: the views can be reached without going through it.
+func TestTheKeyboardReachesTheViewsPastTheList(t *testing.T) {
+	for _, width := range []int{1100, 360} {
+		_, p := furnished(t, "", "#/settings", width, 760)
+		p.Until("the view is there", "!document.getElementById('view').hidden")
+		p.Do(chromedp.Focus("#skip-to-views"))
+		p.Press("Enter")
+		p.Until("the keyboard is at the views, which can be seen", "document.activeElement.dataset.view === 'requests' && document.activeElement.checkVisibility({ checkVisibilityCSS: true })")
+	}
+}
+
 // Who goes to another view with the keyboard goes on there.
 func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
 	_, p := furnished(t, "", "#/requests", 1100, 760)

@@ -29,10 +29,15 @@ const conversation = new Conversation(hub, { problem, began });
 // found by a search.
 const firstListed = 100;
 const mostListed = 1000;
+// How soon the list is asked for when something has happened, and how often at
+// most while things go on happening, in milliseconds.
+const listSoon = 150;
+const listEvery = 1000;
 
 let sessions = [];
 let wanted = firstListed;
-let more = false;
+let more = '';
+let listedAt = 0;
 let close = () => {};
 let shown = '';
 let heard = false;
@@ -80,6 +85,7 @@ function show() {
     const id = place.parts[0] === 's' ? place.parts[1] ?? '' : '';
     conversation.again();
     conversation.show(id, place.parts[2] === 'm' ? place.parts[3] : '');
+    if (id && !sessionOf(id)) refresh(); // one that is older than the list shows
   }
   drawList();
 }
@@ -94,19 +100,25 @@ function name(title) {
 
 let refreshing = 0;
 
+const sessionOf = (id) => sessions.find((s) => s.id === id);
+
 function refresh() {
-  clearTimeout(refreshing);
-  refreshing = setTimeout(list, 150);
+  refreshing ||= setTimeout(() => {
+    refreshing = 0;
+    list();
+  }, Math.max(listSoon, listedAt + listEvery - performance.now()));
 }
 
 async function list() {
   const { id } = conversation;
+  listedAt = performance.now();
   try {
     const limit = wanted;
     sessions = await api.sessions(limit);
-    more = sessions.length === limit && limit < mostListed;
+    more = '';
+    if (sessions.length === limit) more = limit < mostListed ? 'list' : 'search';
     // One that is older than the list shows is still the one that is open.
-    if (id && !sessions.some((s) => s.id === id)) sessions = [...sessions, await api.oneSession(id)];
+    if (id && !sessionOf(id)) sessions = [...sessions, await api.oneSession(id)];
   } catch (failure) {
     if (failure.status === 401 || failure.status === 403) problem(failure.message);
     if (failure.status === 404 && !get('talk').hidden && id === conversation.id) conversation.gone();
@@ -119,10 +131,11 @@ function drawList() {
   const talking = !get('talk').hidden;
   const id = talking ? conversation.id : '';
   sidebar.draw(sessions, id, more);
-  for (const button of ['rename', 'story']) get(button).hidden = !id;
+  get('rename').hidden = !sessionOf(id);
+  get('story').hidden = !id;
   if (!talking) return;
   get('story').href = to(['requests'], { session: id });
-  if (id) name(titleOf(sessions.find((s) => s.id === id)));
+  if (id) name(titleOf(sessionOf(id)));
   else {
     get('title').textContent = get('title').title = 'New conversation';
     document.title = 'Lilac';
@@ -225,19 +238,20 @@ setInterval(async () => {
 
 // --- start ------------------------------------------------------------------
 
-get('rename').addEventListener('click', () => {
-  const session = sessions.find((s) => s.id === conversation.id);
-  if (session) rename(session);
-});
+get('rename').addEventListener('click', () => rename(sessionOf(conversation.id)));
 get('skip').addEventListener('click', (e) => {
   e.preventDefault();
   if (get('talk').hidden) get('view').focus();
   else conversation.composer.text.focus();
+});
+get('skip-to-views').addEventListener('click', (e) => {
+  e.preventDefault();
+  sidebar.toViews();
 });
 addEventListener('hashchange', show);
 document.addEventListener('visibilitychange', () => document.hidden || refresh());
 setInterval(() => document.hidden || list(), 20000);
 
 search.listen(get('search'), { go, replace });
-list();
 show();
+list();

@@ -91,6 +91,7 @@ export class Conversation {
     this.hooks.problem('');
     this.early = id ? [] : null;
     this.missing = false;
+    this.deleted = false;
     get('loading').hidden = !id;
     get('loading').textContent = 'Loading…';
     this.draw();
@@ -112,6 +113,11 @@ export class Conversation {
       forget(this.id, entry.key);
     }
     this.sending.done(this.state);
+    if (this.deleted) {
+      // Nobody comes back here: what was written can begin a new conversation.
+      keepDraft('', together(draftOf(''), this.composer.draft));
+      this.composer.exchange();
+    }
     keepDraft(this.id, this.composer.exchange(draftOf(id)));
   }
 
@@ -181,6 +187,8 @@ export class Conversation {
 
   // gone says that the conversation was deleted, maybe in another tab.
   gone() {
+    this.deleted = true;
+    this.sending.takeBack('The conversation was deleted before this arrived.');
     this.hooks.problem('This conversation does not exist any more. Choose another one or begin a new one.');
   }
 

@@ -167,6 +167,8 @@ function parse(html) {
     const box = body.ownerDocument.createElement('div');
     box.className = 'wide';
     box.tabIndex = 0;
+    box.dir = table.dir;
+    table.removeAttribute('dir'); // it has the direction of its box, at whose beginning it stands
     table.replaceWith(box);
     box.append(table);
   }

@@ -127,6 +127,18 @@ export class Sending {
     for (const saved of unsent(sessionId)) if (!outbox.some((e) => e.key === saved.key)) this.takeUp(saved);
   }
 
+  // takeBack gives back what was under way to a conversation that is gone: as
+  // refused, so that its words can be used elsewhere.
+  takeBack(problem) {
+    const { state } = this.talk;
+    for (const saved of unsent(state.sessionId)) {
+      if (saved.messageId || state.outbox.some((e) => e.key === saved.key)) continue;
+      const entry = reduce.send(state, { ...saved, at: saved.createdAt });
+      Object.assign(entry, { status: 'failed', problem, unsent: [] });
+    }
+    this.talk.schedule();
+  }
+
   takeUp(saved) {
     const { state } = this.talk;
     const entry = reduce.send(state, { ...saved, at: saved.createdAt });

@@ -21,7 +21,11 @@ export class Sidebar {
     this.list.addEventListener('keydown', (e) => this.move(e));
     // On a wide screen it stands beside the rest.
     matchMedia('(max-width: 46rem)').addEventListener('change', () => this.open(false));
-    this.older = el('li', { className: 'older' }, el('button', { type: 'button', className: 'plain text', onclick: () => this.showOlder() }, 'Show older'));
+    const last = (words, onclick) => el('li', { className: 'older' }, el('button', { type: 'button', className: 'plain text', onclick }, words));
+    this.last = {
+      list: last('Show older', () => this.showOlder()),
+      search: last('Search for older ones', () => get('search').elements.q.focus()),
+    };
   }
 
   async showOlder() {
@@ -59,6 +63,12 @@ export class Sidebar {
     }
   }
 
+  // toViews brings the keyboard to the other views, past the list.
+  toViews() {
+    if (getComputedStyle(this.opener).display !== 'none') this.open(true);
+    this.views.querySelector('a').focus();
+  }
+
   // mark says which of the other views is shown.
   mark(view) {
     for (const link of this.views.querySelectorAll('a')) {
@@ -66,10 +76,11 @@ export class Sidebar {
     }
   }
 
-  // draw draws the list; more says that there are older ones.
+  // draw draws the list; more says how older ones are found: in a longer 'list' or
+  // by a 'search', '' if there are none.
   draw(sessions, current, more) {
     const rows = sessions.map((session) => this.row(session, session.id === current));
-    if (more) rows.push(this.older);
+    if (more) rows.push(this.last[more]);
     arrange(this.list, rows.length ? rows : [this.empty ??= el('li', { className: 'quiet' }, 'Your conversations will be here.')]);
     const ids = new Set(sessions.map((s) => s.id));
     for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
