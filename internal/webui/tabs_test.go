@@ -1,9 +1,12 @@
 package webui_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"lilac/internal/webuitest"
@@ -72,6 +75,40 @@ func TestWhatHappensBetweenTwoReadersOfTheStreamIsShown(t *testing.T) {
 	f.set(func() { f.trouble = "" })
 	f.opened(2)
 	second.Shows("#transcript .answer", "one")
+}
+
+// A tab that stands still keeps the stream to itself: another one that is looked
+// at takes it over, and what stood still goes on as one that is told.
+func TestATabThatStandsStillDoesNotLead(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
+	f.listened()
+	second := first.Another(f.url("#/s/s1"))
+	f.until("both have their messages", func() bool { return f.loads == 2 })
+	const r = "web:s1:m0"
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one ", 0)
+	second.Shows("#transcript .answer", "one")
+
+	first.Do(chromedp.Evaluate[chromedp.Void]("setTimeout(() => alert('Nothing goes on here.'), 0)"))
+	f.opened(2)
+	f.text(r, "two ", 4)
+	second.Shows("#transcript .answer", "one two")
+
+	first.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+		return err
+	}))
+	f.until("one event stream is open", func() bool { return f.open == 1 })
+	f.text(r, "three", 8)
+	for _, p := range []*webuitest.Tab{first, second} {
+		p.Shows("#transcript .answer", "one two three")
+	}
+	second.Close()
+	f.opened(3)
+	f.emit("stream.completed", object{"requestId": r, "content": "one two three", "usage": nil})
+	first.Until("the first leads again", "document.querySelector('.request').dataset.state === 'done'")
 }
 
 // The stream says once, when a request begins, that its words are not sent. A

@@ -3,7 +3,9 @@
 // tab would leave the sixth tab with none. So the tab that holds a lock reads
 // the stream of all sessions and tells the others; when it is closed the lock
 // goes to another one, which goes on behind the last cursor that it has heard.
-// An event may then come twice; readers know it by its id.
+// An event may then come twice; readers know it by its id. A tab that stands
+// still (a dialog is open, the browser has frozen it) keeps its lock: one that is
+// looked at and hears nothing more takes it away.
 //
 // The stream says once that words of a request are missing. Who comes later,
 // a tab or a conversation, is told of it as long as the request runs.
@@ -21,6 +23,12 @@ const mostTorn = 1000;
 // How often a server that does not let us in is asked again.
 const refusedWait = 10000;
 
+// How long it may be quiet until the leading tab is asked whether it is there, how
+// long it may take to answer, and how often that is looked at, in milliseconds.
+const quiet = 10000;
+const answerWithin = 3000;
+const lookEvery = 2000;
+
 export class Hub {
   constructor() {
     this.readers = new Set();
@@ -36,13 +44,56 @@ export class Hub {
     }
     this.channel = new BroadcastChannel(name);
     this.channel.onmessage = ({ data }) => this.told(data);
-    this.channel.postMessage({ kind: 'hello' });
-    navigator.locks.request(name, () => new Promise((release) => {
-      // A page in the back-forward cache must not lead.
-      addEventListener('pagehide', () => this.retire(release), { once: true });
-      this.lead();
-    }));
+    this.ask();
+    this.queue();
+    setInterval(() => this.look(), lookEvery);
+    // A page in the back-forward cache must not lead.
+    addEventListener('pagehide', () => this.leading && this.retire());
     addEventListener('pageshow', (e) => e.persisted && location.reload());
+  }
+
+  // ask has the leading tab tell how it is.
+  ask() {
+    this.heard = 0;
+    this.asked = performance.now();
+    this.say({ kind: 'hello' });
+  }
+
+  // queue leads when no other tab does any more.
+  queue() {
+    const waiting = new AbortController();
+    this.leave = () => waiting.abort();
+    this.hold({ signal: waiting.signal });
+  }
+
+  hold(how) {
+    let held = false;
+    navigator.locks.request(name, how, () => new Promise((release) => {
+      held = true;
+      this.release = release;
+      this.lead();
+    })).catch(() => held && this.replaced());
+  }
+
+  // look takes the lead from a tab that does not answer.
+  look() {
+    if (this.leading || document.hidden) return;
+    const now = performance.now();
+    if (!this.heard && now - this.asked > answerWithin) {
+      this.asked = now;
+      this.leave();
+      this.hold({ steal: true });
+    } else if (this.heard && now - this.heard > quiet) {
+      this.ask();
+    }
+  }
+
+  // replaced goes on as a tab that is told, when another one has taken the lead.
+  replaced() {
+    this.leading = false;
+    this.stop();
+    this.ask();
+    this.queue();
   }
 
   // read calls fn(frames) with what comes together; it returns how to end it.
@@ -71,6 +122,7 @@ export class Hub {
   }
 
   told({ kind, frames, how, failure, cursor, torn = [] }) {
+    if (kind !== 'hello') this.heard = performance.now();
     for (const event of torn) this.tear(event);
     if (cursor) this.cursor = cursor; // also who has heard nothing yet can go on
     if (kind === 'frames') this.take(frames);
@@ -108,6 +160,7 @@ export class Hub {
   }
 
   lead() {
+    this.stop?.();
     this.leading = true;
     this.stop = follow(this.cursor, (frames) => {
       this.say({ kind: 'frames', frames });
@@ -133,10 +186,10 @@ export class Hub {
     if (how === 'failed') setTimeout(() => this.leading && this.lead(), refusedWait);
   }
 
-  retire(release) {
+  retire() {
     this.leading = false;
     this.stop();
     this.channel.close();
-    release();
+    this.release();
   }
 }
