@@ -38,6 +38,7 @@ let sessions = [];
 let wanted = firstListed;
 let more = '';
 let listedAt = 0;
+let page = null; // what the view that is shown is given
 let close = () => {};
 let shown = '';
 let heard = false;
@@ -66,6 +67,7 @@ function show() {
   const view = viewOf(place.parts);
   close();
   close = () => {};
+  page = null;
   const here = view ? place.parts.join('/') : '';
   if (shown !== here) problem('');
   shown = here;
@@ -80,7 +82,8 @@ function show() {
     if (inside) main.focus({ preventScroll: true }); // the keyboard goes on where the new view begins
     main.scrollTop = 0;
     name(view.title);
-    close = view.open(main, place, { hub, log, problem, name, sessions: () => sessions }) ?? close;
+    page = { hub, log, problem, name, sessions: () => sessions, listed: () => {} };
+    close = view.open(main, place, page) ?? close;
   } else {
     const id = place.parts[0] === 's' ? place.parts[1] ?? '' : '';
     conversation.again();
@@ -125,6 +128,7 @@ async function list() {
     // Else the event stream shows that the server is away.
   }
   drawList();
+  page?.listed();
 }
 
 function drawList() {

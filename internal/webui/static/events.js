@@ -37,11 +37,15 @@ export function open(root, { parts, query }, page) {
   const { log } = page;
   const field = (name, label, placeholder) => el('label', { className: 'field' }, el('span', {}, label),
     el('input', { name, value: query.get(name) ?? '', placeholder, autocomplete: 'off', spellcheck: false }));
-  const session = el('select', { name: 'session' }, el('option', { value: '' }, 'All conversations'),
-    ...page.sessions().map((s) => el('option', { value: s.id }, titleOf(s))));
-  const wanted = query.get('session') ?? '';
-  if (wanted && ![...session.options].some((o) => o.value === wanted)) session.append(el('option', { value: wanted }, wanted));
-  session.value = wanted;
+  const session = el('select', { name: 'session' });
+  const fill = (wanted) => {
+    const options = page.sessions().map((s) => el('option', { value: s.id }, titleOf(s)));
+    if (wanted && !options.some((o) => o.value === wanted)) options.push(el('option', { value: wanted }, wanted));
+    session.replaceChildren(el('option', { value: '' }, 'All conversations'), ...options);
+    session.value = wanted;
+  };
+  fill(query.get('session') ?? '');
+  page.listed = () => document.activeElement === session || fill(session.value);
   const pause = el('button', { type: 'button', className: 'pill', 'aria-pressed': 'false', id: 'pause' }, 'Pause');
   const filters = el('form', { className: 'filters' },
     field('type', 'Type begins with', 'stream.tool'),
@@ -51,38 +55,36 @@ export function open(root, { parts, query }, page) {
   const list = el('ol', { className: 'events', 'aria-label': 'Events, the newest first' });
   root.append(filters, said, list);
 
-  let paused = false;
+  let held = null; // while it is paused: what was kept then, and the number of the newest
   let drawn = 0; // the number of the newest event that was looked at
   let frame = 0;
   let test = matcher(filters);
 
   const draw = () => {
     frame = 0;
-    if (paused) {
-      tell();
-      return;
-    }
+    const { frames, total } = held ?? log;
     const fresh = [];
-    for (let i = log.frames.length - 1; i >= 0 && fresh.length < mostDrawn && log.frames[i].number > drawn; i--) {
-      if (test(log.frames[i])) fresh.push(row(log.frames[i], page));
+    for (let i = frames.length - 1; i >= 0 && fresh.length < mostDrawn && frames[i].number > drawn; i--) {
+      if (frames[i].number <= total && test(frames[i])) fresh.push(row(frames[i], page));
     }
-    drawn = log.total;
+    drawn = total;
     list.prepend(...fresh);
-    while (list.children.length > mostDrawn) list.lastChild.remove();
+    shorten(list);
     tell();
   };
   const tell = () => {
     const waiting = log.total - drawn;
-    pause.textContent = paused ? `Go on${waiting ? ` (${count(waiting)} wait)` : ''}` : 'Pause';
+    pause.textContent = held ? `Go on${waiting ? ` (${count(waiting)} wait)` : ''}` : 'Pause';
     if (!log.total) said.textContent = 'Nothing has happened since this page was opened. Send a message, and its events are here.';
-    else if (paused && waiting > mostKept) said.textContent = `Paused. ${plural(waiting, 'event')} came; the newest ${count(mostKept)} of them are kept.`;
-    else if (paused) said.textContent = `Paused. ${plural(waiting, 'event')} came meanwhile.`;
+    else if (held && waiting > mostKept) said.textContent = `Paused. ${plural(waiting, 'event')} came; the newest ${count(mostKept)} of them are kept.`;
+    else if (held && !list.children.length) said.textContent = `Paused. None of the ${plural(held.frames.length, 'event')} that are kept fits. Take a filter away.`;
+    else if (held) said.textContent = `Paused. ${plural(waiting, 'event')} came meanwhile.`;
     else said.textContent = list.children.length ? `${plural(log.total, 'event')} since this page was opened; the newest are shown.` : `None of the newest ${count(log.frames.length)} events fits. Take a filter away.`;
   };
   const schedule = () => { frame ||= requestAnimationFrame(draw); };
   pause.addEventListener('click', () => {
-    paused = !paused;
-    pause.setAttribute('aria-pressed', String(paused));
+    held = held ? null : { frames: log.frames, total: log.total };
+    pause.setAttribute('aria-pressed', String(held !== null));
     schedule();
   });
   const filter = () => {
@@ -101,6 +103,17 @@ export function open(root, { parts, query }, page) {
     log.added = () => {};
     cancelAnimationFrame(frame);
   };
+}
+
+// shorten takes the oldest rows away, but for those that somebody reads.
+function shorten(list) {
+  let over = list.children.length - mostDrawn;
+  for (const node of [...list.children].reverse()) {
+    if (over <= 0) return;
+    if (node.open || node.contains(document.activeElement)) continue;
+    node.remove();
+    over--;
+  }
 }
 
 function matcher(form) {
