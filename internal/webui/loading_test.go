@@ -136,7 +136,9 @@ func TestHowOldRequestsEndedIsShown(t *testing.T) {
 		oldest := f.requests[n/2-1]
 		oldest["state"], oldest["detail"] = "failed", "unavailable: The model is overloaded."
 	})
-	p := webuitest.Open(t, f.url("#/s/s1/m/m0"), 1000, 700)
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	const awayAtFirst = "{ const real = fetch, asked = new Set(); window.fetch = (url, how) => (url.startsWith('/requests?') && !asked.has(url) ? (asked.add(url), Promise.reject(new TypeError('away'))) : real(url, how)); }"
+	p.Before(awayAtFirst, f.url("#/s/s1/m/m0"))
 	p.Shows("#transcript .request .note.bad", "The model is overloaded.")
 }
 

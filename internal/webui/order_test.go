@@ -63,3 +63,31 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 	f.text(r, "\n\ntwo", 3)
 	p.Until("it stands there", order+".replace(/✓.*?\\|/, 'tool|') === 'go|one|tool|hello|two'")
 }
+
+// Messages that were read at the same place stand in the order in which they were,
+// also when it is known last which of them the first one is.
+func TestMessagesStandInTheOrderInWhichTheyWereRead(t *testing.T) {
+	const r = "web:s1:m0"
+	f := newFake(t)
+	f.conversation("Talk")
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	p.Before(gateJS, f.url("#/s/s1"))
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	p.Shows("#transcript .answer", "one")
+	sent := shut(p, "POST .*/prompt", true)
+	p.Say("first")
+	sent.holds(1)
+	for i, id := range []string{"m1", "m2", "m3"} {
+		if i > 0 {
+			f.emit("user_query", object{"messageId": id, "requestId": r, "content": "then " + id, "queue": "steer"})
+		}
+		f.emit("session.message_applied", object{"messageId": id, "requestId": r, "queue": "steer", "offset": 3})
+	}
+	p.Until("the others were read", order+" === 'one|then m2|then m3'")
+	sent.release()
+	p.Until("the first stands before them", order+" === 'one|first|then m2|then m3'")
+	f.text(r, "\n\ntwo", 3)
+	p.Until("the answer goes on behind them", order+" === 'one|first|then m2|then m3|two'")
+}

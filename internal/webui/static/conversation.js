@@ -279,11 +279,13 @@ export class Conversation {
   }
 
   // outcomes asks how requests ended, which messages do not say.
-  async outcomes(state, limit, before) {
+  async outcomes(state, limit, before, wait = 300) {
     try {
       reduce.outcomes(state, await api.requests(state.sessionId, limit, before));
-    } catch {
-      return; // only how old requests ended is missing then
+    } catch (failure) {
+      // Only how old requests ended is missing then.
+      if (failure.retryable) setTimeout(() => state === this.state && this.outcomes(state, limit, before, Math.min(2 * wait, 5000)), wait);
+      return;
     }
     if (state !== this.state) return;
     this.sending.keep();

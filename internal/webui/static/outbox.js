@@ -69,7 +69,8 @@ function stored(state, messageId, files) {
 }
 
 // messageApplied takes what became of a message.
-export function messageApplied(state, fate) {
+export function messageApplied(state, payload) {
+  const fate = { ...payload, order: ++state.read };
   state.applied.set(fate.messageId, fate);
   if (state.applied.size > mostSeen) state.applied.delete(state.applied.keys().next().value);
   const entry = state.outbox.find((e) => e.messageId === fate.messageId);
@@ -84,8 +85,9 @@ export function messageApplied(state, fate) {
 }
 
 // settle moves a message from the outbox to where it was read: at the offset in
-// the request's text that the event names, else behind what is here.
-function settle(state, entry, { requestId, queue, offset }) {
+// the request's text that the event names, else behind what is here. Of several
+// that were read there the order counts in which they were.
+function settle(state, entry, { requestId, queue, offset, order }) {
   drop(state, entry);
   const request = requestOf(state, requestId, 'running');
   if (request.blocks.some((b) => b.kind === 'user' && b.id === entry.messageId)) return;
@@ -94,6 +96,7 @@ function settle(state, entry, { requestId, queue, offset }) {
   const block = userBlock(request, {
     id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, said,
   });
+  block.order = order;
   // A request's first message stands above what it already said.
   if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) request.blocks.unshift(block);
   else if (offset > request.end) wait(request, block, offset);
@@ -101,7 +104,9 @@ function settle(state, entry, { requestId, queue, offset }) {
   else {
     // Tools that ran before may still be on their way: they come by another path.
     block.early = true;
-    request.blocks.push(block);
+    let at = request.blocks.length;
+    while (request.blocks[at - 1]?.order > order) at--;
+    request.blocks.splice(at, 0, block);
   }
   state.changed.add(request);
   state.reordered = true;
@@ -111,7 +116,8 @@ function settle(state, entry, { requestId, queue, offset }) {
 function wait(request, block, offset) {
   block.at = offset;
   block.tools = 0;
-  request.waiting.push(block);
+  const next = request.waiting.findIndex((b) => b.at > offset || (b.at === offset && b.order > block.order));
+  request.waiting.splice(next < 0 ? request.waiting.length : next, 0, block);
 }
 
 // insert puts a message into text that is here already.
@@ -124,6 +130,7 @@ function insert(state, request, block, offset) {
   const before = request.blocks[at - 1];
   const rest = before?.kind === 'text' ? before.at + before.bytes - offset : 0;
   if (rest <= 0) {
+    while (request.blocks[at]?.order < block.order) at++;
     request.blocks.splice(at, 0, block);
     return;
   }

@@ -8,7 +8,8 @@ export const mostSeen = 4096;
 export function newState(sessionId) {
   return {
     sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
-    applied: new Map(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
+    // applied says what became of messages, read how many that were.
+    applied: new Map(), read: 0, said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
     // Calls that are under way: for older messages, and to make the conversation.
     fetching: null, beginning: null,
   };
@@ -29,7 +30,7 @@ export function requestOf(state, id, initial) {
 }
 
 export function userBlock(request, { id, text, files, createdAt, said = '' }) {
-  return { kind: 'user', at: request.end, tools: request.tools, id, text, files, createdAt, said };
+  return { kind: 'user', at: request.end, tools: request.tools, order: 0, id, text, files, createdAt, said };
 }
 
 // filesOf are the files in the parts of a person's message, with where the
