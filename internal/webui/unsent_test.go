@@ -115,11 +115,15 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	f.set(func() { f.signedOut = true })
-	for i := range 51 {
-		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.getElementById('text').value = 'note %d'; document.getElementById('composer').requestSubmit()", i)))
+	say := func(n int) {
+		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.getElementById('text').value = 'note %d'; document.getElementById('composer').requestSubmit()", n)))
+	}
+	for i := range 50 {
+		say(i)
 	}
 	const fifty = "document.querySelectorAll('#outbox > .failed').length === 50"
-	p.Until("fifty were refused", fifty)
+	p.Until("fifty were refused", fifty) // each of them says why in the same place
+	say(50)
 	p.Shows("#problem", "50 messages have not been read here yet. Send this one when there are fewer.")
 	p.Until("the last one is in the box", written("note 50"))
 	f.set(func() { f.signedOut = false })

@@ -8,6 +8,8 @@ import { asked, confirmed } from './dialog.js';
 import * as events from './events.js';
 import * as health from './health.js';
 import { Hub } from './hub.js';
+import { Names } from './names.js';
+import * as places from './places.js';
 import * as requests from './requests.js';
 import { go, parse, replace, to } from './router.js';
 import * as rules from './rules.js';
@@ -24,6 +26,7 @@ const hub = new Hub();
 const log = events.keep(hub);
 const sidebar = new Sidebar({ remove, rename, begin, older });
 const conversation = new Conversation(hub, { problem, began });
+const names = new Names(() => page?.named());
 
 // How many conversations the list has at first and at most; older ones are
 // found by a search.
@@ -65,6 +68,8 @@ function viewOf([first, second]) {
 function show() {
   const place = parse(location.hash);
   const view = viewOf(place.parts);
+  const main = get('view');
+  places.leave(main);
   close();
   close = () => {};
   page = null;
@@ -75,15 +80,15 @@ function show() {
   get('view').hidden = !view;
   get('main').classList.toggle('viewing', Boolean(view));
   sidebar.mark(place.parts[0]);
-  const main = get('view');
   const inside = main.contains(document.activeElement);
   main.replaceChildren();
   if (view) {
     if (inside) main.focus({ preventScroll: true }); // the keyboard goes on where the new view begins
-    main.scrollTop = 0;
     name(view.title);
-    page = { hub, log, problem, name, sessions: () => sessions, listed: () => {} };
+    const before = places.enter(location.hash);
+    page = { hub, log, problem, name, kept: before.kept, sessions: () => sessions, listed: () => {}, titleOf: (id, otherwise) => names.of(id, otherwise), named: () => {} };
     close = view.open(main, place, page) ?? close;
+    places.back(main, before);
   } else {
     const id = place.parts[0] === 's' ? place.parts[1] ?? '' : '';
     conversation.again();
@@ -117,11 +122,11 @@ async function list() {
   listedAt = performance.now();
   try {
     const limit = wanted;
-    sessions = await api.sessions(limit);
+    known(await api.sessions(limit));
     more = '';
     if (sessions.length === limit) more = limit < mostListed ? 'list' : 'search';
     // One that is older than the list shows is still the one that is open.
-    if (id && !sessionOf(id)) sessions = [...sessions, await api.oneSession(id)];
+    if (id && !sessionOf(id)) known([...sessions, await api.oneSession(id)]);
   } catch (failure) {
     if (failure.status === 401 || failure.status === 403) problem(failure.message);
     if (failure.status === 404 && !get('talk').hidden && id === conversation.id) conversation.gone();
@@ -129,6 +134,12 @@ async function list() {
   }
   drawList();
   page?.listed();
+}
+
+// known takes a list of conversations as it is now.
+function known(now) {
+  sessions = now;
+  names.know(sessions);
 }
 
 function drawList() {
@@ -152,7 +163,7 @@ function older() {
 }
 
 function began(session) {
-  sessions = [session, ...sessions];
+  known([session, ...sessions]);
   drawList();
 }
 
@@ -179,7 +190,7 @@ async function rename(session) {
   problem('');
   try {
     const renamed = await api.renameSession(session.id, title);
-    sessions = sessions.map((s) => (s.id === renamed.id ? renamed : s));
+    known(sessions.map((s) => (s.id === renamed.id ? renamed : s)));
     drawList();
   } catch (failure) {
     problem(failure.message);

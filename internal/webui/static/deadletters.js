@@ -4,13 +4,12 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { json, line, plural, whole } from './format.js';
-import { refresh } from './refresh.js';
+import { joined, pageSize, refresh } from './refresh.js';
 import { go, to } from './router.js';
 import { stamp } from './search.js';
 
 export const title = 'Dead letters';
 
-const pageSize = 50;
 // Nothing tells that an event was put aside, so the list is asked for again.
 const concerns = /^$/;
 const every = 5000;
@@ -29,29 +28,29 @@ export function open(root, { parts }, page) {
   root.append(said, list, more);
   const done = told;
   told = '';
-  let letters = [];
-  const take = (found, older) => {
-    // Behind a full page stands what was asked for as older.
-    const at = found.length < pageSize ? -1 : letters.findIndex((l) => l.id === found.at(-1).id);
-    if (older || at < 0) more.hidden = found.length < pageSize;
-    if (older) letters = [...letters, ...found];
-    else letters = at < 0 ? found : [...found, ...letters.slice(at + 1)];
-    const words = [done, letters.length
+  const { kept } = page;
+  const draw = () => {
+    const { rows } = kept;
+    more.hidden = !kept.more;
+    const words = [done, rows.length
       ? 'These events failed each time they were tried and were put aside. Look at the reason; when it is mended, replay them.'
       : 'There are none: every event was handled.'].filter(Boolean).join(' ');
     if (said.textContent !== words) said.textContent = words; // else it is read out again
-    renew(list, letters.map(card));
+    renew(list, rows.map(card));
   };
   const load = async (before = '') => {
     try {
-      if (!document.hidden || !letters.length) take(await api.deadLetters(pageSize, before), Boolean(before));
+      if (document.hidden && kept.rows?.length) return true;
+      Object.assign(kept, joined(kept, await api.deadLetters(pageSize, before), Boolean(before)));
+      draw();
     } catch (failure) {
-      if (!letters.length) said.textContent = '';
+      if (!kept.rows?.length) said.textContent = '';
       page.problem(failure.message);
     }
     return true;
   };
-  more.addEventListener('click', () => load(letters.at(-1).id));
+  more.addEventListener('click', () => load(kept.rows.at(-1).id));
+  if (kept.rows) draw();
   return refresh(page, load, concerns, every).close;
 }
 

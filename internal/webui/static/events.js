@@ -40,12 +40,16 @@ export function open(root, { parts, query }, page) {
   const session = el('select', { name: 'session' });
   const fill = (wanted) => {
     const options = page.sessions().map((s) => el('option', { value: s.id }, titleOf(s)));
-    if (wanted && !options.some((o) => o.value === wanted)) options.push(el('option', { value: wanted }, wanted));
+    if (wanted && !options.some((o) => o.value === wanted)) options.push(el('option', { value: wanted }, page.titleOf(wanted, wanted)));
     session.replaceChildren(el('option', { value: '' }, 'All conversations'), ...options);
     session.value = wanted;
   };
   fill(query.get('session') ?? '');
   page.listed = () => document.activeElement === session || fill(session.value);
+  page.named = () => {
+    page.listed();
+    for (const whose of list.querySelectorAll('[data-session]')) whose.textContent = page.titleOf(whose.dataset.session);
+  };
   const pause = el('button', { type: 'button', className: 'pill', 'aria-pressed': 'false', id: 'pause' }, 'Pause');
   const filters = el('form', { className: 'filters' },
     field('type', 'Type begins with', 'stream.tool'),
@@ -132,7 +136,7 @@ function row({ type, event, before }, page) {
     el('time', { title: whole(event.timestamp) }, clock(event.timestamp)),
     el('span', { className: 'type', 'data-family': family(type) }, type),
     el('span', { className: 'what' }, summary(event)),
-    el('span', { className: 'whose quiet' }, session ? titleOf(page.sessions().find((s) => s.id === session)) : '')), body);
+    el('span', { className: 'whose quiet', 'data-session': session }, session ? page.titleOf(session) : '')), body);
   node.addEventListener('toggle', () => {
     if (node.open) body.replaceChildren(...details(event, before));
     else body.replaceChildren();

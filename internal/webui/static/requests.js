@@ -3,14 +3,13 @@
 import * as api from './api.js';
 import { el, renew } from './element.js';
 import { count, duration, line, money, plural } from './format.js';
-import { asked } from './refresh.js';
+import { asked, joined, pageSize } from './refresh.js';
 import { stamp } from './search.js';
-import { titleOf } from './sidebar.js';
 import { to } from './router.js';
 
 export const title = 'Requests';
 
-const pageSize = 50;
+// How many that had not ended behind the newest page are asked for.
 const mostBehind = 10;
 
 export function open(root, { query }, page) {
@@ -19,27 +18,26 @@ export function open(root, { query }, page) {
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
   root.append(said, list, more);
-  let requests = [];
+  const { kept } = page;
   let closed = false;
   let timer = 0;
 
   const draw = () => {
+    const { rows } = kept;
+    more.hidden = !kept.more;
     const whose = sessionId ? ' of this conversation' : '';
-    const words = requests.length
-      ? `${more.hidden ? plural(requests.length, 'request') : `The newest ${plural(requests.length, 'request')}`}${whose}, the newest first. `
+    const words = rows.length
+      ? `${kept.more ? `The newest ${plural(rows.length, 'request')}` : plural(rows.length, 'request')}${whose}, the newest first. `
       : `No requests${whose} yet. Send a message, and what it sets off is here.`;
     const all = sessionId ? [el('a', { href: to(['requests']) }, 'Show those of all conversations')] : [];
     renew(said, [document.createTextNode(words), ...all]);
-    renew(list, requests.map((r) => card(r, page.sessions())));
+    renew(list, rows.map((r) => card(r, page)));
   };
   const load = async (before) => {
     try {
       const found = await api.requests(sessionId, pageSize, before);
       if (closed) return;
-      const ids = new Set(found.map((r) => r.id));
-      const others = requests.filter((r) => !ids.has(r.id));
-      if (before || !requests.length) more.hidden = found.length < pageSize;
-      requests = before ? [...others, ...found] : [...found, ...others];
+      Object.assign(kept, joined(kept, found, Boolean(before)));
       draw();
       if (!before) await askBehind();
     } catch (failure) {
@@ -49,14 +47,14 @@ export function open(root, { query }, page) {
     }
   };
   const askBehind = async () => {
-    const behind = requests.slice(pageSize).filter((r) => !r.endedAt && r.state !== 'damaged').slice(0, mostBehind);
+    const behind = kept.rows.slice(pageSize).filter((r) => !r.endedAt && r.state !== 'damaged').slice(0, mostBehind);
     if (!behind.length) return;
     const now = await asked(behind, api.story);
     if (closed) return;
-    requests = requests.map((r) => now.get(r.id) ?? r);
+    kept.rows = kept.rows.map((r) => now.get(r.id) ?? r);
     draw();
   };
-  more.addEventListener('click', () => load(requests.at(-1).id));
+  more.addEventListener('click', () => load(kept.rows.at(-1).id));
   const end = page.hub.read((frames) => {
     if (!frames.some(({ type }) => /^(stream\.(start|completed|error|gap)|user_query)$/.test(type))) return;
     timer ||= setTimeout(() => {
@@ -64,6 +62,8 @@ export function open(root, { query }, page) {
       load('');
     }, 300);
   });
+  page.named = () => kept.rows && draw();
+  page.named();
   load('');
   return () => {
     closed = true;
@@ -83,9 +83,8 @@ export const badge = (r) => (asks(r)
   ? el('span', { className: 'badge', 'data-state': 'queued' }, 'asks')
   : el('span', { className: 'badge', 'data-state': r.state }, stateWords[r.state] ?? r.state));
 
-function card(r, sessions) {
+function card(r, page) {
   const damaged = r.state === 'damaged';
-  const session = sessions.find((s) => s.id === r.sessionId);
   const facts = [
     r.startedAt && r.endedAt ? duration(r.endedAt - r.startedAt) : '',
     r.steps ? plural(r.steps, 'step') : '',
@@ -96,7 +95,7 @@ function card(r, sessions) {
   ].filter(Boolean);
   return el('li', { 'data-key': r.id }, el('a', { className: 'card', href: to(['requests', r.id]), 'data-request': r.id },
     el('span', { className: 'card-top' }, badge(r),
-      el('b', { className: 'grow' }, damaged ? r.id : titleOf(session)), damaged ? null : stamp(r.createdAt)),
+      el('b', { className: 'grow' }, damaged ? r.id : page.titleOf(r.sessionId)), damaged ? null : stamp(r.createdAt)),
     r.asked ? el('span', { className: 'asked' }, line(r.asked)) : null,
     damaged ? null : el('span', { className: 'quiet facts' }, facts.join(' · ') || 'Nothing to tell yet.'),
     asks(r) ? el('span', {}, line(r.detail, 200)) : null,

@@ -30,5 +30,5 @@ export function go(address) {
 }
 
 export function replace(address) {
-  if (location.hash !== address) history.replaceState(null, '', address);
+  if (location.hash !== address) history.replaceState(history.state, '', address);
 }

@@ -13,14 +13,17 @@ export function open(root, _place, page) {
   const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
   const list = el('ul', { className: 'cards' });
   root.append(said, list);
+  let rules = [];
   let closed = false;
   let timer = 0;
+  const draw = () => renew(list, rules.map((r) => card(r, page)));
+  page.named = draw;
   const load = async () => {
     try {
-      const rules = await api.rules();
+      rules = await api.rules();
       if (closed) return;
       said.textContent = 'An event is handled by the rule of the highest priority that matches it. A day begins at midnight UTC.';
-      renew(list, rules.map((r) => card(r, page.sessions())));
+      draw();
     } catch (failure) {
       if (closed) return;
       said.textContent = '';
@@ -44,7 +47,7 @@ export function open(root, _place, page) {
 
 const deeds = { agent: 'wakes the agent', publish: 'makes another event', drop: 'drops the event', function: 'is part of the program' };
 
-function card(r, sessions) {
+function card(r, page) {
   const budget = [
     r.budget.runs && plural(r.budget.runs, 'run'), r.budget.tokens && `${count(r.budget.tokens)} tokens`, money(r.budget.costMicros),
   ].filter(Boolean).join(', ');
@@ -59,7 +62,7 @@ function card(r, sessions) {
     el('span', { className: 'plainly' }, el('code', {}, r.types.join(', ')), ` ${deeds[r.does] ?? r.does}`),
     limits ? el('span', { className: 'quiet facts' }, limits) : null,
     r.does === 'function' ? null : figures(r),
-    r.last.length ? matches(r, sessions) : null);
+    r.last.length ? matches(r, page) : null);
 }
 
 // often says a rate, like 3/1h0m0s.
@@ -89,15 +92,14 @@ const ends = {
   merged: ['merged with a later one', ''], dropped: ['dropped', ''],
 };
 
-function matches(r, sessions) {
+function matches(r, page) {
   return el('details', { 'data-rule': r.name },
     el('summary', {}, `Last ${plural(r.last.length, 'match', 'matches')}`),
     el('ol', { className: 'matches' }, ...r.last.map((m) => {
       const [word, state] = ends[m.outcome] ?? [m.outcome, ''];
-      const session = sessions.find((s) => s.id === m.sessionId)?.title || m.sessionId;
       return el('li', { 'data-key': m.eventId },
         stamp(m.at), badge(word, state), el('span', { className: 'match', title: whole(m.at) }, m.type),
         m.requestId ? el('a', { href: to(['requests', m.requestId]), 'aria-label': `Request of ${m.type}, ${whole(m.at)}` }, 'Request') : null,
-        m.sessionId ? el('a', { className: 'where', href: to(['s', m.sessionId]) }, line(session, 60)) : null);
+        m.sessionId ? el('a', { className: 'where', href: to(['s', m.sessionId]) }, line(page.titleOf(m.sessionId, m.sessionId), 60)) : null);
     })));
 }

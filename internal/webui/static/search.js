@@ -53,26 +53,30 @@ export function open(root, { query }, page) {
     return () => {};
   }
   const words = q.split(/\s+/);
-  let next = '';
+  const { kept } = page;
+  kept.answers ??= [];
   let found = 0;
+  const draw = (answer) => {
+    found += answer.messages.length;
+    results.append(
+      ...answer.sessions.map((s) => el('li', {}, el('a', { className: 'result', href: to(['s', s.id]) },
+        el('span', { className: 'result-top' }, el('b', {}, ...marked(s.title, words)), el('span', { className: 'quiet' }, 'Conversation'), stamp(s.updatedAt))))),
+      ...answer.messages.map((m) => result(m, words)),
+    );
+    more.hidden = !answer.next;
+    const conversations = results.children.length - found;
+    said.textContent = found + conversations === 0
+      ? `Nothing was found for “${q}”. Fewer or shorter words find more.`
+      : `${[found && plural(found, 'message'), conversations && plural(conversations, 'title')].filter(Boolean).join(' and ')}${answer.next ? ', and more' : ''}`;
+  };
   const load = async () => {
     more.disabled = true;
     said.textContent ||= 'Looking…';
     try {
-      const answer = await api.search(q, next, stop.signal);
+      const answer = await api.search(q, kept.answers.at(-1)?.next ?? '', stop.signal);
       page.problem('');
-      found += answer.messages.length;
-      results.append(
-        ...answer.sessions.map((s) => el('li', {}, el('a', { className: 'result', href: to(['s', s.id]) },
-          el('span', { className: 'result-top' }, el('b', {}, ...marked(s.title, words)), el('span', { className: 'quiet' }, 'Conversation'), stamp(s.updatedAt))))),
-        ...answer.messages.map((m) => result(m, words)),
-      );
-      next = answer.next ?? '';
-      more.hidden = !next;
-      const conversations = results.children.length - found;
-      said.textContent = found + conversations === 0
-        ? `Nothing was found for “${q}”. Fewer or shorter words find more.`
-        : `${[found && plural(found, 'message'), conversations && plural(conversations, 'title')].filter(Boolean).join(' and ')}${next ? ', and more' : ''}`;
+      kept.answers = [...kept.answers, answer];
+      draw(answer);
     } catch (failure) {
       if (stop.signal.aborted) return;
       said.textContent = '';
@@ -81,7 +85,8 @@ export function open(root, { query }, page) {
     more.disabled = false;
   };
   more.addEventListener('click', load);
-  load();
+  if (kept.answers.length) kept.answers.forEach(draw);
+  else load();
   return () => stop.abort();
 }
 

@@ -4,14 +4,12 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { duration, line, plural, whole } from './format.js';
-import { asked, refresh } from './refresh.js';
+import { asked, joined, pageSize, refresh } from './refresh.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
-import { titleOf } from './sidebar.js';
 
 export const title = 'Tasks';
 
-const pageSize = 50;
 // What tells that something may have changed, and how often what runs is asked
 // for again.
 const concerns = /^background_task\./;
@@ -34,44 +32,44 @@ function openList(root, sessionId, page) {
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
   root.append(said, list, more);
-  let tasks = [];
-  const take = (found, older) => {
-    const ids = new Set(found.map((t) => t.id));
-    const others = tasks.filter((t) => !ids.has(t.id));
-    if (older || !tasks.length) more.hidden = found.length < pageSize;
-    tasks = older ? [...others, ...found] : [...found, ...others];
+  const { kept } = page;
+  const draw = () => {
+    const { rows } = kept;
+    more.hidden = !kept.more;
     const whose = sessionId ? ' of this conversation' : '';
-    said.textContent = tasks.length
-      ? `${more.hidden ? plural(tasks.length, 'task') : `The newest ${plural(tasks.length, 'task')}`}${whose}, the newest first.`
+    said.textContent = rows.length
+      ? `${kept.more ? `The newest ${plural(rows.length, 'task')}` : plural(rows.length, 'task')}${whose}, the newest first.`
       : `Nothing was run in the background${whose} yet. Ask for something that takes long.`;
-    renew(list, tasks.map((t) => card(t, page.sessions())));
+    renew(list, rows.map((t) => card(t, page)));
   };
   const load = async (before = '') => {
     try {
-      take(await api.tasks(sessionId, pageSize, before), Boolean(before));
+      Object.assign(kept, joined(kept, await api.tasks(sessionId, pageSize, before), Boolean(before)));
+      draw();
       if (!before) await askBehind();
     } catch (failure) {
       said.textContent = '';
       page.problem(failure.message);
     }
-    return tasks.some((t) => t.state === 'running');
+    return kept.rows?.some((t) => t.state === 'running');
   };
   const askBehind = async () => {
-    const behind = tasks.slice(pageSize).filter((t) => t.state === 'running').slice(0, pageSize);
+    const behind = kept.rows.slice(pageSize).filter((t) => t.state === 'running').slice(0, pageSize);
     const now = await asked(behind, api.task);
-    tasks = tasks.map((t) => now.get(t.id) ?? t);
-    if (behind.length) renew(list, tasks.map((t) => card(t, page.sessions())));
+    kept.rows = kept.rows.map((t) => now.get(t.id) ?? t);
+    if (behind.length) draw();
   };
-  more.addEventListener('click', () => load(tasks.at(-1).id));
+  more.addEventListener('click', () => load(kept.rows.at(-1).id));
+  page.named = () => kept.rows && draw();
+  page.named();
   return refresh(page, load, concerns, every).close;
 }
 
-function card(t, sessions) {
+function card(t, page) {
   const damaged = t.state === 'damaged';
-  const session = sessions.find((s) => s.id === t.sessionId);
   return el('li', { 'data-key': t.id }, el('a', { className: 'card', href: to(['tasks', t.id]), 'data-task': t.id },
     el('span', { className: 'card-top' }, badge(t), el('b', { className: 'grow' }, damaged ? t.id : line(t.description, 120)), damaged ? null : stamp(t.createdAt)),
-    damaged ? null : el('span', { className: 'quiet facts' }, [kinds[t.kind] ?? t.kind, ran(t), titleOf(session)].join(' · ')),
+    damaged ? null : el('span', { className: 'quiet facts' }, [kinds[t.kind] ?? t.kind, ran(t), page.titleOf(t.sessionId)].join(' · ')),
     t.reason && t.state !== 'stopped' ? el('span', { className: 'bad' }, line(t.reason, 200)) : null));
 }
 
@@ -81,6 +79,9 @@ function openOne(root, id, page) {
   const stop = el('button', { type: 'button', className: 'pill danger' }, 'Stop…');
   const heading = el('h3', {}, 'Output');
   root.append(top, heading, output);
+  let shown = null;
+  const draw = () => renew(top, [...facts(shown, page), stop]);
+  page.named = () => shown && draw();
   const load = async () => {
     let task;
     let part;
@@ -94,7 +95,8 @@ function openOne(root, id, page) {
     }
     if (task.state !== 'running' && document.activeElement === stop) output.focus({ preventScroll: true });
     stop.hidden = task.state !== 'running';
-    renew(top, [...facts(task, page.sessions()), stop]);
+    shown = task;
+    draw();
     const text = `${part.offset > 0 ? '… ' : ''}${part.text}` || (task.state === 'running' ? 'Nothing yet.' : 'It put out nothing.');
     if (output.textContent !== text) {
       const atEnd = output.scrollTop + output.clientHeight >= output.scrollHeight - 40;
@@ -118,8 +120,7 @@ function openOne(root, id, page) {
   return following.close;
 }
 
-function facts(t, sessions) {
-  const session = sessions.find((s) => s.id === t.sessionId);
+function facts(t, page) {
   const rows = [
     ['Kind', kinds[t.kind] ?? t.kind], [t.endedAt ? 'Ran' : 'Has run', ran(t)],
     ['Exit code', t.exitCode === undefined ? '' : String(t.exitCode)],
@@ -129,7 +130,7 @@ function facts(t, sessions) {
   return [
     el('div', { className: 'story-top' },
       el('h2', {}, badge(t), ' ', line(t.description, 120)),
-      el('p', { className: 'quiet' }, 'For ', el('a', { href: to(['s', t.sessionId]) }, titleOf(session)), ` · ${whole(t.createdAt)}`)),
+      el('p', { className: 'quiet' }, 'For ', el('a', { href: to(['s', t.sessionId]) }, page.titleOf(t.sessionId)), ` · ${whole(t.createdAt)}`)),
     el('dl', { className: 'figures' }, ...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))),
     t.reason ? el('p', { className: `note${t.state === 'stopped' ? '' : ' bad'}` }, t.reason) : null,
     el('pre', { tabIndex: 0, 'aria-label': t.command ? 'Command' : 'What it was asked' }, t.command || t.prompt || ''),

@@ -6,12 +6,16 @@ import { el } from './element.js';
 import { clock, count, duration, json, line, money, plural, whole } from './format.js';
 import { badge } from './requests.js';
 import { to } from './router.js';
-import { titleOf } from './sidebar.js';
 
 export const title = 'Request';
 
 // longestText bounds what one entry puts into the document.
 const longestText = 100000;
+
+// A story that changes is asked for again, but no more of the time than this is
+// spent with it; in milliseconds, and as a part.
+const soon = 400;
+const busy = 0.25;
 
 export function open(root, { parts }, page) {
   const id = parts[1];
@@ -20,14 +24,18 @@ export function open(root, { parts }, page) {
   let closed = false;
   let timer = 0;
   let drawn = '';
+  let took = 0;
   const load = async () => {
+    const began = performance.now();
     try {
       const story = await api.story(id);
       if (closed) return;
       const text = JSON.stringify(story);
       if (text === drawn) return;
       drawn = text;
-      draw(box, story, page);
+      page.named = () => draw(box, story, page);
+      page.named();
+      took = performance.now() - began;
     } catch (failure) {
       if (closed) return;
       if (failure.retryable) {
@@ -43,7 +51,7 @@ export function open(root, { parts }, page) {
     timer ||= setTimeout(() => {
       timer = 0;
       load();
-    }, 400);
+    }, Math.max(soon, took / busy));
   });
   load();
   return () => {
@@ -54,7 +62,6 @@ export function open(root, { parts }, page) {
 }
 
 function draw(box, story, page) {
-  const session = page.sessions().find((s) => s.id === story.sessionId);
   const woken = story.messages.find((m) => m.eventId === story.wokenBy) ?? story.messages[0];
   const opened = new Set([...box.querySelectorAll('details[open]')].map((d) => d.dataset.key));
   const held = box.contains(document.activeElement) ? document.activeElement : null;
@@ -62,7 +69,7 @@ function draw(box, story, page) {
   box.replaceChildren(
     el('div', { className: 'story-top' },
       el('h2', {}, badge(story), ' ', woken ? line(woken.text, 120) : 'A request'),
-      el('p', { className: 'quiet' }, 'In ', el('a', { href: woken ? to(['s', story.sessionId, 'm', woken.messageId]) : to(['s', story.sessionId]) }, titleOf(session)), ` · ${whole(story.createdAt)}`)),
+      el('p', { className: 'quiet' }, 'In ', el('a', { href: woken ? to(['s', story.sessionId, 'm', woken.messageId]) : to(['s', story.sessionId]) }, page.titleOf(story.sessionId)), ` · ${whole(story.createdAt)}`)),
     facts(story),
     el('ol', { className: 'timeline', 'aria-label': 'What happened' }, ...items(story).map(item)),
     el('p', { className: 'quiet small' }, `Request ${story.id}`),

@@ -5,14 +5,12 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { json, line, plural, whole } from './format.js';
-import { refresh } from './refresh.js';
+import { pageSize, refresh } from './refresh.js';
 import { go, to } from './router.js';
 import { stamp } from './search.js';
-import { titleOf } from './sidebar.js';
 
 export const title = 'Workflows';
 
-const pageSize = 50;
 // What tells that something may have changed: a command made or cancelled one,
 // or one woke the agent. Other things happen in silence, so it is looked at now
 // and then.
@@ -39,14 +37,14 @@ function openList(root, ended, page) {
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
   root.append(el('div', { className: 'filters' }, el('label', { className: 'check' }, box, 'Also those that have ended')), said, list, more);
-  let most = pageSize;
-  let seen = '';
-  const draw = (found) => {
-    if (JSON.stringify(found) === seen) return;
-    seen = JSON.stringify(found);
-    renew(list, found.map((w) => card(w, page.sessions())));
-    said.textContent = found.length
-      ? `${plural(found.length, 'workflow')}, the newest first. When one is over, the agent goes on in its conversation.`
+  const { kept } = page;
+  kept.most ??= pageSize;
+  const draw = () => {
+    const { rows } = kept;
+    more.hidden = !kept.more;
+    renew(list, rows.map((w) => card(w, page)));
+    said.textContent = rows.length
+      ? `${plural(rows.length, 'workflow')}, the newest first. When one is over, the agent goes on in its conversation.`
       : 'The agent waits for nothing. Ask it to remind you of something, or to ask somebody and tell you what they say.';
   };
   const load = async () => {
@@ -56,20 +54,23 @@ function openList(root, ended, page) {
       do {
         part = await api.workflows(!ended, pageSize, found.at(-1)?.id ?? '');
         found.push(...part);
-      } while (part.length === pageSize && found.length < most);
-      more.hidden = part.length < pageSize;
-      draw(found);
+      } while (part.length === pageSize && found.length < kept.most);
+      const news = JSON.stringify(found) !== JSON.stringify(kept.rows);
+      Object.assign(kept, { rows: found, more: part.length === pageSize });
+      if (news) draw();
     } catch (failure) {
-      if (!seen && list.isConnected) { // what is shown stays
+      if (!kept.rows && list.isConnected) { // what is shown stays
         said.textContent = '';
         page.problem(failure.message);
       }
     }
     return true;
   };
+  page.named = () => kept.rows && draw();
+  page.named();
   const refreshing = refresh(page, load, concerns, every, wait);
   more.addEventListener('click', () => {
-    most += pageSize;
+    kept.most += pageSize;
     refreshing.soon(0);
   });
   return refreshing.close;
@@ -77,11 +78,10 @@ function openList(root, ended, page) {
 
 const badge = (state) => el('span', { className: 'badge', 'data-state': tones[state] ?? state }, stateWords[state] ?? state);
 
-function card(w, sessions) {
+function card(w, page) {
   const damaged = w.state === 'damaged';
-  const session = sessions.find((s) => s.id === w.origin.sessionId);
   const facts = [
-    `for ${session ? titleOf(session) : `${w.origin.client} ${w.origin.sessionId}`}`,
+    `for ${page.titleOf(w.origin.sessionId, `${w.origin.client} ${w.origin.sessionId}`)}`,
     plural((w.tasks ?? []).length, 'task'),
     w.state === 'waiting' && w.due ? `${(w.tasks ?? []).some((t) => t.wait.way === 'schedule') ? 'next' : 'at the latest'} ${whole(w.due)}` : '',
     w.resumes ? `woke the agent ${plural(w.resumes, 'time')}` : '',
