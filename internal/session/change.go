@@ -34,10 +34,11 @@ type change struct {
 	mail        *Mail
 	// run is the run that reports, if one does.
 	run *run
-	// outcome, cause and text describe the end that the run asks for.
+	// outcome and cause describe the end that the run asks for.
 	outcome *agent.Outcome
 	cause   string
-	text    string
+	// text is what the request textOf has said so far, where that is known.
+	text, textOf string
 	// quiet says that the end needs no words on a platform.
 	quiet bool
 	// said is the last event of the output of the request that ends.
@@ -258,7 +259,7 @@ func (c *change) apply(e Effect) error {
 
 // offset is the length of what the request has said so far.
 func (c *change) offset(req Request) (int64, error) {
-	if c.run != nil {
+	if c.reports(req.ID) {
 		return c.run.out.length(), nil
 	}
 	text, err := c.finalText(req)
@@ -375,7 +376,7 @@ func (c *change) finalText(req Request) (string, error) {
 	if req.StartedAt == 0 {
 		return "", nil
 	}
-	if c.run != nil || c.text != "" {
+	if c.textOf == req.ID {
 		return c.text, nil
 	}
 	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)

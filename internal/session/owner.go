@@ -327,7 +327,7 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	events, err := r.out.take()
 	if err == nil {
 		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
-			c.run, c.text = r, r.out.whole()
+			c.run, c.text, c.textOf = r, r.out.whole(), r.requestID
 			if err := r.owns(c.state); err != nil {
 				return err
 			}

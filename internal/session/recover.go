@@ -221,7 +221,7 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 			wire := fault.ToWire(err)
 			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: in.Hold})
 		}
-		c.text = p.text
+		c.text, c.textOf = p.text, a.RequestID
 		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
 		id := fmt.Sprintf("%s/out/%d/reset", a.RequestID, p.attempts+1)
 		if err := c.publish(id, h, event.TextReset{Offset: int64(len(p.text))}); err != nil {

@@ -71,6 +71,11 @@ func TestPromptsAreFirstInFirstOut(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", d)
 	}
 	wantStates(t, r, "web:s1:r2", event.StateQueued, event.StateRunning, event.StateStreaming, event.StateDone)
+	for _, e := range r.events(event.TopicRequest) {
+		if a, err := event.Decode(e); err == nil && e.Type == event.RequestMessageApplied && a.(event.MessageApplied).Offset != 0 {
+			t.Errorf("%s is read behind %d bytes of an answer that is not its request's", a.(event.MessageApplied).MessageID, a.(event.MessageApplied).Offset)
+		}
+	}
 }
 
 // busy is a model that calls the tool once and then echoes everything it was told.

@@ -91,3 +91,21 @@ func TestMessagesStandInTheOrderInWhichTheyWereRead(t *testing.T) {
 	f.text(r, "\n\ntwo", 3)
 	p.Until("the answer goes on behind them", order+" === 'one|first|then m2|then m3|two'")
 }
+
+// What is said before it is known which message it answers stands below it, also
+// when it is taken back and said again.
+func TestAFirstMessageStandsAboveWhatIsSaidAgain(t *testing.T) {
+	const r = "web:s1:m1"
+	f, p := talk(t)
+	f.listened()
+	p.Say("hello")
+	p.Shows("#outbox .said", "waiting…")
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "I", 0)
+	p.Shows("#transcript .answer", "I")
+	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "prompt", "offset": 0})
+	p.Until("it stands above", order+" === 'hello|I'")
+	f.text(r, "", 0)
+	f.text(r, "I am here", 0)
+	p.Until("it still does", order+" === 'hello|I am here'")
+}

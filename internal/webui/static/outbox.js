@@ -97,9 +97,12 @@ function settle(state, entry, { requestId, queue, offset, order }) {
     id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, said,
   });
   block.order = order;
-  // A request's first message stands above what it already said.
-  if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) request.blocks.unshift(block);
-  else if (offset > request.end) wait(request, block, offset);
+  // A request's first message stands above what it already said, also when that
+  // is taken back.
+  if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) {
+    Object.assign(block, { at: 0, tools: 0 });
+    request.blocks.unshift(block);
+  } else if (offset > request.end) wait(request, block, offset);
   else if (offset < request.end) insert(state, request, block, offset);
   else {
     // Tools that ran before may still be on their way: they come by another path.
