@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -183,13 +184,19 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 		return true, 0, nil
 	}
 	output, heard, late, failed := f.snapshot()
+	final, wait := f.final(row, output, late, failed)
+	if final && !output.Final && row.Reason == "" {
+		if err := f.recall(ctx, row); err != nil {
+			return false, 0, err
+		}
+		output, heard, _, _ = f.snapshot()
+	}
 	if row, err = f.cutNow(ctx, row, output); err != nil {
 		return false, 0, err
 	}
 	if row.Reason != "" {
 		return f.giveUp(ctx, row)
 	}
-	final, wait := f.final(row, output, late, failed)
 	var end *End
 	if final {
 		end = row.End
@@ -224,6 +231,32 @@ func (f *follower) final(row Row, o Output, late bool, failed error) (final bool
 	}
 	left := finalGrace - time.Since(f.ended)
 	return o.Final || failed != nil || left <= 0, max(left, 0) + later*time.Duration(b2i(o.Final))
+}
+
+// recall takes what was said from the request's own records when the end of its
+// output is gone: the bus has lost it, or is another one than it was.
+func (f *follower) recall(ctx context.Context, row Row) error {
+	if f.s.o.Said == nil {
+		return nil
+	}
+	var said []event.Payload
+	err := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		said, err = f.s.o.Said(q, row.SessionID, row.RequestID)
+		return err
+	})
+	switch {
+	case fault.KindOf(err) == fault.NotFound || db.IsDamaged(err):
+		f.s.o.Logger.WarnContext(ctx, "an answer is shown as far as it was seen: its output is gone", "request_id", f.requestID, "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("recall what was said: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range said {
+		f.output.Apply(p)
+	}
+	return nil
 }
 
 func b2i(b bool) int {

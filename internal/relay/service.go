@@ -49,6 +49,9 @@ type Options struct {
 	BlobSize func(ref string) int64
 	// Paused reports whether a request waits for a person's answer; nil never.
 	Paused func(q db.Queryer, requestID string) (bool, error)
+	// Said is what a request that has ended has said, as events of its output,
+	// for when that is gone; nil does not know.
+	Said   func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error)
 	Logger *slog.Logger
 	// Interval is the least time between two edits of an answer; default 1.2 s.
 	Interval time.Duration

@@ -198,6 +198,10 @@ type stage struct {
 	platform *platform
 	// failTails is how often outputs cannot be read when somebody begins to.
 	failTails atomic.Int64
+	// lost says that the outputs are gone, recalled what the request is known to
+	// have said.
+	lost     atomic.Bool
+	recalled []event.Payload
 	// failPlans is how often nothing can be planned, the next times.
 	failPlans atomic.Int64
 	seq       int
@@ -209,11 +213,15 @@ type stage struct {
 type outOfReach struct {
 	bus.Bus
 	left *atomic.Int64
+	lost *atomic.Bool
 }
 
 func (o outOfReach) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) error) error {
 	if o.left.Add(-1) >= 0 {
 		return fault.New(fault.Unavailable, "the log cannot be reached")
+	}
+	if o.lost.Load() {
+		return bus.ErrTrimmed
 	}
 	return o.Bus.Tail(ctx, t, h)
 }
@@ -257,7 +265,12 @@ func (s *stage) start() {
 	out := outbox.New(outbox.Options{DB: s.db, Table: store.Outbox{}, Adapter: s.platform, Hooks: map[string]outbox.OnSent{
 		relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error { return relays.OnSent(tx, r, m) },
 	}})
-	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails}, Table: store.New(s.db), Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform})
+	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails, &s.lost}, Table: store.New(s.db), Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform, Said: func(_ db.Queryer, _, requestID string) ([]event.Payload, error) {
+		if s.recalled == nil {
+			return nil, fault.New(fault.NotFound, "how %s ended is not known", requestID)
+		}
+		return s.recalled, nil
+	}})
 	if err := relays.Declare(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}

@@ -346,27 +346,33 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 			return err
 		}
 	}
-	err := c.store().Record(c.tx, e.RequestID, Entry{
-		At: c.now(), Step: req.Steps, Kind: kindEnd,
-		Data: endEntry{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, Cause: c.cause},
-	})
-	if err != nil {
-		return err
-	}
 	text, err := c.finalText(*req)
 	if err != nil {
 		return err
 	}
-	usage := req.Usage
-	final := event.FinalText{FinalText: text, Usage: &usage}
-	if strings.TrimSpace(text) == noReply || c.quiet && own {
-		final.Delivery = "skip"
+	end := endEntry{State: e.State, Detail: e.Detail, ErrorKind: e.ErrorKind, Cause: c.cause, Quiet: c.quiet && own}
+	if own && c.run.notice != "" {
+		end.Notice = text
 	}
+	if err := c.store().Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindEnd, Data: end}); err != nil {
+		return err
+	}
+	usage := req.Usage
+	final := lastWord(text, &usage, end.Quiet)
 	c.said = &final
 	if err := c.publish(e.RequestID+"/final", h, final); err != nil || c.svc.opt.Ended == nil {
 		return err
 	}
 	return c.svc.opt.Ended(c.tx, *req)
+}
+
+// lastWord is the last event of an output.
+func lastWord(text string, usage *chat.Usage, quiet bool) event.FinalText {
+	final := event.FinalText{FinalText: text, Usage: usage}
+	if quiet || strings.TrimSpace(text) == noReply {
+		final.Delivery = "skip"
+	}
+	return final
 }
 
 // finalText is what the request has said: as its run knows it, else as its

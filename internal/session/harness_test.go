@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -283,7 +284,49 @@ func (r *rig) output(requestID string) (text, final string) {
 	if text != final {
 		r.t.Errorf("%s: deltas give %q, finalText is %q", requestID, text, final)
 	}
+	r.recalls(requestID, events)
 	return text, final
+}
+
+// recalls requires that what a request has said is known without its output, too.
+func (r *rig) recalls(requestID string, output []event.Event) {
+	r.t.Helper()
+	var want, got []string
+	keep := func(p event.Payload, out *[]string) {
+		switch p := p.(type) {
+		case event.FinalText:
+			p.Usage = nil
+			*out = append(*out, fmt.Sprintf("%+v", p))
+		case event.BinaryOutput:
+			p.Path = "" // for people who look into the workspace
+			*out = append(*out, fmt.Sprintf("%+v", p))
+		case event.OutputAnchor:
+			*out = append(*out, fmt.Sprintf("%+v", p))
+		}
+	}
+	for _, e := range output {
+		p, err := event.Decode(e)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		keep(p, &want)
+	}
+	var said []event.Payload
+	err := r.db.Read(r.t.Context(), func(q db.Queryer) (err error) {
+		said, err = r.svc.Said(q, sid, requestID)
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, p := range said {
+		keep(p, &got)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		r.t.Errorf("%s: without its output it is known to have said %q, want %q", requestID, got, want)
+	}
 }
 
 // checkPaired fails when a tool call in the history has not exactly one result.

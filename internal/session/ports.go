@@ -90,6 +90,8 @@ type Store interface {
 	// PutFile notes a file that a request has given. It returns false, and
 	// changes nothing, for an ID that was there.
 	PutFile(tx *db.Tx, f File) (fresh bool, err error)
+	// Files lists the files that requests of a session have given, in their order.
+	Files(q db.Queryer, sessionID string, requestIDs []string) ([]File, error)
 
 	CreateRequest(tx *db.Tx, r Request) error
 	Request(q db.Queryer, id string) (Request, error)
@@ -171,5 +173,9 @@ type (
 		ErrorKind fault.Kind `json:"errorKind,omitempty"`
 		// Cause is for the operator's eyes.
 		Cause string `json:"cause,omitempty"`
+		// Quiet says that the end needs no words on a platform.
+		Quiet bool `json:"quiet,omitempty"`
+		// Notice is what was said without a model: no other entry has it.
+		Notice string `json:"notice,omitempty"`
 	}
 )

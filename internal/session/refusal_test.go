@@ -46,6 +46,7 @@ func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
 			if second.State != event.StateCancelled || second.Detail != "No more." || second.Usage != (chat.Usage{}) {
 				t.Errorf("the second: %+v", second)
 			}
+			r.recalls("env:s1:r1", r.events(event.OutputTopic("env:s1:r1")))
 			if _, final := r.output("env:s1:r2"); final != "" {
 				t.Errorf("the second said %q", final)
 			}

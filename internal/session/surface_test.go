@@ -98,6 +98,7 @@ func TestAnAnswerThatIsNoneIsMarkedSo(t *testing.T) {
 		if final, ok := p.(event.FinalText); err != nil || !ok || final.Delivery != want {
 			t.Errorf("%q ends as %+v (%v)", text, p, err)
 		}
+		r.recalls("web:s1:r1", events)
 	}
 }
 
@@ -131,6 +132,7 @@ func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
 	if files != 1 {
 		t.Errorf("the file is %d times in the output", files)
 	}
+	r.recalls("web:s1:r1", events)
 	if err := svc.HandOver(t.Context(), "web:s1:r1", event.BinaryOutput{BinaryID: "late"}); fault.KindOf(err) != fault.Gone {
 		t.Errorf("after the end: %v", err)
 	}
