@@ -58,7 +58,9 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 	out.relay = relay.New(relay.Options{
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
 		Rewrite: p.rewrite(a.Platform()), Scrub: p.Secrets.Redact, Mention: p.workflows.Mention, BlobSize: p.blobs.Size, Paused: p.waits,
-		Said: func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) { return p.runner.Said(q, sessionID, requestID) },
+		Said: func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) {
+			return p.runner.Said(q, sessionID, requestID)
+		},
 	})
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
