@@ -97,6 +97,9 @@ func (r *run) ask() answer {
 // assistant message at the end as one to be continued, or refuses it.
 func (r *run) prompt() []chat.Message {
 	messages := Repair(r.conv)
+	if r.unshown {
+		messages = withoutMedia(messages)
+	}
 	messages = shortenResults(messages, unseenFrom(messages, r.room), r.room)
 	if n := len(messages); n == 0 || messages[n-1].Role == chat.Assistant {
 		messages = append(messages, chat.Text(chat.User, goOn))
@@ -302,6 +305,10 @@ func (r *run) retry(a answer) error {
 		r.forced, r.mustCompact = true, true
 	case f.Code == "context_length":
 		return fault.Wrap(f.Kind, a.err, "The conversation is too long for the model, even after older messages were summarised. Start a new one, or send less at once.")
+	case f.Kind == fault.Invalid && f.Code == "" && !r.unshown && showsMedia(r.conv):
+		// It may be a picture or a document that the provider cannot read. It stays
+		// in the history, so every request of the conversation would fail.
+		r.unshown = true
 	case !f.Kind.Retryable():
 		return f
 	case f.RetryAfter > maxRetryAfter:

@@ -61,6 +61,7 @@ type run struct {
 	empties     int  // of the current step
 	forced      bool // the current step was compacted because the model said so
 	mustCompact bool
+	unshown     bool // pictures and documents are named only: the provider refused a prompt with them
 	room        int  // what the model has not seen yet may take of the prompt, in tokens
 	interrupted bool // an interrupt stopped something and was not delivered yet
 	fruitless   int  // interrupts in a row that delivered nothing
