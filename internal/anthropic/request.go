@@ -12,6 +12,10 @@ import (
 // provider is the name under which this package keeps what it does not know.
 const provider = "anthropic"
 
+// maxPicture is how many bytes of base64 a picture may have: a request with a
+// larger one is refused.
+const maxPicture = 5 << 20
+
 // typeCustom is the AI SDK's type for content that only one provider knows.
 const typeCustom chat.PartType = "custom"
 
@@ -152,7 +156,7 @@ func mediaBlock(media llm.Media) object {
 	}
 	text, isText := media.Text()
 	switch {
-	case source != nil && media.IsImage():
+	case source != nil && media.IsPicture() && len(media.Base64) <= maxPicture:
 		return object{"type": "image", "source": source}
 	case source != nil && media.Type == "application/pdf":
 		block := object{"type": "document", "source": source}
@@ -196,11 +200,8 @@ func assistantBlocks(parts []chat.Part) []object {
 			if string(p.Extra["providerExecuted"]) == "true" {
 				continue
 			}
-			input := p.Input
-			if len(input) == 0 {
-				input = json.RawMessage(`{}`)
-			}
-			block["type"], block["id"], block["name"], block["input"] = "tool_use", callID(p.ToolCallID), p.ToolName, input
+			block["type"], block["id"] = "tool_use", callID(p.ToolCallID)
+			block["name"], block["input"] = llm.CallName(p.ToolName), llm.CallInput(p)
 		case typeCustom:
 			block = object{}
 			if json.Unmarshal(kept["block"], &block) != nil || len(block) == 0 {
@@ -233,10 +234,12 @@ func resultBlock(p chat.Part) object {
 			}
 			content = append(content, mediaBlock(llm.ResultMedia(part)))
 		}
-		block["content"] = content
+		if len(content) > 0 {
+			block["content"] = content
+		}
 		return block
 	}
-	if text != "" {
+	if strings.TrimSpace(text) != "" {
 		block["content"] = text
 	}
 	return block

@@ -43,19 +43,39 @@ func MediaOf(p chat.Part) Media {
 	case !ok:
 		m.Base64 = s
 	}
-	if m.Base64 != "" && (m.Type == "" || m.Type == "image/*" || m.Type == "image") {
-		// The first bytes say it; a cut at a multiple of four stays valid base64.
-		start, _ := base64.StdEncoding.DecodeString(m.Base64[:min(len(m.Base64)/4*4, 684)])
-		m.Type = http.DetectContentType(start)
-	}
+	m.Type = m.kind()
 	if m.Type == "" && p.Type == chat.TypeImage {
 		m.Type = "image/png"
 	}
 	return m
 }
 
-// IsImage says that the media is an image.
-func (m Media) IsImage() bool { return strings.HasPrefix(m.Type, "image") }
+// pictures are the types that every provider with eyes takes. It refuses any
+// other, and a picture that is not of the type which it is said to have.
+var pictures = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
+
+const typePDF = "application/pdf"
+
+// kind is the type of the media. What senders and platforms say of pictures and
+// documents is a guess from a name: the bytes know better.
+func (m Media) kind() string {
+	isPicture := m.Type == "" || strings.HasPrefix(m.Type, "image")
+	if m.Base64 == "" || !isPicture && m.Type != typePDF {
+		return m.Type
+	}
+	// The first bytes say it; a cut at a multiple of four stays valid base64.
+	start, _ := base64.StdEncoding.DecodeString(m.Base64[:min(len(m.Base64)/4*4, 684)])
+	kind := http.DetectContentType(start)
+	if pictures[kind] || pictures[m.Type] || strings.HasPrefix(kind, "text/") || !strings.Contains(m.Type, "/") || m.Type == "image/*" || m.Type == typePDF {
+		return kind
+	}
+	return m.Type // of what the bytes do not tell
+}
+
+// IsPicture says that the media is a picture that models with eyes are shown.
+func (m Media) IsPicture() bool {
+	return pictures[m.Type] || m.URL != "" && (m.Type == "image" || m.Type == "image/*")
+}
 
 // Text returns the content of a text file that came as base64.
 func (m Media) Text() (string, bool) {
@@ -165,6 +185,7 @@ func ResultMedia(p chat.Part) Media {
 		return MediaOf(p)
 	}
 	m := Media{Type: str("mediaType"), Filename: str("filename"), Base64: str("data"), URL: str("url")}
+	m.Type = m.kind()
 	if m.Type == "" && strings.HasPrefix(string(p.Type), "image") {
 		m.Type = "image/png"
 	}

@@ -118,25 +118,25 @@ func TestImagesAndFiles(t *testing.T) {
 	msg := chat.Message{Role: chat.User, Parts: []chat.Part{
 		{Type: chat.TypeImage, Data: str("https://example.com/a.png")},
 		{Type: chat.TypeImage, Data: str("iVBORw0KGgo=")},
-		{Type: chat.TypeFile, Data: str("data:image/jpeg;base64,AAAA"), MediaType: "image/jpeg"},
+		{Type: chat.TypeFile, Data: str("data:image/jpeg;base64,/9j/4A=="), MediaType: "image/jpeg"},
 		{Type: chat.TypeFile, Data: str("aGVsbG8="), MediaType: "text/plain", Filename: "n.txt"},
-		{Type: chat.TypeFile, Data: str("JVBERg=="), MediaType: "application/pdf", Filename: "d.pdf"},
+		{Type: chat.TypeFile, Data: str("JVBERi0xLg=="), MediaType: "application/pdf", Filename: "d.pdf"},
 		{Type: chat.TypeFile, Data: str("blob:7"), MediaType: "video/mp4", Filename: "v.mp4"},
 	}}
 	want := map[string]string{
 		"anthropic": `[
 		 {"type":"image","source":{"type":"url","url":"https://example.com/a.png"}},
 		 {"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}},
-		 {"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"AAAA"}},
+		 {"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"/9j/4A=="}},
 		 {"type":"text","text":"[File n.txt]\nhello"},
-		 {"type":"document","title":"d.pdf","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="}},
+		 {"type":"document","title":"d.pdf","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0xLg=="}},
 		 {"type":"text","text":"[A file that you cannot see here: v.mp4 (video/mp4)]","cache_control":{"type":"ephemeral"}}]`,
 		"openai": `[
 		 {"type":"image_url","image_url":{"url":"https://example.com/a.png"}},
 		 {"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}},
-		 {"type":"image_url","image_url":{"url":"data:image/jpeg;base64,AAAA"}},
+		 {"type":"image_url","image_url":{"url":"data:image/jpeg;base64,/9j/4A=="}},
 		 {"type":"text","text":"[File n.txt]\nhello"},
-		 {"type":"file","file":{"filename":"d.pdf","file_data":"data:application/pdf;base64,JVBERg=="}},
+		 {"type":"file","file":{"filename":"d.pdf","file_data":"data:application/pdf;base64,JVBERi0xLg=="}},
 		 {"type":"text","text":"[A file that you cannot see here: v.mp4 (video/mp4)]"}]`,
 	}
 	each(t, func(t *testing.T, name string, b build) {

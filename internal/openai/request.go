@@ -141,9 +141,9 @@ func textContent(text string) wireMessage { return wireMessage{"type": "text", "
 func (m *Model) media(media llm.Media) wireMessage {
 	text, isText := media.Text()
 	switch {
-	case media.IsImage() && m.o.Images && media.URL != "":
+	case media.IsPicture() && m.o.Images && media.URL != "":
 		return wireMessage{"type": "image_url", "image_url": wireMessage{"url": media.URL}}
-	case media.IsImage() && m.o.Images && media.Base64 != "":
+	case media.IsPicture() && m.o.Images && media.Base64 != "":
 		return wireMessage{"type": "image_url", "image_url": wireMessage{"url": media.DataURL()}}
 	case isText:
 		return textContent(text)
@@ -153,7 +153,7 @@ func (m *Model) media(media llm.Media) wireMessage {
 			name = "attachment.pdf"
 		}
 		return wireMessage{"type": "file", "file": wireMessage{"filename": name, "file_data": media.DataURL()}}
-	case media.URL != "" && !media.IsImage():
+	case media.URL != "" && !media.IsPicture():
 		return textContent("[File at " + media.URL + "]")
 	}
 	return textContent(media.Placeholder())
@@ -214,11 +214,7 @@ func toolCall(p chat.Part) wireMessage {
 	if kept, ok := w["function"].(json.RawMessage); ok && json.Unmarshal(kept, &function) != nil {
 		function = wireMessage{}
 	}
-	input := string(p.Input)
-	if input == "" {
-		input = "{}"
-	}
-	function["name"], function["arguments"] = p.ToolName, input
+	function["name"], function["arguments"] = llm.CallName(p.ToolName), string(llm.CallInput(p))
 	w["id"], w["type"], w["function"] = p.ToolCallID, "function", function
 	return w
 }
