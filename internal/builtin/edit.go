@@ -62,9 +62,12 @@ func (w *workspace) edit(ctx context.Context, _ tool.Call, in *tool.Input) (tool
 		return tool.Result{}, fault.New(fault.Invalid, "%s is not text; use bash to change it.", rel)
 	}
 	old := string(data)
-	if !strings.Contains(old, from) && strings.Contains(old, "\r\n") {
+	if !strings.Contains(old, from) && strings.Contains(old, "\r\n") || allCRLF(old) {
 		// Models write plain line ends; a file with others keeps its own.
 		from, to = withCRLF(from), withCRLF(to)
+		if from == to {
+			return tool.Result{}, fault.InvalidField("new_string", "\"new_string\" differs from \"old_string\" in line ends only, and edit keeps those of the file; use bash to change them.")
+		}
 	}
 	found := occurrences(old, from)
 	switch {
@@ -85,6 +88,12 @@ func (w *workspace) edit(ctx context.Context, _ tool.Call, in *tool.Input) (tool
 		what = fmt.Sprintf("%d replacements", len(found))
 	}
 	return tool.Result{Text: fmt.Sprintf("Edited %s (%s).\n%s", rel, what, diff(old, found, len(from), to))}, nil
+}
+
+// allCRLF reports that every line that ends does so in carriage return and newline.
+func allCRLF(s string) bool {
+	n := strings.Count(s, "\n")
+	return n > 0 && n == strings.Count(s, "\r\n")
 }
 
 func withCRLF(s string) string {

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/fault"
 )
 
-// maxLinks is how many links in a row the end of a path may be.
+// maxLinks is how many links may be on the way of a path.
 const maxLinks = 20
 
 // workspace is the directory that the file tools are confined to.
@@ -174,26 +174,43 @@ func plain(info fs.FileInfo, name string) error {
 	return fault.New(fault.Invalid, "%s is %s; only plain files can be used.", name, kind)
 }
 
-// followLinks returns what rel means when its last element is a link, so that
-// writing replaces the file and not the link.
+// followLinks returns what rel means, without a link in it, so that writing
+// replaces the file and not the link. A link that is reached through another one
+// leads on from where it really stands, not from where its path says.
 func followLinks(root *os.Root, rel string) (string, error) {
-	for range maxLinks {
-		info, err := root.Lstat(rel)
+	real, rest := ".", strings.Split(rel, "/")
+	for links := 0; len(rest) > 0; {
+		next := path.Join(real, rest[0])
+		rest = rest[1:]
+		if next == ".." {
+			return "", leadsOut(rel)
+		}
+		info, err := root.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) {
-			return rel, nil
+			return path.Join(append([]string{next}, rest...)...), nil
 		}
-		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			return rel, err
-		}
-		target, err := root.Readlink(rel)
 		if err != nil {
 			return "", err
 		}
-		next := path.Join(path.Dir(rel), target)
-		if path.IsAbs(target) || next == ".." || strings.HasPrefix(next, "../") {
-			return "", fault.New(fault.Denied, "%s is a link that leads out of the workspace.", rel)
+		if info.Mode()&fs.ModeSymlink == 0 {
+			real = next
+			continue
 		}
-		rel = next
+		if links++; links > maxLinks {
+			return "", syscall.ELOOP
+		}
+		target, err := root.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(target) {
+			return "", leadsOut(rel)
+		}
+		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return "", syscall.ELOOP
+	return real, nil
+}
+
+func leadsOut(rel string) error {
+	return fault.New(fault.Denied, "%s leads through a link out of the workspace.", rel)
 }
