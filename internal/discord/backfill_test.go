@@ -55,6 +55,29 @@ func TestWhatWasEditedDeletedOrArchivedMeanwhileIsSeenAfterADowntime(t *testing.
 	}
 }
 
+// A message of ours that is sent before a new session begins, as the answer that
+// a crash cut off is, comes after what was said meanwhile, and hides none of it.
+func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	a, stop := w.connected(w.options())
+	w.server.Say(w.channel, w.ann, "heard", discordtest.SayOptions{})
+	w.hears("heard")
+	stop()
+	w.server.ExpireSessions()
+	w.server.Say(w.channel, w.ann, "said meanwhile", discordtest.SayOptions{})
+	ours, err := a.Send(t.Context(), say(w, "the answer goes on", "n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As whoever shows the answer does.
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return store.SurfaceCache{}.PutMessage(tx, ours) }); err != nil {
+		t.Fatal(err)
+	}
+	w.connected(w.options())
+	w.hears("said meanwhile")
+	w.hearsOnly("heard", "said meanwhile", "the answer goes on")
+}
+
 // Discord tells of no thread that is archived. What was said in one while
 // nobody listened is looked for, whether it was begun then or long before.
 func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {

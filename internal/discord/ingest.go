@@ -176,6 +176,11 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 	if err := a.remember(tx, in); err != nil {
 		return err
 	}
+	// The gateway and the histories tell in order. What is known of a message
+	// otherwise, of one that we sent above all, says nothing of those before it.
+	if err := a.o.Table.ReadUpTo(tx, m); err != nil {
+		return err
+	}
 	// A page of the history may be older than the deletion.
 	if _, err := a.o.Table.Message(tx, Platform, m.ChannelID, m.ID); fault.KindOf(err) == fault.NotFound {
 		return nil

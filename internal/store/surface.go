@@ -88,10 +88,7 @@ func (SurfaceCache) PutMessage(tx *db.Tx, m surface.Message) error {
 	case fault.KindOf(err) != fault.NotFound:
 		return err
 	}
-	if err := writeSurfaceMessage(tx, m); err != nil {
-		return err
-	}
-	return readUpTo(tx, m)
+	return writeSurfaceMessage(tx, m)
 }
 
 func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
@@ -118,9 +115,9 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 	return wrap("index message", err)
 }
 
-// readUpTo moves the read position of the message's session forward.
-func readUpTo(tx *db.Tx, m surface.Message) error {
-	s, err := SurfaceCache{}.Session(tx, m.Platform, m.ChannelID)
+// ReadUpTo implements [surface.Cache].
+func (c SurfaceCache) ReadUpTo(tx *db.Tx, m surface.Message) error {
+	s, err := c.Session(tx, m.Platform, m.ChannelID)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
 	}
@@ -134,7 +131,7 @@ func readUpTo(tx *db.Tx, m surface.Message) error {
 	if laterID(m.ID, s.LastMessageID) {
 		s.LastMessageID = m.ID
 	}
-	return SurfaceCache{}.PutSession(tx, s)
+	return c.PutSession(tx, s)
 }
 
 // laterID reports whether a comes after b in the order of a platform's ids.

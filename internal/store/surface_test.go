@@ -181,13 +181,16 @@ func TestWordsAreFoundInTheChannelsThatAreAsked(t *testing.T) {
 	}
 }
 
-func TestASessionsReadPositionFollowsItsMessages(t *testing.T) {
+func TestASessionsReadPositionFollowsWhatIsReadInOrder(t *testing.T) {
 	d, _ := open(t)
 	c := store.SurfaceCache{}
 	update(t, d, func(tx *db.Tx) error {
 		return c.PutSession(tx, surface.Session{Platform: "discord", ChannelID: "10", Title: "ops", LastMessageID: "99"})
 	})
-	put(t, d, cached("100", "", ""), cached("98", "", ""))
+	put(t, d, cached("100", "", ""), cached("98", "", ""), cached("101", "", "")) // the last one is not
+	update(t, d, func(tx *db.Tx) error {
+		return errors.Join(c.ReadUpTo(tx, cached("100", "", "")), c.ReadUpTo(tx, cached("98", "", "")))
+	})
 	if err := read(t, d, func(q db.Queryer) error {
 		s, err := c.Session(q, "discord", "10")
 		if s.ReadMessageID != "100" || s.LastMessageID != "100" || s.Title != "ops" {

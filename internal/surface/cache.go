@@ -7,8 +7,12 @@ import "lilac/internal/db"
 type Cache interface {
 	// PutMessage inserts a message or takes a newer state of it: one with a
 	// smaller EditedAt than the cached changes nothing. An empty RequestID
-	// keeps the cached one. The session's read position moves with it.
+	// keeps the cached one. The session's read position stays: not everything
+	// before the message need have been heard.
 	PutMessage(tx *db.Tx, m Message) error
+	// ReadUpTo moves the session's read position to a message, never back, when
+	// everything before it was heard or is a gap that is known.
+	ReadUpTo(tx *db.Tx, m Message) error
 	// MarkDeleted keeps the row, without its text and attachments, and makes one
 	// for a message that may still come: it stays deleted.
 	MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error
