@@ -80,6 +80,9 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: p.mapper(q, a.Platform()).In, Images: p.now.Load().choice.Images,
 			})[0]
 		},
+		Told: func(tx *db.Tx, sessionID, messageID string) error {
+			return p.store.MarkForwarded(tx, a.Platform(), sessionID, []string{messageID})
+		},
 	})
 	return out
 }

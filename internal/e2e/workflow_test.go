@@ -140,6 +140,35 @@ func TestAReplyDuringADowntimeIsReportedOnceWhereItWasAskedFor(t *testing.T) {
 	})
 }
 
+// A reply that woke the agent where it was written is in the history once, also
+// when somebody replies to it.
+func TestAReplyThatWokeTheAgentIsNotToldAgain(t *testing.T) {
+	needsCommands(t)
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		model := newAskingModel(t)
+		s, d := onDiscord(t, bus, model.server.URL)
+		model.mu.Lock()
+		model.command = `tools workflow.send_and_wait --session-id=` + d.General + ` --text="when is it?" --summary="find out when it is"`
+		model.mu.Unlock()
+		d.MentionUs(d.General, d.Ada, "ask Bob")
+		question := d.Shown(d.General, "the question is there", func(m discordtest.Message) bool { return m.Content == "when is it?" })
+		reply := d.Say(d.General, d.Bob, "Tuesday", discordtest.SayOptions{ReplyTo: question.ID})
+		d.Shown(d.General, "what Bob said is told", e2e.Finished("Bob says: Tuesday"))
+		asked := d.Say(d.General, d.Ada, d.Self().Mention()+" at noon?", discordtest.SayOptions{ReplyTo: reply})
+		d.Shown(d.General, "the reply to it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && len(m.Buttons) == 0 })
+		s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
+		told := 0
+		for _, m := range s.Messages(d.General) {
+			if strings.Contains(m.Text(), "message_id="+reply+"]") {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("the reply is %d times in the history", told)
+		}
+	})
+}
+
 // The control: without what the store knows of the wait, the reply is a request
 // like any other, in the wrong channel.
 func TestAReplyOfWhichNothingIsKnownWakesTheWrongChannel(t *testing.T) {

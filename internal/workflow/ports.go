@@ -76,6 +76,9 @@ type Platform struct {
 	Outbox outbox.Outbox
 	// Read is how the model reads a message of a person.
 	Read func(q db.Queryer, m surface.Message) chat.Message
+	// Told remembers that a session's history holds a message, nil remembers
+	// nothing. Without it a reply to that message would tell it again.
+	Told func(tx *db.Tx, sessionID, messageID string) error
 	// Rewrite turns names in a text of ours into mentions.
 	Rewrite func(q db.Queryer, text string) (out string, users []string)
 	// Route gives a reply that turned out to be nobody's to the router.

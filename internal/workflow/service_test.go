@@ -51,6 +51,24 @@ func TestAReplyWakesTheAgentOnceAndIsNobodyElses(t *testing.T) {
 	}
 }
 
+// What was written in the conversation that it wakes is told there once: a reply
+// to it does not bring it again. Elsewhere it stays to be told.
+func TestAReplyIsRememberedAsToldWhereItWasWritten(t *testing.T) {
+	w := newWorld(t)
+	w.submit(definition("w", "", reply("a", "5", "")))
+	elsewhere := asker
+	elsewhere.SessionID = "11"
+	if err := w.svc.Submit(t.Context(), elsewhere, nil, definition("v", "", reply("a", "15", ""))); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []surface.Message{w.message("6", "5"), w.message("7", "5"), w.message("16", "15")} {
+		w.takes(m)
+	}
+	if n := len(w.woken()); n != 2 || !slices.Equal(w.told, []string{"10 6"}) {
+		t.Errorf("%d requests, told: %q", n, w.told)
+	}
+}
+
 func TestCommandsOfTheBus(t *testing.T) {
 	w := newWorld(t)
 	w.start()

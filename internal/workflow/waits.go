@@ -238,7 +238,21 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 	if paid, err := s.paid(tx, w, command); err != nil || !paid {
 		return err
 	}
+	if err := s.told(tx, w, e.TaskID); err != nil {
+		return err
+	}
 	return tx.Publish(command)
+}
+
+// told remembers that the agent is told of what a person wrote, where that was
+// written in the conversation that is woken.
+func (s *Service) told(tx *db.Tx, w Workflow, taskID string) error {
+	t, _ := w.Task(taskID)
+	p, ok := s.platforms[t.Wait.Platform]
+	if !ok || p.Told == nil || t.Result == nil || t.Result.Message == nil || t.Wait.ChannelID != w.Resume.SessionID || t.Wait.Platform != w.Resume.Client {
+		return nil
+	}
+	return p.Told(tx, w.Resume.SessionID, t.Result.Message.MessageID)
 }
 
 // paid has the rule pay that led to the workflow, unless a person has spoken

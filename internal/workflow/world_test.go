@@ -32,6 +32,7 @@ type world struct {
 	svc     *workflow.Service
 	planned []outbox.Row
 	routed  []string
+	told    []string // what is remembered as told, with the session
 	// withdrawn are the keys of what was taken back.
 	withdrawn []string
 	known     func(string) bool
@@ -98,6 +99,7 @@ func (w *world) open() {
 		Read: func(_ db.Queryer, m surface.Message) chat.Message {
 			return chat.Text(chat.User, "["+m.AuthorID+"]\n"+m.Text)
 		},
+		Told:  func(_ *db.Tx, session, id string) error { w.told = append(w.told, session+" "+id); return nil },
 		Route: func(_ *db.Tx, m surface.Message) error { w.routed = append(w.routed, m.ID); return nil },
 	})
 	if err := w.svc.Declare(context.Background()); err != nil {
