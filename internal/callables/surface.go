@@ -1,8 +1,10 @@
 package callables
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"lilac/internal/event"
 	"lilac/internal/surface"
@@ -111,7 +113,12 @@ func (p Places) reading() []toolserver.Callable {
 					}
 					places = Places{place}
 				}
-				return each(places, func(one Place) ([]Message, error) { return one.Search(ctx, caller, id, in.Query, in.Limit) })
+				found, err := each(places, func(one Place) ([]Message, error) { return one.Search(ctx, caller, id, in.Query, in.Limit) })
+				if len(found) > in.Limit { // each surface found as many as it may
+					slices.SortStableFunc(found, func(a, b Message) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
+					found = found[:in.Limit]
+				}
+				return found, err
 			},
 		},
 		{

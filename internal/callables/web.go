@@ -18,16 +18,18 @@ import (
 // said in them; package store keeps them. An unknown id is a fault.NotFound.
 type Conversations interface {
 	Session(q db.Queryer, id string) (session.Session, error)
-	// Sessions lists the most recently updated first, after the one named by
-	// before.
-	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
+	// SessionsWithout lists the most recently updated first, but for those of
+	// some clients.
+	SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error)
 	// Messages lists the newest limit messages before one ("" for all), oldest
 	// first.
 	Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
 	Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error)
 	// SearchIn finds messages with all words of a query, the newest first; ""
-	// searches every session.
-	SearchIn(q db.Queryer, sessionID, query string, limit int) ([]session.Found, error)
+	// searches every session, but for those of some clients. It knows what was
+	// said before IndexHistory was called last.
+	SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error)
+	IndexHistory(tx *db.Tx) error
 }
 
 // maxSessions bounds a list of conversations.
@@ -71,7 +73,7 @@ func (w Web) Sessions(ctx context.Context, caller toolserver.Caller) (out []Sess
 	var all []session.Session
 	err = w.DB.Read(ctx, func(q db.Queryer) error {
 		if caller.Operator != "" {
-			all, err = w.Table.Sessions(q, maxSessions, "")
+			all, err = w.Table.SessionsWithout(q, w.Platforms, maxSessions)
 			return err
 		}
 		if !w.Serves(caller.Client) {
@@ -82,9 +84,7 @@ func (w Web) Sessions(ctx context.Context, caller toolserver.Caller) (out []Sess
 		return err
 	})
 	for _, s := range all {
-		if w.Serves(s.Client) {
-			out = append(out, Session{ChannelID: s.ID, Kind: surface.Direct, Title: s.Title, Client: s.Client})
-		}
+		out = append(out, Session{ChannelID: s.ID, Kind: surface.Direct, Title: s.Title, Client: s.Client})
 	}
 	return out, err
 }
@@ -94,20 +94,27 @@ func (w Web) Messages(ctx context.Context, caller toolserver.Caller, sessionID, 
 	if err := private(caller, sessionID); err != nil {
 		return nil, err
 	}
-	var history []session.HistoryMessage
-	err := w.DB.Read(ctx, func(q db.Queryer) (err error) {
-		history, err = w.Table.Messages(q, sessionID, limit, before)
-		return err
+	out := []Message{}
+	err := w.DB.Read(ctx, func(q db.Queryer) error {
+		for len(out) < limit {
+			page, err := w.Table.Messages(q, sessionID, limit, before)
+			if err != nil || len(page) == 0 {
+				return err
+			}
+			before = page[0].ID
+			// What tools answered is in between, and is no message.
+			for i := len(page) - 1; i >= 0 && len(out) < limit; i-- {
+				if page[i].Message.Role != chat.Tool {
+					out = append(out, webMessage(sessionID, page[i]))
+				}
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list messages: %w", err)
 	}
-	out := []Message{}
-	for _, m := range history {
-		if m.Message.Role != chat.Tool {
-			out = append(out, webMessage(sessionID, m))
-		}
-	}
+	slices.Reverse(out)
 	return out, nil
 }
 
@@ -137,9 +144,12 @@ func (w Web) Search(ctx context.Context, caller toolserver.Caller, sessionID, qu
 			return nil, err
 		}
 	}
+	if err := w.DB.UpdateRelaxed(ctx, w.Table.IndexHistory); err != nil {
+		return nil, err
+	}
 	var found []session.Found
 	err = w.DB.Read(ctx, func(q db.Queryer) (err error) {
-		found, err = w.Table.SearchIn(q, sessionID, query, limit)
+		found, err = w.Table.SearchIn(q, sessionID, w.Platforms, query, limit)
 		return err
 	})
 	for _, f := range found {

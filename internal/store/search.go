@@ -106,18 +106,23 @@ func matchExpression(terms []string) string {
 // damaged one stands why it cannot be read. It goes on behind the row named by
 // before; 0 begins.
 func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
-	return s.search(q, "", query, limit, before)
+	return s.search(q, "", nil, query, limit, before)
 }
 
-// SearchIn is Search in one session; "" is every one.
-func (s *Store) SearchIn(q db.Queryer, sessionID, query string, limit int) ([]session.Found, error) {
-	return s.search(q, sessionID, query, limit, 0)
+// SearchIn is Search in one session; "" is every one, but for those of the
+// clients that are left out.
+func (s *Store) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error) {
+	return s.search(q, sessionID, without, query, limit, 0)
 }
 
-func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before int64) ([]session.Found, error) {
+func (s *Store) search(q db.Queryer, sessionID string, without []string, query string, limit int, before int64) ([]session.Found, error) {
 	terms := Terms(query)
 	if len(terms) == 0 {
 		return nil, nil
+	}
+	left, err := listOf(without)
+	if err != nil {
+		return nil, err
 	}
 	if before <= 0 {
 		before = math.MaxInt64
@@ -140,8 +145,8 @@ func (s *Store) search(q db.Queryer, sessionID, query string, limit int, before 
 		FROM history_words w JOIN history_rows r ON r.row = w.rowid
 		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
 		JOIN sessions s ON s.id = h.session_id
-		WHERE history_words MATCH ? AND w.rowid < ? AND (? = '' OR r.session_id = ?) ORDER BY w.rowid DESC LIMIT ?`,
-		matchExpression(terms), before, sessionID, sessionID, pageSize(limit))
+		WHERE history_words MATCH ? AND w.rowid < ? AND (? = '' OR r.session_id = ?) AND s.client NOT IN (SELECT value FROM json_each(?)) ORDER BY w.rowid DESC LIMIT ?`,
+		matchExpression(terms), before, sessionID, sessionID, left, pageSize(limit))
 	return out, wrap("search history", err)
 }
 

@@ -55,6 +55,18 @@ func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Sess
 	return out, nil
 }
 
+// SessionsWithout lists the most recently updated first, but for those of the
+// clients that are left out, and of sub-agents.
+func (s *Store) SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error) {
+	left, err := listOf(append([]string{task.Client}, clients...))
+	if err != nil {
+		return nil, err
+	}
+	out, err := collect(q, scanSession, `SELECT `+sessionColumns+` FROM sessions
+		WHERE client NOT IN (SELECT value FROM json_each(?)) ORDER BY updated_at DESC, id DESC LIMIT ?`, left, pageSize(limit))
+	return out, wrap("list sessions", err)
+}
+
 // CreateSession inserts an idle session.
 func (s *Store) CreateSession(tx *db.Tx, v session.Session) error {
 	res, err := tx.Exec(`INSERT INTO sessions (id, client, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,

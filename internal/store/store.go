@@ -189,6 +189,12 @@ func collect[T any](q db.Queryer, scan func(scanner) (T, error), query string, a
 
 func scanID(r scanner) (id string, err error) { return id, r.Scan(&id) }
 
+// listOf is a list for json_each: however many, it is one argument.
+func listOf(texts []string) (string, error) {
+	raw, err := json.Marshal(append([]string{}, texts...)) // a nil one would be null
+	return string(raw), wrap("encode list", err)
+}
+
 // listed is a scan for a list: of a row that is damaged it returns what damaged
 // makes of its id and of what is wrong, and so it hides no other one.
 func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string) T) func(scanner) (T, error) {

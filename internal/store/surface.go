@@ -52,8 +52,9 @@ CREATE INDEX surface_users_name ON surface_users (platform, name_key);
 const (
 	// maxChain bounds how far a chain of replies is followed.
 	maxChain = 100
-	// maxSearched bounds how many channels one search covers.
-	maxSearched = 500
+	// maxListed bounds how many channels are listed, those that were used last,
+	// and so how many one search covers.
+	maxListed = 5000
 	// maxTitled bounds how many sessions of one title are looked at.
 	maxTitled = 50
 	// userSeenEvery is how exactly it is noted when somebody was seen last.
@@ -214,16 +215,16 @@ func (SurfaceCache) SearchMessages(q db.Queryer, platform string, channelIDs []s
 	if len(terms) == 0 || len(channelIDs) == 0 {
 		return nil, nil
 	}
-	if len(channelIDs) > maxSearched {
-		return nil, fault.New(fault.TooLarge, "A search covers at most %d channels.", maxSearched)
+	if len(channelIDs) > maxListed {
+		return nil, fault.New(fault.TooLarge, "A search covers at most %d channels.", maxListed)
 	}
-	args := []any{matchExpression(terms), platform}
-	for _, id := range channelIDs {
-		args = append(args, id)
+	channels, err := listOf(channelIDs)
+	if err != nil {
+		return nil, err
 	}
 	out, err := collect(q, scanSurfaceMessage, `SELECT m.json FROM surface_words w JOIN surface_messages m ON m.row = w.rowid
-		WHERE surface_words MATCH ? AND m.platform = ? AND m.deleted_at = 0 AND m.channel_id IN (`+strings.TrimSuffix(strings.Repeat("?,", len(channelIDs)), ",")+`)
-		ORDER BY w.rank, m.row DESC LIMIT ?`, append(args, pageSize(limit))...)
+		WHERE surface_words MATCH ? AND m.platform = ? AND m.deleted_at = 0 AND m.channel_id IN (SELECT value FROM json_each(?))
+		ORDER BY w.rank, m.row DESC LIMIT ?`, matchExpression(terms), platform, channels, pageSize(limit))
 	return out, wrap("search messages", err)
 }
 
@@ -256,7 +257,7 @@ func (SurfaceCache) Session(q db.Queryer, platform, channelID string) (surface.S
 // Sessions implements [surface.Cache].
 func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, error) {
 	out, err := collect(q, scanSurfaceSession,
-		`SELECT json FROM surface_sessions WHERE platform = ? ORDER BY updated_at DESC, channel_id LIMIT 5000`, platform)
+		`SELECT json FROM surface_sessions WHERE platform = ? ORDER BY updated_at DESC, channel_id LIMIT ?`, platform, maxListed)
 	return out, wrap("list sessions", err)
 }
 
