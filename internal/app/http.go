@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"lilac/internal/discord"
 	"lilac/internal/httpapi"
 	"lilac/internal/webui"
 )
@@ -21,7 +22,7 @@ func (p *program) serveHTTP() {
 		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
 		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
 		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
-		Sources: p.httpSources(), Stopping: stopping,
+		Sources: p.httpSources(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: p.Logger, Now: time.Now,
 	})))
 	p.server.ErrorLog = slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug)

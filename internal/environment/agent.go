@@ -180,12 +180,16 @@ func digest(s string) string {
 // plainID are the event ids that can stand in the id of a request.
 var plainID = lazyregexp.New(`^[A-Za-z0-9._-]{1,64}$`)
 
+// Surface stands in the place of a surface in the ids of requests that events
+// start.
+const Surface = "env"
+
 // RequestID is the request that an event starts in a session that is idle.
 func RequestID(sessionID, eventID string) string {
 	if !plainID().MatchString(eventID) {
 		eventID = digest(eventID)
 	}
-	return event.RequestID{Surface: "env", Session: sessionID, Specific: eventID}.String()
+	return event.RequestID{Surface: Surface, Session: sessionID, Specific: eventID}.String()
 }
 
 // quote writes a text of outside so that it stays on one line and in its marks.

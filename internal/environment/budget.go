@@ -15,7 +15,7 @@ import (
 
 const (
 	// requestPrefix begins the id of every request that a rule starts.
-	requestPrefix = "env:"
+	requestPrefix = Surface + ":"
 	// subPrefix begins that of every sub-agent's, flowPrefix that of every
 	// workflow's.
 	subPrefix  = "sub:"

@@ -211,7 +211,7 @@ func (s *Service) client(q db.Queryer, sessionID string) (client string, known b
 	case sessionID == "":
 		return "", false, nil
 	case s.o.Session.Client == nil:
-		return "env", true, nil
+		return Surface, true, nil
 	}
 	client, known, err = s.o.Session.Client(q, sessionID)
 	if err != nil {

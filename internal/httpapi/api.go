@@ -91,6 +91,9 @@ type Options struct {
 	// Page serves what no route of the API does.
 	Page http.Handler
 
+	// Platforms are the clients whose conversations begin on a platform and
+	// nowhere else.
+	Platforms []string
 	// Workflows may be nil: then there are none.
 	Workflows Workflows
 	// Rules may be nil: then there are none.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,6 +17,8 @@ import (
 	"lilac/internal/fault"
 	"lilac/internal/lazyregexp"
 	"lilac/internal/session"
+	"lilac/internal/task"
+	"lilac/internal/workflow"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -25,6 +28,9 @@ const maxTitle = 200
 
 // A client is the first part of request ids, which a colon ends.
 var clientName = lazyregexp.New(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// ownClients begin the ids of requests that the program itself makes.
+var ownClients = []string{task.Client, workflow.Surface, environment.Surface}
 
 var errNoSessions = &fault.Error{Kind: fault.Unavailable, Code: "no_sessions", Message: "Sessions are not available on this server."}
 
@@ -56,6 +62,11 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !clientName().MatchString(in.Client) {
 		return fault.InvalidField("client", "A client is 1 to 32 characters a-z, 0-9, _ and -, and begins with a letter.")
+	}
+	if slices.Contains(slices.Concat(ownClients, a.Platforms), in.Client) {
+		f := fault.InvalidField("client", "Conversations of the client %s do not begin here; choose another name.", in.Client)
+		f.Code = "client_taken"
+		return f
 	}
 	now := a.Now().UnixMilli()
 	s := session.Session{ID: newID(), Client: in.Client, Title: in.Title, CreatedAt: now, UpdatedAt: now, State: "idle"}

@@ -249,9 +249,12 @@ type world struct {
 	n      int
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, set ...func(*Options)) *world {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{had: map[[2]string][2]string{}}}
 	w.opt = Options{Token: token, Store: w.tables, Blobs: &fakeBlobs{}}
+	for _, s := range set {
+		s(&w.opt)
+	}
 	w.open()
 	t.Cleanup(w.close)
 	return w
