@@ -15,6 +15,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
+	"lilac/internal/client"
+	"lilac/internal/config"
 	"lilac/internal/environment"
 	"lilac/internal/fault"
 	"lilac/internal/webhook"
@@ -101,7 +103,11 @@ func (c *cli) webhooks() *cobra.Command {
 			if c.json {
 				return c.printJSON(header)
 			}
-			return c.printCurl("http://"+cfg.Addr+"/webhooks/"+hook.Name, header, file)
+			base, err := c.addressOf(cfg)
+			if err != nil {
+				return err
+			}
+			return c.printCurl(base+"/webhooks/"+hook.Name, header, file)
 		},
 	})
 	sign.Flags().StringVar(&file, "file", "", "the `file` with the body, or -")
@@ -112,6 +118,17 @@ func (c *cli) webhooks() *cobra.Command {
 	cmd := &cobra.Command{Use: "webhooks", Short: "Webhooks: sign", Example: "  lilac webhooks sign github --file body.json --event workflow_run"}
 	cmd.AddCommand(sign)
 	return cmd
+}
+
+// addressOf is where the server listens that runs, which may have been started
+// with another address, else where it would listen.
+func (c *cli) addressOf(cfg *config.Config) (string, error) {
+	if c.flags.Addr == "" && c.getenv("LILAC_ADDR") == "" {
+		if base, err := (client.Options{DataDir: cfg.DataDir}).Find(); err == nil {
+			return base, nil
+		}
+	}
+	return client.Options{Addr: cfg.Addr}.Find()
 }
 
 func (c *cli) readBody(path string, limit int64) ([]byte, error) {

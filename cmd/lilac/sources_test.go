@@ -39,6 +39,14 @@ func TestSignPrintsWhatTheServerTakes(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(out, "curl -sS 'http://127.0.0.1:7999/webhooks/ci' \\\n") || !strings.Contains(out, "X-Github-Delivery: d1") {
 		t.Errorf("ended with %d: %s", code, out)
 	}
+	// A server may listen elsewhere than the configuration says: where it says so itself.
+	if err := os.WriteFile(filepath.Join(dir, "server.json"), []byte(`{"addr":"127.0.0.1:7888","pid":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]string{"CI_SECRET": env["CI_SECRET"], "LILAC_DATA_DIR": dir}
+	if out, errOut, code := call(t, "", there, "--config", file, "webhooks", "sign", "ci", "--file", body); code != 0 || !strings.HasPrefix(out, "curl -sS 'http://127.0.0.1:7888/webhooks/ci' \\\n") {
+		t.Errorf("ended with %d: %s %s", code, out, errOut)
+	}
 	// The shell reads back what was meant.
 	args, err := exec.Command("sh", "-c", `curl() { printf '%s\n' "$@"; }; `+out).Output()
 	if err != nil || !strings.Contains(string(args), "@"+body+"\n") {

@@ -53,7 +53,7 @@ type Client struct {
 
 // Connect finds the server; it does not call it yet.
 func Connect(o Options) (*Client, error) {
-	addr, err := o.findAddr()
+	addr, err := o.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,9 @@ func Connect(o Options) (*Client, error) {
 // Addr is the URL of the server.
 func (c *Client) Addr() string { return c.base }
 
-func (o Options) findAddr() (string, error) {
+// Find returns the URL of the server: the address that was given, or the one that
+// it told in its data directory.
+func (o Options) Find() (string, error) {
 	addr := o.Addr
 	if addr == "" {
 		path := filepath.Join(o.DataDir, "server.json")
