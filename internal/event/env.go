@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"lilac/internal/chat"
@@ -110,7 +111,7 @@ func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 	*m = EnvMetadata{}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(data, &all); err != nil {
-		return err
+		return inField("metadata", err)
 	}
 	for name, into := range m.fields() {
 		raw, ok := all[name]
@@ -118,7 +119,7 @@ func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 			continue
 		}
 		if err := json.Unmarshal(raw, into); err != nil {
-			return fmt.Errorf("decode metadata.%s: %w", name, err)
+			return inField("metadata."+name, err)
 		}
 		if *into != "" { // an empty one stays, to be written as it came
 			delete(all, name)
@@ -128,6 +129,16 @@ func (m *EnvMetadata) UnmarshalJSON(data []byte) error {
 		m.Extra = all
 	}
 	return nil
+}
+
+// inField says which field of an event has a value of another type: what decodes
+// it does not know where it stands.
+func inField(name string, err error) error {
+	var shape *json.UnmarshalTypeError
+	if errors.As(err, &shape) {
+		shape.Field = name
+	}
+	return fmt.Errorf("decode %s: %w", name, err)
 }
 
 // MetadataRequest is the field of the metadata that names the request whose

@@ -170,7 +170,7 @@ func plainType(goType string) string {
 	case strings.HasPrefix(goType, "[]"):
 		return "list"
 	case strings.HasPrefix(goType, "int"):
-		return "number"
+		return "whole number"
 	case goType == "bool":
 		return "boolean"
 	case strings.Contains(goType, "."), strings.HasPrefix(goType, "struct"):

@@ -49,6 +49,19 @@ func TestEventsArePublishedOnce(t *testing.T) {
 	}
 }
 
+func TestAFieldOfAnotherTypeIsNamed(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]string{
+		`{"type":"a","metadata":{"source":3}}`: `"message":"metadata.source has to be of type string, not number.","field":"metadata.source"`,
+		`{"type":"a","metadata":3}`:            `"message":"metadata has to be of type object, not number.","field":"metadata"`,
+		`{"type":"a","timestamp":1.5}`:         `"message":"timestamp has to be of type whole number, not number 1.5.","field":"timestamp"`,
+	} {
+		if code, answer := w.call("POST", "/events", body); code != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", body, code, answer)
+		}
+	}
+}
+
 func TestEventsThatCannotBePublished(t *testing.T) {
 	w := newWorld(t)
 	before := len(w.environmentEvents())
