@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -48,6 +49,10 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		target, client, err := a.cancelTarget(tx, s, in.RequestID, in.CancelQueued)
+		if errors.Is(err, errOver) {
+			answer.RequestID, answer.Message = in.RequestID, "This request is over already."
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -88,6 +93,9 @@ func (a *api) stopLater(ctx context.Context, tx *db.Tx, id string, stop event.Us
 	return err
 }
 
+// errOver says that the request to stop has ended.
+var errOver = errors.New("the request is over")
+
 // cancelTarget finds the request to stop: the one that was named, else what
 // runs, else (when the queue is to be emptied too) the first that waits. It is
 // "" when there is none, or none yet of the id that was named.
@@ -103,6 +111,9 @@ func (a *api) cancelTarget(tx *db.Tx, s session.Session, named string, queued bo
 		}
 		if story.SessionID != s.ID {
 			return "", "", &fault.Error{Kind: fault.NotFound, Field: "requestId", Message: "This session has no such request."}
+		}
+		if story.State.Ended() {
+			return "", "", errOver
 		}
 		return named, story.Client, nil
 	case s.ActiveRequest != "":
