@@ -17,9 +17,9 @@ const lockName = "lilac.lock"
 // lockDir takes the directory for this process. The kernel gives the lock back
 // when the process ends, however it ends, so a stale file never blocks.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLock(dir)
 	if err != nil {
-		return nil, unopened(filepath.Join(dir, lockName), err)
+		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
@@ -30,6 +30,27 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := writePID(f); err != nil {
 		return nil, errors.Join(unwritten(fmt.Errorf("write lock file: %w", err)), f.Close())
+	}
+	return f, nil
+}
+
+// openLock opens the file of the lock, and makes it where there is none. One that root
+// makes belongs to whom the directory belongs to: root looks at the data of a service,
+// which has to be able to start afterwards.
+func openLock(dir string) (*os.File, error) {
+	path, made := filepath.Join(dir, lockName), true
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		made = false
+		f, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
+	if err != nil {
+		return nil, unopened(path, err)
+	}
+	if info, err := os.Stat(dir); made && err == nil && os.Geteuid() == 0 {
+		if at, ok := info.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(at.Uid), int(at.Gid)) // root of a container may not; this process can do without
+		}
 	}
 	return f, nil
 }

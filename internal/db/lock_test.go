@@ -1,0 +1,43 @@
+package db_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"lilac/internal/db"
+)
+
+// Root looks at the data of a service, for example after a restore, which brings no
+// lock file. What that look leaves behind must not keep the service from starting.
+func TestALookOfRootKeepsNobodyOut(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root opens what belongs to others")
+	}
+	for name, uid := range map[string]int{"a service's": 61234, "root's own": 0} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(dir, uid, uid); err != nil {
+				t.Fatal(err)
+			}
+			look, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := look.Close(); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(filepath.Join(dir, "lilac.lock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != uid || int(st.Gid) != uid || info.Mode().Perm() != 0o600 {
+				t.Errorf("the lock file is %v of %d:%d, want %d", info.Mode(), st.Uid, st.Gid, uid)
+			}
+		})
+	}
+}
