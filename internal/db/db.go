@@ -181,14 +181,27 @@ func (d *DB) open(ctx context.Context, readers int) error {
 		return fmt.Errorf("protect database: %w", err)
 	}
 	if len(d.due) == 0 {
-		if err := d.migrate(); err != nil {
-			return err
-		}
+		err = d.migrate()
+	} else {
+		err = d.beginLog(ctx, conn)
+	}
+	if err != nil {
+		return err
 	}
 	if err := d.keepPlaces(); err != nil {
 		return err
 	}
 	d.readDB = openPool(d.path, readers, "mode=ro", "_pragma=busy_timeout(5000)", "_pragma=query_only(1)")
+	return nil
+}
+
+// beginLog has SQLite make the log, which a copy such as a restored one comes without
+// until it is first read or written.
+func (d *DB) beginLog(ctx context.Context, conn *sql.Conn) error {
+	var tables int64
+	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+		return damagedFile(d.path, err)
+	}
 	return nil
 }
 

@@ -1,10 +1,12 @@
 package doctor_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"lilac/internal/backup"
 	"lilac/internal/bus"
 	"lilac/internal/config"
 	"lilac/internal/db"
@@ -92,4 +94,26 @@ func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 	open(all)
 	check(t, look(true)["database"], doctor.OK, "every stored file") // the control
 	check(t, look(false)["groups"], doctor.OK, "there are none yet")
+}
+
+// What an older program saved has no log beside it, and nothing is written that makes one.
+func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
+	made, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
+	d, err := db.Open(t.Context(), db.Options{Dir: made, Migrations: all[:len(all)-1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "backup.tar.gz")
+	if _, err := backup.Write(t.Context(), made, file, "test", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.Restore(t.Context(), file, dir); err != nil {
+		t.Fatal(err)
+	}
+	p := doctor.Patient{Config: &config.Config{DataDir: dir, Workspace: t.TempDir()}}
+	check(t, examine(t, p, "database"), doctor.OK, "the next start brings it up to date")
 }
