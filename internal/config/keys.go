@@ -6,10 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"lilac/internal/fault"
+	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"lilac/internal/fault"
+	"lilac/internal/lazyregexp"
 )
 
 var configType = reflect.TypeFor[Config]()
@@ -93,6 +95,16 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 		}
 	case *ast.AnchorNode:
 		w.walk(n.Value, t, path)
+	case *ast.LiteralNode:
+		w.walk(n.Value, t, path)
+	case *ast.StringNode:
+		if t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value) {
+			at := n.GetToken().Position
+			w.warnings = append(w.warnings, Warning{
+				File: w.file, Line: at.Line, Column: at.Column,
+				Message: path + " is taken as it stands here, $ and all, which everybody can guess; write a variable of the environment as ${NAME}", // without the text: it may be a secret after all
+			})
+		}
 	case *ast.FloatNode:
 		if whole(t) && n.Value != math.Trunc(n.Value) {
 			w.wrong(n, path)
@@ -103,6 +115,20 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 		}
 	}
 }
+
+// looksUnreplaced reports whether a secret looks like the name of a variable that
+// nothing replaces: $NAME, as a shell has it, or ${NAME without its end.
+func looksUnreplaced(text string) bool {
+	between := func(r rune) bool { return unicode.IsSpace(r) || r == ':' }
+	if slices.ContainsFunc(strings.FieldsFunc(text, between), shellVariable().MatchString) {
+		return true
+	}
+	open := strings.LastIndex(text, "${")
+	return open >= 0 && !strings.HasSuffix(text[:open], "$") && !strings.Contains(text[open:], "}")
+}
+
+// Small letters are left to passwords that begin with a $.
+var shellVariable = lazyregexp.New(`^\$[A-Z][A-Z0-9_]+$`)
 
 func whole(t reflect.Type) bool { return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 }
 

@@ -72,7 +72,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c, append(warnings, c.exposed()...), nil
+	return c, slices.Concat(warnings, c.withoutSession(), c.exposed()), nil
 }
 
 // read merges the file, the environment and the flags. What cannot be read is

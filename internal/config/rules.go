@@ -139,3 +139,31 @@ func (c *Config) checkRules() error {
 	_, err := c.EnvironmentRules()
 	return errors.Join(append(found, err)...)
 }
+
+// withoutSession warns of rules that wake the agent nowhere: what the sources make
+// belongs to no session, and the rule names none.
+func (c *Config) withoutSession() (found []Warning) {
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		r := c.Rules[name]
+		if r.Do.Agent.Prompt == "" || r.Session != "" || r.Enabled != nil && !*r.Enabled || len(r.When.Type) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(r.When.Type, func(t string) bool { return !slices.Contains(ofSources, t) }) {
+			continue
+		}
+		at, ok := c.places["rules."+name]
+		if !ok {
+			at = place{1, 1}
+		}
+		found = append(found, Warning{
+			File: c.File, Line: at.Line, Column: at.Column,
+			Message: fmt.Sprintf("the rule %s wakes the agent nowhere: %s belongs to no session, and the rule names none. Say in session where, for example session: \"title:#ops\"", name, r.When.Type[0]),
+		})
+	}
+	return found
+}
+
+// ofSources are the events of webhooks, files and timers as a rule may name them.
+var ofSources = []string{
+	"webhook.received", "file.changed", "timer.fired", "webhook.*", "file.*", "timer.*",
+}
