@@ -237,6 +237,13 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestDoctorNamesWhatAStartRefuses(t *testing.T) {
+	out, errOut, code := call(t, "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector"}, "doctor", "--addr", freeport.Loopback(t))
+	if code == 0 || !strings.Contains(out, "OTEL_EXPORTER_OTLP_ENDPOINT is not the URL") {
+		t.Errorf("ended with %d: %s%s", code, out, errOut)
+	}
+}
+
 func TestDoctorLooksAlsoWhereItMayNot(t *testing.T) {
 	data := t.TempDir()
 	if err := os.Mkdir(filepath.Join(data, "server.json"), 0o700); err != nil { // no user can read it as a file

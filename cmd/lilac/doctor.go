@@ -7,6 +7,7 @@ import (
 
 	"lilac/internal/doctor"
 	"lilac/internal/fault"
+	"lilac/internal/tracing"
 )
 
 func (c *cli) doctor() *cobra.Command {
@@ -15,7 +16,7 @@ func (c *cli) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for what is wrong and say what to do",
 		Long: "Checks the configuration, the directories, the disk, the database, the bus, the clock, the sandbox,\n" +
-			"the keys, the model, the bot on Discord and the running server, and says for each what to do. It changes nothing. It\n" +
+			"the keys, the model, the bot on Discord, the ports and the running server, and says for each what to do. It changes nothing. It\n" +
 			"ends with 1 when something has failed.",
 		Example: "  lilac doctor\n  lilac doctor --online    # asks the provider about the key, the model and the time\n  lilac doctor --deep    # reads every row of the database, every stored file and every event in Redis; stop the server first",
 		Args:    cobra.NoArgs,
@@ -30,8 +31,9 @@ func (c *cli) doctor() *cobra.Command {
 			if fault.KindOf(err) == fault.Invalid {
 				return err
 			}
+			_, _, traces := tracing.Environment(c.getenv)
 			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
-				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Deep: deep, Online: online,
+				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Traces: traces, Deep: deep, Online: online,
 			}))
 		},
 	})

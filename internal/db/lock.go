@@ -64,6 +64,9 @@ func unlockDir(lock *os.File) error {
 
 // unopened says why in the message: doctor shows nothing else of an error.
 func unopened(path string, err error) error {
+	if errors.Is(err, syscall.EROFS) {
+		return fault.Wrap(fault.Unavailable, syscall.EROFS, "%s cannot be opened: its file system is read-only. Look at the disk, and at how it is mounted.", path)
+	}
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		err = at.Err // the message has the path
 	}

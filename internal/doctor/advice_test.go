@@ -18,6 +18,10 @@ func TestTheAdviceFitsWhatIsWrong(t *testing.T) {
 		"a full disk":           {fault.Wrap(fault.Unavailable, syscall.ENOSPC, "The disk is full: free some space."), "when there is room"},
 		"another one has it":    {fault.New(fault.Conflict, "It is in use."), "stop that one"},
 		"another user's":        {fault.New(fault.Denied, "No."), asItsUser},
+		"a read-only disk":      {fault.Wrap(fault.Unavailable, syscall.EROFS, "It cannot be opened."), "how it is mounted"},
+		"a damaged one":         {&fault.Error{Kind: fault.Conflict, Code: "damaged_database"}, "restore a backup"},
+		"a newer program's":     {&fault.Error{Kind: fault.Conflict, Code: "newer_database"}, "newer program"},
+		"another program's":     {&fault.Error{Kind: fault.Conflict, Code: "foreign_database"}, "another --data"},
 		"control: what else is": {errors.New("disk I/O error"), "Keep a copy"},
 	} {
 		if got := adviceFor(c.err); !strings.Contains(got, c.want) {

@@ -130,6 +130,17 @@ func adviceFor(err error) string {
 	if errors.Is(err, syscall.ENOSPC) {
 		return "Look again when there is room: whether anything is damaged cannot be told before."
 	}
+	if errors.Is(err, syscall.EROFS) {
+		return "Look at the disk, whose file system the kernel makes read-only when it fails, and at how it is mounted. Keep a copy of the data directory before anything else."
+	}
+	switch fault.ToWire(err).Code {
+	case "damaged_database":
+		return "Keep a copy of the data directory and restore a backup into an empty one."
+	case "newer_database":
+		return "Start the newer program, or restore a backup that the older one made into an empty directory."
+	case "foreign_database":
+		return "Choose another --data, or move that file away."
+	}
 	switch fault.KindOf(err) {
 	case fault.Denied:
 		return asItsUser

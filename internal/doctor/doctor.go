@@ -39,6 +39,8 @@ type Patient struct {
 	Unfound error
 	// Warnings are oddities of the configuration file.
 	Warnings []config.Warning
+	// Traces is why a start refuses OpenTelemetry's variables; nil when it does not.
+	Traces error
 	// Deep reads every row of the database, every stored file and every entry in
 	// Redis.
 	Deep bool
@@ -82,6 +84,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.bus(ctx),
 		p.sandbox(ctx),
 		p.keys(),
+		p.traces(),
 	}
 	out = append(out, p.model(ctx)...)
 	out = append(out, p.discord(ctx)...)
@@ -90,7 +93,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		out = append(out, p.parts(ctx)...)
 		out = append(out, p.groups(ctx), p.deadLetters(ctx))
 	} else {
-		out = append(out, p.port(), p.leftBehind(ctx))
+		out = append(out, p.port(), p.toolPort(), p.leftBehind(ctx))
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/db"
 	"lilac/internal/doctor"
+	"lilac/internal/fault"
 	"lilac/internal/redisbus"
 	"lilac/internal/store"
 )
@@ -216,6 +217,22 @@ func TestMachine(t *testing.T) {
 		}
 		check(t, examine(t, p, "database"), doctor.Fail, "")
 	})
+}
+
+// What keeps a server from starting is found before one is started.
+func TestWhatAStartRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := patient(t, nil, "")
+	check(t, examine(t, p, "tool port"), doctor.OK, "none is configured")
+	check(t, examine(t, p, "traces"), doctor.OK, "")
+	p.Config.Tools.Addr = taken.Addr().String()
+	check(t, examine(t, p, "tool port"), doctor.Fail, "another program listens on "+p.Config.Tools.Addr)
+	p.Traces = fault.InvalidField("OTEL_X", "OTEL_X is wrong.")
+	check(t, examine(t, p, "traces"), doctor.Fail, "OTEL_X is wrong")
 }
 
 func TestConfiguration(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/config"
 	"lilac/internal/db"
+	"lilac/internal/fault"
 	"lilac/internal/health"
 )
 
@@ -120,17 +121,36 @@ func (p Patient) clock() Finding {
 
 // port checks that a server could listen.
 func (p Patient) port() Finding {
-	addr := p.Config.Addr
+	return port("port", p.Config.Addr, "another address with --addr or addr")
+}
+
+// toolPort is the same for the tool server, without whose address nothing starts.
+func (p Patient) toolPort() Finding {
+	if p.Config.Tools.Addr == "" {
+		return Finding{"tool port", OK, "none is configured; the socket is enough for commands", ""}
+	}
+	return port("tool port", p.Config.Tools.Addr, "another address in tools.addr")
+}
+
+func port(check, addr, other string) Finding {
 	l, err := net.Listen("tcp", addr)
 	if err == nil {
 		_ = l.Close() // it was only to see
-		return Finding{"port", OK, addr + " is free", ""}
+		return Finding{check, OK, addr + " is free", ""}
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return Finding{"port", Fail, "another program listens on " + addr, "Stop it, or choose another address with --addr or addr."}
+		return Finding{check, Fail, "another program listens on " + addr, "Stop it, or choose " + other + "."}
 	}
 	if errors.Is(err, syscall.EACCES) {
-		return Finding{"port", Fail, addr + " may not be listened on", "Ports below 1024 need a right; choose a higher one."}
+		return Finding{check, Fail, addr + " may not be listened on", "Ports below 1024 need a right; choose a higher one."}
 	}
-	return Finding{"port", Fail, fmt.Sprintf("%s cannot be listened on: %v", addr, err), "Choose another address with --addr or addr."}
+	return Finding{check, Fail, fmt.Sprintf("%s cannot be listened on: %v", addr, err), "Choose " + other + "."}
+}
+
+// traces checks that a start takes OpenTelemetry's variables.
+func (p Patient) traces() Finding {
+	if p.Traces != nil {
+		return Finding{"traces", Fail, fault.ToWire(p.Traces).Message, "Set the variables so, or unset them: until then nothing starts."}
+	}
+	return Finding{"traces", OK, "a start takes what the OTEL_ variables say", ""}
 }
