@@ -19,7 +19,7 @@ func (c *cli) backup() *cobra.Command {
 		Long: "Writes the database as it is at one moment, and the stored files, into a new file that only you\n" +
 			"can read, and reads it again to see that it is whole. The server need not stop. The token, the\n" +
 			"configuration and the workspace are not in it.",
-		Example: "  lilac backup /backups/lilac-$(date +%F).tar.gz\n  lilac backup lilac.tar.gz --data /var/lib/lilac",
+		Example: "  lilac backup /backups/lilac-$(date +%F).tar.gz\n  lilac backup lilac.tar.gz --data /var/lib/lilac/data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "-" { // elsewhere it means standard output
@@ -47,7 +47,7 @@ func (c *cli) restore() *cobra.Command {
 		Short: "Make a data directory out of a backup",
 		Long: "Verifies the backup and writes it into the data directory, which must be empty. Requests that ran\n" +
 			"when the backup was made go on at the next start.",
-		Example: "  lilac restore lilac.tar.gz --data /var/lib/lilac\n  lilac restore lilac.tar.gz --check    # only look whether it is whole",
+		Example: "  lilac restore lilac.tar.gz --data /var/lib/lilac/data\n  lilac restore lilac.tar.gz --check    # only look whether it is whole",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
