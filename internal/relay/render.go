@@ -32,8 +32,6 @@ const (
 	maxSource = 128 << 10
 	// tooLong stands where the rest would be.
 	tooLong = "*(The answer is longer than what is shown here; the page has all of it.)*"
-	// noReply is what a model says that wants to say nothing.
-	noReply = "NO_REPLY"
 )
 
 // Cut is where a running answer goes on in a new message.
@@ -114,6 +112,8 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 	for i, seg := range segments {
 		last := i == len(segments)-1
 		source := clip.Bytes(seg.text, maxSource)
+		whole := len(source) == len(seg.text)
+		source = spoken(source, last && end == nil)
 		text, users := readable(source), []string(nil)
 		if s.Rewrite != nil {
 			text, users = s.Rewrite(text)
@@ -131,7 +131,7 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		}
 		most := max(maxMessages-len(views), 2)
 		pieces := split(text, s.MaxText-statusRoom, most+1)
-		if len(pieces) > most || len(source) < len(seg.text) {
+		if len(pieces) > most || !whole {
 			pieces = append(pieces[:min(len(pieces), most-1)], Piece{Source: tooLong})
 		}
 		for j, p := range under(pieces, foot, s.MaxText) {
@@ -167,8 +167,7 @@ func held(o Output, end *End) bool {
 	if end != nil || o.Final {
 		return o.Skip && (end == nil || end.State == event.StateDone)
 	}
-	said := strings.TrimSpace(o.Text)
-	return said != "" && strings.HasPrefix(noReply, said)
+	return !blank(o.Text) && blank(spoken(o.Text, true))
 }
 
 type part struct{ text, replyTo string }

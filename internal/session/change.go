@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lilac/internal/agent"
@@ -369,10 +370,17 @@ func (c *change) finish(e Effect, req *Request, h event.Headers) error {
 // lastWord is the last event of an output.
 func lastWord(text string, usage *chat.Usage, quiet bool) event.FinalText {
 	final := event.FinalText{FinalText: text, Usage: usage}
-	if quiet || strings.TrimSpace(text) == noReply {
+	if quiet || silent(text) {
 		final.Delivery = "skip"
 	}
 	return final
+}
+
+// silent reports whether a text is that of a model that wanted to say nothing,
+// in each of its steps.
+func silent(text string) bool {
+	said := strings.Fields(text)
+	return len(said) > 0 && !slices.ContainsFunc(said, func(word string) bool { return word != noReply })
 }
 
 // finalText is what the request has said: as its run knows it, else as its

@@ -86,7 +86,7 @@ func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNoneIsMarkedSo(t *testing.T) {
-	for text, want := range map[string]string{"NO_REPLY": "skip", " NO_REPLY\n": "skip", "NO_REPLY, he said": ""} {
+	for text, want := range map[string]string{"NO_REPLY": "skip", " NO_REPLY\n": "skip", "NO_REPLY, he said": "", "NO_REPLY\n\nNO_REPLY": "skip", "Hello.\n\nNO_REPLY": "", "\n\n": ""} {
 		r := newRig(t, rigOptions{do: func(_ context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
 			say(text)
 			return chat.Text(chat.Assistant, text), nil
