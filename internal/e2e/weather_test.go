@@ -36,13 +36,23 @@ var ailments = []ailment{
 	{name: "full", begin: does("CONFIG", "SET", "maxmemory", "1"), end: does("CONFIG", "SET", "maxmemory", "0")},
 	{name: "a replica", begin: does("REPLICAOF", "127.0.0.1", "1"), end: does("REPLICAOF", "NO", "ONE")},
 	{name: "read-only", begin: does("CONFIG", "SET", "min-replicas-to-write", "1"), end: does("CONFIG", "SET", "min-replicas-to-write", "0")},
-	{name: "without a file", begin: does("CONFIG", "SET", "appendonly", "no"), end: does("CONFIG", "SET", "appendonly", "yes"), refused: true},
+	{name: "without a file", begin: does("CONFIG", "SET", "appendonly", "no"), end: writes, refused: true},
 	{name: "forbidden", begin: does("ACL", "SETUSER", "default", "-xadd"), end: does("ACL", "SETUSER", "default", "+xadd"), refused: true},
 	{
 		name:  "evicting outputs",
 		begin: does("CONFIG", "SET", "maxmemory-policy", "volatile-random", "maxmemory", "1"),
 		end:   does("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "0"),
 	},
+}
+
+// writes has a server write its file again, and waits until it is there: it
+// cannot be copied before.
+func writes(r *redistest.Server) {
+	r.Do("CONFIG", "SET", "appendonly", "yes")
+	e2e.Poll(answerWithin, func() bool {
+		info, _ := r.Do("INFO", "persistence").(string)
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+	})
 }
 
 // weather is the program with everything around it, in whatever befalls it.
