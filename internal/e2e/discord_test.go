@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -106,6 +107,40 @@ func TestAReplyToTheRunningAnswerAddsToIt(t *testing.T) {
 		done := d.Shown(d.General, "the answer is whole", func(m discordtest.Message) bool { return m.ID == running.ID && len(m.Buttons) == 0 })
 		if !strings.HasPrefix(done.Content, wholeText) || len(d.Ours(d.General)) != 1 || countEnds(s) != 1 {
 			t.Errorf("the answer is %q in %d messages of %d requests", done.Content, len(d.Ours(d.General)), countEnds(s))
+		}
+	})
+}
+
+// What is added to a running answer may need none of its own. That the model says
+// so leaves no trace on the answer.
+func TestNoReplyToWhatWasAddedLeavesNoTrace(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		hold := make(chan struct{})
+		var once sync.Once
+		letGo := func() { once.Do(func() { close(hold) }) }
+		t.Cleanup(letGo)
+		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+			if strings.Contains(lastOfPerson(r), "thanks") {
+				return llmtest.Say("NO_REPLY")
+			}
+			if len(r.Messages[len(r.Messages)-1].Results) == 0 {
+				return llmtest.Script{Text: llmtest.Words(lookingText), Calls: []llmtest.Call{{ID: fmt.Sprintf("call-%d", r.N), Name: "glob", Input: `{"pattern":"*.md"}`}}}
+			}
+			<-hold
+			return llmtest.Say(endText)
+		})
+		s, d := onDiscord(t, bus, model.URL)
+		asked := d.MentionUs(d.General, d.Ada, "what is there?")
+		id := e2e.RequestID(d.General, asked)
+		running := d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
+		waitTaken(t, s, id, d.Say(d.General, d.Bob, "thanks", discordtest.SayOptions{ReplyTo: running.ID}))
+		letGo()
+		if story := s.WaitEnded(id, answerWithin); story.State != string(event.StateDone) || story.Steps != 3 {
+			t.Errorf("ended as %s after %d steps: %s", story.State, story.Steps, story.Detail)
+		}
+		done := d.Shown(d.General, "the answer is whole", func(m discordtest.Message) bool { return m.ID == running.ID && len(m.Buttons) == 0 })
+		if done.Content != wholeText || len(d.Ours(d.General)) != 1 {
+			t.Errorf("the answer is %q in %d messages", done.Content, len(d.Ours(d.General)))
 		}
 	})
 }
