@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"lilac/internal/discordtest"
 	"lilac/internal/e2e"
@@ -46,5 +48,40 @@ func TestAnAnswerThatWasNotShownOutlivesAChangeOfTheBus(t *testing.T) {
 				t.Errorf("there are %d messages", len(ours))
 			}
 		})
+	}
+}
+
+// A Redis that is gone for good is replaced by another, empty one: what was accepted
+// is answered, once, and then the bus may become another.
+func TestAnEmptyRedisTakesThePlaceOfOneThatIsGone(t *testing.T) {
+	t.Parallel()
+	const words = 20
+	model := slowModel(t, words, 20*time.Millisecond)
+	gone, fresh := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
+	s := e2e.New(t, modelEnv(model.URL)...)
+	s.Restart(e2e.OnRedis(gone)...)
+	session, other := s.NewSession(), s.NewSession()
+	all := []e2e.Accepted{s.Prompt(session, "count", event.Prompt)}
+	e2e.Eventually(t, answerWithin, "it is being answered", func() bool { return model.Count() > 0 })
+	gone.Kill()
+	all = append(all, s.Prompt(other, "count", event.Prompt))
+	s.Kill()
+	s.Spawn("LILAC_BUS_URL=sqlite:")
+	if !s.WaitExit(answerWithin) || !strings.Contains(s.Log(), "were not handled") {
+		t.Fatal("control: it takes another engine although events wait")
+	}
+	s.Restart(e2e.OnRedis(fresh)...)
+	for _, wrong := range unanswered(t, s, all, numbers(words), answerWithin) {
+		t.Error(wrong)
+	}
+	e2e.Eventually(t, answerWithin, "all events are handled", func() bool { return s.Count(unhandled) == 0 })
+	s.Terminate(answerWithin)
+	s.Restart("LILAC_BUS_URL=sqlite:")
+	if n := countEnds(s); n != 0 {
+		t.Errorf("%d ends are in a bus that was never used", n)
+	}
+	more := []e2e.Accepted{s.Prompt(session, "count", event.Prompt)}
+	for _, wrong := range unanswered(t, s, more, numbers(words), answerWithin) {
+		t.Error(wrong)
 	}
 }
