@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,9 +146,16 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 
 func TestSilenceLeavesNoTrace(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
-		model := llmtest.New(t, func(llmtest.Request) llmtest.Script {
-			return llmtest.Script{Text: []string{"NO", "_RE", "PLY"}, Delay: 50 * time.Millisecond}
+		hold := make(chan struct{})
+		letGo := sync.OnceFunc(func() { close(hold) })
+		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+			if strings.Contains(lastOfPerson(r), "weather") {
+				return llmtest.Script{Text: []string{"NO", "_RE", "PLY"}, Delay: 50 * time.Millisecond}
+			}
+			<-hold
+			return llmtest.Say(endText)
 		})
+		t.Cleanup(letGo)
 		s, d := onDiscord(t, bus, model.URL)
 		d.Say(d.Lounge, d.Bob, "how nice the weather is", discordtest.SayOptions{})
 		e2e.Eventually(t, answerWithin, "the request has ended", func() bool {
@@ -155,6 +163,19 @@ func TestSilenceLeavesNoTrace(t *testing.T) {
 		})
 		if all := d.Everything(d.Lounge); len(all) != 1 {
 			t.Errorf("there are more messages than the one of bob: %+v", all)
+		}
+		// Nor behind an answer, to what people say to each other meanwhile.
+		asked := d.MentionUs(d.Lounge, d.Ada, "what is there?")
+		request := e2e.RequestID(d.Lounge, asked)
+		waitTaken(t, s, request, asked)
+		waitTaken(t, s, request, d.Say(d.Lounge, d.Bob, "and the weather stays", discordtest.SayOptions{}))
+		letGo()
+		e2e.Eventually(t, answerWithin, "the request has ended", func() bool {
+			return s.Count("SELECT count(*) FROM requests WHERE state = 'done'") == 2 && leftOver(s) == 0
+		})
+		ours := d.Ours(d.Lounge)
+		if len(ours) != 1 || !e2e.Finished(endText)(ours[0]) || strings.Contains(strings.Join(ours[0].History, " "), "NO_") {
+			t.Errorf("shown is %+v", ours)
 		}
 	})
 }
