@@ -142,7 +142,7 @@ func (p Places) writing() []toolserver.Callable {
 			Examples: []string{`tools surface.messages.send --session-id=#ops --text="The build is done, @ann."`, `tools surface.messages.send --session-id=#ops --text=Yes. --reply-to-message-id=MESSAGE_ID`},
 			Schema: object(`"text"`, sessionField+","+textField+`,
 "replyToMessageId":{"type":"string","maxLength":128,"description":"A message of the conversation that it replies to."},
-"key":{"type":"string","maxLength":128,"description":"Tells this message from another one with the same text."}`),
+"key":{"type":"string","maxLength":128,"description":"Tells this message from another one with the same text. With a token of an operator it names the message: whatever the text, one is sent under it."}`),
 			Run: p.in(func(ctx context.Context, caller toolserver.Caller, in at) (any, error) {
 				return in.place.Send(ctx, caller, Outgoing{SessionID: in.SessionID, Text: in.Text, ReplyTo: in.ReplyToMessageID, Key: in.Key})
 			}),
