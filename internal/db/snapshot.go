@@ -29,6 +29,10 @@ func Snapshot(ctx context.Context, dir, into string) (storeID string, err error)
 	pool := openPool(path, 1, "mode=rw", "_pragma=busy_timeout(30000)")
 	defer pool.Close()
 	if err := checkOurs(ctx, pool, path); err != nil {
+		const write = 2
+		if errors.Is(syscall.Access(dir, write), syscall.EROFS) {
+			return "", fault.Wrap(fault.Unavailable, err, "The file system of %s is read-only, and SQLite reads a database only where it can write beside it. Copy the directory to another disk, and save that copy with --data.", dir)
+		}
 		return "", err
 	}
 	if _, err := pool.ExecContext(ctx, "VACUUM INTO ?", into); err != nil {
