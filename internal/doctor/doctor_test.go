@@ -237,6 +237,7 @@ func TestWhatAStartRefuses(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	check(t, examine(t, patient(t, nil, "modle: demo\n"), "configuration"), doctor.Warn, `did you mean "model"`)
+	check(t, examine(t, patient(t, nil, "modle: demo\nadr: x\n"), "configuration"), doctor.Warn, "and 1 more")
 	for file, want := range map[string]doctor.Status{
 		"providers: {openai: {apiKey: sk-0123456789abcdef}}\n":    doctor.Warn,
 		"webhooks: {ci: {secret: 0123456789abcdef}}\n":            doctor.Warn,

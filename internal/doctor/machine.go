@@ -23,7 +23,11 @@ func (p Patient) configuration() Finding {
 		return Finding{"configuration", OK, "no file; environment and defaults", ""}
 	}
 	if len(p.Warnings) > 0 {
-		return Finding{"configuration", Warn, p.Warnings[0].String(), "Look at that place of the file; a key that is not known does nothing."}
+		message := p.Warnings[0].String()
+		if more := len(p.Warnings) - 1; more > 0 {
+			message += fmt.Sprintf(" (and %d more: lilac config check)", more)
+		}
+		return Finding{"configuration", Warn, message, "Look at that place of the file; a key that is not known does nothing."}
 	}
 	info, err := os.Stat(c.File)
 	if err == nil && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
