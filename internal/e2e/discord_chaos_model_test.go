@@ -13,8 +13,8 @@ import (
 	"lilac/internal/llmtest"
 )
 
-// wishes are what people in a crowd ask for; some come more often.
-var wishes = []string{
+// crowdWishes are what people in a crowd ask for; some come more often.
+var crowdWishes = []string{
 	"plain", "plain", "plain", "long", "long", "slow", "slow", "slow", "tool", "faulty", "quiet", "send", "react", "file", "wait", "wait", "soon", "task",
 }
 

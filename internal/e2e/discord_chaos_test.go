@@ -61,7 +61,7 @@ func (c *crowd) note(format string, args ...any) {
 var question = regexp.MustCompile(`^question-(\d+)-`)
 
 func (c *crowd) say(channel string, by discordtest.User, mention bool, replyTo string) {
-	w := &spoken{n: len(c.said) + 1, wish: wishes[c.rnd.IntN(len(wishes))], channel: channel, away: c.forgotten}
+	w := &spoken{n: len(c.said) + 1, wish: crowdWishes[c.rnd.IntN(len(crowdWishes))], channel: channel, away: c.forgotten}
 	text := fmt.Sprintf("q%d %s.", w.n, w.wish)
 	if mention && c.rnd.IntN(12) == 0 {
 		text = "!int " + text
