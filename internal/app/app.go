@@ -21,6 +21,7 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/connlimit"
 	"lilac/internal/db"
+	"lilac/internal/delivery"
 	"lilac/internal/environment"
 	"lilac/internal/fault"
 	"lilac/internal/httpapi"
@@ -105,11 +106,13 @@ func unlessStopped(ctx context.Context, err error) error {
 // program is everything that was built.
 type program struct {
 	Options
-	db    *db.DB
-	bus   bus.Bus
-	store *store.Store
-	blobs *store.Blobs
-	env   *environment.Service
+	db  *db.DB
+	bus bus.Bus
+	// busChanges is how often the bus became another one.
+	busChanges int64
+	store      *store.Store
+	blobs      *store.Blobs
+	env        *environment.Service
 	// box is what confines commands.
 	box *sandbox.Opening
 	// sockets is where commands find the tool server and the way out.
@@ -204,6 +207,9 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	if p.bus, err = openBus(ctx, p.Config, p.db, p.Logger); err != nil {
+		return err
+	}
+	if p.busChanges, err = delivery.Changes(ctx, p.db); err != nil {
 		return err
 	}
 	p.store = store.New(p.db)

@@ -36,9 +36,28 @@ func Switch(ctx context.Context, database *db.DB, s Switching) error {
 		if err := s.change(tx); err != nil {
 			return err
 		}
-		_, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_engine', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", s.Name)
+		if _, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_engine', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", s.Name); err != nil {
+			return err
+		}
+		_, err = tx.Exec("INSERT INTO meta (name, value) VALUES ('bus_changes', '1') ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1")
 		return err
 	})
+}
+
+// Changes is how often another engine took over. A position of before may be one
+// of this engine, from before another one was used: it says nothing of what was missed.
+func Changes(ctx context.Context, database *db.DB) (n int64, err error) {
+	err = database.Read(ctx, func(q db.Queryer) error {
+		err := q.QueryRow("SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'bus_changes'").Scan(&n)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read how often the engine of the bus changed: %w", err)
+	}
+	return n, nil
 }
 
 func engineBefore(q db.Queryer) (name string, err error) {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -83,5 +84,51 @@ func TestAnEmptyRedisTakesThePlaceOfOneThatIsGone(t *testing.T) {
 	more := []e2e.Accepted{s.Prompt(session, "count", event.Prompt)}
 	for _, wrong := range unanswered(t, s, more, numbers(words), answerWithin) {
 		t.Error(wrong)
+	}
+}
+
+// Who followed the event stream before the bus became another one, and it again, is
+// told of the gap: the places of before are valid, and what came between is not there.
+func TestAStreamSaysThatTheBusWasAnotherOneMeanwhile(t *testing.T) {
+	t.Parallel()
+	redis := e2e.OnRedis(redistest.Start(t, redistest.Options{}))
+	s := e2e.New(t, modelEnv(slowModel(t, 1, 0).URL)...)
+	answered := func(bus ...string) {
+		s.Restart(bus...)
+		s.WaitEnded(s.Prompt(s.NewSession(), "count", event.Prompt).RequestID, answerWithin)
+	}
+	// next is the first frame behind a cursor.
+	next := func(cursor string) (f e2e.Frame) {
+		ctx, stop := context.WithTimeout(context.Background(), answerWithin)
+		defer stop()
+		_ = s.Stream(ctx, "from=begin", cursor, func(got e2e.Frame) {
+			if f.Event == "" {
+				f = got
+			}
+			stop()
+		})
+		return f
+	}
+	change := func() {
+		e2e.Eventually(t, answerWithin, "all events are handled", func() bool { return s.Count(unhandled) == 0 })
+		s.Terminate(answerWithin)
+	}
+	answered(redis...)
+	before := next("")
+	s.Terminate(answerWithin)
+	answered(redis...)
+	if f := next(before.ID); f.Event == "stream.gap" {
+		t.Error("control: there is a gap although the bus is the same")
+	}
+	change()
+	answered("LILAC_BUS_URL=sqlite:")
+	change()
+	answered(redis...)
+	f := next(before.ID)
+	if f.Event != "stream.gap" {
+		t.Errorf("behind the cursor of before comes %s, want stream.gap", f.Event)
+	}
+	if again := next(f.ID); again.Event == "stream.gap" {
+		t.Error("the gap is told again")
 	}
 }

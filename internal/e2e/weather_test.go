@@ -169,8 +169,10 @@ func (w *weather) runs() bool {
 }
 
 // unhandled are the events that keep the program from another engine.
-const unhandled = `SELECT (SELECT count(*) FROM redis_outgoing o WHERE pos = 0 OR pos > 0 AND EXISTS (
-	SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND g.cursor < o.pos)) + (SELECT count(*) FROM bus_pending WHERE event IS NULL)`
+const unhandled = `SELECT (SELECT count(*) FROM bus_pending WHERE event IS NULL) + CASE (SELECT value FROM meta WHERE name = 'bus_engine') WHEN 'redis' THEN
+	(SELECT count(*) FROM redis_outgoing o WHERE pos = 0 OR pos > 0 AND EXISTS (
+		SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND g.cursor < o.pos))
+	ELSE (SELECT count(*) FROM bus_groups g JOIN bus_log l ON l.pos > (g.topic << 32 | g.cursor) AND l.pos <= (g.topic << 32 | 4294967295)) END`
 
 // stop ends the program in good order, mostly when it could have another engine.
 func (w *weather) stop() {

@@ -70,6 +70,9 @@ type Blobs interface {
 type Options struct {
 	DB  *db.DB
 	Bus bus.Bus
+	// BusChanges is how often the bus became another one: positions of before
+	// are not gone on from.
+	BusChanges int64
 	// Store may be nil: then there are no sessions, and their routes say so.
 	Store Store
 	Blobs Blobs

@@ -20,7 +20,7 @@ const maxCursor = 64 << 10
 // cursor stands for the positions of every topic that a stream merges: what
 // is at or before them has been seen.
 type cursor struct {
-	// Epoch names the store that the positions belong to.
+	// Epoch names the store, and the time of its bus, that the positions belong to.
 	Epoch string       `json:"v,omitempty"`
 	Env   bus.Position `json:"e"`
 	Req   bus.Position `json:"r"`

@@ -135,11 +135,15 @@ func (a *api) checkPositions(ctx context.Context, at cursor) error {
 	return nil
 }
 
+// epoch names what positions belong to: the store, and the time of its bus.
 func (a *api) epoch() string {
 	if a.DB == nil {
 		return ""
 	}
-	return a.DB.StoreID()
+	if a.BusChanges == 0 {
+		return a.DB.StoreID()
+	}
+	return fmt.Sprintf("%s/%d", a.DB.StoreID(), a.BusChanges)
 }
 
 // startNow returns the positions of this moment. A request that runs is at the
