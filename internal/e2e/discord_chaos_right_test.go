@@ -208,7 +208,11 @@ func (h *heard) acted(w *spoken) {
 	default:
 		return
 	}
-	if n > 1 || said && n == 0 && !h.stopped(w.channel) {
+	most := 1
+	if w.wish == "task" && w.edited {
+		most = 2 // the model is told both texts, and a task has no key
+	}
+	if n > most || said && n == 0 && !h.stopped(w.channel) {
 		h.c.t.Errorf("q%d (%s) was done %d times, and the agent says that it was: %t", w.n, w.wish, n, said)
 	}
 }
