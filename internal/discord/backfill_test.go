@@ -75,6 +75,7 @@ func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 	}
 	w.connected(w.options())
 	w.hears("said meanwhile")
+	w.hears("the answer goes on")
 	w.hearsOnly("heard", "said meanwhile", "the answer goes on")
 }
 
