@@ -14,13 +14,17 @@ const (
 // often not for it. While the text goes on, what may still become such a step is
 // left out, too. In code it is a word like others.
 func spoken(text string, goesOn bool) string {
+	begun := strings.TrimSpace(text[strings.LastIndex(text, stepEnd)+1:])
+	mayBecome := goesOn && begun != "" && strings.HasPrefix(noReply, begun)
+	if !mayBecome && !strings.Contains(text, noReply) {
+		return text // as nearly all are
+	}
 	paragraphs := strings.Split(text, stepEnd)
 	var out []string
 	var open fence
 	for i, p := range paragraphs {
-		said := strings.TrimSpace(p)
 		last := i == len(paragraphs)-1
-		if open.length == 0 && (said == noReply || goesOn && last && said != "" && strings.HasPrefix(noReply, said)) {
+		if open.length == 0 && (strings.TrimSpace(p) == noReply || last && mayBecome) {
 			continue
 		}
 		out = append(out, p)
