@@ -79,6 +79,32 @@ func TestOurOwnMessageDoesNotHideWhatWasSaidBeforeIt(t *testing.T) {
 	w.hearsOnly("heard", "said meanwhile", "the answer goes on")
 }
 
+// An answer that moves on is deleted where it was. A reply to it that is read later
+// is still one to us, though Discord shows nothing of what it replies to.
+func TestAReplyToWhatWeDeletedMeanwhileIsOneToUs(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	a, stop := w.connected(w.options())
+	ours, err := a.Send(t.Context(), say(w, "an answer", "n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hears("an answer")
+	stop()
+	w.server.ExpireSessions()
+	w.server.Say(w.channel, w.ann, "and more", discordtest.SayOptions{ReplyTo: ours.ID})
+	w.server.Delete(w.channel, ours.ID)
+	// As whoever moves the answer does.
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
+		return store.SurfaceCache{}.MarkDeleted(tx, discord.Platform, w.channel, ours.ID, 1)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.connected(w.options())
+	if _, f := w.hears("and more"); !f.ReplyToBot || f.ReplyToMessageID != ours.ID {
+		t.Errorf("it is taken for %+v", f)
+	}
+}
+
 // Discord tells of no thread that is archived. What was said in one while
 // nobody listened is looked for, whether it was begun then or long before.
 func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {

@@ -154,8 +154,13 @@ func (a *Adapter) replyToSelf(ctx context.Context, in *incoming, m wireMessage) 
 	if i := slices.IndexFunc(in.learned, func(l surface.Message) bool { return l.ID == in.m.ReplyTo }); i >= 0 {
 		return in.learned[i].FromSelf
 	}
-	replied, err := a.cached(ctx, in.m.ChannelID, in.m.ReplyTo)
-	return err == nil && replied.FromSelf
+	// Discord shows nothing of one that was deleted, as an answer is that moved on.
+	var ours bool
+	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		ours, err = a.o.Table.IsOurs(q, Platform, in.m.ChannelID, in.m.ReplyTo)
+		return err
+	})
+	return err == nil && ours
 }
 
 func (a *Adapter) cached(ctx context.Context, channelID, messageID string) (m surface.Message, err error) {

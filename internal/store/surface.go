@@ -170,6 +170,15 @@ func (c SurfaceCache) Message(q db.Queryer, platform, channelID, messageID strin
 	return m, err
 }
 
+// IsOurs implements [surface.Cache].
+func (c SurfaceCache) IsOurs(q db.Queryer, platform, channelID, messageID string) (bool, error) {
+	m, err := c.any(q, platform, channelID, messageID)
+	if fault.KindOf(err) == fault.NotFound {
+		return false, nil
+	}
+	return m.FromSelf, err
+}
+
 func scanSurfaceMessage(r scanner) (m surface.Message, err error) {
 	var data []byte
 	if err := r.Scan(&data); err != nil {

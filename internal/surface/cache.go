@@ -17,6 +17,8 @@ type Cache interface {
 	// for a message that may still come: it stays deleted.
 	MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error
 	Message(q db.Queryer, platform, channelID, messageID string) (Message, error)
+	// IsOurs reports whether a message, deleted or not, is known to be our own.
+	IsOurs(q db.Queryer, platform, channelID, messageID string) (bool, error)
 	// Messages lists what a channel holds that is not deleted, newest first,
 	// before a message id ("" from the newest); at most 200.
 	Messages(q db.Queryer, platform, channelID, before string, limit int) ([]Message, error)
