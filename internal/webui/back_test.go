@@ -95,8 +95,8 @@ func TestWhoComesBackIsWhereHeWas(t *testing.T) {
 	p.Until("who goes there anew begins at the top", scrolled+" === 0 && document.querySelectorAll('.card').length === 50")
 }
 
-// What has ended or come meanwhile is there, too, and nothing is missing between
-// it and what was there.
+// What came meanwhile is there, too, and nothing is missing between it and what was
+// there.
 func TestWhoComesBackSeesWhatCameMeanwhile(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
@@ -116,15 +116,18 @@ func TestWhoComesBackSeesWhatCameMeanwhile(t *testing.T) {
 	p.Until("what came is the first", "document.querySelector('.card')?.dataset.request === 'web:new' && document.querySelectorAll('.card').length === 61")
 	p.Click("[data-request='web:r61']")
 	p.Until("there is the story again", "document.querySelector('.timeline')")
-	f.set(func() {
-		var many []object
-		for i := range 60 {
-			many = append(many, object{"id": fmt.Sprint("web:many", i), "sessionId": "s1", "asked": "What?", "state": "done", "createdAt": 1})
-		}
-		f.requests = append(many, f.requests...)
-	})
-	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
-	p.Until("so much came that the list begins anew", "document.querySelector('.card')?.dataset.request === 'web:many0' && document.querySelectorAll('.card').length === 50")
-	p.Click("button.pill:not([hidden])")
-	p.Until("and leads on", "document.querySelectorAll('.card').length === 100 && document.querySelectorAll('.card')[59].dataset.request === 'web:many59'")
+	for _, c := range []struct{ n, want int }{{60, 121}, {600, 500}} { // beyond ten pages it begins anew
+		n, want := c.n, c.want
+		f.set(func() {
+			var many []object
+			for i := range n {
+				many = append(many, object{"id": fmt.Sprint("web:many", n, "-", i), "sessionId": "s1", "asked": "What?", "state": "done", "createdAt": 1})
+			}
+			f.requests = append(many, f.requests...)
+		})
+		p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
+		p.Until("what came is there, and nothing is missing behind it", fmt.Sprintf("document.querySelectorAll('.card').length === %d && [...document.querySelectorAll('.card')].slice(0, %d).every((e, i) => e.dataset.request === 'web:many%d-' + i)", want, min(n, 500), n))
+		p.Click(".card")
+		p.Until("there is a story", "!document.querySelector('.card')")
+	}
 }

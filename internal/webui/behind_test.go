@@ -18,7 +18,7 @@ func TestWhatIsBehindTheNewestIsSeenToEnd(t *testing.T) {
 		f.views.tasks[0]["state"], f.views.tasks[0]["endedAt"] = "completed", 1_760_000_009_000
 		f.views.tasks = append(later, f.views.tasks...)
 	})
-	p.Until("it has ended", "document.querySelector('[data-key=t2] .badge').innerText === 'done'")
+	p.Until("it has ended", "document.querySelector('[data-key=t2] .badge')?.innerText === 'done'")
 
 	f.set(func() { f.requests[0]["state"], f.requests[0]["detail"], f.requests[0]["endedAt"] = "running", "", 0 })
 	p.To("#/requests")
@@ -34,7 +34,7 @@ func TestWhatIsBehindTheNewestIsSeenToEnd(t *testing.T) {
 	})
 	f.streaming()
 	f.emit("stream.completed", object{"requestId": "web:s1:m2"})
-	p.Until("it has ended", "document.querySelector('[data-key=\"web:s1:m2\"] .badge').innerText === 'done'")
+	p.Until("it has ended", "document.querySelector('[data-key=\"web:s1:m2\"] .badge')?.innerText === 'done'")
 }
 
 // An event may have been stored with a time that is none.

@@ -225,12 +225,7 @@ func (f *fake) routes() http.Handler {
 	api("GET /requests", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		older := f.requests
-		if before := r.URL.Query().Get("before"); before != "" {
-			at := slices.IndexFunc(older, func(r object) bool { return r["id"] == before })
-			older = older[at+1:]
-		}
-		return object{"requests": newest(r, older)}
+		return object{"requests": newest(r, f.requests)}
 	})
 	mux.HandleFunc("GET /sessions/{id}/files/{file}", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()

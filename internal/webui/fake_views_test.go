@@ -75,7 +75,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		t["state"], t["endedAt"], t["stoppedBy"], t["reason"] = "stopped", 1_760_000_060_000, "person", "It was stopped."
 		return t
 	})
-	read("GET /dlq", func(*http.Request) any { return object{"deadLetters": append([]object{}, f.views.letters...)} })
+	read("GET /dlq", func(r *http.Request) any { return object{"deadLetters": newest(r, f.views.letters)} })
 	read("GET /dlq/{id}", func(r *http.Request) any {
 		if i := f.letter(r.PathValue("id")); i >= 0 {
 			return f.views.letters[i]
@@ -183,8 +183,11 @@ func (f *fake) search(r *http.Request) any {
 	return object{"sessions": titled, "messages": found}
 }
 
-// newest are the first of a list, as many as are asked for.
+// newest are the first of a list, or those behind one, as many as are asked for.
 func newest(r *http.Request, all []object) []object {
+	if before := r.URL.Query().Get("before"); before != "" {
+		all = all[slices.IndexFunc(all, func(o object) bool { return o["id"] == before })+1:]
+	}
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 	if err != nil {
 		limit = len(all)

@@ -46,7 +46,7 @@ func TestTheKeyboardGoesAlongToAnotherView(t *testing.T) {
 	p.Until("the timeline is there", "document.querySelector('.timeline li')")
 	p.Until("the keyboard is in it", "document.activeElement.id === 'view'")
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.story a').focus(); history.back()"))
-	p.Until("the keyboard is in the list again", "document.querySelector('.card') && document.activeElement.id === 'view'")
+	p.Until("the keyboard is where it was in the list", "document.activeElement.dataset.request === 'web:s1:m0'")
 }
 
 func TestTheKeyboardComesBackToTheConversation(t *testing.T) {

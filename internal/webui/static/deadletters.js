@@ -4,7 +4,7 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { json, line, plural, whole } from './format.js';
-import { joined, pageSize, refresh } from './refresh.js';
+import { fill, pageSize, refresh } from './refresh.js';
 import { go, to } from './router.js';
 import { stamp } from './search.js';
 
@@ -41,7 +41,7 @@ export function open(root, { parts }, page) {
   const load = async (before = '') => {
     try {
       if (document.hidden && kept.rows?.length) return true;
-      Object.assign(kept, joined(kept, await api.deadLetters(pageSize, before), Boolean(before)));
+      await fill(kept, (behind) => api.deadLetters(pageSize, behind), before);
       draw();
     } catch (failure) {
       if (!kept.rows?.length) said.textContent = '';

@@ -8,21 +8,38 @@ export async function asked(rows, ask) {
   return new Map(answers.map((row) => [row.id, row]));
 }
 
-// How many rows lists ask for at a time.
+// How many rows lists ask for at a time, and how often at most when much is new.
 export const pageSize = 50;
+const mostPages = 10;
 
-// joined is a list of what is known, the newest first, and whether there is
-// more, with a page that was asked for: older rows, or the newest as they are
-// now. Behind those stands what was asked for as older, unless so much is new
-// that something would be missing between them.
-export function joined({ rows = [], more = false }, found, older) {
-  const full = found.length === pageSize;
-  if (older) {
+// fill asks for a page of a list, the newest first, into what is kept of it: the
+// page behind a row, or the newest as they are now. These go on until they reach
+// what is there, so that nothing is missing between; when too much is new, the
+// list begins anew.
+export async function fill(kept, ask, before = '') {
+  if (before) {
+    const found = await ask(before);
     const ids = new Set(found.map((row) => row.id));
-    return { rows: [...rows.filter((row) => !ids.has(row.id)), ...found], more: full };
+    Object.assign(kept, { rows: [...kept.rows.filter((row) => !ids.has(row.id)), ...found], more: found.length === pageSize });
+    return;
   }
-  const at = full ? rows.findIndex((row) => row.id === found.at(-1).id) : -1;
-  return at < 0 ? { rows: found, more: full } : { rows: [...found, ...rows.slice(at + 1)], more };
+  const found = [];
+  for (let pages = 0; pages < mostPages; pages++) {
+    const part = await ask(found.at(-1)?.id ?? '');
+    found.push(...part);
+    const { rows } = kept;
+    const full = part.length === pageSize;
+    const at = full && rows ? rows.findIndex((row) => row.id === part.at(-1).id) : -1;
+    if (at >= 0) {
+      kept.rows = [...found, ...rows.slice(at + 1)];
+      return;
+    }
+    if (!full || !rows) {
+      Object.assign(kept, { rows: found, more: full });
+      return;
+    }
+  }
+  Object.assign(kept, { rows: found, more: true });
 }
 
 // refresh calls load at once, soon after an event of a type that concerns the

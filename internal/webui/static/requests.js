@@ -3,7 +3,7 @@
 import * as api from './api.js';
 import { el, renew } from './element.js';
 import { count, duration, line, money, plural } from './format.js';
-import { asked, joined, pageSize } from './refresh.js';
+import { asked, fill, pageSize } from './refresh.js';
 import { stamp } from './search.js';
 import { to } from './router.js';
 
@@ -35,9 +35,8 @@ export function open(root, { query }, page) {
   };
   const load = async (before) => {
     try {
-      const found = await api.requests(sessionId, pageSize, before);
+      await fill(kept, (behind) => api.requests(sessionId, pageSize, behind), before);
       if (closed) return;
-      Object.assign(kept, joined(kept, found, Boolean(before)));
       draw();
       if (!before) await askBehind();
     } catch (failure) {

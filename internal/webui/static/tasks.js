@@ -4,7 +4,7 @@ import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { duration, line, plural, whole } from './format.js';
-import { asked, joined, pageSize, refresh } from './refresh.js';
+import { asked, fill, pageSize, refresh } from './refresh.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
 
@@ -44,7 +44,7 @@ function openList(root, sessionId, page) {
   };
   const load = async (before = '') => {
     try {
-      Object.assign(kept, joined(kept, await api.tasks(sessionId, pageSize, before), Boolean(before)));
+      await fill(kept, (behind) => api.tasks(sessionId, pageSize, behind), before);
       draw();
       if (!before) await askBehind();
     } catch (failure) {
