@@ -25,8 +25,11 @@ func loops(_ context.Context, req llm.Request, _ func(string)) (chat.Message, er
 	return callCount(fmt.Sprintf("c%d", len(req.Messages))), nil
 }
 
+// noon is a zone in which no midnight is near.
+func noon() *time.Location { return time.FixedZone("noon", (12-time.Now().UTC().Hour())*60*60) }
+
 // looping is a rig with such a model. Each step uses 15 tokens, 15 millionths
-// of a dollar and, by its own clock, a minute.
+// of a dollar and, by its own clock, a minute; the day does not end meanwhile.
 func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
 	t.Helper()
 	var clock atomic.Int64
@@ -35,6 +38,7 @@ func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
 		model := &scripted{do: do, window: 1_000_000, price: &llm.Price{Input: 1, Output: 1}}
 		o.Model = func(context.Context, string) (llm.Model, error) { return model, nil }
 		o.Settings.Limits = limits
+		o.Settings.Limits.Zone = noon()
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
 	}})
 }
@@ -345,7 +349,7 @@ func TestALimitOfTheDayIsExceededByOneStepOfEachRequestAtMost(t *testing.T) {
 	until(t, "all ask", func() bool { return len(r.questions()) == running && r.svc.Active() == 0 })
 	var used session.Spent
 	r.read(func(q db.Queryer) (err error) {
-		used, err = r.store.SpentOn(q, time.Now().UTC().Format(time.DateOnly))
+		used, err = r.store.SpentOn(q, time.Now().In(noon()).Format(time.DateOnly))
 		return err
 	})
 	if used.Steps < limit || used.Steps > limit+running {
