@@ -36,16 +36,23 @@ func (w *world) say(client, sessionID string, roles ...chat.Role) {
 	}
 }
 
+// operator returns a token for all that concerns conversations.
+func (w *world) operator() string {
+	w.t.Helper()
+	token, err := w.operators.Create(w.t.Context(), "laptop", []string{"surface.*"}, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return token
+}
+
 // The runner's history of a platform's conversations is not the page's: what
 // may be read of those, the platform decides.
 func TestASearchOfAnOperatorKeepsClosedChannelsClosed(t *testing.T) {
 	w := newWorld(t)
 	w.say("discord", "12", chat.User, chat.Assistant)
 	w.say("discord", "10", chat.User, chat.Assistant)
-	token, err := w.operators.Create(t.Context(), "laptop", []string{"surface.*"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := w.operator()
 	got := text(w.with(token, "surface.messages.search", `{"query":"release"}`))
 	for _, want := range []string{`"messageId":"100"`, "a private release", "page of w1", "page of w2"} {
 		if !strings.Contains(got, want) {
@@ -97,10 +104,7 @@ func TestASearchEverywhereCoversHoweverManyConversations(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	token, err := w.operators.Create(t.Context(), "laptop", []string{"surface.*"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := w.operator()
 	if got := text(w.with(token, "surface.messages.search", `{"query":"release"}`)); !strings.Contains(got, `"messageId":"100"`) {
 		t.Errorf("it is not found: %s", got)
 	}
@@ -144,10 +148,7 @@ func TestAnOperatorIsToldOfThePagesConversations(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	token, err := w.operators.Create(t.Context(), "laptop", []string{"surface.*"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := w.operator()
 	if got := text(w.with(token, "surface.sessions.list", `{}`)); !strings.Contains(got, `"w1"`) || !strings.Contains(got, `"w2"`) || strings.Contains(got, `"d1"`) {
 		t.Errorf("%.500s", got)
 	}

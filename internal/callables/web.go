@@ -32,6 +32,10 @@ type Conversations interface {
 	IndexHistory(tx *db.Tx) error
 }
 
+// leastRead is how many messages are read at a time at least: between those of
+// people and of the agent there can be many of tools.
+const leastRead = 50
+
 // maxSessions bounds a list of conversations.
 const maxSessions = 200
 
@@ -97,7 +101,7 @@ func (w Web) Messages(ctx context.Context, caller toolserver.Caller, sessionID, 
 	out := []Message{}
 	err := w.DB.Read(ctx, func(q db.Queryer) error {
 		for len(out) < limit {
-			page, err := w.Table.Messages(q, sessionID, limit, before)
+			page, err := w.Table.Messages(q, sessionID, max(limit, leastRead), before)
 			if err != nil || len(page) == 0 {
 				return err
 			}

@@ -6,7 +6,7 @@ const mostKept = 100;
 
 const places = new Map();
 let count = 0;
-let left = null; // the view that is shown: what is remembered of it, and its element
+let left = null; // what will be remembered of the view that is shown
 
 // leave remembers where the view that is shown is scrolled to, and where the
 // keyboard is in it.
