@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -144,12 +145,22 @@ type played struct {
 	rules router.Rules
 }
 
+// does also holds that a decision leaves what it was given as it was, whatever
+// happens to what it returned.
 func (p *played) does(after time.Duration, in router.Input, want ...router.Effect) {
 	p.t.Helper()
+	given := p.state
+	before, err := json.Marshal(given)
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	var got []router.Effect
-	p.state, got = router.Decide(p.state, in, p.rules, at(after))
+	p.state, got = router.Decide(given, in, p.rules, at(after))
 	if diff := cmp.Diff(want, got); diff != "" {
 		p.t.Errorf("after %s: -want +got\n%s", after, diff)
+	}
+	if now, err := json.Marshal(given); err != nil || string(now) != string(before) {
+		p.t.Errorf("after %s: the state that was given became %s, it was %s (%v)", after, now, before, err)
 	}
 }
 
@@ -183,6 +194,20 @@ func TestABurstWaitsForItsEnd(t *testing.T) {
 	p.does(4*time.Second, router.Deleted{ID: "1"})
 	p.does(5*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "2"))
 	p.does(6*time.Second, message(router.Active, "3"), forward(event.FollowUp, "b1", "3"))
+}
+
+func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
+	p := &played{t: t, rules: rules}
+	p.does(0, message(router.Active, "1"))
+	p.does(time.Second, message(router.Active, "2"))
+	p.does(time.Second, router.Deleted{ID: "1"})
+	if p.state.Empty() {
+		t.Error("the message that is left is not known")
+	}
+	p.does(2*time.Second, router.Deleted{ID: "2"})
+	if !p.state.Empty() {
+		t.Errorf("this is still known: %+v", p.state)
+	}
 }
 
 func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
