@@ -7,6 +7,7 @@ import (
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/redisbus"
 	"lilac/internal/store"
 	"lilac/internal/workflow"
 )
@@ -25,12 +26,15 @@ func (p *program) buildWorkflows() {
 	})
 }
 
-// queued reports whether a request waits for its turn. One that cannot be read
-// has none.
+// queued reports whether a request of a workflow waits for its turn, or for a Redis
+// that is away: then the runner does not know it. One that cannot be read has none.
 func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
 	r, err := p.store.Request(q, requestID)
-	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
+	switch {
+	case db.IsDamaged(err):
 		return false, nil
+	case fault.KindOf(err) == fault.NotFound:
+		return redisbus.Unsent(q, event.TopicCmdRequest, workflow.EventID(requestID))
 	}
 	return r.State == event.StateQueued, err
 }

@@ -10,6 +10,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/llmtest"
+	"lilac/internal/redistest"
 	"lilac/internal/session"
 	"lilac/internal/workflow"
 )
@@ -143,4 +144,30 @@ func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
 	if ids := s.queued(1); ids[0] != "wf:w:2" {
 		t.Errorf("behind the run that has begun: %q", ids)
 	}
+}
+
+// While Redis is away the runner hears of no run. One stands for those that come due
+// meanwhile, as in a conversation that is busy.
+func TestRunsOfAScheduleDoNotPileUpWhileRedisIsAway(t *testing.T) {
+	redis := redistest.Start(t, redistest.Options{})
+	s := newSurroundings(t, "bus: {url: \""+redis.URL()+"\"}\n", func(llmtest.Request) llmtest.Script { return llmtest.Say("Noted.") })
+	s.awaits("w", workflow.KindSchedule, workflow.Input{Cron: "@every 1h"})
+	redis.Kill()
+	for range 3 {
+		s.comesDue("w")
+		if got := s.workflow("w").Resumes; got != 1 {
+			t.Fatalf("while Redis is away %d runs are made", got)
+		}
+	}
+	redis.Restart()
+	ended := func(id string) func() bool {
+		return func() bool {
+			var r session.Request
+			err := s.p.db.Read(t.Context(), func(q db.Queryer) (err error) { r, err = s.p.store.Request(q, id); return err })
+			return err == nil && r.State == event.StateDone
+		}
+	}
+	s.eventually("the run is over", ended("wf:w:1"))
+	s.comesDue("w")
+	s.eventually("and so is the next", ended("wf:w:2"))
 }

@@ -24,3 +24,9 @@ func End(q db.Queryer, _ event.Topic) (int64, error) {
 	err := q.QueryRow("SELECT epoch FROM redis_state").Scan(&epoch)
 	return place(epoch+1, 0), err
 }
+
+// Unsent reports whether an event waits for Redis, so that nobody has seen it yet.
+func Unsent(q db.Queryer, topic event.Topic, id string) (waits bool, err error) {
+	err = q.QueryRow("SELECT EXISTS (SELECT 1 FROM redis_outgoing WHERE pos = 0 AND topic = ? AND id = ?)", string(topic), id).Scan(&waits)
+	return waits, err
+}

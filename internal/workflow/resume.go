@@ -25,6 +25,9 @@ const Surface = "wf"
 // RequestID is the n-th request that a workflow makes.
 func RequestID(id string, n int) string { return Surface + ":" + id + ":" + strconv.Itoa(n) }
 
+// EventID is the event with which a workflow makes a request.
+func EventID(requestID string) string { return Group + ":" + requestID }
+
 // Briefing is the system message of a request that a workflow makes: what it
 // was for, and what came of it. What people wrote is not in it: no words of
 // theirs may stand among the operator's.
