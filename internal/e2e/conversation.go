@@ -45,6 +45,25 @@ func (m Said) Text() string {
 	return b.String()
 }
 
+// ToolTexts are the results of tools that the message holds.
+func (m Said) ToolTexts() (all []string) {
+	var parts []struct {
+		Output struct {
+			Value json.RawMessage `json:"value"`
+		} `json:"output"`
+	}
+	if m.Role != "tool" || json.Unmarshal(m.Content, &parts) != nil {
+		return nil
+	}
+	for _, p := range parts {
+		var text string
+		if json.Unmarshal(p.Output.Value, &text) == nil {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
 // RequestInfo is the story of a request, as far as tests look.
 type RequestInfo struct {
 	ID         string `json:"id"`

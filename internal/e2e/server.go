@@ -193,6 +193,37 @@ func (s *Server) Count(query string) (n int) {
 	return n
 }
 
+// Rows asks the database for rows of texts and numbers.
+func (s *Server) Rows(query string) (all [][]string) {
+	s.t.Helper()
+	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer database.Close()
+	rows, err := database.Query(query)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		columns, err := rows.Columns()
+		row := make([]string, len(columns))
+		into := make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := errors.Join(err, rows.Scan(into...)); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
 // Kill ends the process as kill -9 does. It is nothing when none runs.
 func (s *Server) Kill() {
 	if s.cmd == nil {
