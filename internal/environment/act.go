@@ -92,7 +92,8 @@ func (s *Service) hold(tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) er
 func (s *Service) perform(ctx context.Context, tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) error {
 	now := tx.Now()
 	if r.Rate.Runs > 0 {
-		recent, err := s.o.Records.RunsSince(tx, r.Name, sessionID, now.Add(-r.Rate.Per), false)
+		// What a clock ran that was far ahead, and was set back, holds nothing up.
+		recent, err := s.o.Records.RunsWithin(tx, r.Name, sessionID, now.Add(-r.Rate.Per), now.Add(r.Rate.Per), false)
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,7 @@ func (s *Service) record(tx *db.Tx, run Run) error {
 	return s.o.Records.CountOutcome(tx, run.Rule, run.SessionID, run.Outcome, tx.Now())
 }
 
-// usedOn is what a rule has used in a session since the begin of a day, as far as
+// usedOn is what a rule has used in a session on a day, as far as
 // its budget bounds it: to sum up what requests cost takes longer than to count.
 func (s *Service) usedOn(q db.Queryer, r Rule, sessionID string, day time.Time) (used Budget, err error) {
 	if r.Budget.metered() {
@@ -184,7 +185,7 @@ func (s *Service) usedOn(q db.Queryer, r Rule, sessionID string, day time.Time) 
 		}
 	}
 	if r.Budget.Runs > 0 {
-		used.Runs, err = s.o.Records.RunsSince(q, r.Name, sessionID, day.Add(-time.Millisecond), true)
+		used.Runs, err = s.o.Records.RunsWithin(q, r.Name, sessionID, day.Add(-time.Millisecond), day.Add(24*time.Hour-time.Millisecond), true)
 	}
 	return used, err
 }

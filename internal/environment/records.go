@@ -76,12 +76,12 @@ type Records interface {
 	// Queued are the requests that a rule started in a session and that have
 	// not begun.
 	Queued(q db.Queryer, rule, sessionID string) ([]string, error)
-	// RunsSince counts what a rule did in a session after a moment, if wanted
-	// with the requests that workflows made for it; SpentBy is what the requests
-	// used that it set off there since another, with their sub-agents and
-	// workflows.
-	RunsSince(q db.Queryer, rule, sessionID string, after time.Time, workflows bool) (int64, error)
-	SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (Budget, error)
+	// RunsWithin counts what a rule did in a session after a moment and until
+	// another, if wanted with the requests that workflows made for it; SpentBy is
+	// what the requests used that it set off there on a day, with their sub-agents
+	// and workflows.
+	RunsWithin(q db.Queryer, rule, sessionID string, after, until time.Time, workflows bool) (int64, error)
+	SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (Budget, error)
 	// CountOutcome counts an outcome of the rule, session and day.
 	CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error
 	// Waiting returns what waits for a rule and session, if anything does.

@@ -216,14 +216,14 @@ func (s *Store) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	return max(depth, before), nil
 }
 
-// spentByRuns sums what the requests of runs used, each request once, those of
+// spentByRuns sums what the requests of the runs of a day used, each request once, those of
 // workflows too, with what the sub-agents used that they started. A run whose
 // message joined the request of somebody else used nothing of its own. A row that
 // is damaged, which the deep check names, counts nothing: it stops no rule.
 const spentByRuns = `WITH mine AS (
 		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
-		WHERE r.rule = ?1 AND r.at >= ?2 AND (?3 = '' OR r.session_id = ?3) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')
+		WHERE r.rule = ?1 AND r.at >= ?2 AND r.at < ?2 + 86400000 AND (?3 = '' OR r.session_id = ?3) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')
 	)
 	SELECT CAST(MIN(TOTAL(json_extract(used, '$.inputTokens') + json_extract(used, '$.outputTokens')), 1e18) AS INTEGER),
 	CAST(MIN(TOTAL(json_extract(used, '$.costMicros')), 1e18) AS INTEGER)
@@ -248,17 +248,17 @@ func (s *Store) WorksFor(q db.Queryer, requestID string) (string, error) {
 	return t.RequestID, err
 }
 
-// RunsSince counts what a rule did in a session after a moment, if wanted with
-// the requests that workflows made for it.
-func (s *Store) RunsSince(q db.Queryer, rule, sessionID string, after time.Time, workflows bool) (n int64, err error) {
-	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ?)`,
-		rule, sessionID, after.UnixMilli(), workflows).Scan(&n)
+// RunsWithin counts what a rule did in a session after a moment and until another,
+// if wanted with the requests that workflows made for it.
+func (s *Store) RunsWithin(q db.Queryer, rule, sessionID string, after, until time.Time, workflows bool) (n int64, err error) {
+	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND at <= ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ?)`,
+		rule, sessionID, after.UnixMilli(), until.UnixMilli(), workflows).Scan(&n)
 	return n, wrap("count runs of rule", err)
 }
 
-// SpentBy is what the requests used that a rule set off in a session.
-func (s *Store) SpentBy(q db.Queryer, rule, sessionID string, since time.Time) (b environment.Budget, err error) {
-	err = q.QueryRow(spentByRuns, rule, since.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
+// SpentBy is what the requests used that a rule set off in a session on a day.
+func (s *Store) SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (b environment.Budget, err error) {
+	err = q.QueryRow(spentByRuns, rule, day.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
 	return b, wrap("sum what runs used", err)
 }
 

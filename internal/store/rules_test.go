@@ -1,0 +1,48 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"lilac/internal/chat"
+	"lilac/internal/db"
+	"lilac/internal/environment"
+	"lilac/internal/event"
+	"lilac/internal/session"
+	"lilac/internal/store"
+)
+
+// What a rule has used on a day is that of the day alone: not of the days before, and
+// not of those that a clock which was ahead has seen.
+func TestWhatARuleHasUsedIsThatOfTheDay(t *testing.T) {
+	reread(t, t.TempDir(), func(d *db.DB) {
+		s, day := store.New(d), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+		update(t, d, func(tx *db.Tx) (err error) {
+			for id, of := range map[string]struct {
+				at   time.Time
+				used int64
+			}{
+				"before": {day.Add(-time.Millisecond), 1}, "first": {day, 10}, "last": {day.Add(24*time.Hour - time.Millisecond), 100},
+				"after": {day.Add(24 * time.Hour), 1000}, "years ahead": {day.AddDate(9, 0, 0), 10_000},
+			} {
+				r := session.Request{ID: "env:s:" + id, SessionID: "s", Client: "web", State: event.StateDone, CreatedAt: of.at.UnixMilli()}
+				err = errors.Join(err, s.CreateRequest(tx, r))
+				r.Usage = chat.Usage{InputTokens: of.used}
+				err = errors.Join(err, s.SaveRequest(tx, r), s.AddRun(tx, environment.Run{
+					Rule: "r", EventID: id, SessionID: "s", RequestID: r.ID, Outcome: environment.OutcomeAgent, At: of.at.UnixMilli(),
+				}))
+			}
+			return err
+		})
+		err := d.Read(t.Context(), func(q db.Queryer) error {
+			if got, err := s.SpentBy(q, "r", "s", day); err != nil || got.Tokens != 110 {
+				t.Errorf("on the day it used %+v, %v", got, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
