@@ -166,6 +166,8 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 		d.sent(in)
 	case Tick:
 		d.tick(in)
+	case SetRight:
+		d.setRight()
 	}
 	return d.Workflow, d.effects
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lilac/internal/db"
+	"lilac/internal/store"
 	"lilac/internal/workflow"
 )
 
@@ -71,6 +73,41 @@ func TestAScheduleEndsWithItsConversation(t *testing.T) {
 		}
 		if woken := w.woken(); len(woken) != 1 {
 			t.Errorf("woken: %q", woken)
+		}
+	})
+}
+
+// A clock that was far ahead has planned the next run for then. When it is right, the
+// schedule goes on; a run that is planned for the next time, or the one behind it,
+// stays.
+func TestAScheduleOfAClockThatWasAheadGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		planned := map[string]time.Duration{"next": 10 * time.Minute, "behind": 20 * time.Minute, "ahead": 9 * 365 * 24 * time.Hour}
+		for id, at := range planned {
+			w.submit(definition(id, "", everyTenMinutes("a")))
+			w.update(func(tx *db.Tx) error {
+				tables := store.New(w.db)
+				flow, err := tables.Workflow(tx, id)
+				if err != nil {
+					return err
+				}
+				flow.Tasks[0].Due = time.Now().Add(at).UnixMilli()
+				return tables.SaveWorkflow(tx, flow)
+			})
+		}
+		w.start()
+		time.Sleep(15 * time.Minute)
+		for id, want := range map[string]int{"next": 1, "behind": 0, "ahead": 1} {
+			if got := w.get(id).Tasks[0].Runs; got != want {
+				t.Errorf("after a quarter of an hour %s ran %d times, want %d", id, got, want)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		for id, want := range map[string]int{"next": 2, "behind": 1, "ahead": 2} {
+			if got := w.get(id).Tasks[0].Runs; got != want {
+				t.Errorf("and then %s %d times, want %d", id, got, want)
+			}
 		}
 	})
 }

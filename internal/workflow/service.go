@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -355,7 +356,16 @@ func (s *Service) ring() {
 // is due.
 func (s *Service) watch(ctx context.Context) error {
 	trouble := map[string]time.Time{} // what could not be done, and since when
+	last := int64(math.MaxInt64)      // the clock at the last look
 	for {
+		now := time.Now().UnixMilli()
+		if now < last {
+			if err := s.setRight(ctx); err != nil && ctx.Err() == nil {
+				s.o.Logger.ErrorContext(ctx, "schedules could not be looked at", "error", err)
+				now = math.MaxInt64 // the next look does it
+			}
+		}
+		last = now
 		next, err := s.due(ctx, trouble)
 		if err != nil && ctx.Err() == nil {
 			s.o.Logger.ErrorContext(ctx, "what is due of workflows could not be read", "error", err)
