@@ -98,12 +98,10 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 	case *ast.LiteralNode:
 		w.walk(n.Value, t, path)
 	case *ast.StringNode:
-		if t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value) {
-			at := n.GetToken().Position
-			w.warnings = append(w.warnings, Warning{
-				File: w.file, Line: at.Line, Column: at.Column,
-				Message: path + " is taken as it stands here, $ and all, which everybody can guess; write a variable of the environment as ${NAME}", // without the text: it may be a secret after all
-			})
+		w.text(n, t, path)
+	case *ast.IntegerNode:
+		if written := n.GetToken().Value; number(t) && octal().MatchString(written) {
+			w.warn(n, fmt.Sprintf("%s is %v: YAML takes %s as an octal number, because it begins with a 0. Leave the 0 out, or write 0o for an octal number", path, n.Value, written))
 		}
 	case *ast.FloatNode:
 		if whole(t) && n.Value != math.Trunc(n.Value) {
@@ -116,10 +114,31 @@ func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
 	}
 }
 
-// looksUnreplaced reports whether a secret looks like the name of a variable that
+// text looks at one that may stand for something else than it says. What it is does
+// not stand in the warning: it may be a secret after all.
+func (w *keyWalker) text(n *ast.StringNode, t reflect.Type, path string) {
+	switch {
+	case t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value, ":"):
+		w.warn(n, path+" is taken as it stands here, $ and all, which everybody can guess; write a variable of the environment as ${NAME}")
+	case t == reflect.TypeFor[BusURL]() && looksUnreplaced(n.Value, ":/@"):
+		w.warn(n, path+" is taken as it stands here, $ and all; write a variable of the environment as ${NAME}")
+	}
+}
+
+func (w *keyWalker) warn(n ast.Node, message string) {
+	at := n.GetToken().Position
+	w.warnings = append(w.warnings, Warning{File: w.file, Line: at.Line, Column: at.Column, Message: message})
+}
+
+// octal is a number that people read as another one.
+var octal = lazyregexp.New(`^[-+]?0[0-9_]*[1-9][0-9_]*$`)
+
+func number(t reflect.Type) bool { return kindOf(t) == aNumber }
+
+// looksUnreplaced reports whether a text, or a part of it between separators, looks like the name of a variable that
 // nothing replaces: $NAME, as a shell has it, or ${NAME without its end.
-func looksUnreplaced(text string) bool {
-	between := func(r rune) bool { return unicode.IsSpace(r) || r == ':' }
+func looksUnreplaced(text, separators string) bool {
+	between := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(separators, r) }
 	if slices.ContainsFunc(strings.FieldsFunc(text, between), shellVariable().MatchString) {
 		return true
 	}

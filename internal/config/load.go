@@ -72,7 +72,7 @@ func Load(src Source) (*Config, []Warning, error) {
 	if err := asError(mistakes); err != nil {
 		return nil, warnings, err
 	}
-	return c, slices.Concat(warnings, c.withoutSession(), c.exposed()), nil
+	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
 }
 
 // read merges the file, the environment and the flags. What cannot be read is
@@ -152,6 +152,9 @@ func unreadable(path string, err error) error {
 // decode merges a file into c. A provider or model that the file names is
 // merged field by field with the built-in one of that name.
 func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.IndexByte(data, 0) >= 0 {
+		return nil, nil, fault.New(fault.Invalid, "%s is not UTF-8: it looks like UTF-16, or like no text at all. Save it as UTF-8.", path)
+	}
 	// Some editors begin a file with a mark that would belong to its first key.
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
 	if err != nil {

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"lilac/internal/environment"
+	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/lazyregexp"
 )
@@ -159,6 +161,45 @@ func (c *Config) withoutSession() (found []Warning) {
 			File: c.File, Line: at.Line, Column: at.Column,
 			Message: fmt.Sprintf("the rule %s wakes the agent nowhere: %s belongs to no session, and the rule names none. Say in session where, for example session: \"title:#ops\"", name, r.When.Type[0]),
 		})
+	}
+	return found
+}
+
+// mistypedTypes warns of rules for a type of events that differs in a letter or two from
+// one that there is. Types are open, so of others nothing can be said.
+func (c *Config) mistypedTypes() (found []Warning) {
+	var known, families []string
+	for _, t := range event.EnvTypes() {
+		family, _, _ := strings.Cut(string(t), ".")
+		known, families = append(known, string(t)), append(families, family)
+	}
+	var own []string
+	for _, r := range c.Rules {
+		family, _, _ := strings.Cut(r.Do.Publish.Type, ".")
+		own = append(own, r.Do.Publish.Type, family+".*")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		for _, t := range c.Rules[name].When.Type {
+			word, all := strings.CutSuffix(t, ".*")
+			meant := fault.Slip(word, known)
+			if all {
+				meant = fault.Slip(word, families)
+			}
+			if meant == "" || slices.Contains(own, t) {
+				continue
+			}
+			if all {
+				meant += ".*"
+			}
+			at, ok := c.places["rules."+name+".when.type"]
+			if !ok {
+				at = place{1, 1}
+			}
+			found = append(found, Warning{
+				File: c.File, Line: at.Line, Column: at.Column,
+				Message: fmt.Sprintf("the rule %s is for events of the type %q, which nothing here makes, did you mean %q?", name, t, meant),
+			})
+		}
 	}
 	return found
 }

@@ -110,9 +110,12 @@ func (c *Config) checkSurface() error {
 			if key == "channels" {
 				field = "surface.discord.channels." + id
 			}
-			if n, err := strconv.ParseUint(id, 10, 64); err != nil || n == 0 {
-				found = append(found, fault.InvalidField(field, "%q is not an id of Discord. Switch on Settings, Advanced, Developer Mode in Discord; then the menu of a server, channel or person has “Copy ID”. In the file it stands in quotes.", id))
-			}
+			found = append(found, checkDiscordID(field, id))
+		}
+	}
+	for key, names := range map[string]map[string]string{"users": c.Entity.Users.Discord, "sessions": c.Entity.Sessions.Discord} {
+		for name, id := range names {
+			found = append(found, checkDiscordID("entity."+key+".discord."+name, id))
 		}
 	}
 	for key, n := range map[string]int64{"backfill.age": int64(d.Backfill.Age), "backfill.messages": int64(d.Backfill.Messages), "attachments.maxBytes": int64(d.Attachments.MaxBytes)} {
@@ -127,6 +130,13 @@ func (c *Config) checkSurface() error {
 		found = append(found, fault.InvalidField("surface.discord.cache.messages", "surface.discord.cache.messages is less than %d.", minCached))
 	}
 	return errors.Join(append(found, checkMode("surface.discord.mode", d.Mode))...)
+}
+
+func checkDiscordID(field, id string) error {
+	if n, err := strconv.ParseUint(id, 10, 64); err != nil || n == 0 {
+		return fault.InvalidField(field, "%q is not an id of Discord. Switch on Settings, Advanced, Developer Mode in Discord; then the menu of a server, channel or person has “Copy ID”. In the file it stands in quotes.", id)
+	}
+	return nil
 }
 
 // minKeep is longer than anything takes that is on its way to a table which

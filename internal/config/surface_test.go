@@ -79,3 +79,16 @@ func TestMistakesOfTheSurfaceAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesAreForIdsOfThePlatform(t *testing.T) {
+	for file, want := range map[string]string{
+		"entity: {users: {discord: {ann: \"@ann\"}}}\n":                                                             "c.yaml:1:28: \"@ann\" is not an id",
+		"entity: {sessions: {discord: {ops: \"#ops\"}}}\n":                                                          "c.yaml:1:31: \"#ops\" is not an id",
+		"entity: {users: {discord: {ann: \"80351110224678912\"}}, sessions: {discord: {ops: 41771983423143937}}}\n": "",
+	} {
+		_, _, err := load(t, file, nil, config.Flags{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", file, err, want)
+		}
+	}
+}

@@ -42,6 +42,16 @@ const (
 	StreamError             Type = "stream.error"
 )
 
+// EnvTypes are the types of environment events that the program itself produces.
+func EnvTypes() []Type {
+	return []Type{
+		UserQuery, UserStop, SessionCreated, SessionUpdated, SessionDeleted, SessionMessageApplied, SessionPaused, SessionResumed,
+		BackgroundTaskStarted, BackgroundTaskCompleted, BackgroundTaskFailed, BackgroundTaskProgress, BackgroundTaskTimeout, BackgroundTaskStopped,
+		WebhookReceived, FileChanged, TimerFired, RuleStopped, ToolExecuted, ToolFailed,
+		StreamStart, StreamText, StreamReasoning, StreamToolCall, StreamFile, StreamCompleted, StreamError,
+	}
+}
+
 var envType = lazyregexp.New(`^[a-z0-9_.]{1,64}$`)
 
 // maxTimestamp is the last millisecond of a date in JavaScript (ECMA-262, Time Values).

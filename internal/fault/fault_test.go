@@ -117,3 +117,15 @@ func TestNearFindsWhatWasMeant(t *testing.T) {
 		}
 	}
 }
+
+func TestASlipIsALetterOrTwo(t *testing.T) {
+	words := []string{"webhook.received", "timer.fired", "file"}
+	for word, want := range map[string]string{
+		"webhook.recieved": "webhook.received", "webhook.receive": "webhook.received", "timers.fired": "timer.fired", "files": "file",
+		"timer.fired": "", "role": "", "fire": "", "webhook": "", "web.received": "", "": "",
+	} {
+		if got := fault.Slip(word, words); got != want {
+			t.Errorf("%q is taken for %q, want %q", word, got, want)
+		}
+	}
+}

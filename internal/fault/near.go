@@ -32,6 +32,22 @@ func Near(word string, candidates []string) []string {
 	return words
 }
 
+// Slip returns the candidate from which a word differs in so few letters that it is
+// hardly another word; empty if there is none, or the word is one of them.
+func Slip(word string, candidates []string) string {
+	const most, lettersForOne = 2, 5
+	least, found := min(most, len(word)/lettersForOne)+1, ""
+	for _, c := range candidates {
+		if off := distance(word, c); off < least {
+			least, found = off, c
+		}
+	}
+	if found == word {
+		return ""
+	}
+	return found
+}
+
 // distance is the number of letters to add, drop or change.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -37,7 +37,7 @@ var rooms = map[string]string{
 	"damagetest": "db event fault",
 
 	"egress":  "clip fault",
-	"config":  "realpath egress environment fault schedule webhook clock files lazyregexp",
+	"config":  "realpath egress environment event fault schedule webhook clock files lazyregexp",
 	"logs":    "lazyregexp clip",
 	"metrics": "",
 	"health":  "",
