@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -76,6 +77,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.directory("data directory", p.Config.DataDir),
 		p.directory("stored files", filepath.Join(p.Config.DataDir, "blobs")),
 		p.directory("workspace", p.Config.Workspace),
+		temporary(os.TempDir()),
 		p.private(),
 		p.token(),
 		p.disk(),

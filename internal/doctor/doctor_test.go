@@ -235,6 +235,18 @@ func TestWhatAStartRefuses(t *testing.T) {
 	check(t, examine(t, p, "traces"), doctor.Fail, "OTEL_X is wrong")
 }
 
+// Without one there is no sandbox to be tried, whatever is installed.
+func TestTemporaryFiles(t *testing.T) {
+	p := patient(t, nil, "")
+	check(t, examine(t, p, "temporary files"), doctor.OK, "")
+	gone := filepath.Join(t.TempDir(), "gone")
+	t.Setenv("TMPDIR", gone)
+	check(t, examine(t, p, "temporary files"), doctor.Fail, gone)
+	if f := examine(t, p, "sandbox"); f.Status != doctor.Warn || !strings.Contains(f.Message, "TMPDIR") || strings.Contains(f.Message+f.Advice, "apt-get") {
+		t.Errorf("the sandbox is %s: %q (%q)", f.Status, f.Message, f.Advice)
+	}
+}
+
 func TestConfiguration(t *testing.T) {
 	check(t, examine(t, patient(t, nil, "modle: demo\n"), "configuration"), doctor.Warn, `did you mean "model"`)
 	check(t, examine(t, patient(t, nil, "modle: demo\nadr: x\n"), "configuration"), doctor.Warn, "and 1 more")

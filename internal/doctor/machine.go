@@ -36,6 +36,20 @@ func (p Patient) configuration() Finding {
 	return Finding{"configuration", OK, c.File, ""}
 }
 
+// writeAndEnter is what access(2) is asked for.
+const writeAndEnter = 3
+
+// temporary checks that there is a directory for temporary files: nothing makes it.
+func temporary(dir string) Finding {
+	if err := syscall.Access(dir, writeAndEnter); err != nil {
+		return Finding{
+			"temporary files", Fail, fmt.Sprintf("%s cannot be used: %v", dir, err),
+			"Make it, or name another one in TMPDIR: the sandbox is tried there, and sockets are made there unless XDG_RUNTIME_DIR names a place.",
+		}
+	}
+	return Finding{"temporary files", OK, dir, ""}
+}
+
 // directory checks that a directory can be written, or made.
 func (p Patient) directory(check, dir string) Finding {
 	at := dir
@@ -53,7 +67,6 @@ func (p Patient) directory(check, dir string) Finding {
 		}
 		return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", dir, err), "Choose another place."}
 	}
-	const writeAndEnter = 3
 	if err := syscall.Access(at, writeAndEnter); err != nil {
 		return Finding{check, Fail, at + " cannot be written", "Change its owner or mode, or choose another place."}
 	}

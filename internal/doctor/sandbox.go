@@ -26,6 +26,9 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 		if runtime.GOOS != "linux" {
 			advice = "Commands are confined on Linux only. Accept the risk with sandbox: {mode: off}."
 		}
+		if fault.ToWire(err).Code == sandbox.CodeNoTemp {
+			advice = "Look at temporary files."
+		}
 		return Finding{"sandbox", Warn, "commands are refused: " + fault.ToWire(err).Message, advice}
 	}
 	for _, path := range append(append([]string{}, set.ReadOnly...), set.Writable...) {

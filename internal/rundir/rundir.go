@@ -39,7 +39,7 @@ func Open(dataDir string) (*Dir, error) {
 	var err error
 	if d.Path, err = os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), prefix); err != nil {
 		if d.Path, err = os.MkdirTemp("", prefix); err != nil {
-			return nil, fmt.Errorf("make a directory for sockets: %w", err)
+			return nil, fmt.Errorf("make a directory for sockets in %s, which TMPDIR names, or in XDG_RUNTIME_DIR: %w", os.TempDir(), err)
 		}
 	}
 	if err := os.WriteFile(d.note, []byte(d.Path), 0o600); err != nil {

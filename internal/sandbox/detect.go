@@ -19,6 +19,11 @@ const probeTimeout = time.Minute
 // errHangs is a sandbox that comes up no faster in another form.
 var errHangs = fmt.Errorf("the probe did not end within %s", probeTimeout)
 
+// errNoTemp is a probe that could not begin: of the sandbox it says nothing.
+type errNoTemp struct{ err error }
+
+func (e errNoTemp) Error() string { return e.err.Error() }
+
 // Detect returns the sandbox of this machine: bubblewrap, else namespaces of
 // our own; for root the other way round on kernels (Linux 6.14) on which those
 // alone bound the number of root's processes. What it returns has run a command. The error is a fault of kind
@@ -42,6 +47,9 @@ func Detect(ctx context.Context) (Sandbox, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("look for a sandbox: %w", context.Cause(ctx))
 	}
+	if refusal := noTemp(errors.Join(err, secondErr)); refusal != nil {
+		return nil, refusal
+	}
 	return nil, unavailable("There is no sandbox: %s; %s.", err, secondErr)
 }
 
@@ -55,6 +63,9 @@ func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("look for a sandbox: %w", context.Cause(ctx))
 		}
+		if refusal := noTemp(err); refusal != nil {
+			return nil, refusal
+		}
 		refusal := unavailable("There is no sandbox: %s.", err)
 		refusal.Err = err
 		return nil, refusal
@@ -66,7 +77,7 @@ func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 func probe(ctx context.Context, box Sandbox) error {
 	dir, err := os.MkdirTemp("", "lilac-sandbox-probe-")
 	if err != nil {
-		return fmt.Errorf("make directory for sandbox probe: %w", err)
+		return errNoTemp{fmt.Errorf("make directory for sandbox probe: %w", err)}
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	result, err := box.Run(ctx, Command{Argv: []string{"true"}, Timeout: probeTimeout}, Policy{Workspace: dir})
@@ -84,6 +95,16 @@ func probe(ctx context.Context, box Sandbox) error {
 		return fmt.Errorf("the probe ended with %d", result.ExitCode)
 	}
 	return nil
+}
+
+// noTemp is the refusal when no sandbox could be tried, nil if one was.
+func noTemp(err error) *fault.Error {
+	if !errors.As(err, &errNoTemp{}) {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Unavailable, Code: CodeNoTemp, Message: fmt.Sprintf(
+		"No sandbox could be tried, because nothing can be written in %s, the directory for temporary files. Commands are not run without a sandbox. "+
+			"Make that directory, or name another one in TMPDIR, and restart Lilac.", os.TempDir())}
 }
 
 // unavailable is the refusal that says what to do.

@@ -11,6 +11,10 @@ import (
 // CodeUnavailable is the code of the fault that a missing sandbox is.
 const CodeUnavailable = "sandbox_unavailable"
 
+// CodeNoTemp is the code of the fault when none could be tried, because there is
+// no directory for temporary files.
+const CodeNoTemp = "no_temporary_directory"
+
 // Sandbox runs commands under a policy.
 type Sandbox interface {
 	// Name is what it is called in logs and by doctor.
