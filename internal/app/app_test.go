@@ -389,6 +389,35 @@ func TestRefusedCommandsAreAWarning(t *testing.T) {
 	}
 }
 
+// So are commands that are to be shown what is no longer there.
+func TestWhatCommandsAreShownIsMissed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "shared")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, "sandbox: {writable: [\""+dir+"\"]}\n")
+	refused := func() bool {
+		return strings.HasPrefix(r.part("sandbox").Message, "commands are refused: the workspace, or a path")
+	}
+	if refused() {
+		t.Errorf("with all in its place: %+v", r.part("sandbox"))
+	}
+	for _, path := range []string{dir, r.p.Config.Workspace} {
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if !refused() || !r.ready().Ready {
+			t.Errorf("without %s: %+v", path, r.ready())
+		}
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+		if refused() {
+			t.Errorf("%s is back: %+v", path, r.part("sandbox"))
+		}
+	}
+}
+
 func TestMetricsAreOpenedByTheirOwnTokenAlone(t *testing.T) {
 	r := start(t, "model: demo\n")
 	for _, tt := range []struct {

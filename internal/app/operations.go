@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,8 @@ type operations struct {
 	now         atomic.Pointer[inForce]
 	// reloadTrouble says why the last reload was not taken over as a whole.
 	reloadTrouble atomic.Pointer[string]
+	// shown is what commands need to be there.
+	shown *health.Paths
 	// waiting says that events waited for a group at the last look at them.
 	waiting atomic.Bool
 }
@@ -63,6 +66,11 @@ func (p *program) buildOperations() {
 	p.observer = observe.New(p.registry, p.Tracer)
 	p.hosts = httpapi.NewHosts(p.Config.AllowedHosts)
 	p.fileAtStart = stateOf(p.Config.Sought)
+	needed := []string{p.Config.Workspace}
+	if s := p.Config.Sandbox; s.Mode != config.SandboxOff {
+		needed = slices.Concat(needed, s.ReadOnly, s.Writable)
+	}
+	p.shown = &health.Paths{Names: needed}
 }
 
 // choose makes a configuration the one in force, with the model it names.
@@ -194,8 +202,11 @@ func (p *program) report() health.Report {
 // doctor as another user, does not see what surrounds it.
 func (p *program) sandboxPart() health.Part {
 	part := health.Part{Name: "sandbox", Status: health.OK}
-	if p.box.Refuses() {
+	switch {
+	case p.box.Refuses():
 		part.Status, part.Message = health.Warning, "commands are refused; the log says why"
+	case p.shown.Missing() > 0:
+		part.Status, part.Message = health.Warning, "commands are refused: the workspace, or a path that they are to be shown, is not there; \"lilac doctor\" says which"
 	}
 	return part
 }

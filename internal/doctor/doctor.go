@@ -76,7 +76,7 @@ func Examine(ctx context.Context, p Patient) []Finding {
 		p.configuration(),
 		p.directory("data directory", p.Config.DataDir),
 		p.directory("stored files", filepath.Join(p.Config.DataDir, "blobs")),
-		p.directory("workspace", p.Config.Workspace),
+		p.workspace(running),
 		temporary(os.TempDir()),
 		p.private(),
 		p.token(),

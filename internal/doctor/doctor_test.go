@@ -344,6 +344,7 @@ func TestServer(t *testing.T) {
 	}{
 		{"works", nil, "server", doctor.OK, "it works"},
 		{"its database is not here", nil, "database", doctor.Warn, "though a server runs"},
+		{"its workspace is not here", nil, "workspace", doctor.Warn, "though a server runs"},
 		{"groups get on", nil, "groups", doctor.OK, ""},
 		{"no dead letters", nil, "dead letters", doctor.OK, "none"},
 		{"a part failed", map[string]string{"/readyz": `{"status":"not_ready","parts":[{"name":"disk","status":"failed","message":"it is full"}]}`}, "server: disk", doctor.Fail, "it is full"},

@@ -36,6 +36,18 @@ func (p Patient) configuration() Finding {
 	return Finding{"configuration", OK, c.File, ""}
 }
 
+// workspace is a directory that a start makes, and nobody afterwards.
+func (p Patient) workspace(running bool) Finding {
+	const check = "workspace"
+	if _, err := os.Stat(p.Config.Workspace); running && errors.Is(err, fs.ErrNotExist) {
+		return Finding{
+			check, Warn, "there is no " + p.Config.Workspace + ", though a server runs",
+			"If it is that server's workspace, every command is refused: put it back, or start Lilac again, which makes an empty one.",
+		}
+	}
+	return p.directory(check, p.Config.Workspace)
+}
+
 // writeAndEnter is what access(2) is asked for.
 const writeAndEnter = 3
 
