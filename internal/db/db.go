@@ -77,7 +77,7 @@ type DB struct {
 	path    string
 	storeID string
 	due     []string
-	lock    *os.File
+	lock    dirLock
 	places  []placed
 
 	writeDB *sql.DB
@@ -316,7 +316,7 @@ func (d *DB) release() error {
 	if d.writeDB != nil {
 		errs = append(errs, d.writeDB.Close())
 	}
-	errs = append(errs, unlockDir(d.lock))
+	errs = append(errs, d.lock.release())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}

@@ -14,25 +14,40 @@ import (
 
 const lockName = "lilac.lock"
 
-// lockDir takes the directory for this process. The kernel gives the lock back
+// dirLock is a directory that is taken. Of its two locks the one on the directory
+// itself is left when its files are removed under a running process.
+type dirLock struct{ file, dir *os.File }
+
+// lockDir takes the directory for this process. The kernel gives the locks back
 // when the process ends, however it ends, so a stale file never blocks.
-func lockDir(dir string) (*os.File, error) {
-	f, err := openLock(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, inUse(dir, f)
+func lockDir(dir string) (lock dirLock, err error) {
+	defer func() {
+		if err != nil {
+			_ = lock.release() // nothing was done under it
 		}
-		return nil, fmt.Errorf("lock data directory: %w", err)
+	}()
+	if lock.dir, err = os.Open(dir); err != nil {
+		return lock, unopened(dir, err)
 	}
-	if err := writePID(f); err != nil {
-		return nil, errors.Join(unwritten(fmt.Errorf("write lock file: %w", err)), f.Close())
+	// Network file systems lock no directories; there the file alone has to do.
+	if errors.Is(tryLock(lock.dir), syscall.EWOULDBLOCK) {
+		return lock, inUse(dir)
 	}
-	return f, nil
+	if lock.file, err = openLock(dir); err != nil {
+		return lock, err
+	}
+	if err := tryLock(lock.file); errors.Is(err, syscall.EWOULDBLOCK) {
+		return lock, inUse(dir)
+	} else if err != nil {
+		return lock, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := writePID(lock.file); err != nil {
+		return lock, unwritten(fmt.Errorf("write lock file: %w", err))
+	}
+	return lock, nil
 }
+
+func tryLock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
 // openLock opens the file of the lock, and makes it where there is none. One that root
 // makes belongs to whom the directory belongs to: root looks at the data of a service,
@@ -55,11 +70,22 @@ func openLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// unlockDir gives the directory back. To close the file alone would leave that to
+// release gives the directory back. To close the files alone would leave that to
 // a child that is just being started: until it becomes another program it has a
 // copy of every open file.
-func unlockDir(lock *os.File) error {
-	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+func (l dirLock) release() error {
+	var errs []error
+	for _, f := range []*os.File{l.file, l.dir} {
+		if f == nil {
+			continue
+		}
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		if f == l.dir {
+			err = nil // see lockDir
+		}
+		errs = append(errs, err, f.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // unopened says why in the message: doctor shows nothing else of an error.
@@ -81,10 +107,9 @@ func writePID(f *os.File) error {
 	return err
 }
 
-func inUse(dir string, f *os.File) error {
-	buf := make([]byte, 32)
-	n, _ := f.ReadAt(buf, 0)
-	pid := strings.TrimSpace(string(buf[:n]))
+func inUse(dir string) error {
+	noted, _ := os.ReadFile(filepath.Join(dir, lockName)) // it may have been removed
+	pid := strings.TrimSpace(string(noted))
 	if pid == "" {
 		pid = "unknown"
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lilac/internal/db"
+	"lilac/internal/fault"
 )
 
 // Root looks at the data of a service, for example after a restore, which brings no
@@ -39,5 +40,39 @@ func TestALookOfRootKeepsNobodyOut(t *testing.T) {
 				t.Errorf("the lock file is %v of %d:%d, want %d", info.Mode(), st.Uid, st.Gid, uid)
 			}
 		})
+	}
+}
+
+// What is in the directory may be removed while it is in use; it stays taken.
+func TestAnEmptiedDirectoryIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, f := range files {
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := func() error {
+		other, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables})
+		if err == nil {
+			err = other.Close()
+		}
+		return err
+	}
+	if err := second(); fault.ToWire(err).Code != "data_directory_in_use" {
+		t.Errorf("while it is in use: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the refused one left %d files: %v", len(left), err)
+	}
+	if err := d.Close(); err != nil {
+		t.Logf("its files are gone: %v", err)
+	}
+	if err := second(); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }
