@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -166,15 +167,64 @@ func (a *archive) add(file, name string) error {
 	if err != nil {
 		return fmt.Errorf("look at %s: %w", name, err)
 	}
-	if err := a.header(name, info.Size()); err != nil {
+	return a.copy(name, f, info.Size())
+}
+
+func (a *archive) copy(name string, r io.Reader, size int64) error {
+	if err := a.header(name, size); err != nil {
 		return err
 	}
 	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(a.w, sum), io.LimitReader(f, info.Size())); err != nil {
+	if _, err := io.Copy(io.MultiWriter(a.w, sum), io.LimitReader(r, size)); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	a.m.Entries = append(a.m.Entries, Entry{Name: name, Size: info.Size(), SHA256: hex.EncodeToString(sum.Sum(nil))})
+	a.m.Entries = append(a.m.Entries, Entry{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))})
 	return nil
+}
+
+// addBlob is add for a stored file: the loss of one is no reason to lose the rest, too.
+// What the disk does not give is zeros, or no byte at all, and so the file one that is
+// damaged, which its name tells. One that is gone meanwhile was swept.
+func (a *archive) addBlob(file, name string) error {
+	f, err := os.Open(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case notGiven(err):
+		return a.copy(name, strings.NewReader(""), 0)
+	case err != nil:
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", name, err)
+	}
+	return a.copy(name, &asFarAsGiven{r: f}, info.Size())
+}
+
+// notGiven reports whether the disk is what an error is about.
+func notGiven(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) }
+
+// asFarAsGiven reads a file as far as the disk gives it, and zeros for ever after.
+type asFarAsGiven struct {
+	r    io.Reader
+	lost bool
+}
+
+func (a *asFarAsGiven) Read(p []byte) (int, error) {
+	if !a.lost {
+		n, err := a.r.Read(p)
+		if !notGiven(err) {
+			return n, err
+		}
+		a.lost = true
+		if n > 0 {
+			return n, nil
+		}
+	}
+	clear(p)
+	return len(p), nil
 }
 
 // addBlobs adds the files that are whole; one that is being written has a name
@@ -191,7 +241,7 @@ func (a *archive) addBlobs(ctx context.Context, dir string) error {
 		case !d.Type().IsRegular() || !isBlob(d.Name()):
 			return nil
 		}
-		return a.add(file, blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
+		return a.addBlob(file, blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
 	})
 	if err != nil {
 		return fmt.Errorf("add stored files: %w", err)
