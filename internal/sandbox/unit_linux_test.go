@@ -100,6 +100,8 @@ func TestTheUnitSaysWhatItHasTo(t *testing.T) {
 		"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "AmbientCapabilities": "", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 		"PrivateDevices": "yes", "ProtectClock": "yes", "ProtectKernelModules": "yes", "ProtectControlGroups": "yes",
 		"RestrictRealtime": "yes", "RestrictSUIDSGID": "yes", "LockPersonality": "yes", "SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM",
+		// There is a shell everywhere, and /bin/kill only with procps.
+		"ExecReload": `/bin/sh -c 'kill -HUP "$MAINPID"'`,
 		// A command that takes too much memory ends alone.
 		"MemoryMax": "75%", "OOMPolicy": "continue",
 		// A /proc of one's own can only be mounted where no part of the other is covered.
