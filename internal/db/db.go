@@ -125,7 +125,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		opt.Synchronous = "FULL"
 	}
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "The data directory %s cannot be made; choose another one with --data", opt.Dir)
+		return nil, fault.Wrap(fault.Invalid, err, "The data directory %s cannot be made as user %d; change the owner of the directory around it, or choose another one with --data", opt.Dir, os.Geteuid())
 	}
 	lock, err := lockDir(opt.Dir)
 	if err != nil {

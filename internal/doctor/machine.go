@@ -80,7 +80,7 @@ func (p Patient) directory(check, dir string) Finding {
 		return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", dir, err), "Choose another place."}
 	}
 	if err := syscall.Access(at, writeAndEnter); err != nil {
-		return Finding{check, Fail, at + " cannot be written", "Change its owner or mode, or choose another place."}
+		return Finding{check, Fail, fmt.Sprintf("%s cannot be written by user %d", at, os.Geteuid()), "Change its owner or mode, or choose another place."}
 	}
 	if at != dir {
 		return Finding{check, OK, dir + " will be made", ""}

@@ -22,7 +22,8 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	}
 	box, err := sandbox.Open(ctx, sandbox.Mode(set.Mode))
 	if err != nil {
-		advice := "Install bubblewrap (apt-get install bubblewrap) or allow user namespaces; or accept the risk with sandbox: {mode: off}."
+		// What fits this machine is said there: in a container bubblewrap is not what is missing.
+		advice := "Do what is said there; or accept the risk with sandbox: {mode: off}."
 		if runtime.GOOS != "linux" {
 			advice = "Commands are confined on Linux only. Accept the risk with sandbox: {mode: off}."
 		}
