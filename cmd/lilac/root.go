@@ -131,6 +131,10 @@ func unknown(cmd *cobra.Command, name string) error {
 	return fault.New(fault.Invalid, "unknown command %q%s (see %s --help)", name, meant, cmd.CommandPath())
 }
 
+// places are the flags that say where something is. Without their value it would be
+// elsewhere: in the data directory of the user, say, instead of the service's.
+var places = []string{"config", "data", "addr", "workspace"}
+
 // checkArgs turns wrong arguments and missing flags into usage errors, and a
 // group without a known subcommand too. An argument that is empty, as an unset
 // variable of a shell leaves it, names nothing.
@@ -141,6 +145,11 @@ func checkArgs(cmd *cobra.Command) {
 			err := cmp.Or(check(cmd, args), cmd.ValidateRequiredFlags())
 			if err == nil && slices.Contains(args, "") {
 				err = errors.New("an argument is empty")
+			}
+			for _, name := range places {
+				if f := cmd.Flag(name); err == nil && f != nil && f.Changed && f.Value.String() == "" {
+					err = fmt.Errorf("--%s is empty", name)
+				}
 			}
 			if err != nil {
 				return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())

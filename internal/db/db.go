@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -125,7 +126,11 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		opt.Synchronous = "FULL"
 	}
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "The data directory %s cannot be made as user %d; change the owner of the directory around it, or choose another one with --data", opt.Dir, os.Geteuid())
+		what := ""
+		if errors.Is(err, fs.ErrPermission) {
+			what = fmt.Sprintf(" as user %d: change the owner of the directory around it", os.Geteuid())
+		}
+		return nil, fault.Wrap(fault.Invalid, err, "The data directory %s cannot be made%s; choose another one with --data", opt.Dir, what)
 	}
 	lock, err := lockDir(opt.Dir)
 	if err != nil {
