@@ -62,7 +62,8 @@ func (c *cli) rules() *cobra.Command {
 		Use:   "test FILE",
 		Short: "Say what an event would set off, without doing it",
 		Long: "Reads an event as JSON from a file (- is standard input) and holds it against the rules of the\n" +
-			"configuration file and those that come with the program. It needs no server and changes nothing.",
+			"configuration file and those that come with the program. It needs no server and changes nothing,\n" +
+			"so it cannot say whether the session is there: lilac sessions list does.",
 		Example: "  lilac rules test event.json\n  echo '{\"type\":\"deploy.done\",\"payload\":{}}' | lilac rules test -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
