@@ -29,7 +29,11 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	found, owner, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
-		return Finding{"bus", Fail, err.Error(), "What is accepted meanwhile is kept in the database. " + adviceForRedis(err)}
+		wrong, advice, says := strings.Cut(fault.ToWire(err).Message, ". ")
+		if !says {
+			wrong, advice = err.Error(), adviceForRedis(err)
+		}
+		return Finding{"bus", Fail, wrong, "What is accepted meanwhile is kept in the database. " + advice}
 	}
 	if err != nil {
 		return refused("bus", err)
@@ -71,11 +75,16 @@ func adviceForRedis(err error) string {
 	if _, another := errors.AsType[x509.HostnameError](err); another {
 		return "Name the host in bus.url as its certificate does."
 	}
+	if e, invalid := errors.AsType[x509.CertificateInvalidError](err); invalid && e.Reason == x509.Expired {
+		return "Give Redis a new certificate, and look at the clocks of both machines."
+	}
 	switch {
+	case strings.Contains(err.Error(), "cannot do its work"): // it says why
+		return "Look at the log of Redis."
 	case strings.Contains(err.Error(), "certificate required"): // crypto/tls has no type for the alert
 		return "Redis wants a certificate of its clients, and Lilac has none: set tls-auth-clients to no there."
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
-		return "Look whether that port is one of Redis, with TLS for rediss:// and without it for redis://, and at the network."
+		return "Look whether that port is one of Redis, with TLS for rediss:// and without it for redis://, at the network, and whether Redis has as many clients as its maxclients allows."
 	}
 	return "Start Redis, or look at bus.url and the network."
 }

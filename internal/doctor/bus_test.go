@@ -22,6 +22,8 @@ func TestAdviceForARedisThatCannotBeReached(t *testing.T) {
 		"TLS for rediss://":      fmt.Errorf("dial: %w", context.DeadlineExceeded),
 		"without it for redis":   &net.OpError{Op: "read", Err: syscall.ECONNRESET},
 		"whether that port":      io.EOF,
+		"new certificate":        fmt.Errorf("tls: %w", x509.CertificateInvalidError{Reason: x509.Expired}),
+		"the log of Redis":       fault.New(fault.Unavailable, "Redis at host:6379 cannot do its work: BUSY."),
 		"Start Redis":            &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
 	} {
 		if got := adviceForRedis(fault.Wrap(fault.Unavailable, err, "Redis cannot be reached")); !strings.Contains(got, want) {

@@ -128,6 +128,11 @@ func TestARedisThatTakesNoEventsIsNamed(t *testing.T) {
 	check(t, examineBus(t, p), doctor.Fail, "its last save to the disk failed")
 	server.Do("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
 	check(t, examineBus(t, p), doctor.OK, "Redis")
+	server.Do("REPLICAOF", "127.0.0.1", "1")
+	f := examineBus(t, p)
+	if check(t, f, doctor.Fail, "is a replica"); !strings.Contains(f.Advice, "Name its primary in bus.url") {
+		t.Errorf("the advice is %q", f.Advice)
+	}
 	if keys := server.Do("DBSIZE"); keys != int64(0) {
 		t.Errorf("looking left %v keys", keys)
 	}

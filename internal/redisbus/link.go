@@ -2,6 +2,7 @@ package redisbus
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -84,11 +85,14 @@ func (l *link) set(why error) (news bool) {
 	return news
 }
 
-// troubleText is the text of an error without the port that this end had, which
-// is another one at each try.
+// troubleText is the text of an error without the port that this end had and the
+// moment at which a certificate was too old, which are others at each try.
 func troubleText(err error) string {
 	if e, is := errors.AsType[*net.OpError](err); is && e.Err != nil {
 		return e.Op + " " + e.Err.Error()
+	}
+	if e, is := errors.AsType[x509.CertificateInvalidError](err); is {
+		return fmt.Sprint("certificate ", e.Reason)
 	}
 	if err == nil {
 		return ""

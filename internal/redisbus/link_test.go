@@ -1,6 +1,8 @@
 package redisbus
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +18,10 @@ func TestWhatIsNewsOfAnOutage(t *testing.T) {
 		err := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET}
 		return fault.Wrap(fault.Unavailable, fmt.Errorf("dial: %w", err), "Redis cannot be reached")
 	}
+	expired := func(now string) error {
+		err := x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time " + now}
+		return fault.Wrap(fault.Unavailable, &tls.CertificateVerificationError{Err: err}, "Redis cannot be reached")
+	}
 	loading := errors.New("it is loading its data")
 	l := newLink(Options{})
 	for i, step := range []struct {
@@ -30,6 +36,8 @@ func TestWhatIsNewsOfAnOutage(t *testing.T) {
 		{nil, true},
 		{nil, false},
 		{reset(4), true},
+		{expired("10:00:01"), true},
+		{expired("10:00:02"), false},
 	} {
 		if news := l.set(step.why); news != step.news {
 			t.Errorf("step %d (%v): news is %v", i+1, step.why, news)

@@ -124,6 +124,15 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// masterSet is what the sentinels call the master, empty without sentinels.
+func (o Options) masterSet() string {
+	c, err := rueidis.ParseURL(o.URL)
+	if err != nil {
+		return ""
+	}
+	return c.Sentinel.MasterSet
+}
+
 // server names the server in messages, without secrets.
 func (o Options) server() string { return Server(o.URL) }
 

@@ -75,9 +75,9 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	case info["cluster_enabled"] == "1":
 		return nil, refusal("%s is a Redis Cluster, which is not supported. Use a single server, or sentinels.", b.opt.server())
 	case info["role"] == "slave":
-		return nil, fault.New(fault.Unavailable, "%s is a replica; nothing can be written there.", b.opt.server())
+		return nil, fault.New(fault.Unavailable, "%s is a replica; nothing can be written there. Name its primary in bus.url, or sentinels, which know it.", b.opt.server())
 	case info["loading"] == "1":
-		return nil, fault.New(fault.Unavailable, "%s is loading its data.", b.opt.server())
+		return nil, fault.New(fault.Unavailable, "%s is loading its data. Wait until it has.", b.opt.server())
 	case info["maxmemory"] != "0" && strings.HasPrefix(info["maxmemory_policy"], "allkeys"):
 		return nil, refusal("%s evicts keys when its memory is full (maxmemory-policy %s), and so loses events. Set it to noeviction.", b.opt.server(), info["maxmemory_policy"])
 	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
@@ -102,6 +102,13 @@ func (b *Bus) unreachable(err error) error {
 			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
 				return refusal("%s refuses the user or the password in bus.url: %s.", b.opt.server(), brief(text))
 			}
+		}
+		switch set := b.opt.masterSet(); {
+		case set == "":
+		case strings.Contains(text, "No such master"):
+			return refusal("The sentinel at %s watches no master with the name %q. Put the name that it has there into master_set of bus.url.", b.opt.server(), brief(set))
+		case strings.HasPrefix(text, "unknown command") && strings.Contains(text, "SENTINEL"):
+			return refusal("%s is no sentinel. Name sentinels in bus.url, or leave master_set out.", b.opt.server())
 		}
 		if strings.HasPrefix(text, "NOPERM") {
 			return refusal("%s does not let the user in bus.url do what is needed: %s. Allow it, for example with ACL SETUSER.", b.opt.server(), brief(text))

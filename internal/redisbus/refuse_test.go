@@ -312,6 +312,12 @@ func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
 	if err := open(t, redisbus.Options{URL: "redis://" + addr}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "master_set") {
 		t.Errorf("a sentinel without the name of its master: %v, want a refusal that says what to add", err)
 	}
+	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?master_set=theirs"}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no master with the name \"theirs\"") {
+		t.Errorf("a name that the sentinel does not know: %v, want a refusal that says so", err)
+	}
+	if err := open(t, redisbus.Options{URL: server.URL() + "?master_set=ours"}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "is no sentinel") {
+		t.Errorf("a server instead of a sentinel: %v, want a refusal that says so", err)
+	}
 	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?addr=127.0.0.1:1"}); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("several servers without a name: %v, want a refusal", err)
 	}
