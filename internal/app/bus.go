@@ -39,8 +39,12 @@ func openBus(ctx context.Context, c *config.Config, database *db.DB, logger *slo
 	if err != nil {
 		return nil, err
 	}
+	ofSentinels, err := c.Bus.SentinelPassword()
+	if err != nil {
+		return nil, err
+	}
 	b, err := redisbus.Open(ctx, database, redisbus.Options{
-		Options: opt, URL: c.Bus.URL.Reveal(), Password: password.Reveal(), CAFile: c.Bus.CAFile,
+		Options: opt, URL: c.Bus.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: c.Bus.CAFile,
 		Prefix: c.Bus.Prefix, AcceptLoss: c.Bus.AcceptLoss,
 	})
 	if err != nil {

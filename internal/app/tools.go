@@ -55,7 +55,7 @@ func binds(s config.Sandbox) []sandbox.Bind {
 // the operator put those into the workspace.
 func masked(cfg *config.Config) []string {
 	out := append([]string{}, cfg.Sandbox.Hidden...)
-	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile} {
+	for _, path := range []string{cfg.File, cfg.Bus.PasswordFile, cfg.Bus.SentinelPasswordFile} {
 		if path != "" && !within(path, cfg.Workspace) {
 			out = append(out, path)
 		}

@@ -57,20 +57,28 @@ func (u *BusURL) UnmarshalText(text []byte) error {
 func (u BusURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // Password reads the password file; without one it is empty.
-func (b Bus) Password() (Secret, error) {
-	if b.PasswordFile == "" {
+func (b Bus) Password() (Secret, error) { return passwordIn("bus.passwordFile", b.PasswordFile) }
+
+// SentinelPassword reads the password file of the sentinels; without one it is empty.
+func (b Bus) SentinelPassword() (Secret, error) {
+	return passwordIn("bus.sentinelPasswordFile", b.SentinelPasswordFile)
+}
+
+// passwordIn reads the file that a setting names, if it names one.
+func passwordIn(setting, path string) (Secret, error) {
+	if path == "" {
 		return "", nil
 	}
-	info, err := os.Stat(b.PasswordFile)
+	info, err := os.Stat(path)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err, "The file of bus.passwordFile %s cannot be read", b.PasswordFile)
+		return "", fault.Wrap(fault.Invalid, err, "The file of %s %s cannot be read", setting, path)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
-		return "", fault.InvalidField("bus.passwordFile", "%s is not a file with a password.", b.PasswordFile)
+		return "", fault.InvalidField(setting, "%s is not a file with a password.", path)
 	}
-	text, err := os.ReadFile(b.PasswordFile)
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, err, "The file of bus.passwordFile %s cannot be read", b.PasswordFile)
+		return "", fault.Wrap(fault.Invalid, err, "The file of %s %s cannot be read", setting, path)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	return Secret(strings.TrimSuffix(line, "\r")), nil
@@ -83,8 +91,8 @@ var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_v
 func (c *Config) checkBus() error {
 	b := c.Bus
 	if b.URL == "sqlite:" {
-		if b.PasswordFile != "" || b.CAFile != "" {
-			return fault.InvalidField("bus.url", "bus.passwordFile and bus.caFile are for Redis, but bus.url is sqlite:.")
+		if b.PasswordFile != "" || b.SentinelPasswordFile != "" || b.CAFile != "" {
+			return fault.InvalidField("bus.url", "bus.passwordFile, bus.sentinelPasswordFile and bus.caFile are for Redis, but bus.url is sqlite:.")
 		}
 		return nil
 	}
@@ -115,6 +123,11 @@ func (c *Config) checkBus() error {
 		}
 	}
 	_, err = b.Password()
+	if _, sentinels := b.SentinelPassword(); sentinels != nil {
+		err = errors.Join(err, sentinels)
+	} else if b.SentinelPasswordFile != "" && !given.Has("master_set") {
+		err = errors.Join(err, fault.InvalidField("bus.sentinelPasswordFile", "bus.sentinelPasswordFile is for sentinels, but bus.url has no master_set."))
+	}
 	if b.Prefix == "" || strings.ContainsAny(b.Prefix, " \t*?[]{}") {
 		err = errors.Join(err, fault.InvalidField("bus.prefix", "%q is not a prefix for keys: it must not be empty and holds no space, brace, bracket or wildcard.", b.Prefix))
 	}

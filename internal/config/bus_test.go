@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,10 @@ func TestTheURLOfRedisMaySayWhatTheClientHeeds(t *testing.T) {
 
 func TestThePasswordOfTheBusComesFromAFile(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"config.yaml": "bus: {url: \"redis://host\", passwordFile: secret}", "secret": "hunter2\nmore"} {
+	for name, text := range map[string]string{
+		"config.yaml": "bus: {url: \"redis://host?master_set=ours\", passwordFile: secret, sentinelPasswordFile: theirs}",
+		"secret":      "hunter2\nmore", "theirs": "hunter3\n",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -61,5 +65,13 @@ func TestThePasswordOfTheBusComesFromAFile(t *testing.T) {
 	}
 	if password, err := c.Bus.Password(); err != nil || password.Reveal() != "hunter2" {
 		t.Errorf("Password() = %q, %v; want the first line", password.Reveal(), err)
+	}
+	if password, err := c.Bus.SentinelPassword(); err != nil || password.Reveal() != "hunter3" {
+		t.Errorf("SentinelPassword() = %q, %v; want the first line", password.Reveal(), err)
+	}
+	for _, secret := range []string{"hunter2", "hunter3"} {
+		if !slices.Contains(c.Secrets(), secret) {
+			t.Errorf("%s is no secret of %q", secret, c.Secrets())
+		}
 	}
 }

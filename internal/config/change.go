@@ -81,8 +81,10 @@ func adopt(into, from reflect.Value, key string, change *Change) {
 // [Secret], whichever key it has.
 func (c *Config) Secrets() []string {
 	out := secretsIn(nil, reflect.ValueOf(c).Elem())
-	if password, err := c.Bus.Password(); err == nil {
-		out = append(out, password.Reveal())
+	for _, read := range []func() (Secret, error){c.Bus.Password, c.Bus.SentinelPassword} {
+		if password, err := read(); err == nil {
+			out = append(out, password.Reveal())
+		}
 	}
 	if u, err := url.Parse(c.Bus.URL.Reveal()); err == nil && u.User != nil {
 		password, _ := u.User.Password()

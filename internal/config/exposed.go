@@ -23,7 +23,11 @@ func (c *Config) exposed() (found []Warning) {
 	for i, path := range c.Sandbox.Writable {
 		shown = append(shown, seen{fmt.Sprintf("sandbox.writable[%d]", i), path, "every command is refused. Keep it elsewhere."})
 	}
-	for _, ours := range []struct{ what, path string }{{"the file of the configuration", c.File}, {"the file of bus.passwordFile", c.Bus.PasswordFile}} {
+	for _, ours := range []struct{ what, path string }{
+		{"the file of the configuration", c.File},
+		{"the file of bus.passwordFile", c.Bus.PasswordFile},
+		{"the file of bus.sentinelPasswordFile", c.Bus.SentinelPasswordFile},
+	} {
 		file, err := realpath.Follow(ours.path)
 		if ours.path == "" || err != nil || c.coveredWhole(file) {
 			continue

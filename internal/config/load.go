@@ -193,7 +193,8 @@ func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) 
 	c.unread, mistakes = append(c.unread, unread...), append(mistakes, endless...)
 	dir := filepath.Dir(path)
 	for key, at := range map[string]*string{
-		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile, "bus.caFile": &c.Bus.CAFile,
+		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile,
+		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile,
 	} {
 		if c.Origin(key) == fromFile && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
 			*at = filepath.Join(dir, *at)

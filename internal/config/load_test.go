@@ -175,6 +175,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"parameters that are none", "bus: {url: \"redis://localhost?a;b\"}", nil, "?addr=host2:26379&master_set=NAME"},
 		{"redis database", "bus: {url: \"redis://localhost/x\"}", nil, "number of a database"},
 		{"redis prefix", "bus: {url: \"redis://localhost\", prefix: \"a b\"}", nil, "not a prefix"},
+		{"password of sentinels without sentinels", "bus: {url: \"redis://localhost\", sentinelPasswordFile: c.yaml}", nil, "has no master_set"},
 		{"redis password file", "bus: {url: \"redis://localhost\", passwordFile: /nonexistent}", nil, "cannot be read"},
 		{"redis settings without redis", "bus: {caFile: /nonexistent}", nil, "are for Redis"},
 		{"other bus", "bus: {url: \"kafka:\"}", nil, "unknown"},

@@ -262,6 +262,7 @@ func (c *Config) resolvePaths() error {
 		{"dataDir", &c.DataDir},
 		{"workspace", &c.Workspace},
 		{"bus.passwordFile", &c.Bus.PasswordFile},
+		{"bus.sentinelPasswordFile", &c.Bus.SentinelPasswordFile},
 		{"bus.caFile", &c.Bus.CAFile},
 	} {
 		if *p.at == "" && strings.HasPrefix(p.key, "bus.") {

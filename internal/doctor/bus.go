@@ -21,11 +21,12 @@ func (p Patient) bus(ctx context.Context) Finding {
 		return Finding{"bus", OK, "the events are in the database", ""}
 	}
 	password, err := b.Password()
-	if err != nil {
+	ofSentinels, err2 := b.SentinelPassword()
+	if err := errors.Join(err, err2); err != nil {
 		return Finding{"bus", Fail, fault.ToWire(err).Message, ""}
 	}
 	opt := redisbus.Options{
-		URL: b.URL.Reveal(), Password: password.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix, AcceptLoss: b.AcceptLoss,
+		URL: b.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix, AcceptLoss: b.AcceptLoss,
 	}
 	found, owner, err := redisbus.Look(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {

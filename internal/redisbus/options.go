@@ -22,6 +22,8 @@ type Options struct {
 	URL string
 	// Password replaces the one in URL.
 	Password string
+	// SentinelPassword is what sentinels want, when they want one.
+	SentinelPassword string
 	// CAFile is a PEM file of authorities to trust beside those of the system.
 	CAFile string
 	// Prefix begins every key; default "lilac".
@@ -81,6 +83,7 @@ func (o Options) client() (rueidis.ClientOption, error) {
 	c.ForceSingleClient = c.Sentinel.MasterSet == ""
 	if !c.ForceSingleClient {
 		c.Sentinel.TopologyRefreshInterval = topologyEvery
+		c.Sentinel.Password = o.SentinelPassword
 		c.Sentinel.Dialer.Timeout = dialWithin
 		c.Sentinel.TLSConfig = withoutServerName(c.TLSConfig)
 		c.TLSConfig = withoutServerName(c.TLSConfig)

@@ -100,7 +100,7 @@ func (b *Bus) unreachable(err error) error {
 		text := reply.Error()
 		for _, code := range []string{"WRONGPASS", "NOAUTH"} {
 			if strings.HasPrefix(text, code) || strings.Contains(text, "invalid password") {
-				return refusal("%s refuses the user or the password in bus.url: %s.", b.opt.server(), brief(text))
+				return b.refusedPassword(text)
 			}
 		}
 		switch set := b.opt.masterSet(); {
@@ -115,6 +115,19 @@ func (b *Bus) unreachable(err error) error {
 		}
 	}
 	return b.outage(err)
+}
+
+// refusedPassword is the error when a user or a password is refused. With sentinels
+// it may be theirs: they are asked first, and have one of their own.
+func (b *Bus) refusedPassword(text string) error {
+	server := b.opt.server()
+	switch {
+	case b.opt.masterSet() == "" || b.opt.SentinelPassword == "" && !strings.HasPrefix(text, "NOAUTH"):
+		return refusal("%s refuses the user or the password in bus.url: %s.", server, brief(text))
+	case b.opt.SentinelPassword == "" && b.client.Password != "":
+		return refusal("The sentinel at %s wants a password. Put it into a file, and name that in bus.sentinelPasswordFile.", server)
+	}
+	return refusal("The sentinel at %s, or the server that it names, refuses the password. That of sentinels is in bus.sentinelPasswordFile, that of the server in bus.url or bus.passwordFile.", server)
 }
 
 // outage is unreachable for what has worked before: it refuses nothing, since

@@ -323,6 +323,34 @@ func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
 	}
 }
 
+// Sentinels have a password of their own, and who lacks it is told that it is theirs.
+func TestSentinelsWithAPassword(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{Password: "of-the-server", Config: []string{
+		"user enough on >pw ~lilac:* resetchannels -@all +@read +@write +@scripting +@connection +info +role",
+	}})
+	addr := startSentinel(t, server, "requirepass of-the-sentinel", "sentinel auth-pass ours of-the-server")
+	for name, c := range map[string]struct{ server, sentinel, want string }{
+		"both":                        {"of-the-server", "of-the-sentinel", ""},
+		"that of the server alone":    {"of-the-server", "", "The sentinel at " + addr + " wants a password"},
+		"that of the sentinel alone":  {"", "of-the-sentinel", "refuses the password"},
+		"a wrong one of the sentinel": {"of-the-server", "of-the-server", "refuses the password"},
+		"none":                        {"", "", "refuses the password"},
+	} {
+		opt := redisbus.Options{URL: "redis://" + addr + "?master_set=ours", Password: c.server, SentinelPassword: c.sentinel}
+		err := open(t, opt)
+		if c.want == "" && err != nil {
+			t.Errorf("with %s: %v", name, err)
+		}
+		if c.want != "" && (fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "bus.sentinelPasswordFile")) {
+			t.Errorf("with %s: %v, want a refusal that says %q and where it is set", name, err, c.want)
+		}
+	}
+	// The rights that docs/operations.md names for a user who is found by sentinels.
+	if _, _, err := redisbus.Look(context.Background(), redisbus.Options{URL: "redis://enough:pw@" + addr + "?master_set=ours", SentinelPassword: "of-the-sentinel"}); err != nil {
+		t.Errorf("with the rights that are needed: %v", err)
+	}
+}
+
 // When the master dies and a replica takes its place, what was published before,
 // meanwhile and after is handled, once.
 func TestAFailOverIsFollowed(t *testing.T) {
@@ -357,8 +385,8 @@ func TestAFailOverIsFollowed(t *testing.T) {
 }
 
 // startSentinel starts a sentinel that watches a master as "ours", and returns
-// its address.
-func startSentinel(t *testing.T, master *redistest.Server) (addr string) {
+// its address. What it is given is added to its configuration.
+func startSentinel(t *testing.T, master *redistest.Server, more ...string) (addr string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
@@ -370,8 +398,8 @@ func startSentinel(t *testing.T, master *redistest.Server) (addr string) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor ours %s %s 1\nsentinel down-after-milliseconds ours 500\nsentinel failover-timeout ours 5000\n",
-		own, filepath.Dir(file), host, port)
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel monitor ours %s %s 1\nsentinel down-after-milliseconds ours 500\nsentinel failover-timeout ours 5000\n%s\n",
+		own, filepath.Dir(file), host, port, strings.Join(more, "\n"))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
