@@ -58,7 +58,7 @@ type Bus struct {
 	URL                  BusURL `json:"url,omitempty" jsonschema:"sqlite: keeps the events in the database of dataDir. redis://user:password@host:6379/0 keeps them in Redis Streams (Redis 7.0 or later, or Valkey), rediss:// over TLS (without certificates of clients: tls-auth-clients no); with sentinels it names them: redis://host1:26379?addr=host2:26379&master_set=NAME."`
 	PasswordFile         string `json:"passwordFile,omitempty" jsonschema:"A file whose first line is the password for Redis, instead of one in the URL."`
 	SentinelPasswordFile string `json:"sentinelPasswordFile,omitempty" jsonschema:"A file whose first line is the password of the sentinels, when they want one. It may be the file of bus.passwordFile."`
-	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of authorities that may sign the certificate of a rediss:// server, beside those of the system."`
+	CAFile               string `json:"caFile,omitempty" jsonschema:"A PEM file of authorities that may sign the certificate of a rediss:// server, beside those of the system. It is read again when a certificate is not trusted."`
 	Prefix               string `json:"prefix,omitempty" jsonschema:"What every key in Redis begins with. One store owns it."`
 	AcceptLoss           bool   `json:"acceptLoss,omitempty" jsonschema:"Uses a Redis without an append-only file, which loses what it holds when it stops."`
 }

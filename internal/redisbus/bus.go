@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"lilac/internal/bus"
 	"lilac/internal/db"
 	"lilac/internal/delivery"
@@ -25,7 +23,6 @@ type Bus struct {
 	opt    Options
 	log    *slog.Logger
 	now    func() time.Time
-	client rueidis.ClientOption
 	link   *link
 	stream *stream
 
@@ -73,17 +70,17 @@ var _ bus.Bus = (*Bus)(nil)
 // (fault.Unavailable).
 func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	opt = opt.withDefaults()
-	client, err := opt.client()
-	if err != nil {
+	if _, err := opt.client(); err != nil {
 		return nil, err
 	}
 	b := &Bus{
-		db: database, opt: opt, log: opt.Logger, now: opt.Now, client: client, link: newLink(opt),
+		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt),
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
 		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
 		handled: make(map[event.Topic]bool), noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
 	}
 	b.stream = &stream{link: b.link, db: database}
+	var err error
 	if b.Engine, err = delivery.New(database, b.stream, opt.Options); err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*wor
 		writing.Go(func() { w.write(ctx, n, &published[n]) })
 	}
 	goesOn := func() {
-		server.Remember()
+		w.server.Remember()
 		writer := &published[2] // it publishes for the group, and waits for Redis
 		some := writer.Load() + 3
 		until(t, "publishing goes on", func() bool { return writer.Load() >= some })
@@ -174,14 +174,44 @@ type way struct {
 	mute     atomic.Bool // nobody answers the next connection
 
 	mu    sync.Mutex
-	deaf  bool   // the next answer is lost, with the connection
-	deafs string // and so it is once this was asked
+	addr  string     // of the server, for the next connections
+	conns []net.Conn // to servers
+	deaf  bool       // the next answer is lost, with the connection
+	deafs string     // and so it is once this was asked
 }
 
 func (y *way) setDeaf(deaf bool) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.deaf, y.deafs = deaf, ""
+}
+
+// leadTo has the next connections end at another server.
+func (y *way) leadTo(addr string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.addr = addr
+}
+
+func (y *way) keep(conn net.Conn) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.conns = append(y.conns, conn)
+}
+
+func (y *way) closeAll() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, c := range y.conns {
+		_ = c.Close()
+	}
+	y.conns = nil
+}
+
+func (y *way) target() string {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.addr
 }
 
 // deafTo makes an answer get lost that follows a question which holds a text.
@@ -212,7 +242,7 @@ func newWay(t testing.TB, addr string) *way {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := &way{listener: listener}
+	y := &way{listener: listener, addr: addr}
 	t.Cleanup(func() {
 		_ = listener.Close()
 		y.serving.Wait()
@@ -227,7 +257,8 @@ func newWay(t testing.TB, addr string) *way {
 				defer client.Close()
 				continue
 			}
-			if server, err := net.Dial("tcp", addr); err == nil {
+			if server, err := net.Dial("tcp", y.target()); err == nil {
+				y.keep(server)
 				y.serving.Go(func() { y.carry(client, server, false) })
 				y.serving.Go(func() { y.carry(server, client, true) })
 			} else {

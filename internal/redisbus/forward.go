@@ -2,6 +2,7 @@ package redisbus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"slices"
 	"time"
@@ -144,8 +145,9 @@ func refuse(parcels []*parcel) {
 func (b *Bus) lose(err error) {
 	b.settled() // a restoration needs to know what was sent last
 	b.up = false
-	if errors.Is(err, context.DeadlineExceeded) {
-		b.work.Go(b.link.drop()) // it may be half open
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	if errors.Is(err, context.DeadlineExceeded) || untrusted {
+		b.work.Go(b.link.drop()) // it may be half open, or know authorities of before
 	}
 	b.link.epoch.Store(0)
 	if b.link.set(err) {

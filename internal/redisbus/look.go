@@ -17,9 +17,6 @@ import (
 func Look(ctx context.Context, opt Options) (found, owner string, err error) {
 	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt)}
-	if b.client, err = opt.client(); err != nil {
-		return "", "", err
-	}
 	if err := b.dial(); err != nil {
 		return "", "", err
 	}

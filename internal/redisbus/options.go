@@ -128,12 +128,15 @@ func authorities(file string) (*x509.CertPool, error) {
 }
 
 // masterSet is what the sentinels call the master, empty without sentinels.
-func (o Options) masterSet() string {
-	c, err := rueidis.ParseURL(o.URL)
-	if err != nil {
-		return ""
-	}
-	return c.Sentinel.MasterSet
+func (o Options) masterSet() string { return o.parsed().Sentinel.MasterSet }
+
+// hasPassword reports whether the server is given a password.
+func (o Options) hasPassword() bool { return o.Password != "" || o.parsed().Password != "" }
+
+// parsed is what the URL says; that it is one was found out before.
+func (o Options) parsed() rueidis.ClientOption {
+	c, _ := rueidis.ParseURL(o.URL)
+	return c
 }
 
 // server names the server in messages, without secrets.

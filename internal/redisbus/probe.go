@@ -39,7 +39,11 @@ func (b *Bus) dial() error {
 	if there {
 		return nil
 	}
-	client, err := rueidis.NewClient(b.client)
+	option, err := b.opt.client() // the file of authorities may be another one by now
+	if err != nil {
+		return err
+	}
+	client, err := rueidis.NewClient(option)
 	if err != nil {
 		if client != nil {
 			client.Close()
@@ -124,7 +128,7 @@ func (b *Bus) refusedPassword(text string) error {
 	switch {
 	case b.opt.masterSet() == "" || b.opt.SentinelPassword == "" && !strings.HasPrefix(text, "NOAUTH"):
 		return refusal("%s refuses the user or the password in bus.url: %s.", server, brief(text))
-	case b.opt.SentinelPassword == "" && b.client.Password != "":
+	case b.opt.SentinelPassword == "" && b.opt.hasPassword():
 		return refusal("The sentinel at %s wants a password. Put it into a file, and name that in bus.sentinelPasswordFile.", server)
 	}
 	return refusal("The sentinel at %s, or the server that it names, refuses the password. That of sentinels is in bus.sentinelPasswordFile, that of the server in bus.url or bus.passwordFile.", server)

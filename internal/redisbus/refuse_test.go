@@ -141,6 +141,38 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// The server gets a certificate of another authority, and later its file comes here.
+func TestAuthoritiesThatChangeWhileItRunsAreRead(t *testing.T) {
+	before, after := redistest.Start(t, redistest.Options{TLS: true}), redistest.Start(t, redistest.Options{TLS: true})
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	trust := func(server *redistest.Server) {
+		pem, err := os.ReadFile(server.CAFile)
+		if err == nil {
+			err = os.WriteFile(file, pem, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust(before)
+	way := newWay(t, before.Addr)
+	w := &world{t: t, server: before, dir: t.TempDir(), url: "rediss://" + way.listener.Addr().String(), caFile: file}
+	w.open()
+	w.attach()
+	w.publish("before", 3)
+	way.leadTo(after.Addr)
+	before.Kill()
+	w.publish("during", 3)
+	until(t, "the authority is not trusted", func() bool {
+		return strings.Contains(fmt.Sprint(w.bus.Healthy(context.Background())), "unknown authority")
+	})
+	trust(after)
+	w.healthy()
+	w.publish("after", 3)
+	w.expect(names("before", 3, "during", 3, "after", 3))
+	w.detach()
+}
+
 func TestServersThatLoseEventsAreRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{Volatile: true})
 	if err := open(t, redisbus.Options{URL: server.URL()}); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "appendonly yes") {

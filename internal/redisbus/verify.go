@@ -21,9 +21,6 @@ const badMax = 1000
 func Verify(ctx context.Context, opt Options) (bad []string, err error) {
 	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt)}
-	if b.client, err = opt.client(); err != nil {
-		return nil, err
-	}
 	if err := b.dial(); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,7 @@ type world struct {
 	t        testing.TB
 	server   *redistest.Server
 	dir, url string
+	caFile   string
 	// replyWithin is how long an answer of Redis is waited for; the zero value is the
 	// tests' patience, since a machine that stands still is no outage.
 	replyWithin time.Duration
@@ -89,7 +90,7 @@ func newHastyWorld(t testing.TB, server *redistest.Server, url string) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1}, ReplyWithin: w.replyWithin})
+	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, CAFile: w.caFile, Options: delivery.Options{TrimEvery: -1}, ReplyWithin: w.replyWithin})
 }
 
 func (w *world) close() {
