@@ -53,6 +53,8 @@ type Bus struct {
 	// unanswered is the batch that was sent last when it is not known whether
 	// Redis has it.
 	unanswered []*item
+	began      bool // what an earlier process may have sent is in unanswered, or is told
+	pace       pace
 	again      bool // more rows may wait than were read
 
 	ctx     context.Context // ends with Close

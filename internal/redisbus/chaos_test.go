@@ -171,7 +171,8 @@ var mishaps = []func(w *world, y *way, random *rand.Rand){
 type way struct {
 	listener net.Listener
 	serving  sync.WaitGroup
-	mute     atomic.Bool // nobody answers the next connection
+	mute     atomic.Bool  // nobody answers the next connection
+	rate     atomic.Int64 // bytes in a second, 0 without a bound
 
 	mu    sync.Mutex
 	addr  string     // of the server, for the next connections
@@ -276,6 +277,9 @@ func (y *way) carry(from, to net.Conn, answers bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
+		if rate := y.rate.Load(); rate > 0 {
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+		}
 		if err != nil || answers && y.isDeaf() {
 			return
 		}

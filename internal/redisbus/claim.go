@@ -134,7 +134,9 @@ func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int6
 	count, leftOut := 0, int64(0)
 	send := func(items []*item) error {
 		count += len(items)
-		for part := range slices.Chunk(items, rowsChunk) {
+		for len(items) > 0 {
+			var part []*item
+			part, items = b.part(items)
 			for _, it := range part {
 				newest = max(newest, it.batch)
 				lost.pass(it.topic, it.pos)
@@ -150,7 +152,7 @@ func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int6
 	pos, row := int64(0), int64(0)
 	for more := true; more; {
 		var items []*item
-		items, more, err = b.rows(ctx, "pos > 0 AND +batch > ? AND pos >= ? AND (pos > ? OR row > ?) ORDER BY pos, row",
+		items, more, err = b.rows(ctx, b.pace.of(chunkBytes), "pos > 0 AND +batch > ? AND pos >= ? AND (pos > ? OR row > ?) ORDER BY pos, row",
 			max(have, 0), pos, pos, row)
 		if err != nil {
 			return 0, err

@@ -19,7 +19,8 @@
 //
 // One batch is on its way at a time: what was sent first is first in Redis, and a
 // restoration relies on it. While Redis works on a batch, those who published the
-// one before are told and prepare their next events, so that both are busy.
+// one before are told and prepare their next events, so that both are busy. When the
+// answer does not come in time, the next batches are smaller: the way may be slow.
 //
 // # Positions
 //

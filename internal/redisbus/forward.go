@@ -105,18 +105,27 @@ func (b *Bus) forward() {
 	}
 }
 
-// reach makes Redis usable if it is not, up to the batch that comes next. That one
-// is sent before anybody reads, as [Bus.answer] does: it may be the one that an
-// earlier process sent when it was killed.
+// reach makes Redis usable if it is not, up to the batch that comes next. The first one
+// of this process is sent before anybody reads, as [Bus.answer] does: it may be the one
+// that an earlier process sent when it was killed.
 func (b *Bus) reach(ctx context.Context) error {
 	if b.up {
 		return nil
 	}
-	if err := b.connect(ctx); err != nil {
+	err := b.connect(ctx)
+	if err != nil {
 		return err
+	}
+	if !b.began {
+		if b.unanswered, _, err = b.rows(ctx, chunkBytes, unsentRows); err != nil {
+			return err
+		}
+		b.began = true
 	}
 	return b.answer()
 }
+
+const unsentRows = "pos = 0 ORDER BY row"
 
 // pause waits while Redis is away; who hands something over is told at once.
 func (b *Bus) pause(d time.Duration) bool {
@@ -187,7 +196,7 @@ func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
 	var more bool
 	if b.again || b.unsent.Load() > 0 {
 		var err error
-		if items, more, err = b.rows(b.ctx, "pos = 0 ORDER BY row"); err != nil {
+		if items, more, err = b.rows(b.ctx, b.pace.of(chunkBytes), unsentRows); err != nil {
 			return held, err
 		}
 	}
@@ -196,7 +205,7 @@ func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
 	if !more { // all rows that were committed before are in this batch
 		n, size := 0, 0
 		for _, p := range held {
-			if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > chunkBytes) {
+			if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > b.pace.of(chunkBytes)) {
 				break
 			}
 			for _, it := range p.items {
@@ -233,11 +242,13 @@ func (b *Bus) deliver(items []*item, done []*parcel) error {
 // told of would get it again, at another place. Those who published it were
 // told that Redis is away and write rows, which are found to be there then.
 func (b *Bus) answer() error {
-	if len(b.unanswered) == 0 {
-		return nil
-	}
-	if err := b.deliver(b.unanswered, nil); err != nil {
-		return err
+	for all := b.unanswered; len(all) > 0; {
+		part, rest := b.part(all)
+		if err := b.deliver(part, nil); err != nil {
+			b.unanswered = all
+			return err
+		}
+		all = rest
 	}
 	b.unanswered = nil
 	return nil

@@ -29,6 +29,8 @@ type link struct {
 	epoch atomic.Int64
 	// acked is the newest batch that Redis has acknowledged.
 	acked atomic.Int64
+	// reads is how much of a stream is read at once.
+	reads pace
 	// doubts has an element when somebody met a Redis that is away or not whole.
 	doubts chan struct{}
 

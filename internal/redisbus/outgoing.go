@@ -69,9 +69,9 @@ func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 
 const itemColumns = "row, topic, id, head, data, sum, pos, batch"
 
-// rows reads items up to a limit of rows and bytes. A damaged row is left out;
+// rows reads items up to a limit of rows, and of bytes. A damaged row is left out;
 // it is named in the log and never sent.
-func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*item, more bool, err error) {
+func (b *Bus) rows(ctx context.Context, most int, query string, args ...any) (items []*item, more bool, err error) {
 	var damaged []int64
 	waiting := int64(0) // of the damaged ones
 	now := b.timestamp()
@@ -102,7 +102,7 @@ func (b *Bus) rows(ctx context.Context, query string, args ...any) (items []*ite
 			it := newItem(e, head, now)
 			it.row, it.pos, it.batch = row, pos, batch
 			items = append(items, it)
-			if size += it.size(); size > chunkBytes {
+			if size += it.size(); size > most {
 				more = true
 				break
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -74,9 +75,12 @@ func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err err
 // be restored. Redis must have what has the number least there, and then has
 // number.
 func (b *Bus) append(ctx context.Context, topics []*portion, field string, least, number int64) (rueidis.RedisMessage, error) {
-	count := 0
+	count, size := 0, 0
 	for _, p := range topics {
 		count += len(p.items)
+		for _, it := range p.items {
+			size += it.size()
+		}
 	}
 	keys := make([]string, 0, 2+3*len(topics))
 	keys = append(keys, b.link.claim, b.link.prefix+":topics")
@@ -104,7 +108,9 @@ func (b *Bus) append(ctx context.Context, topics []*portion, field string, least
 			args = append(args, entryID(it.pos))
 		}
 	}
+	began := time.Now()
 	answer, err := b.link.run(ctx, appendScript, keys, args).ToMessage()
+	b.pace.took(time.Since(began), b.link.within, size > b.pace.of(chunkBytes)/2, err)
 	if err != nil {
 		if rest, ok := refused(err, refusedEpoch); ok {
 			if epoch, err := strconv.ParseInt(rest, 10, 64); err == nil && epoch > b.epoch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -81,13 +82,19 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 		client.B().Hmget().Key(k.meta).Field("l").Build(),
 		client.B().Exists().Key(k.stream).Build(),
 	}
+	limit = min(limit, l.link.reads.of(chunkEntries))
 	if limit > 0 {
-		cmds = append(cmds, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(int64(min(limit, chunkEntries))).Build())
+		cmds = append(cmds, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(int64(limit)).Build())
 	}
 	cmds = append(cmds, client.B().Hmget().Key(k.meta).Field("t").Build())
 	ctx, cancel := context.WithTimeout(ctx, l.link.within)
 	defer cancel()
+	began := time.Now()
 	replies := client.DoMulti(ctx, cmds...)
+	took := time.Since(began)
+	if limit > 0 && replies[3].Error() != nil {
+		l.link.reads.took(took, l.link.within, false, replies[3].Error())
+	}
 	if err := check(replies[0]); err != nil {
 		return info, nil, err
 	}
@@ -113,6 +120,7 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return info, nil, l.link.unreadable(err)
 	}
+	l.link.reads.took(took, l.link.within, len(entries) == limit, nil)
 	records, err = decodeEntries(topic, entries)
 	return info, records, err
 }
