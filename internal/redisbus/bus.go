@@ -246,10 +246,13 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 // Unsent is how many events wait in the database until Redis takes them.
 func (b *Bus) Unsent() int64 { return b.unsent.Load() }
 
-// Healthy asks Redis, and returns an error while events do not reach it or are
-// not handled.
+// Healthy asks Redis, and returns an error while events do not reach it, or would
+// not, or are not handled.
 func (b *Bus) Healthy(ctx context.Context) error {
 	if err := b.link.ask(ctx); err != nil {
+		return err
+	}
+	if err := b.takesWrites(ctx); err != nil {
 		return err
 	}
 	return b.Trouble()

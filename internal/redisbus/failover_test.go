@@ -21,10 +21,6 @@ type pair struct {
 	trace []string
 }
 
-func (p *pair) note(format string, args ...any) {
-	p.trace = append(p.trace, fmt.Sprintf(format, args...))
-}
-
 // follow makes the other one a replica of the one that is used, and waits until it
 // has what that one has.
 func (p *pair) follow() {

@@ -71,6 +71,30 @@ func (b *Bus) tryWrite(ctx context.Context) (code string, err error) {
 	return "", nil
 }
 
+// takesWrites returns why a server that can be read takes no writes.
+func (b *Bus) takesWrites(ctx context.Context) error {
+	client, _, err := b.link.reading()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.link.within)
+	defer cancel()
+	err = writeScript.Exec(ctx, client, nil, nil).Error()
+	reply, answered := rueidis.IsRedisErr(err)
+	if err != nil && !answered {
+		return b.link.unreadable(err)
+	}
+	if !answered {
+		return nil
+	}
+	// Another code proves nothing, as in refusesWrites.
+	switch code, _, _ := strings.Cut(reply.Error(), " "); code {
+	case "OOM", "MISCONF", "NOREPLICAS", "READONLY":
+		return b.outage(err)
+	}
+	return nil
+}
+
 // refusesWrites says why a server that answers takes no events, and what to do.
 // The code is what it says to a write, if it refuses one; another code than these
 // proves nothing, since not every server knows such a script.

@@ -205,6 +205,27 @@ func TestAServerThatAnswersIsNotCalledUnreachable(t *testing.T) {
 	w.expect(names("a", 1))
 }
 
+// It is told before an event has to wait for it.
+func TestAServerThatTakesNoWritesIsNotHealthy(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	w := newWorld(t, server, server.URL())
+	w.attach()
+	w.healthy()
+	for want, c := range map[string]struct{ begin, end []string }{
+		"READONLY":   {[]string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
+		"NOREPLICAS": {[]string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+		"OOM":        {[]string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+	} {
+		server.Do(c.begin...)
+		if err := w.bus.Healthy(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("its health is %v, want one that says %s", err, want)
+		}
+		server.Do(c.end...)
+		w.healthy()
+	}
+	w.detach()
+}
+
 func TestATopicOutlivesWhatIsKnownOfIt(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
