@@ -10,6 +10,7 @@ import (
 
 	"lilac/internal/backup"
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 )
 
 func (c *cli) backup() *cobra.Command {
@@ -85,7 +86,7 @@ func (c *cli) printBackup(m backup.Manifest, what string) error {
 		verified = "not all whole"
 	}
 	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, %s.\n",
-		clean(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
+		plain.Text(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
 	return errors.Join(err, damagedFiles(bad))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 )
 
 // streamPayload holds the fields of the stream's events that the terminal
@@ -75,7 +76,7 @@ func (t *talk) printLocked(s string) {
 	if s == "" {
 		return
 	}
-	fmt.Fprint(t.cli.out, clean(s))
+	fmt.Fprint(t.cli.out, plain.Text(s))
 	t.midline = !strings.HasSuffix(s, "\n")
 }
 

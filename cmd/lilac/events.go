@@ -14,6 +14,7 @@ import (
 	"lilac/internal/clip"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 )
 
 func (c *cli) events() *cobra.Command {
@@ -109,7 +110,7 @@ func (t *tailer) print(e event.Event) error {
 		if err != nil {
 			return fmt.Errorf("encode event: %w", err)
 		}
-		_, err = fmt.Fprintf(t.cli.out, "%s\n", data)
+		_, err = fmt.Fprintf(t.cli.out, "%s\n", plain.JSON(data))
 		return err
 	}
 	topic := string(e.Topic)

@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/client"
 	"lilac/internal/clip"
+	"lilac/internal/plain"
 	"lilac/internal/session"
 )
 
@@ -112,7 +113,7 @@ func (c *cli) printStory(s session.Story) {
 			fmt.Fprintf(c.out, "%10s %s\n", "", oneLine(e.Detail))
 			continue
 		}
-		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, clean(e.Kind), clip.Characters(oneLine(tell(e)), 160))
+		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, plain.Text(e.Kind), clip.Characters(oneLine(tell(e)), 160))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 	"lilac/internal/config"
 	"lilac/internal/fault"
 	"lilac/internal/logs"
+	"lilac/internal/plain"
 )
 
 // cli is what every command shares: the streams and the global flags.
@@ -64,7 +66,7 @@ func (c *cli) complain(err error) {
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+func oneLine(s string) string { return strings.Join(strings.Fields(plain.Text(s)), " ") }
 
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
@@ -178,7 +180,7 @@ func (c *cli) load() (*config.Config, error) {
 		c.secrets.Add(cfg.Secrets()...)
 	}
 	for _, w := range warnings {
-		fmt.Fprintln(c.err, "lilac: warning:", clean(c.secrets.Redact(w.String())))
+		fmt.Fprintln(c.err, "lilac: warning:", plain.Text(c.secrets.Redact(w.String())))
 	}
 	return cfg, err
 }
@@ -217,10 +219,14 @@ func (c *cli) withJSON(cmd *cobra.Command) *cobra.Command {
 
 // printJSON prints v with indentation.
 func (c *cli) printJSON(v any) error {
-	enc := json.NewEncoder(c.out)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	if _, err := c.out.Write(plain.JSON(buf.Bytes())); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil

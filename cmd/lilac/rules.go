@@ -16,6 +16,7 @@ import (
 	"lilac/internal/environment"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 )
 
 // maxEventFile bounds what is read of a file with an event.
@@ -162,7 +163,7 @@ func (c *cli) printTrial(t environment.Trial) error {
 	var b strings.Builder
 	for _, l := range t.Looks {
 		if l.Why != "" {
-			fmt.Fprintf(&b, "%s: no, %s\n", clean(l.Rule), clean(l.Why))
+			fmt.Fprintf(&b, "%s: no, %s\n", plain.Text(l.Rule), plain.Text(l.Why))
 		}
 	}
 	if t.Rule == "" {
@@ -174,14 +175,14 @@ func (c *cli) printTrial(t environment.Trial) error {
 		{"session", t.Session}, {"deliver", string(t.Deliver)}, {"debounce", t.Debounce}, {"rate", t.Rate}, {"problem", t.Problem},
 	} {
 		if line.value != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", line.name, clean(line.value))
+			fmt.Fprintf(&b, "  %s: %s\n", line.name, plain.Text(line.value))
 		}
 	}
 	if t.DryRun {
 		b.WriteString("  dry run: it would only be counted\n")
 	}
 	if t.Prompt != "" {
-		fmt.Fprintf(&b, "\n%s\n", clean(t.Prompt))
+		fmt.Fprintf(&b, "\n%s\n", plain.Text(t.Prompt))
 	}
 	if t.Event != nil {
 		raw, err := json.Marshal(t.Event)
@@ -259,7 +260,7 @@ func (c *cli) publish() *cobra.Command {
 			if answer.Duplicate {
 				note = "  (it was published before)"
 			}
-			_, err = fmt.Fprintf(c.out, "%s%s\n", clean(answer.ID), note)
+			_, err = fmt.Fprintf(c.out, "%s%s\n", plain.Text(answer.ID), note)
 			return err
 		},
 	})

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+
+	"lilac/internal/event"
+	"lilac/internal/plain"
 )
 
 func TestScreenShowsWhatIsSaidAgainOnce(t *testing.T) {
@@ -57,8 +62,27 @@ func TestTerminalDoesNotObeyTheModel(t *testing.T) {
 		"evil\u202etxt":         "eviltxt",
 		"grüße 🌸":               "grüße 🌸",
 	} {
-		if got := clean(in); got != want {
-			t.Errorf("clean(%q) is %q, want %q", in, got, want)
+		if got := plain.Text(in); got != want {
+			t.Errorf("plain.Text(%q) is %q, want %q", in, got, want)
 		}
+	}
+}
+
+func TestTerminalDoesNotObeyJSON(t *testing.T) {
+	var out bytes.Buffer
+	c := cli{out: &out}
+	if err := c.printJSON(map[string]string{"title": "a\u009b31m\u202eb\x1b\x7f"}); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); plain.Text(s) != s || !strings.Contains(s, `a\u009b31m\u202eb\u001b\u007f`) {
+		t.Errorf("printed %q", s)
+	}
+	out.Reset()
+	tail := tailer{cli: &cli{out: &out, json: true}}
+	if err := tail.print(event.Event{ID: "a\u009b", Data: []byte("{\"text\":\"\u009b31m\"}")}); err != nil {
+		t.Fatal(err)
+	}
+	if s := out.String(); plain.Text(s) != s {
+		t.Errorf("printed %q", s)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"lilac/internal/chat"
 	"lilac/internal/client"
 	"lilac/internal/clip"
+	"lilac/internal/plain"
 )
 
 func (c *cli) sessions() *cobra.Command {
@@ -96,14 +97,14 @@ func (c *cli) printMessage(raw json.RawMessage) error {
 	for _, p := range m.Parts {
 		switch p.Type {
 		case chat.TypeText:
-			fmt.Fprintln(c.out, clean(p.Text))
+			fmt.Fprintln(c.out, plain.Text(p.Text))
 		case chat.TypeToolCall:
-			fmt.Fprintf(c.out, "→ %s %s\n", clean(p.ToolName), clip.Characters(oneLine(string(p.Input)), 160))
+			fmt.Fprintf(c.out, "→ %s %s\n", plain.Text(p.ToolName), clip.Characters(oneLine(string(p.Input)), 160))
 		case chat.TypeToolResult:
 			text, _ := p.OutputText()
-			fmt.Fprintf(c.out, "← %s %s\n", clean(p.ToolName), clip.Characters(oneLine(text), 160))
+			fmt.Fprintf(c.out, "← %s %s\n", plain.Text(p.ToolName), clip.Characters(oneLine(text), 160))
 		case chat.TypeFile, chat.TypeImage:
-			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, clean(p.Filename))
+			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, plain.Text(p.Filename))
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"lilac/internal/client"
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 	"lilac/internal/task"
 )
 
@@ -114,7 +115,7 @@ func (c *cli) taskOutput() *cobra.Command {
 				if c.json {
 					return c.printJSON(p)
 				}
-				if _, err := io.WriteString(c.out, clean(p.Text)); err != nil {
+				if _, err := io.WriteString(c.out, plain.Text(p.Text)); err != nil {
 					return fmt.Errorf("print output: %w", err)
 				}
 				offset = p.Next
@@ -164,7 +165,7 @@ func (c *cli) showTask(t task.Task) error {
 		line("exit code", strconv.Itoa(*t.ExitCode))
 	}
 	if t.Result != "" {
-		fmt.Fprintf(c.out, "\n%s\n", clean(t.Result))
+		fmt.Fprintf(c.out, "\n%s\n", plain.Text(t.Result))
 	}
 	return nil
 }

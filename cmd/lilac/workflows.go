@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/client"
+	"lilac/internal/plain"
 	"lilac/internal/workflow"
 )
 
@@ -123,7 +124,7 @@ func (c *cli) printWorkflow(raw json.RawMessage) error {
 		return fmt.Errorf("read workflow: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n%s\n\n", w.ID, w.State, clean(w.Summary))
+	fmt.Fprintf(&b, "%s  %s\n%s\n\n", w.ID, w.State, plain.Text(w.Summary))
 	for _, line := range []struct{ name, value string }{
 		{"because", w.Detail},
 		{"for", w.Origin.Client + " " + w.Origin.SessionID},
@@ -134,18 +135,18 @@ func (c *cli) printWorkflow(raw json.RawMessage) error {
 		{"over when", string(w.Completion) + " tasks have a result"},
 	} {
 		if line.value != "" && line.value != "-" {
-			fmt.Fprintf(&b, "%-10s %s\n", line.name, clean(line.value))
+			fmt.Fprintf(&b, "%-10s %s\n", line.name, plain.Text(line.value))
 		}
 	}
 	for _, t := range w.Tasks {
-		fmt.Fprintf(&b, "\n%s  %s  %s\n  %s\n", t.ID, t.Kind, t.State, clean(t.Description))
+		fmt.Fprintf(&b, "\n%s  %s  %s\n  %s\n", t.ID, t.Kind, t.State, plain.Text(t.Description))
 		if t.Due > 0 {
 			fmt.Fprintf(&b, "  until %s\n", when(t.Due))
 		}
 		if r := t.Result; r != nil {
-			fmt.Fprintf(&b, "  %s %s %s\n", when(t.ResolvedAt), r.Outcome, clean(r.Reason))
+			fmt.Fprintf(&b, "  %s %s %s\n", when(t.ResolvedAt), r.Outcome, plain.Text(r.Reason))
 			if r.Message != nil {
-				fmt.Fprintf(&b, "  %s: %s\n", clean(r.Message.UserName), clean(r.Message.Text))
+				fmt.Fprintf(&b, "  %s: %s\n", plain.Text(r.Message.UserName), plain.Text(r.Message.Text))
 			}
 		}
 	}

@@ -22,6 +22,7 @@ var rooms = map[string]string{
 
 	"lazyregexp": "",
 	"clip":       "",
+	"plain":      "",
 	"logtest":    "",
 	"realpath":   "",
 
@@ -59,7 +60,7 @@ var rooms = map[string]string{
 	"builtin":   "tool sandbox egress chat fault clip",
 
 	"agent":       "chat llm tool fault",
-	"session":     "agent bus chat db event fault llm tool clip",
+	"session":     "agent bus chat db event fault llm tool clip plain",
 	"environment": "bus chat db event fault tool lazyregexp clip",
 	"clock":       "environment schedule db event fault",
 	"files":       "environment db event fault realpath",
@@ -79,13 +80,13 @@ var rooms = map[string]string{
 
 	"store": "db bus chat event discord fault session environment surface outbox router relay task toolserver workflow clock files clip",
 
-	"httpapi":    "webhook origin health metrics bus chat db environment event fault session sse task workflow toolserver lazyregexp",
+	"httpapi":    "webhook origin health metrics bus chat db environment event fault session sse task workflow toolserver lazyregexp plain",
 	"webui":      "",
 	"webuitest":  everything,
 	"origin":     "fault",
 	"toolwire":   "fault",
 	"toolserver": "connlimit origin toolwire fault db schedule lazyregexp clip",
-	"toolcli":    "toolwire fault",
+	"toolcli":    "toolwire fault plain",
 	"callables":  "builtin schedule tool toolserver toolwire chat db entity environment event fault outbox session surface workflow task clip",
 	"cmd/tools":  "toolcli",
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"lilac/internal/chat"
@@ -16,6 +15,7 @@ import (
 	"lilac/internal/event"
 	"lilac/internal/fault"
 	"lilac/internal/lazyregexp"
+	"lilac/internal/plain"
 	"lilac/internal/session"
 	"lilac/internal/task"
 	"lilac/internal/workflow"
@@ -56,7 +56,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(body, &in, true); err != nil {
 		return err
 	}
-	in.Title = tidyTitle(in.Title)
+	in.Title = plain.Line(in.Title)
 	if utf8.RuneCountInString(in.Title) > maxTitle {
 		return fault.InvalidField("title", "A title has at most %d characters.", maxTitle)
 	}
@@ -82,22 +82,6 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Location", "/sessions/"+s.ID)
 	return writeJSON(w, http.StatusCreated, s)
 }
-
-// tidyTitle makes one line of a title, of what can be seen.
-func tidyTitle(title string) string {
-	visible := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsGraphic(r) || r == zeroWidthJoiner: // which joins emoji
-			return r
-		}
-		return -1
-	}, title)
-	return strings.Join(strings.Fields(visible), " ")
-}
-
-const zeroWidthJoiner = '\u200d'
 
 // announce publishes what happened to a session in the transaction that did
 // it, once for each type and name.
@@ -175,7 +159,7 @@ func (a *api) renameSession(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(body, &in, false); err != nil {
 		return err
 	}
-	title := tidyTitle(in.Title)
+	title := plain.Line(in.Title)
 	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
 		return fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
 	}

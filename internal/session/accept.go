@@ -8,6 +8,7 @@ import (
 	"lilac/internal/db"
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 )
 
 // maxTitle is how many runes of the first message name a session.
@@ -124,7 +125,7 @@ func (c *change) nameSession(requestID string, messages []chat.Message) error {
 }
 
 func titleOf(text string) string {
-	words := strings.Join(strings.Fields(text), " ")
+	words := plain.Line(text)
 	runes := []rune(words)
 	if len(runes) <= maxTitle {
 		return words

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 	"lilac/internal/toolwire"
 )
 
@@ -62,9 +63,9 @@ func (c Command) Main(ctx context.Context, args []string) int {
 	}
 	if slices.Contains(args, "--output=json") {
 		data, _ := json.Marshal(fault.ToWire(err)) // strings and a flag always marshal
-		fmt.Fprintln(c.Stderr, string(data))
+		fmt.Fprintln(c.Stderr, string(plain.JSON(data)))
 	} else {
-		fmt.Fprintln(c.Stderr, "tools:", strings.Join(strings.Fields(clean(message)), " "))
+		fmt.Fprintln(c.Stderr, "tools:", strings.Join(strings.Fields(plain.Text(message)), " "))
 	}
 	return fault.KindOf(err).ExitCode()
 }
@@ -121,7 +122,7 @@ func (c Command) list(ctx context.Context, asJSON bool) error {
 	}
 	var b strings.Builder
 	for _, one := range listing.Callables {
-		fmt.Fprintf(&b, "%-*s  %s\n", width, one.ID, clean(one.Summary))
+		fmt.Fprintf(&b, "%-*s  %s\n", width, one.ID, plain.Text(one.Summary))
 	}
 	return c.print(b.String())
 }

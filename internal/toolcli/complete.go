@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lilac/internal/fault"
+	"lilac/internal/plain"
 	"lilac/internal/toolwire"
 )
 
@@ -77,7 +78,7 @@ func (c Command) callables(ctx context.Context) (out []string) {
 		return nil
 	}
 	for _, one := range listing.Callables {
-		out = append(out, clean(one.ID))
+		out = append(out, plain.Text(one.ID))
 	}
 	return out
 }
@@ -98,7 +99,7 @@ func (c Command) fields(ctx context.Context, id string, given []string, last str
 	}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		field := schema.Properties[name]
-		flag := "--" + kebab(clean(name)) + "="
+		flag := "--" + kebab(plain.Text(name)) + "="
 		if field.Type != "array" && slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, flag) }) {
 			continue
 		}
@@ -111,7 +112,7 @@ func (c Command) fields(ctx context.Context, id string, given []string, last str
 			values = []any{true, false}
 		}
 		for _, v := range values {
-			out = append(out, flag+clean(fmt.Sprint(v)))
+			out = append(out, flag+plain.Text(fmt.Sprint(v)))
 		}
 	}
 	return append(out, "--output=json", "--output=text", "--input=", "--help")

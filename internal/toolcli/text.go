@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"lilac/internal/plain"
 	"lilac/internal/toolwire"
 )
 
@@ -21,7 +22,7 @@ func (c Command) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	return c.print(buf.String())
+	return c.print(string(plain.JSON(buf.Bytes())))
 }
 
 // valueText is a value for people: text as it is, a list one line each, an
@@ -44,7 +45,7 @@ func valueText(raw json.RawMessage) (string, error) {
 			return "", fmt.Errorf("read value: %w", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
-			b.WriteString(clean(name) + ": " + line(fields[name]) + "\n")
+			b.WriteString(plain.Text(name) + ": " + line(fields[name]) + "\n")
 		}
 	default:
 		b.WriteString(line(raw) + "\n")
@@ -56,19 +57,9 @@ func valueText(raw json.RawMessage) (string, error) {
 func line(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		return clean(text)
+		return plain.Text(text)
 	}
-	return clean(string(raw))
-}
-
-// clean keeps what others wrote from steering a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, s)
+	return plain.Text(string(raw))
 }
 
 // kebab is how a field is written as a flag.
@@ -85,9 +76,9 @@ func kebab(name string) string {
 
 func helpText(h toolwire.Help) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", h.ID, clean(h.Summary.Summary))
+	fmt.Fprintf(&b, "%s: %s\n", h.ID, plain.Text(h.Summary.Summary))
 	if h.Description != "" {
-		b.WriteString("\n" + clean(h.Description) + "\n")
+		b.WriteString("\n" + plain.Text(h.Description) + "\n")
 	}
 	var schema struct {
 		Properties map[string]struct{ Type, Description string }
@@ -104,7 +95,7 @@ func helpText(h toolwire.Help) string {
 		if slices.Contains(schema.Required, name) {
 			kind += ", needed"
 		}
-		fmt.Fprintf(&b, "  --%s (%s)  %s\n", kebab(name), kind, clean(schema.Properties[name].Description))
+		fmt.Fprintf(&b, "  --%s (%s)  %s\n", kebab(name), kind, plain.Text(schema.Properties[name].Description))
 	}
 	if h.Changes {
 		b.WriteString("\nIt changes something.\n")
@@ -113,7 +104,7 @@ func helpText(h toolwire.Help) string {
 		b.WriteString("\nIt may be repeated when its outcome is unknown.\n")
 	}
 	if len(h.Examples) > 0 {
-		b.WriteString("\nExamples:\n  " + clean(strings.Join(h.Examples, "\n  ")) + "\n")
+		b.WriteString("\nExamples:\n  " + plain.Text(strings.Join(h.Examples, "\n  ")) + "\n")
 	}
 	return b.String()
 }
