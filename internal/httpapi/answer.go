@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -214,9 +215,14 @@ func flagOf(r *http.Request, name string) (bool, error) {
 }
 
 // onlyQuery refuses query parameters that a route does not know, so that a
-// misspelled one is not silently ignored.
+// misspelled one is not silently ignored. Nor is one that cannot be read: what
+// was to be left out of a list would be in it.
 func onlyQuery(r *http.Request, known ...string) error {
-	for name := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "The query of this address cannot be read: write %%25 for %% and %%3B for ;")
+	}
+	for name := range query {
 		ok := false
 		for _, k := range known {
 			ok = ok || k == name

@@ -153,3 +153,14 @@ func TestStatusAndSettingsAreTold(t *testing.T) {
 		t.Errorf("search: %d", code)
 	}
 }
+
+// What cannot be read of a query is not left out: it may be what was to limit a
+// list, or a stream, to one conversation.
+func TestAQueryThatCannotBeReadIsRefused(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/requests?session_id=100%", "/requests?limit=1;session_id=s", "/events?session_id=%zz", "/sessions?limit=%", "/search?q=50%"} {
+		if code, body := w.call("GET", path, ""); code != 400 || !strings.Contains(body, `"kind":"invalid"`) {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
