@@ -27,7 +27,8 @@ func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := struct {
 		Requests []listedRequest `json:"requests"`
-	}{[]listedRequest{}}
+		Next     string          `json:"next,omitempty"`
+	}{Requests: []listedRequest{}}
 	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
 		found, err := a.Store.Requests(q, r.URL.Query().Get("session_id"), limit, r.URL.Query().Get("before"))
 		if err != nil {
@@ -39,6 +40,9 @@ func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
 				return err
 			}
 			out.Requests = append(out.Requests, listedRequest{one, asked})
+		}
+		if n := len(found); n == limit {
+			out.Next = session.Place(found[n-1].CreatedAt, found[n-1].ID)
 		}
 		return nil
 	})

@@ -112,6 +112,7 @@ func (a *api) listSessions(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := struct {
 		Sessions []session.Session `json:"sessions"`
+		Next     string            `json:"next,omitempty"`
 	}{}
 	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
 		out.Sessions, err = a.Store.Sessions(q, limit, r.URL.Query().Get("before"))
@@ -122,6 +123,10 @@ func (a *api) listSessions(w http.ResponseWriter, r *http.Request) error {
 	}
 	if out.Sessions == nil {
 		out.Sessions = []session.Session{}
+	}
+	if n := len(out.Sessions); n == limit {
+		last := out.Sessions[n-1]
+		out.Next = session.Place(last.UpdatedAt, last.ID)
 	}
 	return writeJSON(w, http.StatusOK, out)
 }

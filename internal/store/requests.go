@@ -70,8 +70,8 @@ var listedRequest = listed(scanRequest, func(r session.Request, why string) sess
 	return session.Request{ID: r.ID, State: session.Damaged, Detail: why}
 })
 
-// Requests lists the newest first, older than the one named by before; an
-// empty session means all. A damaged one is [session.Damaged].
+// Requests lists the newest first, older than the one named by before, or its
+// [session.Place]; an empty session means all. A damaged one is [session.Damaged].
 func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {
@@ -79,12 +79,16 @@ func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before strin
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		at, err := createdAt(q, "requests", before)
-		if err != nil {
-			return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
+		at, id, ok := session.ParsePlace(before)
+		if !ok {
+			var err error
+			if at, err = createdAt(q, "requests", before); err != nil {
+				return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
+			}
+			id = before
 		}
 		query += ` AND (created_at, id) < (?, ?)`
-		args = append(args, at, before)
+		args = append(args, at, id)
 	}
 	out, err := collect(q, listedRequest, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list requests", err)

@@ -35,17 +35,21 @@ func (s *Store) Session(q db.Queryer, id string) (session.Session, error) {
 }
 
 // Sessions lists the most recently updated first, after the session named by
-// before; an empty before starts at the newest. Those of sub-agents are found
-// through their tasks.
+// before, or its [session.Place]; an empty before starts at the newest. Those of
+// sub-agents are found through their tasks.
 func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
 	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`, []any{}
 	if before != "" {
-		cursor, err := s.Session(q, before)
-		if err != nil {
-			return nil, err
+		at, id, ok := session.ParsePlace(before)
+		if !ok {
+			cursor, err := s.Session(q, before)
+			if err != nil {
+				return nil, err
+			}
+			at, id = cursor.UpdatedAt, cursor.ID
 		}
 		query += ` AND (updated_at, id) < (?, ?)`
-		args = append(args, cursor.UpdatedAt, cursor.ID)
+		args = append(args, at, id)
 	}
 	query += ` ORDER BY updated_at DESC, id DESC LIMIT ?`
 	out, err := collect(q, scanSession, query, append(args, pageSize(limit))...)

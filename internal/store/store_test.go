@@ -45,6 +45,44 @@ func read(t *testing.T, d *db.DB, fn func(q db.Queryer) error) error {
 	return d.Read(context.Background(), fn)
 }
 
+// A list goes on where it was, also when the last one that was read is at its head
+// again, or gone.
+func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
+	d, s := open(t)
+	update(t, d, func(tx *db.Tx) error {
+		for i := range int64(4) {
+			id := fmt.Sprintf("s%d", i)
+			if err := errors.Join(
+				s.CreateSession(tx, session.Session{ID: id, Client: "web", UpdatedAt: 1 + i}),
+				s.CreateRequest(tx, session.Request{ID: "web:" + id + ":r", SessionID: id, Client: "web", State: event.StateDone, CreatedAt: 1 + i, EndedAt: 9}),
+			); err != nil {
+				return err
+			}
+		}
+		return errors.Join(s.SetTitle(tx, "s2", "moved"), s.DeleteSession(tx, "s1"))
+	})
+	err := read(t, d, func(q db.Queryer) error {
+		for place, want := range map[string]string{session.Place(3, "s2"): "s0", session.Place(2, "s1"): "s0", "s0": ""} {
+			got := ""
+			page, err := s.Sessions(q, 9, place)
+			for _, one := range page {
+				got += one.ID
+			}
+			if got != want || err != nil {
+				t.Errorf("behind %s are the sessions %q, want %q: %v", place, got, want, err)
+			}
+		}
+		page, err := s.Requests(q, "", 9, session.Place(2, "web:s1:r"))
+		if len(page) != 1 || page[0].SessionID != "s0" {
+			t.Errorf("behind the request that is gone are %+v", page)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
 	d, s := open(t)
 	for i := range 5 {
