@@ -38,8 +38,8 @@ func (c *cli) chat() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := &talk{cli: c, server: server, session: sessionID, terminal: isTerminal(c.out), done: make(chan struct{}, 1)}
-			if len(args) > 0 || !isTerminal(c.in) {
+			t := &talk{cli: c, server: server, session: sessionID, typed: isTerminal(c.in), terminal: isTerminal(c.out), done: make(chan struct{}, 1)}
+			if len(args) > 0 || !t.typed {
 				return t.once(cmd.Context(), strings.Join(args, " "))
 			}
 			return t.interactive(cmd.Context())
@@ -51,10 +51,11 @@ func (c *cli) chat() *cobra.Command {
 
 // talk is one conversation in the terminal.
 type talk struct {
-	cli      *cli
-	server   *client.Client
-	session  string
-	terminal bool
+	cli     *cli
+	server  *client.Client
+	session string
+	// typed says that lines come from a terminal, terminal that answers go to one.
+	typed, terminal bool
 	// done has an element when a request of the session has ended; one is
 	// enough, since who waits looks at the state.
 	done chan struct{}
@@ -149,7 +150,7 @@ const sendGrace = 2 * time.Second
 
 // once says one thing and prints the answer.
 func (t *talk) once(ctx context.Context, message string) error {
-	if !isTerminal(t.cli.in) && message == "" {
+	if !t.typed && message == "" {
 		data, err := io.ReadAll(io.LimitReader(t.cli.in, maxPiped+1))
 		if err != nil {
 			return fmt.Errorf("read message: %w", err)
@@ -298,6 +299,10 @@ func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-c
 	}
 }
 
+// maxTyped is how much of a line a terminal passes on; what is typed or pasted
+// beyond it is lost.
+const maxTyped = 4095
+
 // readLines closes ended when there are no more, and lines behind them.
 func readLines(in io.Reader, lines chan<- string, ended chan<- struct{}, stop <-chan struct{}) {
 	defer close(lines)
@@ -315,6 +320,7 @@ func readLines(in io.Reader, lines chan<- string, ended chan<- struct{}, stop <-
 
 // said handles a line of the user and reports whether to leave.
 func (t *talk) said(ctx context.Context, line string) (leave bool) {
+	cut := t.typed && len(line) >= maxTyped
 	line = strings.TrimSpace(line)
 	queue := event.Prompt
 	switch {
@@ -327,6 +333,10 @@ func (t *talk) said(ctx context.Context, line string) (leave bool) {
 		if err := t.server.Cancel(ctx, t.session, ""); err != nil && ctx.Err() == nil {
 			t.note(err.Error())
 		}
+		return false
+	case cut:
+		t.note(fmt.Sprintf("not said: a terminal passes on no more than %d bytes of a line. Use: lilac chat --session %s < FILE", maxTyped, t.session))
+		t.prompt()
 		return false
 	case t.busy():
 		queue = event.Steer

@@ -153,6 +153,24 @@ func talkTo(t *testing.T, h http.HandlerFunc) *talk {
 	return &talk{cli: &cli{out: io.Discard, err: io.Discard}, server: server, session: "s1", done: make(chan struct{}, 1)}
 }
 
+// Of a line that a terminal has cut off nothing is said: who pasted it does not see
+// that its end is gone.
+func TestALineThatATerminalCutsOffIsNotSaid(t *testing.T) {
+	said := 0
+	talk := talkTo(t, func(w http.ResponseWriter, _ *http.Request) {
+		said++
+		_, _ = io.WriteString(w, `{}`)
+	})
+	var out bytes.Buffer
+	talk.cli.out, talk.typed = &out, true
+	if talk.said(t.Context(), strings.Repeat("x", maxTyped)); said != 0 || !strings.Contains(out.String(), "lilac chat --session s1 < FILE") {
+		t.Errorf("said %d times: %q", said, out.String())
+	}
+	if talk.said(t.Context(), strings.Repeat("x", maxTyped-1)); said != 1 {
+		t.Errorf("a line that just fits is said %d times", said)
+	}
+}
+
 func TestAServerThatHangsKeepsNobody(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	hang := func(_ http.ResponseWriter, r *http.Request) {
