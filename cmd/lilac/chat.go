@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,8 @@ type talk struct {
 	screen        screen
 	midline       bool
 	ended         map[string]error
+	// unprinted is why some of an answer could not be printed.
+	unprinted error
 	// asked says that something was said and nothing came since, heard that
 	// something came lately.
 	asked, heard bool
@@ -196,7 +199,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 	end()
 	wg.Wait()
 	if errors.Is(err, io.EOF) {
-		return t.ended[t.mine]
+		return cmp.Or(t.ended[t.mine], t.unprinted)
 	}
 	if ctx.Err() != nil {
 		if err := t.server.Cancel(context.WithoutCancel(ctx), t.session, t.mine); err != nil {

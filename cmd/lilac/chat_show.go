@@ -76,7 +76,9 @@ func (t *talk) printLocked(s string) {
 	if s == "" {
 		return
 	}
-	fmt.Fprint(t.cli.out, plain.Text(s))
+	if _, err := fmt.Fprint(t.cli.out, plain.Text(s)); err != nil {
+		t.unprinted = fmt.Errorf("print answer: %w", err)
+	}
 	t.midline = !strings.HasSuffix(s, "\n")
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -138,6 +139,29 @@ func TestWhoGivesUpBeforeTheServerAnswersStopsItToo(t *testing.T) {
 		}
 	default:
 		t.Error("nothing was stopped")
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A script that keeps the answer in a file learns that it is not there.
+func TestAnAnswerThatCannotBePrintedIsAFailure(t *testing.T) {
+	talk := talkTo(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/sessions/s1/messages":
+			_, _ = io.WriteString(w, `{"messages":[],"cursor":"c0"}`)
+		case "/sessions/s1/prompt":
+			_, _ = io.WriteString(w, `{"requestId":"terminal:s1:m","messageId":"m"}`)
+		default:
+			_, _ = io.WriteString(w, "event: stream.completed\ndata: "+`{"type":"stream.completed","payload":{"requestId":"terminal:s1:m","content":"Hello"}}`+"\n\n")
+		}
+	})
+	talk.cli.out = full{}
+	if err := talk.once(t.Context(), "hi"); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
