@@ -187,3 +187,28 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// Who has followed all sessions and goes on with one hears nothing of the others.
+func TestACursorOfAllSessionsGoesOnWithOne(t *testing.T) {
+	w := newWorld(t)
+	mine, other := w.newSession(), w.newSession()
+	all := w.listen("", "")
+	w.begin(other, "web:"+other+":m")
+	w.begin(mine, "web:"+mine+":m")
+	w.publish(other, "web:"+other+":m", delta(0))
+	w.publish(mine, "web:"+mine+":m", delta(0))
+	seen := append(all.until("stream.text"), all.until("stream.text")...)
+	l := w.listen("session_id="+mine, seen[len(seen)-1].ID)
+	w.publish(other, "web:"+other+":m", delta(1))
+	w.publish(mine, "web:"+mine+":m", delta(1))
+	w.end(mine, "web:"+mine+":m", "0000 0001 ")
+	for _, f := range l.until("stream.completed") {
+		if strings.Contains(f.Data, other) {
+			t.Errorf("the stream of %s has %s", mine, f.Data)
+		}
+	}
+	c, err := parseCursor(l.first)
+	if err != nil || len(c.Runs) != 1 || c.Runs[0].Session != mine {
+		t.Errorf("it follows %+v: %v", c.Runs, err)
+	}
+}

@@ -107,6 +107,9 @@ func (a *api) startOf(r *http.Request, sessionID string) (b beginning, err error
 		if b.at.Epoch != a.epoch() {
 			return beginning{at: cursor{Epoch: a.epoch()}, gap: true}, nil
 		}
+		// The cursor may be of a stream of all sessions; the end of what runs in
+		// another one would never come.
+		b.at.Runs = slices.DeleteFunc(b.at.Runs, func(r runCursor) bool { return sessionID != "" && r.Session != "" && r.Session != sessionID })
 		err := a.checkPositions(r.Context(), b.at)
 		if fault.KindOf(err) == fault.Invalid { // they are of the engine that was used before
 			return beginning{at: cursor{Epoch: a.epoch()}, gap: true}, nil
