@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"lilac/internal/fault"
 )
@@ -121,6 +122,9 @@ func decode(body []byte, v any, optional bool) error {
 	}
 	if body[0] != '{' {
 		return fault.New(fault.Invalid, "The body has to be a JSON object.")
+	}
+	if !utf8.Valid(body) { // what is none would be taken in as other characters
+		return fault.New(fault.Invalid, "The body is not UTF-8.")
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()

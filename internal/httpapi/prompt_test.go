@@ -460,3 +460,12 @@ func TestAnotherMethodIsRefusedWithThoseThatThereAre(t *testing.T) {
 		}
 	}
 }
+
+// A text in another encoding is not taken in with its characters lost.
+func TestABodyThatIsNotUTF8IsRefused(t *testing.T) {
+	w := newWorld(t)
+	code, _, body := w.prompt(w.newSession(), "{\"content\":\"gr\xfc\xdfe\"}")
+	if code != 400 || !strings.Contains(body, "not UTF-8") || len(w.queries()) > 0 {
+		t.Errorf("%d %s", code, body)
+	}
+}
