@@ -55,6 +55,8 @@ type follower struct {
 	typed  time.Time
 	ended  time.Time
 	idle   bool
+	// recalled says that the request's own records were asked for what it said.
+	recalled bool
 	// trouble counts the edits in a row that came to nothing; later is when the
 	// platform is asked again.
 	trouble int
@@ -185,8 +187,8 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	}
 	output, heard, late, failed := f.snapshot()
 	final, wait := f.final(row, output, late, failed)
-	if final && !output.Final && row.Reason == "" {
-		if err := f.recall(ctx, row); err != nil {
+	if final && !f.recalled && row.Reason == "" {
+		if err := f.recall(ctx, row, output.Final); err != nil {
 			return false, 0, err
 		}
 		output, heard, _, _ = f.snapshot()
@@ -233,9 +235,10 @@ func (f *follower) final(row Row, o Output, late bool, failed error) (final bool
 	return o.Final || failed != nil || left <= 0, max(left, 0) + later*time.Duration(b2i(o.Final))
 }
 
-// recall takes what was said from the request's own records when the end of its
-// output is gone: the bus has lost it, or is another one than it was.
-func (f *follower) recall(ctx context.Context, row Row) error {
+// recall takes what was said from the request's own records: the bus may have lost
+// the end of its output, or is another one than it was. It may also have lost the
+// beginning, of which the end, when it is heard, has the text and not the files.
+func (f *follower) recall(ctx context.Context, row Row, heard bool) error {
 	if f.s.o.Said == nil {
 		return nil
 	}
@@ -245,16 +248,18 @@ func (f *follower) recall(ctx context.Context, row Row) error {
 		return err
 	})
 	switch {
-	case fault.KindOf(err) == fault.NotFound || db.IsDamaged(err):
-		f.s.o.Logger.WarnContext(ctx, "an answer is shown as far as it was seen: its output is gone", "request_id", f.requestID, "error", err)
-		return nil
+	case err != nil && (heard || fault.KindOf(err) == fault.NotFound || db.IsDamaged(err)):
+		f.s.o.Logger.WarnContext(ctx, "an answer is shown as far as it was seen: its records cannot be read", "request_id", f.requestID, "error", err)
 	case err != nil:
 		return fmt.Errorf("recall what was said: %w", err)
 	}
+	f.recalled = true
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range said {
-		f.output.Apply(p)
+		if _, end := p.(event.FinalText); !end || !heard {
+			f.output.Apply(p)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,17 +11,20 @@ import (
 // An answer whose output is gone before people saw all of it is shown as its
 // request is known to have said it, and one that was half there is not taken back.
 func TestAnAnswerWhoseOutputIsGoneIsShownWhole(t *testing.T) {
-	said := paragraphs()
+	said, aFile := paragraphs(), event.BinaryOutput{BinaryID: "f", Filename: "a.txt", MimeType: "text/plain", DataBase64: "YQ=="}
 	for name, c := range map[string]struct {
 		// seen is how much people saw before.
 		seen     int
 		recalled []event.Payload
-		files    int
-		want     string
+		// ended says that the end of the output was heard, and only that.
+		ended bool
+		files int
+		want  string
 	}{
 		"nothing was seen":   {recalled: []event.Payload{event.FinalText{FinalText: said}}, want: said},
 		"half of it was":     {seen: len(said) / 2, recalled: []event.Payload{event.FinalText{FinalText: said}}, want: said},
-		"with a file":        {recalled: []event.Payload{event.BinaryOutput{BinaryID: "f", Filename: "a.txt", MimeType: "text/plain", DataBase64: "YQ=="}, event.FinalText{FinalText: said}}, files: 1, want: said},
+		"with a file":        {recalled: []event.Payload{aFile, event.FinalText{FinalText: said}}, files: 1, want: said},
+		"but for its end":    {recalled: []event.Payload{aFile, event.FinalText{FinalText: said}}, ended: true, files: 1, want: said},
 		"nothing is to be":   {recalled: []event.Payload{event.FinalText{FinalText: "NO_REPLY", Delivery: "skip"}}, want: ""},
 		"control: forgotten": {want: "*(no answer)*"},
 	} {
@@ -32,13 +36,16 @@ func TestAnAnswerWhoseOutputIsGoneIsShownWhole(t *testing.T) {
 					time.Sleep(20 * time.Second)
 				}
 				s.stop()
-				s.lost.Store(true)
+				s.lost.Store(!c.ended)
+				if c.ended {
+					s.publish(event.FinalText{FinalText: said})
+				}
 				s.recalled = c.recalled
 				s.publish(event.RequestLifecycle{State: event.StateDone})
 				s.start()
 				s.finished()
 			})
-			if got := whole(p); got != c.want {
+			if got := strings.TrimSpace(whole(p)); got != c.want {
 				t.Errorf("seen: %q", got)
 			}
 			files := 0
