@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
@@ -14,8 +15,7 @@ func (s *Service) HandOver(ctx context.Context, requestID string, f event.Binary
 	if r == nil {
 		return errOutputEnded
 	}
-	// A tool that is stopped here must not stop the run's record half-way.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	ctx, cancel := lasting(ctx)
 	defer cancel()
 	err := r.write(ctx, func(c *change) error {
 		fresh, err := c.store().PutFile(c.tx, File{
@@ -31,6 +31,15 @@ func (s *Service) HandOver(ctx context.Context, requestID string, f event.Binary
 		return errOutputEnded
 	}
 	return err
+}
+
+// lasting is ctx for recordTime longer: a tool that is stopped here must not stop the
+// run's record half-way, and while it is not, a slow disk is waited for as
+// elsewhere.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(recordTime, cancel) })
+	return longer, func() { stop(); cancel() }
 }
 
 var errOutputEnded = fault.New(fault.Gone, "The request has ended; nobody reads its output any more.")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"lilac/internal/chat"
 	"lilac/internal/db"
@@ -136,4 +138,28 @@ func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
 	if err := svc.HandOver(t.Context(), "web:s1:r1", event.BinaryOutput{BinaryID: "late"}); fault.KindOf(err) != fault.Gone {
 		t.Errorf("after the end: %v", err)
 	}
+}
+
+// A file is given however long the database is busy: the tool has a time limit of
+// its own.
+func TestAFileWaitsForASlowDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *rig
+		given := make(chan error, 1)
+		r = newRig(t, rigOptions{do: func(ctx context.Context, _ llm.Request, _ func(string)) (chat.Message, error) {
+			busy := make(chan struct{})
+			go func() {
+				_ = r.db.Update(context.Background(), func(*db.Tx) error { close(busy); time.Sleep(20 * time.Second); return nil })
+			}()
+			<-busy
+			given <- r.svc.HandOver(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
+			return chat.Text(chat.Assistant, "here"), nil
+		}})
+		defer func() { r.stop() }()
+		r.send("web:s1:r1", "m1", event.Prompt, "one")
+		if err := <-given; err != nil {
+			t.Error(err)
+		}
+		r.ends("web:s1:r1")
+	})
 }
