@@ -61,7 +61,7 @@ func crowdModel(side func() string) func(llmtest.Request) llmtest.Script {
 			if unknown = strings.Contains(text, "outcome is unknown"); unknown && wish != "task" {
 				break // it is idempotent
 			}
-			if unknown || strings.Contains(text, "[exit code ") {
+			if unknown || strings.Contains(text, "[exit code ") || wish == "file" && !strings.Contains(text, `"ok":true`) {
 				return llmtest.Say(failed(n))
 			}
 			return llmtest.Say(done(n) + " " + startedTask.FindString(text))
