@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -283,22 +282,4 @@ func (a *Adapter) message(m wireMessage) surface.Message {
 		out.Mentions = append(out.Mentions, surface.User{ID: u.ID, Name: u.name(u.Member), Bot: u.Bot})
 	}
 	return out
-}
-
-// text is what a message says: its own words, what it forwards, and stickers
-// by their names.
-func (m wireMessage) text() string {
-	parts := []string{}
-	if m.Content != "" {
-		parts = append(parts, m.Content)
-	}
-	for _, s := range m.Snapshots {
-		if s.Message.Content != "" {
-			parts = append(parts, s.Message.Content)
-		}
-	}
-	for _, s := range m.Stickers {
-		parts = append(parts, "[sticker: "+s.Name+"]")
-	}
-	return strings.Join(parts, "\n")
 }

@@ -63,11 +63,14 @@ type wireMessage struct {
 		Message struct {
 			Content     string           `json:"content"`
 			Attachments []wireAttachment `json:"attachments"`
+			Embeds      []wireEmbed      `json:"embeds"`
 		} `json:"message"`
 	} `json:"message_snapshots"`
 	Stickers []struct {
 		Name string `json:"name"`
 	} `json:"sticker_items"`
+	Embeds    []wireEmbed `json:"embeds"`
+	Poll      *wirePoll   `json:"poll"`
 	Reactions []struct {
 		Count int       `json:"count"`
 		Me    bool      `json:"me"`
