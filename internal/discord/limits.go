@@ -210,6 +210,7 @@ func (l *limiter) Unlock(e *rest.CompiledEndpoint, rs *http.Response) error {
 	turn := b.turn
 	defer func() { <-turn }()
 	if rs == nil {
+		b.remaining-- // Discord may have counted it
 		return nil
 	}
 	now := time.Now()
