@@ -15,7 +15,7 @@ import (
 
 // crowdWishes are what people in a crowd ask for; some come more often.
 var crowdWishes = []string{
-	"plain", "plain", "plain", "long", "long", "slow", "slow", "slow", "tool", "faulty", "quiet", "send", "react", "file", "wait", "wait", "soon", "task",
+	"plain", "plain", "plain", "long", "long", "slow", "slow", "slow", "tool", "faulty", "quiet", "send", "react", "file", "wait", "wait", "soon", "task", "sub",
 }
 
 var (
@@ -58,7 +58,7 @@ func crowdModel(side func() string) func(llmtest.Request) llmtest.Script {
 			if !strings.HasSuffix(call, fmt.Sprintf("-%d", n)) {
 				continue
 			}
-			if unknown = strings.Contains(text, "outcome is unknown"); unknown && wish != "task" {
+			if unknown = strings.Contains(text, "outcome is unknown"); unknown && wish != "task" && wish != "sub" {
 				break // it is idempotent
 			}
 			if unknown || strings.Contains(text, "[exit code ") || wish == "file" && !strings.Contains(text, `"ok":true`) {
@@ -98,6 +98,8 @@ func crowdModel(side func() string) func(llmtest.Request) llmtest.Script {
 			return command(`tools workflow.send_and_wait --session-id=%s --key=w%d --text="question-%d-" --summary="wait-%d-" --timeout=2d`, side(), n, n, n)
 		case "soon":
 			return command(`tools workflow.create --key=w%d --summary="soon-%d-" --tasks:json='[{"kind":"delay","description":"x","delay":"%ds"}]'`, n, n, 1+n%4)
+		case "sub":
+			return command(`tools task.start --prompt="q%d plain."`, 1_000_000+n)
 		case "task":
 			return command(`tools task.start --command="sleep 0.%d"`, n%10)
 		}

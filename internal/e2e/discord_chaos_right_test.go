@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lilac/internal/discordtest"
@@ -114,15 +115,20 @@ func (h *heard) once(w *spoken) {
 			}
 		}
 	}
+	// Who asks about a message has it told, be it for the agent or not.
+	asked := h.c.asked[w.id]
 	answered := len(in) == 1 && h.stories[in[0]].State == string(event.StateDone)
+	if h.c.unheard[w.channel] {
+		return
+	}
 	switch _, begun := h.session[e2e.RequestID(w.channel, w.id)]; {
 	case w.never && (len(in) > 0 || times > 0):
 		h.c.t.Errorf("q%d was deleted before it was heard, and is in %q, %d times in the history", w.n, in, times)
-	case w.wakes && !w.maybe && len(in) != 1, !w.edited && len(in) > 1:
-		h.c.t.Errorf("q%d (%s) is in %q", w.n, w.id, in)
-	case !w.wakes && begun:
+	case w.wakes && !w.maybe && asked == 0 && len(in) != 1, !w.edited && len(in) > 1:
+		h.c.t.Errorf("q%d (%s) is in %q, %d times in the history, its own request begun %t", w.n, w.id, in, times, begun)
+	case !w.wakes && begun && asked == 0:
 		h.c.t.Errorf("q%d woke the agent, and waits for %d", w.n, w.waitFor)
-	case w.wakes && !w.maybe && answered && times != 1, !w.edited && times > 1:
+	case w.wakes && !w.maybe && answered && (times < 1 || times > 1+asked), !w.edited && times > 1+asked:
 		h.c.t.Errorf("q%d is %d times in the history, and in %q", w.n, times, in)
 	}
 }
@@ -130,7 +136,7 @@ func (h *heard) once(w *spoken) {
 // replied requires that a question that somebody replied to woke the agent once,
 // and that no reply is told twice.
 func (h *heard) replied(w *spoken) {
-	if w.waitFor == 0 {
+	if w.waitFor == 0 || h.c.unheard[w.channel] {
 		return
 	}
 	asked := w
@@ -181,7 +187,9 @@ func (h *heard) acted(w *spoken) {
 	case "send":
 		n = ours(fmt.Sprintf("sent-%d-", w.n))
 	case "wait":
-		n = ours(fmt.Sprintf("question-%d-", w.n))
+		if n = ours(fmt.Sprintf("question-%d-", w.n)); n == 0 && h.c.dimmed[h.c.side] {
+			n = h.count("system", fmt.Sprintf("\"wait-%d-\"", w.n)) // the agent is told that it could not be asked
+		}
 	case "soon":
 		n = h.count("system", fmt.Sprintf("\"soon-%d-\"", w.n))
 	case "react":
@@ -197,7 +205,7 @@ func (h *heard) acted(w *spoken) {
 			}
 		}
 		said = said && len(h.taken[w.id]) == 1
-	case "task":
+	case "task", "sub":
 		for _, history := range h.histories {
 			for _, m := range history {
 				if id, is := strings.CutPrefix(m.Text(), done(w.n)+" "); is && m.Role == "assistant" {
@@ -208,9 +216,12 @@ func (h *heard) acted(w *spoken) {
 	default:
 		return
 	}
-	most := 1
-	if w.wish == "task" && w.edited {
-		most = 2 // the model is told both texts, and a task has no key
+	most := 1 + h.c.asked[w.id]
+	if (w.wish == "task" || w.wish == "sub") && w.edited {
+		most++ // the model is told both texts, and a task has no key
+	}
+	if w.wish == "file" && said && h.incomplete(h.taken[w.id][0]) != "" {
+		said = false // it may have been on what is not there
 	}
 	if n > most || said && n == 0 && !h.stopped(w.channel) {
 		h.c.t.Errorf("q%d (%s) was done %d times, and the agent says that it was: %t", w.n, w.wish, n, said)
@@ -220,10 +231,10 @@ func (h *heard) acted(w *spoken) {
 // shown requires that each answer stands in its channel, whole and once, that
 // nothing else does, and that nothing notifies who must not be.
 func (h *heard) shown() {
-	texts, sent := map[string]string{}, map[string]bool{}
+	texts, sent := map[string]string{}, map[string]int{}
 	for channel := range h.histories {
 		for _, m := range h.c.d.Ours(channel) {
-			if len(m.Buttons) > 0 {
+			if len(m.Buttons) > 0 && !h.c.dimmed[channel] {
 				h.c.t.Errorf("a message of %s still has a button: %q", h.shows[m.ID], m.Content)
 			}
 			if slices.ContainsFunc(m.Pings, func(id string) bool {
@@ -235,14 +246,20 @@ func (h *heard) shown() {
 				texts[id] += m.Content + "\n"
 				continue
 			}
-			if sent[m.Content] || !strings.HasPrefix(m.Content, "sent-") && !question.MatchString(m.Content) {
-				h.c.t.Errorf("a message shows no answer, or is there twice: %q", m.Content)
+			sent[m.Content]++
+			found := wanted.FindStringSubmatch(m.Content)
+			if found == nil {
+				h.c.t.Errorf("a message shows no answer: %q", m.Content)
+				continue
 			}
-			sent[m.Content] = true
+			n, _ := strconv.Atoi(found[1]) // digits
+			if most := 1 + h.c.asked[h.c.said[n-1].id]; sent[m.Content] > most {
+				h.c.t.Errorf("a message is there %d times: %q", sent[m.Content], m.Content)
+			}
 		}
 	}
 	for id, session := range h.session {
-		if _, is := h.histories[session]; !is || h.stories[id].State != string(event.StateDone) {
+		if _, is := h.histories[session]; !is || h.stories[id].State != string(event.StateDone) || h.incomplete(id) != "" {
 			continue
 		}
 		text, wrong := e2e.OutputText(h.c.t, h.c.s.Output(id))

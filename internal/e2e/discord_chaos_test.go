@@ -51,14 +51,19 @@ type crowd struct {
 	pressed   []string
 	replied   map[string]bool
 	trace     []string
+	odd
 }
 
 func (c *crowd) note(format string, args ...any) {
 	c.trace = append(c.trace, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// question begins a message of the agent that asks for a reply.
-var question = regexp.MustCompile(`^question-(\d+)-`)
+var (
+	// question begins a message of the agent that asks for a reply.
+	question = regexp.MustCompile(`^question-(\d+)-`)
+	// wanted begins one that it was asked to send.
+	wanted = regexp.MustCompile(`^(?:sent|question)-(\d+)-`)
+)
 
 func (c *crowd) say(channel string, by discordtest.User, mention bool, replyTo string) {
 	w := &spoken{n: len(c.said) + 1, wish: crowdWishes[c.rnd.IntN(len(crowdWishes))], channel: channel, away: c.forgotten}
@@ -111,7 +116,7 @@ func (c *crowd) do() {
 	if !direct {
 		by = c.who[c.rnd.IntN(len(c.who))]
 	}
-	switch what := c.rnd.IntN(100); {
+	switch what := c.rnd.IntN(125); {
 	case what < 22:
 		c.say(channel, by, c.rnd.IntN(3) > 0, "")
 	case what < 40:
@@ -156,6 +161,8 @@ func (c *crowd) do() {
 		c.failGateway()
 	case what < 94:
 		c.failAPI()
+	case what < 119:
+		c.more(channel, by)
 	default:
 		time.Sleep(time.Duration(c.rnd.IntN(900)) * time.Millisecond) // people are slow
 	}
@@ -203,6 +210,7 @@ func (c *crowd) start() {
 		return
 	}
 	c.d.Silence(false) // it is not ready before it is connected
+	c.d.HoldAcks(false)
 	c.forgotten = false
 	c.s.Restart()
 	c.up = true
@@ -249,10 +257,14 @@ func (c *crowd) rest() {
 	c.t.Helper()
 	c.d.Silence(false)
 	c.d.ClearFaults()
+	c.settle()
 	c.start()
 	c.note("rest")
-	calm := 0
+	calm, rounds := 0, 0
 	e2e.Eventually(c.t, 3*answerWithin, "nothing is left to do", func() bool {
+		if rounds++; rounds%100 == 0 {
+			c.answer("go on", c.who[rounds/100%len(c.who)])
+		}
 		calm++
 		if c.d.Connected() == 0 || !c.s.Ready() || leftOver(c.s) > 0 || c.s.Count(`SELECT (SELECT count(*) FROM tasks WHERE running = 1) +
 			(SELECT count(*) FROM router_state WHERE burst = 1) + (SELECT count(*) FROM discord_gaps)`) > 0 || c.waits() {
@@ -288,10 +300,14 @@ func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 				var side string
 				model := llmtest.New(t, crowdModel(func() string { return side }))
 				d := e2e.NewDiscord(t, discordtest.Options{
-					Heartbeat: 2 * time.Second,
-					Limits:    map[string]discordtest.Limit{"POST /channels/{channel}/messages": {Requests: 5, Per: time.Second}}, // long answers in a short time
+					Heartbeat:       2 * time.Second,
+					GlobalPerSecond: 100,                                                                                                // of several processes, one after the other, and what comes in a bunch
+					Limits:          map[string]discordtest.Limit{"POST /channels/{channel}/messages": {Requests: 5, Per: time.Second}}, // long answers in a short time
 				})
 				side = d.Channel(d.Guild, "side")
+				second := d.Server.Guild("Second", d.Moderator, d.Ada, d.Bob)
+				d.Set("allowedGuildIds", fmt.Sprintf("[%q, %q]", d.Guild, second))
+				d.Configure("limits: {request: {steps: 4}}\n")
 				s := e2e.Start(t, slices.Concat(bus(t), modelEnv(model.URL), d.Env())...)
 				e2e.Eventually(t, answerWithin, "the bot is connected", func() bool { return d.Connected() > 0 })
 				if err := os.WriteFile(filepath.Join(s.Dir, "workspace", "small.txt"), []byte("small"), 0o600); err != nil {
@@ -302,7 +318,11 @@ func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 					who: []discordtest.User{d.Ada, d.Bob, d.Moderator},
 					dms: map[string]discordtest.User{d.DM(d.Ada): d.Ada, d.DM(d.Bob): d.Bob},
 				}
-				c.where = []string{d.General, d.General, d.Lounge, d.Thread(d.General, "thread"), d.DM(d.Ada), d.DM(d.Bob), side}
+				c.odd = odd{
+					asked: map[string]int{}, removed: map[string]bool{}, dimmed: map[string]bool{}, unheard: map[string]bool{},
+					strange: d.Channel(d.Server.Guild("Elsewhere", d.Ada), "strange"), thread: d.Thread(d.General, "thread"),
+				}
+				c.where = []string{d.General, d.General, d.Lounge, c.thread, d.DM(d.Ada), d.DM(d.Bob), side, d.Channel(second, "second"), d.Voice(d.Guild, "voice")}
 				defer func() {
 					if t.Failed() {
 						t.Log(strings.Join(c.trace, "\n"))
@@ -317,6 +337,7 @@ func TestWhateverPeopleDoOnDiscord(t *testing.T) {
 				}
 				c.rest()
 				c.right()
+				c.alive()
 			})
 		}
 	})
