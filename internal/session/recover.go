@@ -153,6 +153,11 @@ func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress,
 	if err != nil {
 		return progress{}, err
 	}
+	return s.progressIn(q, sessionID, requestID, entries)
+}
+
+// progressIn is progress for who has read the journal.
+func (s *Service) progressIn(q db.Queryer, sessionID, requestID string, entries []StoryEntry) (progress, error) {
 	return readProgress(entries, func(step int) (bool, error) {
 		return s.opt.Store.HasHistory(q, sessionID, stepID(requestID, step, 0))
 	})

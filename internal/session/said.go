@@ -40,7 +40,7 @@ func (s *Service) Said(q db.Queryer, sessionID, requestID string) (out []event.P
 	if end == nil {
 		return nil, fault.New(fault.NotFound, "How the request %s ended is not known.", requestID)
 	}
-	p, err := s.progress(q, sessionID, requestID)
+	p, err := s.progressIn(q, sessionID, requestID, entries)
 	if err != nil {
 		return nil, err
 	}
