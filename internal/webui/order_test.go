@@ -32,36 +32,48 @@ func TestAMessageStandsBehindWhatWasSaidAgain(t *testing.T) {
 	p.Until("it stands there", order+" === 'go|one two|hello|five'")
 }
 
-// What became of a message may be known before a tool that ran before it.
+// What became of a message may be known before a tool that ran before it, and even
+// before the words in front of that.
 func TestAMessageStandsBehindATool(t *testing.T) {
-	const r = "web:s1:m0"
-	f, p := talk(t)
-	f.listened()
-	f.emit("stream.start", object{"requestId": r})
-	f.text(r, "one", 0)
-	p.Shows("#transcript .answer", "one")
-	p.Say("hello")
-	p.Shows("#outbox .said", "waiting to be read before the next step…")
-	f.set(func() {
-		f.running = []string{r}
-		f.messages = []object{
-			{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
-			{"id": "a1", "requestId": r, "role": "assistant", "createdAt": 1, "content": []object{
-				{"type": "text", "text": "one"},
-				{"type": "tool-call", "toolCallId": "c1", "toolName": "bash", "input": object{"command": "ls"}},
-			}},
-			{"id": "t1", "requestId": r, "role": "tool", "createdAt": 1, "content": []object{
-				{"type": "tool-result", "toolCallId": "c1", "toolName": "bash", "output": object{"type": "text", "value": "a.txt"}},
-			}},
-			{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
-		}
-	})
-	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 3})
-	p.Until("it was read", "document.querySelector('#transcript .said')")
-	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "start", "display": "bash: ls"})
-	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "end", "ok": true})
-	f.text(r, "\n\ntwo", 3)
-	p.Until("it stands there", order+".replace(/✓.*?\\|/, 'tool|') === 'go|one|tool|hello|two'")
+	for name, spoken := range map[string]bool{"its words were here": true, "nothing was": false} {
+		t.Run(name, func(t *testing.T) {
+			const r = "web:s1:m0"
+			f, p := talk(t)
+			f.listened()
+			f.emit("stream.start", object{"requestId": r})
+			if spoken {
+				f.text(r, "one", 0)
+				p.Shows("#transcript .answer", "one")
+			}
+			p.Say("hello")
+			p.Shows("#outbox .said", "waiting to be read before the next step…")
+			f.set(func() {
+				f.running = []string{r}
+				f.messages = []object{
+					{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+					{"id": "a1", "requestId": r, "role": "assistant", "createdAt": 1, "content": []object{
+						{"type": "text", "text": "one"},
+						{"type": "tool-call", "toolCallId": "c1", "toolName": "bash", "input": object{"command": "ls"}},
+					}},
+					{"id": "t1", "requestId": r, "role": "tool", "createdAt": 1, "content": []object{
+						{"type": "tool-result", "toolCallId": "c1", "toolName": "bash", "output": object{"type": "text", "value": "a.txt"}},
+					}},
+					{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
+				}
+			})
+			f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 3})
+			if spoken {
+				p.Until("it was read", "document.querySelector('#transcript .said')")
+			} else {
+				p.Until("it was read", "!document.querySelector('#outbox .said')")
+				f.text(r, "one", 0)
+			}
+			f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "start", "display": "bash: ls"})
+			f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "end", "ok": true})
+			f.text(r, "\n\ntwo", 3)
+			p.Until("it stands there", order+".replace(/✓.*?\\|/, 'tool|') === 'go|one|tool|hello|two'")
+		})
+	}
 }
 
 // Messages that were read at the same place stand in the order in which they were,

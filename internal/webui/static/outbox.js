@@ -115,10 +115,10 @@ function settle(state, entry, { requestId, queue, offset, order }) {
   state.reordered = true;
 }
 
-// wait keeps a message until the text before it has come.
+// wait keeps a message until the text before it has come. Which tools ran before it
+// is not known.
 function wait(request, block, offset) {
-  block.at = offset;
-  block.tools = 0;
+  Object.assign(block, { at: offset, tools: 0, early: true });
   const next = request.waiting.findIndex((b) => b.at > offset || (b.at === offset && b.order > block.order));
   request.waiting.splice(next < 0 ? request.waiting.length : next, 0, block);
 }
