@@ -33,6 +33,7 @@ func (c *cli) chat() *cobra.Command {
 		Long: "Talks to the running server. A line that is typed while it answers is taken into the answer\n" +
 			"(it steers). Ctrl-C stops the answer; a second Ctrl-C, or Ctrl-D, leaves. /stop stops, /quit leaves.\n\n" +
 			"With a message, or with text from a pipe, it says that, prints the answer and ends.",
+		Args:    cobra.ArbitraryArgs,
 		Example: "  lilac chat\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := c.connect()

@@ -90,6 +90,8 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		{"empty directory of a backup", env, []string{"backup", "x.tar.gz", "--data="}, 2, "--data is empty"},
 		{"empty workspace", env, []string{"serve", "--workspace", ""}, 2, "--workspace is empty"},
 		{"empty file", env, []string{"config", "check", "--config", ""}, 2, "--config is empty"},
+		{"empty directory of a chat", env, []string{"chat", "--data", "", "hi"}, 2, "--data is empty"},
+		{"empty conversation", env, []string{"chat", "--session=", "hi"}, 2, "--session is empty"},
 		{"missing flag", env, []string{"events", "publish"}, 2, "events publish --help"},
 		{"bad configuration", map[string]string{"LILAC_MODEL": "x"}, []string{"config", "check"}, 2, "provider/model"},
 		{"no server", nil, []string{"sessions", "list"}, 6, "lilac serve"},

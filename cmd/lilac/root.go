@@ -134,8 +134,9 @@ func unknown(cmd *cobra.Command, name string) error {
 }
 
 // places are the flags that say where something is. Without their value it would be
-// elsewhere: in the data directory of the user, say, instead of the service's.
-var places = []string{"config", "data", "addr", "workspace"}
+// elsewhere: in the data directory of the user, say, instead of the service's, or in
+// a conversation of its own.
+var places = []string{"config", "data", "addr", "workspace", "session"}
 
 // checkArgs turns wrong arguments and missing flags into usage errors, and a
 // group without a known subcommand too. An argument that is empty, as an unset
