@@ -76,6 +76,43 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 	}
 }
 
+// A call that a stop kept from being begun is in the stored messages alone: what was
+// read behind it does not wait for it, and it is there in the end.
+func TestAMessageStandsBehindAToolThatNeverBegan(t *testing.T) {
+	const r = "web:s1:m0"
+	f := newFake(t)
+	f.conversation("Stops")
+	call := func(id string) object {
+		return object{"type": "tool-call", "toolCallId": id, "toolName": "bash", "input": object{"command": "ls"}}
+	}
+	result := func(id string) object {
+		return object{"type": "tool-result", "toolCallId": id, "toolName": "bash", "output": object{"type": "error-text", "value": "stopped"}}
+	}
+	f.set(func() {
+		f.running = []string{r}
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+			{"id": "a1", "requestId": r, "role": "assistant", "createdAt": 1, "content": []object{{"type": "text", "text": "one"}, call("c1"), call("c2")}},
+			{"id": "t1", "requestId": r, "role": "tool", "createdAt": 1, "content": []object{result("c1"), result("c2")}},
+			{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
+		}
+	})
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "start", "display": "ls"})
+	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "end", "ok": false, "display": "ls"})
+	f.text(r, "\n\ntwo", 3)
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	const tools = order + ".replace(/✕[^|]*/g, 'tool')"
+	p.Until("it stands there", tools+" === 'go|one|tool|hello|two'")
+	f.set(func() {
+		f.running = nil
+		f.messages = append(f.messages, object{"id": "a2", "requestId": r, "role": "assistant", "content": "two", "createdAt": 1})
+	})
+	f.emit("stream.completed", object{"requestId": r, "content": "one\n\ntwo"})
+	p.Until("so does the call", tools+" === 'go|one|tool|tool|hello|two'")
+}
+
 // Messages that were read at the same place stand in the order in which they were,
 // also when it is known last which of them the first one is.
 func TestMessagesStandInTheOrderInWhichTheyWereRead(t *testing.T) {

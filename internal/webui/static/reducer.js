@@ -247,11 +247,14 @@ function begin(state, request) {
   state.changed.add(request);
 }
 
-// place puts the user messages that wait at the point that is reached now.
-function place(state, request, all = false) {
+// place puts the user messages that wait at the point that is reached now: behind
+// the tools that ran before them, unless words follow. Then the others were never
+// begun, as after a stop, and only the stored messages tell of them.
+function place(state, request, { all = false, words = false } = {}) {
   while (request.waiting.length) {
     const next = request.waiting[0];
-    if (!all && (next.at > request.end || next.tools > request.tools)) return;
+    if (!all && (next.at > request.end || (!words && next.tools > request.tools))) return;
+    if (next.tools > request.tools) request.untold = true;
     request.waiting.shift();
     request.blocks.push(next);
     state.changed.add(request);
@@ -353,14 +356,14 @@ function text(state, request, content, offset) {
     request.end = offset;
   }
   if (offset < request.end || content === '') cut(state, request, offset);
-  place(state, request);
+  place(state, request, { words: content !== '' });
   // What is said before a message that waits stands above it.
   const next = request.waiting[0];
   const bytes = next && encoder.encode(content);
-  const above = next && next.tools <= request.tools ? next.at - request.end : 0;
-  if (above > 0 && above < bytes?.length) {
+  const above = next ? next.at - request.end : 0;
+  if (above > 0 && above < bytes.length) {
     add(state, request, decoder.decode(bytes.subarray(0, above)));
-    place(state, request);
+    place(state, request, { words: true });
     add(state, request, decoder.decode(bytes.subarray(above)));
   } else if (content !== '') {
     add(state, request, content);
@@ -396,7 +399,7 @@ function toolCall(state, request, p) {
 }
 
 function finish(state, request, how, payload, reason) {
-  place(state, request, true);
+  place(state, request, { all: true });
   request.state = how;
   request.provisional = false;
   request.paused = null;
@@ -404,7 +407,7 @@ function finish(state, request, how, payload, reason) {
   request.reason = reason || null;
   // The whole text comes with the end: a difference means that we missed some.
   const said = request.blocks.filter((b) => b.kind === 'text').map((b) => b.text).join('');
-  if (payload.content && payload.content !== said) state.stale = true;
+  if (request.untold || (payload.content && payload.content !== said)) state.stale = true;
   for (const block of request.blocks) {
     if (block.kind === 'tool' && block.status !== 'end') finishTool(block, undefined);
     state.changed.add(block);
