@@ -141,6 +141,32 @@ func TestMessagesStandInTheOrderInWhichTheyWereRead(t *testing.T) {
 	p.Until("the answer goes on behind them", order+" === 'one|first|then m2|then m3|two'")
 }
 
+// One that was read since the messages were stored stands behind those, which wait
+// for the words before them.
+func TestAMessageStandsBehindThoseThatAreStored(t *testing.T) {
+	const r = "web:s1:m0"
+	f := newFake(t)
+	f.conversation("Talk")
+	f.set(func() {
+		f.running = []string{r}
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+			{"id": "a1", "requestId": r, "role": "assistant", "content": "one", "createdAt": 1},
+			{"id": "m1", "requestId": r, "role": "user", "content": "first", "createdAt": 1},
+		}
+	})
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	p.Until("the words are there", order+".startsWith('go|one')")
+	f.emit("user_query", object{"messageId": "m2", "requestId": r, "content": "then", "queue": "steer"})
+	f.emit("session.message_applied", object{"messageId": "m2", "requestId": r, "queue": "steer", "offset": 3})
+	p.Until("both are there", order+" === 'go|one|first|then'")
+	f.text(r, "\n\ntwo", 3)
+	p.Until("the answer goes on behind them", order+" === 'go|one|first|then|two'")
+}
+
 // What is said before it is known which message it answers stands below it, also
 // when it is taken back and said again.
 func TestAFirstMessageStandsAboveWhatIsSaidAgain(t *testing.T) {

@@ -102,8 +102,10 @@ function settle(state, entry, { requestId, queue, offset, order }) {
   if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) {
     Object.assign(block, { at: 0, tools: 0 });
     request.blocks.unshift(block);
-  } else if (offset > request.end) wait(request, block, offset);
-  else if (offset < request.end) insert(state, request, block, offset);
+  } else if (offset > request.end || request.waiting[0]?.at <= offset) {
+    wait(request, block, offset);
+    place(state, request);
+  } else if (offset < request.end) insert(state, request, block, offset);
   else {
     // Tools that ran before may still be on their way: they come by another path.
     block.early = true;
@@ -121,6 +123,20 @@ function wait(request, block, offset) {
   Object.assign(block, { at: offset, tools: 0, early: true });
   const next = request.waiting.findIndex((b) => b.at > offset || (b.at === offset && b.order > block.order));
   request.waiting.splice(next < 0 ? request.waiting.length : next, 0, block);
+}
+
+// place puts the user messages that wait at the point that is reached now: behind
+// the tools that ran before them, unless words follow. Then the others were never
+// begun, as after a stop, and only the stored messages tell of them.
+export function place(state, request, { all = false, words = false } = {}) {
+  while (request.waiting.length) {
+    const next = request.waiting[0];
+    if (!all && (next.at > request.end || (!words && next.tools > request.tools))) return;
+    if (next.tools > request.tools) request.untold = true;
+    request.waiting.shift();
+    request.blocks.push(next);
+    state.changed.add(request);
+  }
 }
 
 // insert puts a message into text that is here already.

@@ -12,7 +12,7 @@
 // and state.reordered; the view draws those and empties them. A delta costs
 // its own length: block.fresh is what the view has not drawn yet.
 
-import { drop, messageApplied, queried } from './outbox.js';
+import { drop, messageApplied, place, queried } from './outbox.js';
 import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
 
 export { accepted, drop, send } from './outbox.js';
@@ -245,20 +245,6 @@ function begin(state, request) {
   request.tools = 0;
   place(state, request);
   state.changed.add(request);
-}
-
-// place puts the user messages that wait at the point that is reached now: behind
-// the tools that ran before them, unless words follow. Then the others were never
-// begun, as after a stop, and only the stored messages tell of them.
-function place(state, request, { all = false, words = false } = {}) {
-  while (request.waiting.length) {
-    const next = request.waiting[0];
-    if (!all && (next.at > request.end || (!words && next.tools > request.tools))) return;
-    if (next.tools > request.tools) request.untold = true;
-    request.waiting.shift();
-    request.blocks.push(next);
-    state.changed.add(request);
-  }
 }
 
 // apply takes one event of the stream.
