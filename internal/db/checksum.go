@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"unsafe"
 
 	"lilac/internal/fault"
 )
@@ -14,14 +15,31 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Checksum is what a row stores to notice damage: a CRC-32C over the parts
 // with their lengths, so that bytes cannot move from one part to the next.
 func Checksum(parts ...[]byte) int64 {
-	var sum uint32
-	var size [8]byte
+	var sum checksum
 	for _, p := range parts {
-		binary.LittleEndian.PutUint64(size[:], uint64(len(p)))
-		sum = crc32.Update(sum, castagnoli, size[:])
-		sum = crc32.Update(sum, castagnoli, p)
+		sum.add(p)
 	}
-	return int64(sum)
+	return int64(sum.crc)
+}
+
+// ChecksumText is [Checksum] of texts, which are not copied for it.
+func ChecksumText(parts ...string) int64 {
+	var sum checksum
+	for _, p := range parts {
+		sum.add(unsafe.Slice(unsafe.StringData(p), len(p)))
+	}
+	return int64(sum.crc)
+}
+
+type checksum struct {
+	crc  uint32
+	size [8]byte
+}
+
+func (c *checksum) add(part []byte) {
+	binary.LittleEndian.PutUint64(c.size[:], uint64(len(part)))
+	c.crc = crc32.Update(c.crc, castagnoli, c.size[:])
+	c.crc = crc32.Update(c.crc, castagnoli, part)
 }
 
 // CodeDamagedRow is the code of the fault that [Damaged] returns.

@@ -190,11 +190,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 			if err := e.Validate(); err != nil {
 				return err
 			}
-			encoded, err := encodeHead(e)
-			if err != nil {
-				return err
-			}
-			items[i] = newItem(e, encoded, now)
+			items[i] = newItem(e, encodeHead(e), now)
 		}
 		if err := b.hand(ctx, items); !errors.Is(err, errAway) {
 			return err

@@ -36,11 +36,15 @@ func (b *Bus) hand(ctx context.Context, items []*item) error {
 	}
 	p := &parcel{items: items, done: make(chan error, 1)}
 	select {
-	case b.hands <- p:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-b.ctx.Done():
-		return errClosed
+	case b.hands <- p: // there is room, but for a crowd: to look at one channel is cheaper
+	default:
+		select {
+		case b.hands <- p:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.ctx.Done():
+			return errClosed
+		}
 	}
 	select {
 	case err := <-p.done:
@@ -316,11 +320,11 @@ func (b *Bus) announce(items []*item, batch int64) {
 	for i, it := range items {
 		records[i] = it.record
 		records[i].Seq = it.pos
-		it.batch, it.record = batch, nil
+		it.batch = batch
 		if _, output := it.topic.OutputRequest(); !output {
 			b.newest[it.topic] = max(b.newest[it.topic], it.pos)
 		}
 	}
-	b.recent.add(items, b.now())
+	b.recent.add(items, batch, b.now())
 	b.Feed(records)
 }

@@ -50,12 +50,9 @@ func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 		return fault.New(fault.Unavailable, "Redis has been away for so long that no more events can be kept for it.")
 	}
 	for _, e := range events {
-		encoded, err := encodeHead(e)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec("INSERT INTO redis_outgoing (topic, id, head, data, sum) VALUES (?, ?, ?, ?, ?)",
-			string(e.Topic), e.ID, encoded, []byte(e.Data), sumEvent(e.Topic, e.ID, encoded, e.Data))
+		head := encodeHead(e)
+		_, err := tx.Exec("INSERT INTO redis_outgoing (topic, id, head, data, sum) VALUES (?, ?, ?, ?, ?)",
+			string(e.Topic), e.ID, head, []byte(e.Data), sumEvent(e.Topic, e.ID, head, e.Data))
 		if err != nil {
 			return fmt.Errorf("write outgoing event %q: %w", e.ID, err)
 		}
