@@ -104,7 +104,12 @@ func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*wor
 	done(within, func() int { return w.missing(len(want[0]), len(want[1])) })
 	w.detach()
 	for topic, ids := range map[event.Topic][]string{bustest.Topic: want[0], plain: want[1]} {
-		wrong = append(wrong, astray(string(topic)+" in Redis", ids, w.listed(topic))...)
+		listed, err := w.listed(topic)
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s in Redis: what follows %d events is lost: %v", topic, len(listed), err))
+			continue
+		}
+		wrong = append(wrong, astray(string(topic)+" in Redis", ids, listed)...)
 	}
 	wrong = append(wrong, astray("the group", want[0], w.handled)...)
 	wrong = append(wrong, astray("the tail", want[1], w.tailed)...)
@@ -295,13 +300,13 @@ func (y *way) carry(from, to net.Conn, answers bool) {
 }
 
 // listed are the events that Redis holds, in their order there.
-func (w *world) listed(topic event.Topic) (ids []string) {
+func (w *world) listed(topic event.Topic) (ids []string, err error) {
 	w.t.Helper()
 	var after bus.Position
 	for {
-		got := w.fetch(topic, after)
-		if len(got) == 0 {
-			return ids
+		got, err := w.tryFetch(topic, after)
+		if err != nil || len(got) == 0 {
+			return ids, err
 		}
 		for _, d := range got {
 			ids, after = append(ids, d.ID), d.Position

@@ -206,16 +206,22 @@ func (w *world) differs(want []string, within time.Duration) (wrong string) {
 
 // fetch reads on. On a busy machine Redis can be away for a moment, and who reads
 // may wait until it is back.
-func (w *world) fetch(topic event.Topic, after bus.Position) (got []bus.Delivery) {
+func (w *world) fetch(topic event.Topic, after bus.Position) []bus.Delivery {
+	w.t.Helper()
+	got, err := w.tryFetch(topic, after)
+	if err != nil {
+		w.t.Fatalf("fetch: %v", err)
+	}
+	return got
+}
+
+func (w *world) tryFetch(topic event.Topic, after bus.Position) (got []bus.Delivery, err error) {
 	w.t.Helper()
 	until(w.t, "Redis can be read", func() bool {
-		var err error
-		if got, err = w.bus.Fetch(context.Background(), topic, after, 1000); err != nil && fault.KindOf(err) != fault.Unavailable {
-			w.t.Fatalf("fetch: %v", err)
-		}
-		return err == nil
+		got, err = w.bus.Fetch(context.Background(), topic, after, 1000)
+		return err == nil || fault.KindOf(err) != fault.Unavailable
 	})
-	return got
+	return got, err
 }
 
 // places are the events of a topic that Redis holds, with their positions.
