@@ -1,7 +1,6 @@
 package db
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -31,15 +30,17 @@ func ChecksumText(parts ...string) int64 {
 	return int64(sum.crc)
 }
 
-type checksum struct {
-	crc  uint32
-	size [8]byte
-}
+type checksum struct{ crc uint32 }
 
+// add goes on with the length in eight bytes, the lowest first, and the part. What
+// [crc32.Update] is given goes to the heap, so the length is not.
 func (c *checksum) add(part []byte) {
-	binary.LittleEndian.PutUint64(c.size[:], uint64(len(part)))
-	c.crc = crc32.Update(c.crc, castagnoli, c.size[:])
-	c.crc = crc32.Update(c.crc, castagnoli, part)
+	crc, length := ^c.crc, uint64(len(part))
+	for range 8 {
+		crc = castagnoli[byte(crc)^byte(length)] ^ crc>>8
+		length >>= 8
+	}
+	c.crc = crc32.Update(^crc, castagnoli, part)
 }
 
 // CodeDamagedRow is the code of the fault that [Damaged] returns.

@@ -3,6 +3,7 @@ package redisbus_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -65,31 +66,35 @@ func engine(b *testing.B, server *redistest.Server) *redisbus.Bus {
 }
 
 // BenchmarkPublish is P1: publishing beside a bare client that does the same
-// XADDs, in the same run. "handled" is what a group handles: in the database
-// first, then in Redis.
+// XADDs, in the same run, to one stream or to as many as there are publishers, as the
+// program has them. "handled" is what a group handles: in the database first, then in
+// Redis.
 func BenchmarkPublish(b *testing.B) {
 	for _, publishers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("bare/%d", publishers), func(b *testing.B) {
-			client := bareClient(b, redistest.Start(b, redistest.Options{}))
-			bustest.InParallel(b, publishers, func(i int) error {
-				return bareAppend(client, bustest.Event(plain, fmt.Sprint("event-", i), "lane"))
-			})
-		})
-		for _, handled := range []bool{false, true} {
-			b.Run(fmt.Sprintf("bus/handled=%v/%d", handled, publishers), func(b *testing.B) {
-				bus := engine(b, redistest.Start(b, redistest.Options{}))
-				topic := plain
-				if handled {
-					topic = bustest.Topic
-					if err := bus.Declare(context.Background(), group); err != nil {
-						b.Fatal(err)
-					}
-				}
+		for _, outputs := range slices.Compact([]int{1, publishers}) {
+			output := func(i int) event.Topic { return event.OutputTopic(fmt.Sprint("web:s:", i%outputs)) }
+			b.Run(fmt.Sprintf("bare/outputs=%d/%d", outputs, publishers), func(b *testing.B) {
+				client := bareClient(b, redistest.Start(b, redistest.Options{}))
 				bustest.InParallel(b, publishers, func(i int) error {
-					return bus.Publish(context.Background(), bustest.Event(topic, fmt.Sprint("event-", i), "lane"))
+					return bareAppend(client, bustest.Event(output(i), fmt.Sprint("event-", i), "lane"))
+				})
+			})
+			b.Run(fmt.Sprintf("bus/outputs=%d/%d", outputs, publishers), func(b *testing.B) {
+				bus := engine(b, redistest.Start(b, redistest.Options{}))
+				bustest.InParallel(b, publishers, func(i int) error {
+					return bus.Publish(context.Background(), bustest.Event(output(i), fmt.Sprint("event-", i), "lane"))
 				})
 			})
 		}
+		b.Run(fmt.Sprintf("bus/handled/%d", publishers), func(b *testing.B) {
+			bus := engine(b, redistest.Start(b, redistest.Options{}))
+			if err := bus.Declare(context.Background(), group); err != nil {
+				b.Fatal(err)
+			}
+			bustest.InParallel(b, publishers, func(i int) error {
+				return bus.Publish(context.Background(), bustest.Event(bustest.Topic, fmt.Sprint("event-", i), "lane"))
+			})
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,18 +30,21 @@ type Bus struct {
 	// unsent counts the committed rows that wait to be sent.
 	unsent atomic.Int64
 	recent recent
+	ledger ledger
 	hands  chan *parcel
 	wake   chan struct{} // one slot: a wake-up that is due is enough
+	// enough is how many parcels have to be in hands before the forwarder looks.
+	enough atomic.Int64
 
 	// settling is held while everybody is told of a batch. It guards newest, the
 	// newest place of each topic but the outputs that was told of.
 	settling sync.Mutex
 	newest   map[event.Topic]int64
 
-	mu sync.Mutex
 	// handled are the topics with a group: what is published there becomes a
-	// row.
-	handled map[event.Topic]bool
+	// row. The map is replaced, not changed, by who has mu.
+	mu      sync.Mutex
+	handled atomic.Pointer[map[event.Topic]bool]
 
 	// These belong to the forwarder, before it to Open.
 	epoch int64                 // the newest that was claimed
@@ -53,7 +57,10 @@ type Bus struct {
 	// unanswered is the batch that was sent last when it is not known whether
 	// Redis has it.
 	unanswered []*item
-	began      bool // what an earlier process may have sent is in unanswered, or is told
+	waiting    []*parcel // what was taken from hands and is not on its way
+	flights    []*flight // what is on its way, oldest first
+	population int       // how many parcels wait and are on their way at a time
+	began      bool      // what an earlier process may have sent is in unanswered, or is told
 	pace       pace
 	again      bool // more rows may wait than were read
 
@@ -76,10 +83,10 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{
-		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt),
+		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt), ledger: ledger{outputs: make(map[event.Topic]*output)},
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
 		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
-		handled: make(map[event.Topic]bool), noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
+		noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
 	}
 	b.stream = &stream{link: b.link, db: database}
 	var err error
@@ -120,8 +127,7 @@ func (b *Bus) begin(ctx context.Context) error {
 	if err := b.reach(ctx); err != nil {
 		return err
 	}
-	_, err := b.turn(nil)
-	return err
+	return b.turn()
 }
 
 // startTries is how often a start asks for an answer without which the program
@@ -166,7 +172,7 @@ func (b *Bus) load(ctx context.Context) (used bool, err error) {
 			if err := rows.Scan(&topic); err != nil {
 				return err
 			}
-			b.handled[topic] = true
+			b.handle(topic)
 		}
 		return rows.Err()
 	})
@@ -212,16 +218,25 @@ func (b *Bus) flush(ctx context.Context) error {
 
 // isHandled reports whether a group handles a topic.
 func (b *Bus) isHandled(topic event.Topic) bool {
+	topics := b.handled.Load()
+	return topics != nil && (*topics)[topic]
+}
+
+// handle notes that a group handles a topic.
+func (b *Bus) handle(topic event.Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.handled[topic]
+	topics := make(map[event.Topic]bool)
+	if before := b.handled.Load(); before != nil {
+		maps.Copy(topics, *before)
+	}
+	topics[topic] = true
+	b.handled.Store(&topics)
 }
 
 // Declare makes the group exist, so that nothing published later is missed.
 func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
-	b.mu.Lock()
-	b.handled[s.Topic] = true
-	b.mu.Unlock()
+	b.handle(s.Topic)
 	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
 	}

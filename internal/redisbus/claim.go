@@ -42,6 +42,7 @@ func errReplaced(prefix string) error {
 // reclaim takes the prefix under a new epoch and sends again what Redis lost.
 func (b *Bus) reclaim(ctx context.Context) error {
 	b.whole = false
+	b.ledger.clear()
 	first := b.epoch == 0
 	have, err := b.takeEpoch(ctx, 0)
 	if rest, ok := refused(err, refusedEpoch); ok && first {

@@ -23,13 +23,19 @@ import (
 
 // D3: whatever byte of an entry changes, it is found and never served.
 func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
+	for topic, lacks := range map[event.Topic]string{plain: "lacks 1 entries", aged: "19 entries"} {
+		t.Run(string(topic), func(t *testing.T) { flippedBytesAreFound(t, topic, lacks) })
+	}
+}
+
+func flippedBytesAreFound(t *testing.T, topic event.Topic, lacks string) {
 	flips := 100
 	if bustest.Long() {
 		flips = 5000
 	}
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
-	want := bustest.Events(plain, "event-", 20)
+	want := bustest.Events(topic, "event-", 20)
 	want[7].Data = fmt.Appendf(nil, "%q", strings.Repeat("long ", 300))
 	if err := w.bus.Publish(t.Context(), want...); err != nil {
 		t.Fatal(err)
@@ -45,7 +51,7 @@ func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
 	if bad := verify(); len(bad) > 0 {
 		t.Fatalf("before anything was damaged: %v", bad)
 	}
-	const key = "lilac:s:" + string(plain)
+	key := "lilac:s:" + string(topic)
 	whole := server.Do("XRANGE", key, "-", "+").([]any)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range flips {
@@ -70,9 +76,14 @@ func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
 			t.Errorf("bit %d of byte %d in part %d of entry %d: %s", bit, at, part, n, wrong)
 		}
 	}
+	rewrite(server, key, whole)
+	server.Do("XDEL", key, whole[19].([]any)[0].(string))
+	if bad := verify(); len(bad) != 1 || !strings.Contains(bad[0], lacks) {
+		t.Errorf("without the last entry: %v", bad)
+	}
 	rewrite(server, key, slices.Delete(slices.Clone(whole), 3, 4))
-	if bad := verify(); len(bad) != 1 || !strings.Contains(bad[0], "19 entries") {
-		t.Errorf("an entry that is missing: %v", bad)
+	if bad := verify(); len(bad) != 1 || !strings.Contains(bad[0], lacks) {
+		t.Errorf("without an entry in the middle: %v", bad)
 	}
 	rewrite(server, key, whole)
 	if bad := verify(); len(bad) > 0 {
@@ -83,7 +94,7 @@ func TestFlippedBytesOfEntriesAreFound(t *testing.T) {
 // servedWrong says which event is not served as it was published. One that is
 // not served at all is not wrong.
 func servedWrong(ctx context.Context, b bus.Bus, want []event.Event) string {
-	got, err := b.Fetch(ctx, plain, "", len(want))
+	got, err := b.Fetch(ctx, want[0].Topic, "", len(want))
 	if err != nil {
 		return ""
 	}
@@ -118,19 +129,25 @@ func rewrite(server *redistest.Server, key string, entries []any) {
 // What cannot go back to its place is not dropped in silence, and a stream that is
 // something else is not taken for one that goes on.
 func TestWhatCannotBeRestoredIsSaid(t *testing.T) {
+	for _, topic := range []event.Topic{plain, aged} {
+		t.Run(string(topic), func(t *testing.T) { whatCannotBeRestoredIsSaid(t, topic) })
+	}
+}
+
+func whatCannotBeRestoredIsSaid(t *testing.T, topic event.Topic) {
 	server := redistest.Start(t, redistest.Options{})
 	said := &logtest.Log{}
 	_, b := openBus(t, t.TempDir(), db.Options{}, redisbus.Options{
 		URL: server.URL(), Options: delivery.Options{TrimEvery: -1, Logger: slog.New(slog.NewTextHandler(said, nil))},
 	})
-	for _, e := range bustest.Events(plain, "e", 5) {
+	for _, e := range bustest.Events(topic, "e", 5) {
 		if err := b.Publish(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const stream, ids = "lilac:s:" + string(plain), "lilac:i:" + string(plain)
-	place := server.Do("HGET", ids, "e2").(string)
-	server.Do("XDEL", stream, place)
+	stream, ids := "lilac:s:"+string(topic), "lilac:i:"+string(topic)
+	third := server.Do("XRANGE", stream, "-", "+").([]any)[2].([]any)[0].(string)
+	server.Do("XDEL", stream, third)
 	server.Do("HDEL", ids, "e2")
 	server.Do("HSET", "lilac:claim", "batch", "0")
 	until(t, "the loss is noticed and mended", func() bool { return b.Healthy(t.Context()) == nil })

@@ -1,7 +1,7 @@
 // Package redisbus is the bus whose events are in Redis Streams.
 //
-// Redis holds the log: a stream for each topic, an index of the ids that are in
-// it, and what is known of the topic. The database of the process holds what
+// Redis holds the log: a stream for each topic and, but for outputs, an index of the ids
+// that are in it and what is known of the topic. The database of the process holds what
 // happened to the events: who has handled what (package delivery), and the
 // outgoing rows. So an acknowledgement commits with the handler's own writes on
 // this engine too, and a Redis that forgets cannot make a group forget.
@@ -17,10 +17,19 @@
 // directly and are kept in memory for a minute; when Redis is away they become
 // rows too. Whatever is published while Redis is away is accepted.
 //
-// One batch is on its way at a time: what was sent first is first in Redis, and a
-// restoration relies on it. While Redis works on a batch, those who published the
-// one before are told and prepare their next events, so that both are busy. When the
+// What was sent first is first in Redis, and a restoration relies on it. Of what was
+// handed over, two batches are on their way at a time: while Redis works on one, those
+// who published the one before are told and prepare their next events, and the next one
+// is there when Redis is done. It says which batch Redis must have, so it is refused
+// should it come first, and sent again. When an
 // answer does not come in time, the next batches are smaller: the way may be slow.
+//
+// An output has no index. This process is the only one that publishes to it, gives
+// out its places and remembers which ids it has for as long as it grows (the ledger); what
+// was there before is read once. So a piece of an answer costs Redis an XADD and nothing
+// else. An event keeps the place that it was sent to: sent again after an answer that
+// got lost, it is there or goes there. The script looks first whether the outputs of a
+// batch have streams as this process believes, and refuses the batch if not.
 //
 // # Positions
 //
@@ -52,7 +61,7 @@
 //
 // An entry carries a checksum over everything in it. One that is not as it was
 // written is not served; [Verify] finds it, and also what the index of ids has
-// and the stream does not.
+// and the stream does not, and the places that an output lacks.
 //
 // # Reading
 //

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"lilac/internal/delivery"
@@ -25,7 +26,25 @@ const (
 // all rows that were committed before are sent.
 type parcel struct {
 	items []*item
-	done  chan error // one slot: the forwarder never waits
+	err   error         // why Redis does not have them
+	done  chan struct{} // one slot: the forwarder never waits
+}
+
+// parcels are used again: each piece of an answer takes one.
+var parcels = sync.Pool{New: func() any { return &parcel{done: make(chan struct{}, 1)} }}
+
+// tell tells the publisher, who owns the parcel from then on.
+func (p *parcel) tell(err error) {
+	p.err = err
+	p.done <- struct{}{}
+}
+
+// told takes what the publisher was told, and gives the parcel back.
+func (p *parcel) told() error {
+	err := p.err
+	p.items, p.err = nil, nil
+	parcels.Put(p)
+	return err
 }
 
 // hand gives events to the forwarder and waits until Redis has them. It returns
@@ -34,10 +53,12 @@ func (b *Bus) hand(ctx context.Context, items []*item) error {
 	if b.link.away() != nil {
 		return errAway
 	}
-	p := &parcel{items: items, done: make(chan error, 1)}
+	p := parcels.Get().(*parcel)
+	p.items = items
 	select {
 	case b.hands <- p: // there is room, but for a crowd: to look at one channel is cheaper
 	default:
+		b.poke()
 		select {
 		case b.hands <- p:
 		case <-ctx.Done():
@@ -46,15 +67,18 @@ func (b *Bus) hand(ctx context.Context, items []*item) error {
 			return errClosed
 		}
 	}
+	if int64(len(b.hands)) >= b.enough.Load() {
+		b.poke()
+	}
 	select {
-	case err := <-p.done:
-		return err
+	case <-p.done:
+		return p.told()
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-b.stopped:
 		select { // it may have been answered last
-		case err := <-p.done:
-			return err
+		case <-p.done:
+			return p.told()
 		default:
 			return errClosed
 		}
@@ -72,11 +96,11 @@ func (b *Bus) poke() {
 func (b *Bus) forward() {
 	defer close(b.stopped)
 	defer b.settled()
-	var held []*parcel
+	defer b.ground()
 	for {
 		err := b.reach(b.ctx)
 		if err == nil {
-			held, err = b.turn(held)
+			err = b.turn()
 		}
 		if err == nil && !b.up {
 			b.back()
@@ -84,29 +108,47 @@ func (b *Bus) forward() {
 		if err != nil && b.ctx.Err() == nil {
 			b.lose(err)
 		}
-		if err != nil {
-			refuse(held)
-			held = nil
+		switch {
+		case err != nil:
+			refuse(b.waiting)
+			b.waiting = nil
 			if !b.pause(reconnectEvery) {
 				return
 			}
-			continue
-		}
-		if len(held) > 0 || b.again {
-			continue
-		}
-		select {
-		case <-b.ctx.Done():
-			return
-		case p := <-b.hands:
-			held = append(held, p)
-		case <-b.wake:
-		case <-b.link.doubts:
-			if err := b.look(); err != nil {
-				b.lose(err)
+		case b.again || len(b.waiting) > 0 && len(b.flights) == 0:
+		default:
+			if !b.rest() {
+				return
 			}
 		}
 	}
+}
+
+// rest waits until there is something to do, and reports whether the bus is still open.
+func (b *Bus) rest() bool {
+	enough := 1
+	var answered chan struct{}
+	if len(b.flights) > 0 {
+		enough, answered = max(1, b.half()-len(b.waiting)), b.flights[0].answered
+	}
+	if len(b.flights) == flightsMax {
+		enough = handsMax + 1
+	}
+	b.enough.Store(int64(enough))
+	if len(b.hands) >= enough {
+		return true
+	}
+	select {
+	case <-b.ctx.Done():
+		return false
+	case <-answered:
+	case <-b.wake:
+	case <-b.link.doubts:
+		if err := b.look(); err != nil {
+			b.lose(err)
+		}
+	}
+	return true
 }
 
 // reach makes Redis usable if it is not, up to the batch that comes next. The first one
@@ -142,20 +184,21 @@ func (b *Bus) pause(d time.Duration) bool {
 		case <-t.C:
 			return true
 		case p := <-b.hands:
-			p.done <- errAway
+			p.tell(errAway)
 		}
 	}
 }
 
 func refuse(parcels []*parcel) {
 	for _, p := range parcels {
-		p.done <- errAway
+		p.tell(errAway)
 	}
 }
 
 // lose notes that Redis cannot be used; connecting again finds out what of it
 // is left.
 func (b *Bus) lose(err error) {
+	b.ground()
 	b.settled() // a restoration needs to know what was sent last
 	b.up = false
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
@@ -192,52 +235,67 @@ func (b *Bus) look() error {
 	return nil
 }
 
-// turn sends one batch: rows first, then what was handed over, so that an event
+// turn does what there is to do: rows first, then what was handed over, so that an event
 // which was handed over after a commit follows that commit's.
-func (b *Bus) turn(held []*parcel) ([]*parcel, error) {
-	held = b.refuseHandled(b.takeHands(held))
+func (b *Bus) turn() error {
+	b.waiting = b.refuseHandled(b.takeHands(b.waiting))
+	if b.up && !b.again && b.unsent.Load() == 0 && b.population > 1 {
+		return b.fly()
+	}
+	if err := b.landAll(); err != nil {
+		return err
+	}
 	var items []*item
 	var more bool
 	if b.again || b.unsent.Load() > 0 {
 		var err error
 		if items, more, err = b.rows(b.ctx, b.pace.of(chunkBytes), unsentRows); err != nil {
-			return held, err
+			return err
 		}
 	}
 	b.again = more
 	var done []*parcel
 	if !more { // all rows that were committed before are in this batch
-		n, size := 0, 0
-		for _, p := range held {
-			if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > b.pace.of(chunkBytes)) {
-				break
-			}
-			for _, it := range p.items {
-				size += it.size()
-			}
-			items = append(items, p.items...)
-			n++
-		}
-		done, held = held[:n], held[n:]
+		items, done = b.fill(items)
 	}
-	if err := b.deliver(items, done); err != nil {
+	b.count(len(done))
+	if err := b.deliver(items, done, false); err != nil {
 		refuse(done)
-		return held, err
+		return err
 	}
-	return held, nil
+	return nil
 }
 
-// deliver sends a batch and tells who is concerned.
-func (b *Bus) deliver(items []*item, done []*parcel) error {
+// fill adds what was handed over to a batch, as much as it may hold.
+func (b *Bus) fill(items []*item) ([]*item, []*parcel) {
+	n, size := 0, 0
+	for _, p := range b.waiting {
+		if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > b.pace.of(chunkBytes)) {
+			break
+		}
+		for _, it := range p.items {
+			size += it.size()
+		}
+		items = append(items, p.items...)
+		n++
+	}
+	done := b.waiting[:n]
+	b.waiting = slices.Clone(b.waiting[n:])
+	return items, done
+}
+
+// deliver sends a batch, waits for the answer and tells who is concerned. careful is as in
+// [Bus.send].
+func (b *Bus) deliver(items []*item, done []*parcel, careful bool) error {
 	if len(items) > 0 {
 		b.batch++
-		if err := b.send(b.ctx, items, b.link.acked.Load(), b.batch); err != nil {
+		if err := b.send(b.ctx, items, b.link.acked.Load(), b.batch, careful); err != nil {
 			b.unanswered = items
 			return err
 		}
 		b.link.acked.Store(b.batch)
 	}
-	b.settle(items, done)
+	b.settle(items, done, b.link.acked.Load())
 	return nil
 }
 
@@ -248,7 +306,7 @@ func (b *Bus) deliver(items []*item, done []*parcel) error {
 func (b *Bus) answer() error {
 	for all := b.unanswered; len(all) > 0; {
 		part, rest := b.part(all)
-		if err := b.deliver(part, nil); err != nil {
+		if err := b.deliver(part, nil, true); err != nil {
 			b.unanswered = all
 			return err
 		}
@@ -261,14 +319,13 @@ func (b *Bus) answer() error {
 // settle tells everybody that a batch is in Redis, in the order of the batches.
 // When the next one may be waiting, that happens while Redis works on it. What
 // has to be marked is not put off: the next turn asks for what is not marked.
-func (b *Bus) settle(items []*item, done []*parcel) {
+func (b *Bus) settle(items []*item, done []*parcel, number int64) {
 	b.settling.Lock()
-	number := b.batch
 	tell := func() {
 		defer b.settling.Unlock()
 		b.announce(items, number)
 		for _, p := range done {
-			p.done <- nil
+			p.tell(nil)
 		}
 	}
 	if rows, outputs := b.unmarked(items); len(rows)+len(outputs) > 0 {
@@ -296,7 +353,7 @@ func (b *Bus) refuseHandled(held []*parcel) []*parcel {
 	return slices.DeleteFunc(held, func(p *parcel) bool {
 		late := slices.ContainsFunc(p.items, func(it *item) bool { return b.isHandled(it.topic) })
 		if late {
-			p.done <- errAway
+			p.tell(errAway)
 		}
 		return late
 	})

@@ -166,9 +166,9 @@ func TestAReaderIsToldOfWhatIsLostForGood(t *testing.T) {
 	var passed atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	server := redistest.Start(t, redistest.Options{})
-	w := &world{t: t, server: server, dir: t.TempDir(), url: server.URL()}
+	w := &world{t: t, server: server, dir: t.TempDir(), url: server.URL(), topic: aged}
 	w.db, w.bus = openBus(t, w.dir, db.Options{}, redisbus.Options{URL: w.url, Options: delivery.Options{TrimEvery: -1, Now: now}})
-	topics := []event.Topic{bustest.Topic, plain}
+	topics := []event.Topic{bustest.Topic, aged}
 	read := func(from map[event.Topic]bus.Position, want int, wantErr error) {
 		t.Helper()
 		for _, topic := range topics {

@@ -33,6 +33,9 @@ type Options struct {
 	// ReplyWithin bounds one exchange with Redis, and twice an attempt to connect;
 	// default three seconds.
 	ReplyWithin time.Duration
+	// late is called before a batch is sent that nobody waits for; tests let one
+	// overtake another with it.
+	late func()
 }
 
 // DefaultPrefix begins the keys of who sets no other prefix.

@@ -31,6 +31,7 @@ const (
 type item struct {
 	topic  event.Topic
 	id     string
+	hash   hashedID         // of the id of an output's event
 	entry  string           // what Redis is sent
 	record *delivery.Record // what is told when Redis has it, nil when that was told
 	row    int64            // 0 when it has no row
@@ -39,7 +40,11 @@ type item struct {
 }
 
 func newItem(e event.Event, head []byte, appended string) *item {
-	return &item{topic: e.Topic, id: e.ID, entry: sealed(e, head, appended), record: &delivery.Record{Event: e}}
+	it := &item{topic: e.Topic, id: e.ID, entry: sealed(e, head, appended), record: &delivery.Record{Event: e}}
+	if _, output := e.Topic.OutputRequest(); output {
+		it.hash = hashID(e.ID)
+	}
+	return it
 }
 
 func (i *item) size() int { return len(i.entry) + len(i.id) }

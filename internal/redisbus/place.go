@@ -21,7 +21,8 @@ func place(epoch, n int64) int64 { return epoch<<countBits | n }
 
 // entryID writes a place as the id of a stream's entry.
 func entryID(seq int64) string {
-	return strconv.FormatInt(seq>>countBits, 10) + "-" + strconv.FormatInt(seq&countMax, 10)
+	id := strconv.AppendInt(make([]byte, 0, 24), seq>>countBits, 10)
+	return string(strconv.AppendInt(append(id, '-'), seq&countMax, 10))
 }
 
 func parseEntryID(s string) (int64, bool) {

@@ -3,11 +3,14 @@ package redisbus
 import "github.com/redis/rueidis"
 
 // The keys below the prefix: "claim" (a hash: who may write here), "topics" (a
-// set: the topics that age), and for each topic "s:" its stream, "i:" a hash
-// from event id to entry id, and "m:" a hash of what is known of it:
+// set: the topics that age), and for each topic "s:" its stream and "m:" a hash of
+// what is known of it:
 //
-//	n  how many events it ever had      l  the newest entry
-//	t  everything up to here is gone    a  when its expiry was last put off (ms)
+//	t  everything up to here is gone
+//
+// Topics other than outputs have also "i:", a hash from event id to entry id, and in "m:"
+//
+//	n  how many events it ever had    l  the newest entry
 //
 // An entry has two fields: "i" is the event's id, "e" is what sealed makes.
 
@@ -20,6 +23,8 @@ const (
 	refusedEpoch = "LILACEPOCH"
 	// refusedLost: Redis lost batches; the newest that it has follows.
 	refusedLost = "LILACLOST"
+	// refusedStale: another output has a stream than was believed.
+	refusedStale = "LILACSTALE"
 )
 
 // rightsScript answers with the commands that we use and that the user may not
@@ -53,52 +58,91 @@ if not c[3] then redis.call('HSET', KEYS[1], 'batch', '0') end
 return c[3] and tonumber(c[3]) or -1
 `)
 
-// appendScript appends events. An id that the topic holds is not added again.
-// Batches are counted in the field "batch"; the steps of a restoration are in
-// "step", and only then each event has a place of its own. The index of ids is
+// appendScript appends events. Batches are counted in the field "batch"; the steps of a
+// restoration are in "step".
+//
+// The events of an output have their places when they come (see ledger). In a careful
+// batch some of them may be in Redis at these places, because it was sent before and
+// its answer got lost, or is a restoration's. Otherwise it is first looked at whether
+// the outputs that are known to have a stream do, and those that are not do not:
+// when it is not so, nothing is appended.
+//
+// Other topics have an index of their ids: an id that is in it is not added again, and
+// an event gets its place here, but in a restoration. The index is
 // asked and written for many events at once, and only the first place of a
 // topic is written out: both make the script cheaper by a third.
 //
-// It answers, for each topic, with the number of events that it had and the
-// number of exceptions, then with the exceptions: the index of an event, from 0,
-// that the topic held before, and its place. In a restoration it answers with how
-// many events were left out, because the stream goes on behind their places.
+// It answers with how many events were left out, because their stream goes on behind
+// their places. Then, for each topic with an index, come the number of events that it had
+// and the number of exceptions, and the exceptions: the index of an event, from 0,
+// that the topic held before, and its place.
 //
-//	KEYS claim, topics, then stream, ids and meta of each topic
-//	ARGV epoch, field, least, number, now (ms),
-//	     then, for each topic: name, age of the stream (ms, 0 is for ever), age of the meta (ms),
-//	     number of events, the id of each, the entry of each, and in a restoration the place of each
+//	KEYS claim, topics, the streams of known outputs, those of others, the metas of the others,
+//	     then stream, ids and meta of each topic with an index
+//	ARGV epoch, field, least, number, known outputs, others, careful (1), age of a stream (ms), age of a meta (ms),
+//	     then, for each known output: place of the first, whether its expiry is put off (1), number of events, id and entry of each;
+//	     for each other: up to where its events are gone or "", number of events, place, id and entry of each;
+//	     for each topic with an index: name, number of events, the id of each, the entry of each, and in a restoration the place of each
 var appendScript = rueidis.NewLuaScript(`
 local call, epoch, field = redis.call, ARGV[1], ARGV[2]
 local c = call('HMGET', KEYS[1], 'epoch', field)
 if c[1] ~= epoch then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
 local have = tonumber(c[2])
 if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) end
-if tonumber(ARGV[4]) > have then call('HSET', KEYS[1], field, ARGV[4]) end
-local now, restoring, out, left, at, failure = ARGV[5], field == 'step', {}, 0, 6, nil
+local known, others, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local first = 3 + known
+if not careful and (known > 0 and call('EXISTS', unpack(KEYS, 3, first - 1)) < known
+  or others > 0 and call('EXISTS', unpack(KEYS, first, first + others - 1)) > 0) then
+  return redis.error_reply('LILACSTALE')
+end
+local restoring, following, at, left = field == 'step', epoch .. '-*', 10, 0
+for key = 3, first - 1 do
+  local stream, place, last = KEYS[key], ARGV[at], at + 2 + 2 * ARGV[at+2]
+  for i = at + 3, last, 2 do
+    call('XADD', stream, place, 'i', ARGV[i], 'e', ARGV[i+1])
+    place = following -- the place after the one that was given out last
+  end
+  if ARGV[at+1] == '1' then call('PEXPIRE', stream, ARGV[8]) end
+  at = last + 1
+end
+for key = first, first + others - 1 do
+  local stream, meta, last = KEYS[key], KEYS[key+others], at + 1 + 3 * ARGV[at+1]
+  if ARGV[at] ~= '' and (not careful or call('EXISTS', stream) == 0) then
+    call('HSET', meta, 't', ARGV[at])
+    call('PEXPIRE', meta, ARGV[9])
+  end
+  for i = at + 2, last, 3 do
+    local added = redis.pcall('XADD', stream, ARGV[i], 'i', ARGV[i+1], 'e', ARGV[i+2])
+    if type(added) == 'table' then
+      if not careful or not string.find(added.err, 'equal or smaller', 1, true) then return added end
+      local entry = call('XRANGE', stream, ARGV[i], ARGV[i])[1]
+      if not entry or entry[2][2] ~= ARGV[i+1] then left = left + 1 end
+    end
+  end
+  call('PEXPIRE', stream, ARGV[8])
+  at = last + 1
+end
+local out = {left}
 -- numbers of events are far below where Lua writes an exponent by itself
 local function number(n) return string.format('%.0f', n) end
-for key = 3, #KEYS, 3 do
+for key = first + 2 * others, #KEYS, 3 do
   local stream, ids, meta = KEYS[key], KEYS[key+1], KEYS[key+2]
-  local ttl, keep, count = tonumber(ARGV[at+1]), ARGV[at+2], tonumber(ARGV[at+3])
-  local v = call('HMGET', meta, 'n', 'l', 'a')
-  local n, last, refreshed, fresh = tonumber(v[1] or '0'), v[2], v[3], not v[1]
-  if ttl == 0 then
-    if fresh then call('SADD', KEYS[2], ARGV[at]) end
-  elseif call('EXISTS', stream) == 0 then
-    refreshed = false
-    if last then call('HSET', meta, 't', last) end
-  end
-  if fresh then -- unless what was known of it was evicted
+  local v = call('HMGET', meta, 'n', 'l')
+  local n, last, fresh, failure = tonumber(v[1] or '0'), v[2], not v[1], nil
+  if fresh then
+    call('SADD', KEYS[2], ARGV[at])
     local newest = call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-    if newest then n, last, fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false end
+    if newest then -- what was known of it was evicted
+      n, last, fresh = tonumber(string.match(newest[1], '-(%d+)$')), newest[1], false
+    end
   end
-  local id, entry, place = at + 3, at + 3 + count, at + 3 + 2 * count
+  local count = tonumber(ARGV[at+1])
+  local id, entry, place = at + 1, at + 1 + count, at + 1 + 2 * count
   at = id + (restoring and 3 or 2) * count + 1
   local reply, exceptions, changed, seen = #out + 1, 0, false, {}
   out[reply] = n
   out[reply+1] = 0
-  local following -- the place after the one that was given out last
+  local ahead -- the place after the one that was given out last, here, too
   for from = 1, count, 500 do
     local to = math.min(from + 499, count)
     local held, added, a = call('HMGET', ids, unpack(ARGV, id + from, id + to)), {}, 0
@@ -111,8 +155,8 @@ for key = 3, #KEYS, 3 do
           pos = ARGV[place+i]
           m = tonumber(string.match(pos, '-(%d+)$'))
         else
-          pos = following or epoch .. '-' .. number(m)
-          following = epoch .. '-*'
+          pos = ahead or epoch .. '-' .. number(m)
+          ahead = following
         end
         pos = redis.pcall('XADD', stream, pos, 'i', e, 'e', ARGV[entry+i])
         if type(pos) == 'table' then
@@ -120,7 +164,7 @@ for key = 3, #KEYS, 3 do
             failure = pos
             break
           end
-          left = left + 1
+          out[1] = out[1] + 1
         else
           if fresh then
             call('HSET', meta, 't', string.match(pos, '^(%d+)-') .. '-' .. number(m - 1))
@@ -141,18 +185,24 @@ for key = 3, #KEYS, 3 do
     if failure then break end
   end
   out[reply+1] = exceptions
-  if changed then
-    call('HSET', meta, 'n', number(n), 'l', last)
-    if ttl > 0 and (not refreshed or tonumber(now) - tonumber(refreshed) > 600000) then
-      call('PEXPIRE', stream, number(ttl))
-      call('PEXPIRE', ids, number(ttl))
-      call('PEXPIRE', meta, keep)
-      call('HSET', meta, 'a', now)
-    end
-  end
+  if changed then call('HSET', meta, 'n', number(n), 'l', last) end
   if failure then return failure end
 end
-return restoring and left or out
+if tonumber(ARGV[4]) > have then call('HSET', KEYS[1], field, ARGV[4]) end
+return out
+`)
+
+// idsScript answers with the place and the id of entries of a stream, "" for an entry
+// that is none of ours.
+//
+//	KEYS stream   ARGV from, limit
+var idsScript = rueidis.NewLuaScript(`
+local entries, out = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2]), {}
+for i = 1, #entries do
+  local f = entries[i][2]
+  out[2*i-1], out[2*i] = entries[i][1], f[1] == 'i' and f[2] or ''
+end
+return out
 `)
 
 // goneScript notes that everything up to a place is gone, also when Redis has

@@ -63,8 +63,8 @@ func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit
 	return l.ask(ctx, topic, after, limit, true)
 }
 
-// ask asks for what is known of a topic before it asks for its entries, so no
-// entry up to Last is missing, and for what was removed after, so that no gap
+// ask asks for the newest entry of a topic before it asks for its entries, so none
+// up to Last is missing, and for what was removed after, so that no gap
 // goes unnoticed. noted says that there was such a topic, whatever is known.
 func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit int, noted bool) (info delivery.Topic, records []*delivery.Record, err error) {
 	client, check, err := l.link.reading()
@@ -77,11 +77,11 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 	if after > 0 {
 		from = "(" + entryID(after)
 	}
-	cmds := rueidis.Commands{
-		client.B().Hmget().Key(l.link.claim).Field("epoch", "batch").Build(),
-		client.B().Hmget().Key(k.meta).Field("l").Build(),
-		client.B().Exists().Key(k.stream).Build(),
+	newest := client.B().Hmget().Key(k.meta).Field("l").Build()
+	if output {
+		newest = client.B().Xrevrange().Key(k.stream).End("+").Start("-").Count(1).Build()
 	}
+	cmds := rueidis.Commands{client.B().Hmget().Key(l.link.claim).Field("epoch", "batch").Build(), newest}
 	limit = min(limit, l.link.reads.of(chunkEntries))
 	if limit > 0 {
 		cmds = append(cmds, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(int64(limit)).Build())
@@ -92,31 +92,33 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 	began := time.Now()
 	replies := client.DoMulti(ctx, cmds...)
 	took := time.Since(began)
-	if limit > 0 && replies[3].Error() != nil {
-		l.link.reads.took(took, l.link.within, false, replies[3].Error())
+	if limit > 0 && replies[2].Error() != nil {
+		l.link.reads.took(took, l.link.within, false, replies[2].Error())
 	}
 	if err := check(replies[0]); err != nil {
 		return info, nil, err
 	}
-	if info.Last, info.Exists, err = oneEntryID(replies[1]); err != nil {
-		return info, nil, l.link.unreadable(err)
+	if output {
+		info.Last, info.Exists, err = newestEntry(replies[1])
+	} else {
+		info.Last, info.Exists, err = oneEntryID(replies[1])
 	}
-	if info.Trimmed, _, err = oneEntryID(replies[len(replies)-1]); err != nil {
-		return info, nil, l.link.unreadable(err)
-	}
-	there, err := replies[2].AsInt64()
 	if err != nil {
 		return info, nil, l.link.unreadable(err)
 	}
-	info.Exists = info.Exists || noted
-	info.Expired = output && info.Exists && there == 0
-	if info.Expired {
-		info.Trimmed = info.Last
+	trimmed, was, err := oneEntryID(replies[len(replies)-1])
+	if err != nil {
+		return info, nil, l.link.unreadable(err)
+	}
+	info.Trimmed = trimmed
+	if output && !info.Exists {
+		info.Exists = was || noted
+		info.Expired, info.Last = info.Exists, trimmed
 	}
 	if limit <= 0 {
 		return info, nil, nil
 	}
-	entries, err := replies[3].AsXRange()
+	entries, err := replies[2].AsXRange()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return info, nil, l.link.unreadable(err)
 	}
@@ -141,6 +143,21 @@ func oneEntryID(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
 	return seq, true, nil
 }
 
+// newestEntry reads the answer to XREVRANGE of one entry.
+func newestEntry(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
+	entries, err := reply.AsXRange()
+	if rueidis.IsRedisNil(err) || err == nil && len(entries) == 0 {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if seq, ok = parseEntryID(entries[0].ID); !ok {
+		return 0, false, fmt.Errorf("%q is not the id of an entry of ours", entries[0].ID)
+	}
+	return seq, true, nil
+}
+
 // decodeEntries stops at the first entry that is damaged, or that somebody else
 // added: nobody knows its place, so nothing behind it is read.
 func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*delivery.Record, error) {
@@ -151,7 +168,7 @@ func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*deliver
 			return records, nil
 		}
 		if !ok {
-			return nil, fault.New(fault.Unavailable, "The entry %s of the topic %s in Redis was added by another program. Remove it (XDEL, then XSETID to the entry before it), or use another bus.prefix.", brief(entry.ID), topic)
+			return nil, foreign(topic, entry.ID)
 		}
 		e, err := decodeFields(topic, entry.FieldValues)
 		if err != nil {
@@ -160,6 +177,11 @@ func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*deliver
 		records = append(records, &delivery.Record{Seq: seq, Event: e})
 	}
 	return records, nil
+}
+
+// foreign is the fault of an entry whose place is none of ours.
+func foreign(topic event.Topic, id string) error {
+	return fault.New(fault.Unavailable, "The entry %s of the topic %s in Redis was added by another program. Remove it (XDEL, then XSETID to the entry before it), or use another bus.prefix.", brief(id), topic)
 }
 
 // One implements delivery.Log.

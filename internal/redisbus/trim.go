@@ -12,7 +12,7 @@ import (
 
 const (
 	// appendRefresh is how often the expiry of an output topic is put off, so
-	// how much longer than its age it may stay. The script has it as 600000.
+	// how much longer than its age it may stay.
 	appendRefresh = 10 * time.Minute
 	// trimChunk bounds one run of the script, during which Redis does nothing
 	// else.
@@ -25,6 +25,7 @@ const (
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	now := b.now()
 	b.recent.forget(now)
+	b.ledger.forgetIdle(now)
 	if err := b.NoteAttached(ctx, now); err != nil {
 		return 0, err
 	}

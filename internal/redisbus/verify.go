@@ -70,6 +70,9 @@ func (b *Bus) topics(ctx context.Context) (topics []event.Topic, err error) {
 
 // verifyTopic reads a topic chunk by chunk.
 func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string, err error) {
+	if _, output := topic.OutputRequest(); output {
+		return b.verifyOutput(ctx, topic)
+	}
 	k := b.link.keys(topic)
 	for from := "-"; len(bad) < badMax; {
 		reply, err := b.link.run(ctx, verifyScript, []string{k.stream, k.ids}, []string{from, fmt.Sprint(chunkEntries)}).ToArray()
@@ -107,6 +110,53 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 			return bad, nil
 		}
 		from = "(" + entries[len(entries)-1].ID
+	}
+	return bad, nil
+}
+
+// verifyOutput reads an output chunk by chunk. It has no index of its ids; its places
+// follow one another, so one that is missing is seen.
+func (b *Bus) verifyOutput(ctx context.Context, topic event.Topic) (bad []string, err error) {
+	client, k := b.link.connected(), b.link.keys(topic)
+	trimmed, _, err := oneEntryID(client.Do(ctx, client.B().Hmget().Key(k.meta).Field("t").Build()))
+	if err != nil {
+		return nil, err
+	}
+	end := int64(0) // as Redis has it, if the user may ask for it
+	if info, err := client.Do(ctx, client.B().XinfoStream().Key(k.stream).Build()).AsMap(); err == nil {
+		id := info["last-generated-id"]
+		if text, err := id.ToString(); err == nil {
+			end, _ = parseEntryID(text)
+		}
+	}
+	last := trimmed
+	missing := func(before int64) {
+		if n := before&countMax - last&countMax - 1; n > 0 {
+			bad = append(bad, fmt.Sprintf("The topic %s in Redis lacks %d entries behind %s.", topic, n, entryID(last)))
+		}
+	}
+	for from, more := "-", true; more && len(bad) < badMax; {
+		entries, err := client.Do(ctx, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(chunkEntries).Build()).AsXRange()
+		if rueidis.IsRedisNil(err) || err == nil && len(entries) == 0 {
+			break
+		}
+		if err != nil {
+			return bad, err
+		}
+		for _, entry := range entries {
+			if _, err := decodeEntries(topic, []rueidis.XRangeEntry{entry}); err != nil {
+				bad = append(bad, fmt.Sprintf("The entry %s of the topic %s in Redis is damaged.", entry.ID, topic))
+			}
+			if seq, ok := parseEntryID(entry.ID); ok {
+				missing(seq)
+				last = seq
+			}
+		}
+		more = len(entries) == chunkEntries
+		from = "(" + entries[len(entries)-1].ID
+	}
+	if last > trimmed { // else it has expired
+		missing(end + 1)
 	}
 	return bad, nil
 }

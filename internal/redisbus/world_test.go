@@ -1,6 +1,7 @@
 package redisbus_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"fmt"
 	"math"
@@ -65,17 +66,26 @@ type world struct {
 	mu      sync.Mutex
 	handled []string
 	tailed  []string
-	stop    context.CancelFunc
-	ended   sync.WaitGroup
+	// topic is what is published to beside the group's topic, and tailed; default plain.
+	topic event.Topic
+	now   func() time.Time
+	stop  context.CancelFunc
+	ended sync.WaitGroup
 }
 
 var group = bus.Subscription{Topic: bustest.Topic, Group: "g"}
 
-// plain is a topic that no group handles.
-const plain event.Topic = "test.plain"
+// plain is an output, which no group handles; aged is a topic of the other kind, which
+// has an index of its ids.
+const (
+	plain event.Topic = "out.req.test:plain:1"
+	aged  event.Topic = "test.aged"
+)
+
+func (w *world) unhandled() event.Topic { return stdcmp.Or(w.topic, plain) }
 
 func newWorld(t testing.TB, server *redistest.Server, url string) *world {
-	w := &world{t: t, server: server, dir: t.TempDir(), url: url}
+	w := &world{t: t, server: server, dir: t.TempDir(), url: stdcmp.Or(url, server.URL())}
 	w.open()
 	return w
 }
@@ -90,7 +100,7 @@ func newHastyWorld(t testing.TB, server *redistest.Server, url string) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, CAFile: w.caFile, Options: delivery.Options{TrimEvery: -1}, ReplyWithin: w.replyWithin})
+	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, CAFile: w.caFile, Options: delivery.Options{TrimEvery: -1, Now: w.now}, ReplyWithin: w.replyWithin})
 }
 
 func (w *world) close() {
@@ -124,7 +134,7 @@ func (w *world) attach() {
 		}
 	})
 	w.ended.Go(func() {
-		t := bus.Tail{Topic: plain, FromNow: true, Ready: func() { close(ready) }}
+		t := bus.Tail{Topic: w.unhandled(), FromNow: true, Ready: func() { close(ready) }}
 		err := w.bus.Tail(ctx, t, func(d bus.Delivery) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -151,7 +161,7 @@ func (w *world) publish(prefix string, n int) {
 	w.t.Helper()
 	for i := range n {
 		id := fmt.Sprint(prefix, i)
-		for _, topic := range []event.Topic{bustest.Topic, plain} {
+		for _, topic := range []event.Topic{bustest.Topic, w.unhandled()} {
 			if err := w.bus.Publish(context.Background(), bustest.Event(topic, id, fmt.Sprint("lane", i%3))); err != nil {
 				w.t.Fatalf("publish: %v", err)
 			}

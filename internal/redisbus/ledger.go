@@ -1,0 +1,212 @@
+package redisbus
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"lilac/internal/event"
+)
+
+const (
+	// ledgerIDs bounds the ids that the ledger remembers, some 50 bytes each. An output
+	// that is forgotten for them is read again when it gets its next event.
+	ledgerIDs = 1 << 20
+	// ledgerRest is how long an output is remembered that gets no event. One whose
+	// request runs gets one every 30 seconds.
+	ledgerRest = time.Minute
+)
+
+// ledger is what this process knows of the outputs that it publishes to. Nobody else
+// publishes to them, so it gives out their places and knows the ids that they have:
+// Redis need not be asked, nor keep an index of them. An output that is not in the
+// ledger and may be in Redis is read once, before its next event is sent.
+type ledger struct {
+	mu      sync.Mutex
+	outputs map[event.Topic]*output
+	ids     int // of all outputs
+	// most is the largest count that a place had which was given out. An output that is
+	// gone, and of which nothing is known, goes on behind it: no place is given out twice.
+	most int64
+}
+
+// output is what is known of one.
+type output struct {
+	topic  event.Topic
+	stream string // its key
+	// last is the newest place that was given out, or 0.
+	last int64
+	// there says that Redis has a stream of it, gone that it had one, which is gone.
+	there, gone bool
+	used, aged  time.Time // its last event, and when its expiry was put off
+	places      map[hashedID]int64
+}
+
+// hashedID stands for an id. Two of its size are never the same by chance.
+type hashedID [2]uint64
+
+var hashSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func hashID(id string) hashedID {
+	return hashedID{maphash.String(hashSeeds[0], id), maphash.String(hashSeeds[1], id)}
+}
+
+func (l *ledger) get(topic event.Topic) *output {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outputs[topic]
+}
+
+// knows says whether it knows the outputs of all these events.
+func (l *ledger) knows(items []*item) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var before event.Topic
+	for _, it := range items {
+		if it.topic == before {
+			continue
+		}
+		before = it.topic
+		if _, output := it.topic.OutputRequest(); output && l.outputs[it.topic] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// put remembers an output with the ids that it has. What is over the bound is
+// forgotten, those first that got no event for the longest time.
+func (l *ledger) put(o *output) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(o.topic)
+	l.outputs[o.topic] = o
+	l.ids += len(o.places)
+	if l.ids <= ledgerIDs {
+		return
+	}
+	oldest := slices.SortedFunc(maps.Values(l.outputs), func(x, y *output) int { return x.used.Compare(y.used) })
+	for _, other := range oldest {
+		if other != o && l.ids > ledgerIDs/2 {
+			l.forgetLocked(other.topic)
+		}
+	}
+}
+
+// place gives events the next places of their output in an epoch, and returns those that
+// the output may not have: one whose id it has gets the place of that.
+func (l *ledger) place(o *output, items []*item, epoch int64, now time.Time) []*item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o.used = now
+	fresh, some := items, false
+	for i, it := range items {
+		pos, known := o.places[it.hash]
+		switch {
+		case it.pos != 0: // it was sent before, and what became of it is not known
+		case known:
+			it.pos = pos
+			if !some {
+				fresh, some = slices.Clone(items[:i]), true
+			}
+			continue
+		case o.last == 0 && o.gone:
+			it.pos = place(epoch, l.most+1)
+		default:
+			it.pos = place(epoch, o.last&countMax+1)
+		}
+		if !known {
+			l.ids++
+		}
+		o.places[it.hash], o.last, l.most = it.pos, max(o.last, it.pos), max(l.most, it.pos&countMax)
+		if some {
+			fresh = append(fresh, it)
+		}
+	}
+	return fresh
+}
+
+// forget forgets an output: what is known of it is wrong, or not used any more.
+func (l *ledger) forget(topic event.Topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(topic)
+}
+
+func (l *ledger) forgetLocked(topic event.Topic) {
+	if o := l.outputs[topic]; o != nil {
+		l.ids -= len(o.places)
+		delete(l.outputs, topic)
+	}
+}
+
+// forgetIdle forgets the outputs that get no more events.
+func (l *ledger) forgetIdle(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for topic, o := range l.outputs {
+		if now.Sub(o.used) > ledgerRest {
+			l.forgetLocked(topic)
+		}
+	}
+}
+
+// clear forgets all outputs, when Redis may have lost events of any of them.
+func (l *ledger) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.outputs)
+	l.ids = 0
+}
+
+// output returns what is known of an output. One of which nothing is known, and that the
+// database has not noted, is taken for a new one; the script refuses it when it is not.
+func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output, error) {
+	if o := b.ledger.get(topic); o != nil {
+		return o, nil
+	}
+	was := b.noted[topic] || sure
+	if !was {
+		var err error
+		if was, err = wasOutput(ctx, b.db, topic); err != nil {
+			return nil, err
+		}
+	}
+	o := &output{topic: topic, stream: b.link.keys(topic).stream, places: make(map[hashedID]int64), used: b.now()}
+	if was {
+		if err := b.learn(ctx, o); err != nil {
+			return nil, fmt.Errorf("read what %s has: %w", topic, err)
+		}
+	}
+	b.ledger.put(o)
+	return o, nil
+}
+
+// learn reads the ids and places of an output from Redis.
+func (b *Bus) learn(ctx context.Context, o *output) error {
+	for from, more := "-", true; more; {
+		reply, err := b.link.run(ctx, idsScript, []string{o.stream}, []string{from, strconv.Itoa(chunkEntries)}).AsStrSlice()
+		if err != nil {
+			return b.outage(err)
+		}
+		if len(reply)%2 != 0 {
+			return errAnswer
+		}
+		for i := 0; i < len(reply); i += 2 {
+			seq, ok := parseEntryID(reply[i])
+			if !ok {
+				return foreign(o.topic, reply[i])
+			}
+			o.places[hashID(reply[i+1])] = seq
+			o.last, o.there, from = seq, true, "("+reply[i]
+		}
+		more = len(reply) == 2*chunkEntries
+	}
+	o.gone = !o.there
+	return nil
+}
