@@ -134,7 +134,11 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	var messages []chat.Message
 	var exhausted string
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if messages, _, err = s.compose(q, session, Forward{MessageIDs: ids}); err == nil {
+		f := Forward{MessageIDs: ids}
+		if f.MessageIDs, err = s.untold(q, session, f); err != nil {
+			return err
+		}
+		if messages, _, err = s.compose(q, session, f); err == nil {
 			exhausted, err = s.o.Budget.Exhausted(q, session)
 		}
 		return err
