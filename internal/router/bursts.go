@@ -92,8 +92,9 @@ func (s *Service) watchBursts(ctx context.Context) error {
 				}
 				continue
 			}
-			wait := time.UnixMilli(state.Due).Sub(s.o.Now())
-			if wait <= 0 {
+			now := s.o.Now()
+			wait := time.UnixMilli(state.Due).Sub(now)
+			if wait <= 0 || state.First > now.UnixMilli() { // the clock was set back: the rules see to that
 				wait = s.letGo(ctx, session)
 			}
 			if wait > 0 && (next < 0 || wait < next) {

@@ -337,7 +337,7 @@ func (d *decision) join(requestID string, q event.Queue, m Message, inherit bool
 
 func (d *decision) buffer(id string) {
 	now := d.now.UnixMilli()
-	if len(d.Buffer) == 0 {
+	if len(d.Buffer) == 0 || d.First > now { // or the clock was set back
 		d.First = now
 	}
 	d.Buffer = append(d.Buffer, id)
@@ -350,7 +350,14 @@ func (d *decision) buffer(id string) {
 // due lets the burst go, if its time has come. A burst waits while the gate
 // thinks about the one before it.
 func (d *decision) due(requestID string) {
-	if len(d.Buffer) == 0 || d.now.UnixMilli() < d.Due || len(d.Gating) > 0 {
+	if len(d.Buffer) == 0 || len(d.Gating) > 0 {
+		return
+	}
+	now := d.now.UnixMilli()
+	if d.First > now { // the clock was set back: it begins now, and waits as long as it was to
+		d.First, d.Due = now, now+max(d.Due-d.First, 0)
+	}
+	if now < d.Due {
 		return
 	}
 	batch := d.Buffer
@@ -416,6 +423,9 @@ func (d *decision) waits(requestID string) bool {
 // forgetStale drops what was forwarded long ago and never seen: nothing a
 // person does may hang on an event that will not come.
 func (d *decision) forgetStale() {
-	before := d.now.Add(-staleAfter).UnixMilli()
+	now, before := d.now.UnixMilli(), d.now.Add(-staleAfter).UnixMilli()
+	for i, r := range d.Requests {
+		d.Requests[i].Since = min(r.Since, now) // the clock may have been set back
+	}
 	d.Requests = slices.DeleteFunc(d.Requests, func(r Request) bool { return !r.Running && r.Since < before })
 }

@@ -211,6 +211,32 @@ func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
 	}
 }
 
+// A clock that is set back by hours makes a burst wait no longer than it was to, from
+// then on; what is said meanwhile does not either.
+func TestABurstOfAClockThatIsSetBackBeginsAnew(t *testing.T) {
+	const back = -5 * time.Hour
+	t.Run("at its time", func(t *testing.T) {
+		p := &played{t: t, rules: rules}
+		p.does(0, message(router.Active, "1"))
+		p.does(2*time.Second, message(router.Active, "2"))
+		p.does(back, router.Due{RequestID: "b1"})
+		p.does(back+4*time.Second, router.Due{RequestID: "b1"})
+		p.does(back+5*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "1", "2"))
+	})
+	t.Run("with another message", func(t *testing.T) {
+		p := &played{t: t, rules: rules}
+		p.does(0, message(router.Active, "1"))
+		p.does(back, message(router.Active, "2"))
+		p.does(back+3*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "1", "2"))
+	})
+	t.Run("control: by less than it has waited", func(t *testing.T) {
+		p := &played{t: t, rules: rules}
+		p.does(0, message(router.Active, "1"))
+		p.does(time.Second, router.Due{RequestID: "b1"})
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "1"))
+	})
+}
+
 func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	var ids []string
@@ -375,6 +401,14 @@ func TestARequestOfAnotherPartIsJoinedToo(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, router.Lifecycle{RequestID: "wf:7:1", State: event.StateStreaming})
 	p.does(1, message(router.Direct, "1"), forward(event.FollowUp, "wf:7:1", "1"))
+}
+
+func TestWhatIsNeverSeenToRunIsForgottenAlsoByAClockThatWasSetBack(t *testing.T) {
+	p := &played{t: t, rules: rules}
+	const ahead = 50 * time.Hour
+	p.does(ahead, message(router.Direct, "1"), forward(event.Prompt, "discord:10:1", "1"))
+	p.does(0, message(router.Direct, "2"), forward(event.FollowUp, "discord:10:1", "2"))
+	p.does(2*time.Hour, message(router.Direct, "3"), forward(event.Prompt, "discord:10:3", "3"))
 }
 
 func TestWhatIsNeverSeenToRunIsForgotten(t *testing.T) {
