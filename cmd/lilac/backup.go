@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,16 +79,26 @@ func (c *cli) restore() *cobra.Command {
 func (c *cli) printBackup(m backup.Manifest, what string) error {
 	bad := m.Damaged()
 	if c.json {
-		err := c.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes(), "damaged": append([]string{}, bad...)})
-		return errors.Join(err, damagedFiles(bad))
+		err := c.printJSON(map[string]any{"made": m.Made, "version": m.Version, "storeId": m.StoreID, "files": len(m.Entries), "bytes": m.Bytes(), "damaged": append([]string{}, bad...), "unread": append([]string{}, m.Unread...)})
+		return errors.Join(err, damagedFiles(bad), unreadDirs(m.Unread))
 	}
 	verified := "all verified"
-	if len(bad) > 0 {
+	if len(bad)+len(m.Unread) > 0 {
 		verified = "not all whole"
 	}
 	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, %s.\n",
 		plain.Text(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
-	return errors.Join(err, damagedFiles(bad))
+	return errors.Join(err, damagedFiles(bad), unreadDirs(m.Unread))
+}
+
+// unreadDirs is the error of a backup that lacks what nobody could find when it was
+// made.
+func unreadDirs(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return fault.New(fault.Internal, "Directories of stored files could not be read when the backup was made, so it lacks files that are in them: %s. The rest is whole. Look for what is missing in an older backup.",
+		plain.Line(strings.Join(names, ", ")))
 }
 
 // damagedFiles is the error of a backup that holds what was damaged before. There

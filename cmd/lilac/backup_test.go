@@ -1,12 +1,15 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"lilac/internal/backup"
 	"lilac/internal/db"
+	"lilac/internal/fault"
 	"lilac/internal/store"
 )
 
@@ -53,5 +56,24 @@ func TestABackupTellsOfDamagedFiles(t *testing.T) {
 	all(1, name, "damaged", "into too", "json too")
 	if _, err := os.Stat(filepath.Join(temp, "into too", db.FileName)); err != nil {
 		t.Errorf("nothing was restored: %v", err)
+	}
+}
+
+// So is who makes or restores one in which files are missing that nobody could list.
+func TestABackupTellsOfDirectoriesThatCouldNotBeRead(t *testing.T) {
+	m := backup.Manifest{Entries: []backup.Entry{{Name: db.FileName}}, Unread: []string{"blobs/ab", "blobs/\x1bcd"}}
+	for _, json := range []bool{false, true} {
+		var out strings.Builder
+		err := (&cli{out: &out, json: json}).printBackup(m, "b is whole")
+		if fault.KindOf(err) != fault.Internal || !strings.Contains(err.Error(), "blobs/ab, blobs/") || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("it ends with %v", err)
+		}
+		if strings.Contains(out.String(), "all verified") || json != strings.Contains(out.String(), `"unread"`) {
+			t.Errorf("it says %s", out.String())
+		}
+	}
+	m.Unread = nil
+	if err := (&cli{out: io.Discard}).printBackup(m, "b is whole"); err != nil {
+		t.Errorf("control: it ends with %v", err)
 	}
 }

@@ -4,8 +4,13 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +26,7 @@ func TestAStoredFileThatCannotBeReadIsDamaged(t *testing.T) {
 	}{
 		"the disk fails":                       {syscall.EIO, "begin\x00\x00\x00"},
 		"what it gives has another checksum":   {syscall.EBADMSG, "begin\x00\x00\x00"},
+		"it may not be read":                   {syscall.EACCES, "begin\x00\x00\x00"},
 		"control: another error ends a backup": {syscall.ENOMEM, ""},
 		"control: it is shorter than it was":   {nil, ""},
 	} {
@@ -50,6 +56,69 @@ func TestAStoredFileThatCannotBeReadIsDamaged(t *testing.T) {
 			}
 			if got, err := io.ReadAll(r); err != nil || string(got) != c.want {
 				t.Errorf("saved was %q: %v", got, err)
+			}
+		})
+	}
+}
+
+// unlisted is a tree with a directory of which the entries are not all given.
+type unlisted struct {
+	fs.FS
+	dir string
+	err error
+}
+
+func (u unlisted) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(u.FS, name)
+	if name == u.dir {
+		return entries[:len(entries)/2], u.err
+	}
+	return entries, err
+}
+
+// A directory of stored files that cannot be read is named, and the rest is saved.
+func TestADirectoryThatCannotBeReadIsNamed(t *testing.T) {
+	for what, c := range map[string]struct {
+		unread string // of the directories 00 to 02
+		err    error
+		files  int
+		fails  bool
+	}{
+		"a damaged one":        {"01", syscall.EIO, 5, false},
+		"one that says so":     {"01", syscall.EBADMSG, 5, false},
+		"one that we may not":  {"01", syscall.EACCES, 5, false},
+		"all of them":          {".", syscall.EIO, 2, false},
+		"control: none":        {"", nil, 6, false},
+		"one that is gone now": {"01", syscall.ENOENT, 5, false},
+		"control: no memory":   {"01", syscall.ENOMEM, 0, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			for d := range 3 {
+				for f := range 2 {
+					name := fmt.Sprintf("%02d%02d%s", d, f, strings.Repeat("ab", 30))
+					if err := errors.Join(os.MkdirAll(filepath.Join(dir, name[:2]), 0o700), os.WriteFile(filepath.Join(dir, name[:2], name), []byte("x"), 0o600)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			a := &archive{w: tar.NewWriter(io.Discard), m: &Manifest{}}
+			err := a.addBlobs(t.Context(), dir, unlisted{os.DirFS(dir), c.unread, c.err})
+			if c.fails != (err != nil) {
+				t.Fatalf("it ends with %v", err)
+			}
+			if c.fails {
+				return
+			}
+			if len(a.m.Entries) != c.files {
+				t.Errorf("%d files are saved, want %d", len(a.m.Entries), c.files)
+			}
+			var want []string
+			if c.unread != "" && c.err != syscall.ENOENT {
+				want = []string{path.Join("blobs", c.unread)}
+			}
+			if !slices.Equal(a.m.Unread, want) {
+				t.Errorf("named are %q, want %q", a.m.Unread, want)
 			}
 		})
 	}

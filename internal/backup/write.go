@@ -39,6 +39,9 @@ type Manifest struct {
 	Made    time.Time `json:"made"`
 	StoreID string    `json:"storeId"`
 	Entries []Entry   `json:"entries"`
+	// Unread are directories of stored files that could not be listed: of what is
+	// in them nothing, or not all, is here.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Entry is one file of a backup.
@@ -68,8 +71,9 @@ func (m Manifest) Bytes() (n int64) {
 }
 
 // Write makes a backup of a data directory in a new file and reads it again to
-// see that it is whole. Stored files that are damaged keep it from nothing; see
-// [Manifest.Damaged]. It needs room for the database twice, beside the file.
+// see that it is whole. Stored files that are damaged keep it from nothing, and
+// neither do directories of them that cannot be read; see [Manifest.Damaged] and
+// [Manifest.Unread]. It needs room for the database twice, beside the file.
 func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m Manifest, err error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -124,7 +128,7 @@ func write(ctx context.Context, out io.Writer, dataDir, beside, version string, 
 	if err := a.add(copied, db.FileName); err != nil {
 		return m, err
 	}
-	if err := a.addBlobs(ctx, filepath.Join(dataDir, blobsDir)); err != nil {
+	if err := a.addBlobs(ctx, filepath.Join(dataDir, blobsDir), os.DirFS(filepath.Join(dataDir, blobsDir))); err != nil {
 		return m, err
 	}
 	data, err := json.Marshal(m)
@@ -203,8 +207,11 @@ func (a *archive) addBlob(file, name string) error {
 	return a.copy(name, &asFarAsGiven{r: f}, info.Size())
 }
 
-// notGiven reports whether the disk is what an error is about.
-func notGiven(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) }
+// notGiven reports whether an error is about the disk, or about whom it gives
+// something.
+func notGiven(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, fs.ErrPermission) || corrupted(err)
+}
 
 // asFarAsGiven reads a file as far as the disk gives it, and zeros for ever after.
 type asFarAsGiven struct {
@@ -228,11 +235,14 @@ func (a *asFarAsGiven) Read(p []byte) (int, error) {
 }
 
 // addBlobs adds the files that are whole; one that is being written has a name
-// of its own until then.
-func (a *archive) addBlobs(ctx context.Context, dir string) error {
-	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+// of its own until then. Tree is the directory; what of it cannot be listed is noted.
+func (a *archive) addBlobs(ctx context.Context, dir string, tree fs.FS) error {
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil && file == dir && errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist): // there is none, or it was removed meanwhile
+			return nil
+		case notGiven(err):
+			a.m.Unread = append(a.m.Unread, path.Join(blobsDir, name))
 			return nil
 		case err != nil:
 			return err
@@ -241,7 +251,7 @@ func (a *archive) addBlobs(ctx context.Context, dir string) error {
 		case !d.Type().IsRegular() || !isBlob(d.Name()):
 			return nil
 		}
-		return a.addBlob(file, blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
+		return a.addBlob(filepath.Join(dir, filepath.FromSlash(name)), blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
 	})
 	if err != nil {
 		return fmt.Errorf("add stored files: %w", err)

@@ -28,6 +28,7 @@ const (
 	aReply
 	aFile
 	typing
+	editing
 	allNeeds = 1<<iota - 1
 )
 

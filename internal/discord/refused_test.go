@@ -82,6 +82,49 @@ func TestWhereNothingMayBeWrittenItIsNotTriedAgainAndAgain(t *testing.T) {
 	})
 }
 
+// Answers that stand where nothing may be edited are tried again for long, and
+// use up no more of that limit than one does.
+func TestEditsThatAreRefusedAreNotTriedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		a, _ := w.connected(w.options())
+		made, err := a.Send(t.Context(), say(w, "hello", "act-1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edits := func() (n int) {
+			for _, r := range w.server.Requests() {
+				if strings.HasPrefix(r.Route, "PATCH /channels/") {
+					n++
+				}
+			}
+			return n
+		}
+		changed := 0
+		told := func() { // what is heard behind a change is heard later
+			changed++
+			aside := w.server.Channel(w.guild, fmt.Sprint("aside", changed))
+			w.server.Say(aside, w.ann, fmt.Sprint("change ", changed), discordtest.SayOptions{})
+			w.hears(fmt.Sprint("change ", changed))
+		}
+		w.server.Deny(w.channel, w.server.Self().ID, discordtest.ViewChannel)
+		told()
+		for range 100 {
+			if err := a.Edit(t.Context(), made.Ref(), surface.Content{Text: "bye"}); fault.KindOf(err) != fault.Denied {
+				t.Fatalf("editing: %v", err)
+			}
+		}
+		if n := edits(); n != 1 {
+			t.Errorf("%d requests were made where 1 tells all", n)
+		}
+		w.server.Permit(w.channel, w.server.Self().ID, discordtest.ViewChannel)
+		told()
+		if err := a.Edit(t.Context(), made.Ref(), surface.Content{Text: "bye"}); err != nil || edits() != 2 {
+			t.Errorf("when it is permitted: %v, %d requests", err, edits())
+		}
+	})
+}
+
 // writes is how many requests have come that write.
 func (w *world) writes() (n int) {
 	for _, r := range w.server.Requests() {

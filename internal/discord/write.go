@@ -167,7 +167,9 @@ func (a *Adapter) Edit(ctx context.Context, ref event.MessageRef, c surface.Cont
 		return err
 	}
 	rows := a.buttons(c.Buttons)
-	return a.write(ctx, rest.UpdateMessage.Compile(nil, ref.ChannelID, ref.MessageID), outgoing{Content: &c.Text, Components: &rows}, c.PingUsers, nil, 0, nil)
+	return a.refused.try(ref.ChannelID, editing, func() error {
+		return a.write(ctx, rest.UpdateMessage.Compile(nil, ref.ChannelID, ref.MessageID), outgoing{Content: &c.Text, Components: &rows}, c.PingUsers, nil, 0, nil)
+	})
 }
 
 // Delete implements [surface.Adapter].

@@ -82,7 +82,7 @@ func (s *Service) hold(tx *db.Tx, r Rule, e event.EnvEvent, sessionID string) er
 	} else {
 		w = Wait{Rule: r.Name, SessionID: sessionID, First: now.UnixMilli()}
 	}
-	w.Event = e
+	w.Event, w.First = e, min(w.First, now.UnixMilli()) // the clock may have been set back
 	w.Due = min(now.Add(r.Debounce).UnixMilli(), w.First+maxDebounces*r.Debounce.Milliseconds())
 	tx.AfterCommit(s.alarm)
 	return s.o.Records.PutWait(tx, w)
@@ -289,7 +289,15 @@ func (s *Service) due(ctx context.Context) (pause time.Duration, err error) {
 	for more := true; more; {
 		var w Wait
 		err = s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
-			var any bool
+			ahead, any, err := s.o.Records.WaitAhead(tx, tx.Now())
+			if err != nil {
+				return err
+			}
+			if any { // the clock was set back: it begins now
+				now := tx.Now().UnixMilli()
+				ahead.First, ahead.Due = now, now+ahead.Due-ahead.First
+				return s.o.Records.PutWait(tx, ahead)
+			}
 			w, any, err = s.o.Records.NextWait(tx)
 			left := time.UnixMilli(w.Due).Sub(tx.Now())
 			if err != nil || !any {

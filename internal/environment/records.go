@@ -90,6 +90,8 @@ type Records interface {
 	DropWait(tx *db.Tx, rule, sessionID string) error
 	// NextWait returns what is due first, if anything waits.
 	NextWait(q db.Queryer) (Wait, bool, error)
+	// WaitAhead returns one that began after now, if there is one.
+	WaitAhead(q db.Queryer, now time.Time) (Wait, bool, error)
 	// LastRuns are the newest runs of a rule and as many of the newest events
 	// about which it did nothing; CountsOf are its outcomes since a moment, and
 	// what its runs have used since then.

@@ -54,6 +54,8 @@ type world struct {
 	log  logtest.Log
 	svc  *environment.Service
 	stop func()
+	// ahead is by how much the clock is wrong.
+	ahead atomic.Int64
 	// stuck says that nothing can be done in the session that is called so.
 	stuck atomic.Bool
 }
@@ -65,11 +67,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+
 func (w *world) open() {
 	w.t.Helper()
 	migrations := append([]db.Migration{{Name: "test", SQL: "CREATE TABLE test_inbox (id TEXT PRIMARY KEY, value BLOB) STRICT;"}}, slices.Concat(sqlitebus.Migrations, store.Migrations)...)
 	var err error
-	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: migrations}); err != nil {
+	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: migrations, Now: w.now}); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {

@@ -258,7 +258,7 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 func (b *Bus) Unsent() int64 { return b.unsent.Load() }
 
 // Healthy asks Redis, and returns an error while events do not reach it, or would
-// not, or are not handled.
+// not, are not safe there as its settings are, or are not handled.
 func (b *Bus) Healthy(ctx context.Context) error {
 	if err := b.link.ask(ctx); err != nil {
 		return err

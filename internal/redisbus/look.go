@@ -71,7 +71,8 @@ func (b *Bus) tryWrite(ctx context.Context) (code string, err error) {
 	return "", nil
 }
 
-// takesWrites returns why a server that can be read takes no writes.
+// takesWrites returns why a server that can be read takes no writes, or may lose
+// them.
 func (b *Bus) takesWrites(ctx context.Context) error {
 	client, _, err := b.link.reading()
 	if err != nil {
@@ -85,12 +86,29 @@ func (b *Bus) takesWrites(ctx context.Context) error {
 		return b.link.unreadable(err)
 	}
 	if !answered {
-		return nil
+		return b.keepsEvents(ctx, client)
 	}
 	// Another code proves nothing, as in refusesWrites.
 	switch code, _, _ := strings.Cut(reply.Error(), " "); code {
 	case "OOM", "MISCONF", "NOREPLICAS", "READONLY":
 		return b.outage(err)
+	}
+	return b.keepsEvents(ctx, client)
+}
+
+// keepsEvents returns why a server that takes events may lose them: somebody may
+// have changed its settings since the start, which would refuse it now. One that
+// does not say how it is set has said so then.
+func (b *Bus) keepsEvents(ctx context.Context, client rueidis.Client) error {
+	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	if _, answered := rueidis.IsRedisErr(err); answered {
+		return nil
+	}
+	if err != nil {
+		return b.link.unreadable(err)
+	}
+	if why := b.loses(parseInfo(text)); why != nil {
+		return &fault.Error{Kind: fault.Unavailable, Code: codeRefused, Message: fault.ToWire(why).Message}
 	}
 	return nil
 }

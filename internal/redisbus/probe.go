@@ -82,10 +82,9 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 		return nil, fault.New(fault.Unavailable, "%s is a replica; nothing can be written there. Name its primary in bus.url, or sentinels, which know it.", b.opt.server())
 	case info["loading"] == "1":
 		return nil, fault.New(fault.Unavailable, "%s is loading its data. Wait until it has.", b.opt.server())
-	case info["maxmemory"] != "0" && strings.HasPrefix(info["maxmemory_policy"], "allkeys"):
-		return nil, refusal("%s evicts keys when its memory is full (maxmemory-policy %s), and so loses events. Set it to noeviction.", b.opt.server(), info["maxmemory_policy"])
-	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
-		return nil, refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
+	}
+	if err := b.loses(info); err != nil {
+		return nil, err
 	}
 	missing, err := rightsScript.Exec(ctx, client, nil, []string{b.link.claim}).AsStrSlice()
 	if err != nil {
@@ -96,6 +95,17 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 			b.opt.server(), strings.Join(missing, ", "), b.opt.Prefix)
 	}
 	return info, nil
+}
+
+// loses refuses a server whose settings let it lose events.
+func (b *Bus) loses(info map[string]string) error {
+	switch {
+	case info["maxmemory"] != "0" && strings.HasPrefix(info["maxmemory_policy"], "allkeys"):
+		return refusal("%s evicts keys when its memory is full (maxmemory-policy %s), and so loses events. Set it to noeviction.", b.opt.server(), info["maxmemory_policy"])
+	case info["aof_enabled"] != "1" && !b.opt.AcceptLoss:
+		return refusal("%s keeps no append-only file, so it loses events when it stops. Set \"appendonly yes\" there, or bus.acceptLoss: true here.", b.opt.server())
+	}
+	return nil
 }
 
 // unreachable turns an error of the client into one that says what to do.

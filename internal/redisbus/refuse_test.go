@@ -226,6 +226,43 @@ func TestAServerThatTakesNoWritesIsNotHealthy(t *testing.T) {
 	w.detach()
 }
 
+// What a start would refuse is told of a server whose settings are changed while it
+// runs, too, and what the configuration accepts is not.
+func TestAServerThatIsSetToLoseEventsIsNotHealthy(t *testing.T) {
+	for name, accepts := range map[string]bool{"refused": false, "accepted": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, redistest.Options{})
+			w := &world{t: t, server: server, dir: t.TempDir(), url: server.URL(), acceptLoss: accepts}
+			w.open()
+			w.attach()
+			w.healthy()
+			for want, c := range map[string]struct {
+				begin, end [][]string
+				accepted   bool
+			}{
+				"appendonly yes": {[][]string{{"appendonly", "no"}}, [][]string{{"appendonly", "yes"}}, accepts},
+				"allkeys-lru":    {[][]string{{"maxmemory", "1gb"}, {"maxmemory-policy", "allkeys-lru"}}, [][]string{{"maxmemory-policy", "noeviction"}}, false},
+			} {
+				for _, set := range c.begin {
+					server.Do(append([]string{"CONFIG", "SET"}, set...)...)
+				}
+				switch err := w.bus.Healthy(context.Background()); {
+				case c.accepted && err != nil:
+					t.Errorf("its health is %v although the loss is accepted", err)
+				case !c.accepted && (fault.KindOf(err) != fault.Unavailable || !strings.Contains(fmt.Sprint(err), want)):
+					t.Errorf("its health is %v, want one that says %s", err, want)
+				}
+				w.publish(name+want[:3], 1) // it takes events all the same
+				for _, set := range c.end {
+					server.Do(append([]string{"CONFIG", "SET"}, set...)...)
+				}
+				w.healthy()
+			}
+			w.detach()
+		})
+	}
+}
+
 func TestATopicOutlivesWhatIsKnownOfIt(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())

@@ -60,6 +60,7 @@ type world struct {
 	// replyWithin is how long an answer of Redis is waited for; the zero value is the
 	// tests' patience, since a machine that stands still is no outage.
 	replyWithin time.Duration
+	acceptLoss  bool
 	db          *db.DB
 	bus         *redisbus.Bus
 
@@ -100,7 +101,9 @@ func newHastyWorld(t testing.TB, server *redistest.Server, url string) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{URL: w.url, CAFile: w.caFile, Options: delivery.Options{TrimEvery: -1, Now: w.now}, ReplyWithin: w.replyWithin})
+	w.db, w.bus = openBus(w.t, w.dir, db.Options{}, redisbus.Options{
+		URL: w.url, CAFile: w.caFile, Options: delivery.Options{TrimEvery: -1, Now: w.now}, ReplyWithin: w.replyWithin, AcceptLoss: w.acceptLoss,
+	})
 }
 
 func (w *world) close() {

@@ -61,6 +61,8 @@ type follower struct {
 	// platform is asked again.
 	trouble int
 	later   time.Time
+	// gaveUp is when it became known that nothing can be shown any more.
+	gaveUp time.Time
 }
 
 func newFollower(s *Service, requestID string) *follower {
@@ -185,9 +187,20 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	if row.Finished {
 		return true, 0, nil
 	}
+	if row.Reason != "" {
+		if f.gaveUp.IsZero() {
+			return false, 0, f.giveUp(ctx, row)
+		}
+		if f.closed(row) {
+			return true, 0, f.finish(ctx)
+		}
+	}
 	output, heard, late, failed := f.snapshot()
 	final, wait := f.final(row, output, late, failed)
-	if final && !f.recalled && row.Reason == "" {
+	if !final && row.Reason != "" {
+		return false, wait, nil // how it ends is not known yet
+	}
+	if final && !f.recalled {
 		if err := f.recall(ctx, row, output.Final); err != nil {
 			return false, 0, err
 		}
@@ -196,9 +209,6 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	if row, err = f.cutNow(ctx, row, output); err != nil {
 		return false, 0, err
 	}
-	if row.Reason != "" {
-		return f.giveUp(ctx, row)
-	}
 	var end *End
 	if final {
 		end = row.End
@@ -206,6 +216,9 @@ func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err
 	settings := f.settings(ctx)
 	settings.Mention = row.Mention
 	views := Render(output, row.ReplyTo, row.Cuts, end, row.made(), settings)
+	if row.Reason != "" {
+		return f.close(ctx, row, views, settings.MaxText)
+	}
 	acts, settled := Decide(row, views, final)
 	if settled {
 		return true, 0, f.finish(ctx)
@@ -315,30 +328,6 @@ func (f *follower) attend(ctx context.Context, row Row, heard time.Time, visible
 		}
 	}
 	return min(max(left, time.Second), typingInterval)
-}
-
-// giveUp ends a request whose output nobody can see.
-func (f *follower) giveUp(ctx context.Context, row Row) (done bool, wait time.Duration, err error) {
-	f.s.o.Logger.WarnContext(ctx, "an answer cannot be shown, so its request ends", "request_id", f.requestID, "session_id", row.SessionID, "reason", row.Reason)
-	if row.End == nil {
-		f.cancel(ctx, row, "The answer cannot be shown: "+row.Reason)
-	}
-	err = f.s.o.DB.Update(ctx, func(tx *db.Tx) error { return f.s.withdraw(tx, row) })
-	if err != nil {
-		return false, 0, err
-	}
-	return true, 0, f.finish(ctx)
-}
-
-func (f *follower) cancel(ctx context.Context, row Row, reason string) {
-	e, err := event.New(event.Meta{ID: "relay-cancel:" + f.requestID, Time: time.Now(), Headers: event.RequestHeaders(f.requestID, row.SessionID, f.s.platform())},
-		event.RequestCancel{Reason: reason})
-	if err == nil {
-		err = f.s.o.Bus.Publish(ctx, e)
-	}
-	if err != nil && ctx.Err() == nil {
-		f.s.o.Logger.ErrorContext(ctx, "a request could not be cancelled", "request_id", f.requestID, "error", err)
-	}
 }
 
 func (f *follower) finish(ctx context.Context) error {

@@ -128,12 +128,7 @@ func (f *follower) mend(ctx context.Context, a Act, final bool) error {
 		f.later = time.Now().Add(min(fault.RetryAfterOf(err), longestPause))
 		return nil
 	case kind == fault.Denied || channelGone(err):
-		_, err = f.change(ctx, func(_ *db.Tx, row *Row) error {
-			row.Reason = fault.ToWire(err).Message
-			return nil
-		})
-		f.notify() // the next step gives up
-		return err
+		return f.refused(ctx, a.Message, err)
 	case !final || mayPass(kind) && time.Since(f.ended) < mendFor:
 		f.later = time.Now().Add(min(retryPause<<min(f.trouble, 10), maxRetryPause))
 		f.trouble++

@@ -38,6 +38,9 @@ func (s *Service) Ask(tx *db.Tx, m surface.Message, by surface.User) error {
 	if err := s.o.Table.MarkForwarded(tx, s.o.Platform, m.ChannelID, ids); err != nil {
 		return fmt.Errorf("remember what was forwarded: %w", err)
 	}
+	if err := s.decide(tx, m.ChannelID, Told{s.requestID(m.ChannelID, m.ID), ids}, nil); err != nil {
+		return err
+	}
 	// Asked about before, it gets a request of another name from the runner.
 	return s.publish(tx, m.ChannelID, s.requestID(m.ChannelID, m.ID), "message:"+s.o.Platform+":"+m.ChannelID+":"+id, "",
 		event.RequestMessage{Queue: event.Prompt, Messages: messages, MessageID: id, ElseRequestID: s.requestID(m.ChannelID, id)})

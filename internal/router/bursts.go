@@ -92,8 +92,9 @@ func (s *Service) watchBursts(ctx context.Context) error {
 				}
 				continue
 			}
-			wait := time.UnixMilli(state.Due).Sub(s.o.Now())
-			if wait <= 0 {
+			now := s.o.Now()
+			wait := time.UnixMilli(state.Due).Sub(now)
+			if wait <= 0 || state.First > now.UnixMilli() { // the clock was set back: the rules see to that
 				wait = s.letGo(ctx, session)
 			}
 			if wait > 0 && (next < 0 || wait < next) {
@@ -134,7 +135,11 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	var messages []chat.Message
 	var exhausted string
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if messages, _, err = s.compose(q, session, Forward{MessageIDs: ids}); err == nil {
+		f := Forward{MessageIDs: ids}
+		if f.MessageIDs, err = s.untold(q, session, f); err != nil {
+			return err
+		}
+		if messages, _, err = s.compose(q, session, f); err == nil {
 			exhausted, err = s.o.Budget.Exhausted(q, session)
 		}
 		return err

@@ -27,6 +27,8 @@ const (
 	maxBuffered = 50
 	// maxRequests bounds what a session may have waiting in the router's eyes.
 	maxRequests = 100
+	// maxTold bounds what is known to be told for a request that waits.
+	maxTold = 200
 	// staleAfter is when a request that was never seen to run is forgotten.
 	staleAfter = time.Hour
 )
@@ -68,6 +70,16 @@ type Request struct {
 	// Outputs are the messages that show its answer.
 	Outputs []string `json:"outputs,omitempty"`
 	Since   int64    `json:"since"`
+	// Told are, while it waits, the messages that the runner got for it, and With
+	// those of them that came only then and would have been requests of their own.
+	Told []string   `json:"told,omitempty"`
+	With []Question `json:"with,omitempty"`
+}
+
+// Question is a message with the request that it would begin.
+type Question struct {
+	ID        string `json:"id"`
+	RequestID string `json:"requestId"`
 }
 
 // Input is something that concerns a session.
@@ -81,6 +93,9 @@ type Message struct {
 	// FromSelf and FromBot say that a program wrote it; Taken, that a workflow
 	// waits or waited for it.
 	FromSelf, FromBot, Taken bool
+	// Told says that the model has it already: with a reply to it that was heard
+	// first, or because somebody asked about it. It is answered with that.
+	Told bool
 	// Unclear says that the platform's facts are missing.
 	Unclear bool
 	// Mentions says that our literal id is in the text, Interrupts that it asks
@@ -113,6 +128,12 @@ type Lifecycle struct {
 // Output says that a message shows a request's answer.
 type Output struct{ RequestID, MessageID string }
 
+// Told says which messages the model was told for a request.
+type Told struct {
+	RequestID  string
+	MessageIDs []string
+}
+
 // Due is the time of the burst; RequestID is the request that it would begin.
 type Due struct{ RequestID string }
 
@@ -127,6 +148,7 @@ func (Deleted) input()   {}
 func (Edited) input()    {}
 func (Lifecycle) input() {}
 func (Output) input()    {}
+func (Told) input()      {}
 func (Due) input()       {}
 func (Gated) input()     {}
 
@@ -147,6 +169,10 @@ type Forward struct {
 // Cancel ends a request that waits.
 type Cancel struct{ RequestID string }
 
+// Untell says that the model does not get what the runner got: the request that
+// it was for ended before it began.
+type Untell struct{ MessageIDs []string }
+
 // Reanchor moves the request's output under a message, when the runner says
 // that the message was applied. Inherit keeps what the output replies to.
 type Reanchor struct {
@@ -159,6 +185,7 @@ type Ask struct{ MessageIDs []string }
 
 func (Forward) effect()  {}
 func (Cancel) effect()   {}
+func (Untell) effect()   {}
 func (Reanchor) effect() {}
 func (Ask) effect()      {}
 
@@ -170,18 +197,7 @@ func Decide(s State, in Input, r Rules, now time.Time) (State, []Effect) {
 	case Message:
 		d.message(in)
 	case Deleted:
-		gone := func(id string) bool { return id == in.ID }
-		d.Buffer = slices.DeleteFunc(d.Buffer, gone)
-		if len(d.Buffer) == 0 {
-			d.First, d.Due = 0, 0
-		}
-		// The last one stays: what the gate says of it is not for the next burst.
-		if len(d.Gating) > 1 {
-			d.Gating = slices.DeleteFunc(d.Gating, gone)
-		}
-		if d.waits(in.RequestID) {
-			d.effects = append(d.effects, Cancel{in.RequestID})
-		}
+		d.deleted(in)
 	case Edited:
 		if d.waits(in.RequestID) {
 			d.effects = append(d.effects, Forward{Queue: event.Prompt, RequestID: in.RequestID, MessageIDs: []string{in.ID}, Edited: in.At})
@@ -190,6 +206,8 @@ func Decide(s State, in Input, r Rules, now time.Time) (State, []Effect) {
 		d.lifecycle(in)
 	case Output:
 		d.output(in)
+	case Told:
+		d.told(in)
 	case Due:
 		d.due(in.RequestID)
 	case Gated:
@@ -221,6 +239,10 @@ func (d *decision) message(m Message) {
 		return
 	}
 	d.forgetStale()
+	if m.Told {
+		d.joined(m)
+		return
+	}
 	asked := m.Mentions || m.ReplyToUs
 	if m.Mode == Mention && !asked {
 		return
@@ -248,6 +270,33 @@ func (d *decision) message(m Message) {
 		d.join(current.ID, event.Steer, m, true)
 	default:
 		d.join(current.ID, event.FollowUp, m, false)
+	}
+}
+
+// deleted takes a message back: out of the burst, and with the request that it
+// began.
+func (d *decision) deleted(m Deleted) {
+	d.unbuffer([]string{m.ID})
+	for i, r := range d.Requests {
+		d.Requests[i].With = slices.DeleteFunc(slices.Clone(r.With), func(q Question) bool { return q.ID == m.ID })
+	}
+	if d.waits(m.RequestID) {
+		d.effects = append(d.effects, Cancel{m.RequestID})
+		d.untell(d.index(m.RequestID))
+	}
+}
+
+func (d *decision) unbuffer(ids []string) {
+	gone := func(id string) bool { return slices.Contains(ids, id) }
+	d.Buffer = slices.DeleteFunc(d.Buffer, gone)
+	if len(d.Buffer) == 0 {
+		d.First, d.Due = 0, 0
+	}
+	// The last one stays: what the gate says of it is not for the next burst.
+	if rest := slices.DeleteFunc(slices.Clone(d.Gating), gone); len(rest) > 0 {
+		d.Gating = rest
+	} else if len(d.Gating) > 1 {
+		d.Gating = d.Gating[:1]
 	}
 }
 
@@ -288,7 +337,7 @@ func (d *decision) join(requestID string, q event.Queue, m Message, inherit bool
 
 func (d *decision) buffer(id string) {
 	now := d.now.UnixMilli()
-	if len(d.Buffer) == 0 {
+	if len(d.Buffer) == 0 || d.First > now { // or the clock was set back
 		d.First = now
 	}
 	d.Buffer = append(d.Buffer, id)
@@ -301,7 +350,14 @@ func (d *decision) buffer(id string) {
 // due lets the burst go, if its time has come. A burst waits while the gate
 // thinks about the one before it.
 func (d *decision) due(requestID string) {
-	if len(d.Buffer) == 0 || d.now.UnixMilli() < d.Due || len(d.Gating) > 0 {
+	if len(d.Buffer) == 0 || len(d.Gating) > 0 {
+		return
+	}
+	now := d.now.UnixMilli()
+	if d.First > now { // the clock was set back: it begins now, and waits as long as it was to
+		d.First, d.Due = now, now+max(d.Due-d.First, 0)
+	}
+	if now < d.Due {
 		return
 	}
 	batch := d.Buffer
@@ -331,10 +387,15 @@ func (d *decision) lifecycle(l Lifecycle) {
 	switch {
 	case l.State.Ended():
 		if i >= 0 {
+			if l.State != event.StateDone {
+				d.untell(i) // it has nothing of the kind once it runs
+			}
 			d.Requests = slices.Delete(d.Requests, i, i+1)
 		}
 	case i >= 0:
-		d.Requests[i].Running = d.Requests[i].Running || l.State != event.StateQueued
+		if l.State != event.StateQueued {
+			d.Requests[i].Running, d.Requests[i].Told, d.Requests[i].With = true, nil, nil
+		}
 	case len(d.Requests) < maxRequests:
 		d.Requests = append(d.Requests, Request{ID: l.RequestID, Running: l.State != event.StateQueued, Since: d.now.UnixMilli()})
 	}
@@ -362,6 +423,9 @@ func (d *decision) waits(requestID string) bool {
 // forgetStale drops what was forwarded long ago and never seen: nothing a
 // person does may hang on an event that will not come.
 func (d *decision) forgetStale() {
-	before := d.now.Add(-staleAfter).UnixMilli()
+	now, before := d.now.UnixMilli(), d.now.Add(-staleAfter).UnixMilli()
+	for i, r := range d.Requests {
+		d.Requests[i].Since = min(r.Since, now) // the clock may have been set back
+	}
 	d.Requests = slices.DeleteFunc(d.Requests, func(r Request) bool { return !r.Running && r.Since < before })
 }

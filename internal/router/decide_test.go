@@ -122,6 +122,7 @@ func TestWhatWakesNobody(t *testing.T) {
 		"another program's":               {FromBot: true, Mentions: true},
 		"a reply that a workflow takes":   {Taken: true, ReplyToUs: true},
 		"a channel message without facts": {Unclear: true, Mentions: true},
+		"what the model has already":      {Told: true, Mentions: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []router.Mode{router.Mention, router.Active} {
@@ -210,6 +211,32 @@ func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
 	}
 }
 
+// A clock that is set back by hours makes a burst wait no longer than it was to, from
+// then on; what is said meanwhile does not either.
+func TestABurstOfAClockThatIsSetBackBeginsAnew(t *testing.T) {
+	const back = -5 * time.Hour
+	t.Run("at its time", func(t *testing.T) {
+		p := &played{t: t, rules: rules}
+		p.does(0, message(router.Active, "1"))
+		p.does(2*time.Second, message(router.Active, "2"))
+		p.does(back, router.Due{RequestID: "b1"})
+		p.does(back+4*time.Second, router.Due{RequestID: "b1"})
+		p.does(back+5*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "1", "2"))
+	})
+	t.Run("with another message", func(t *testing.T) {
+		p := &played{t: t, rules: rules}
+		p.does(0, message(router.Active, "1"))
+		p.does(back, message(router.Active, "2"))
+		p.does(back+3*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "1", "2"))
+	})
+	t.Run("control: by less than it has waited", func(t *testing.T) {
+		p := &played{t: t, rules: rules}
+		p.does(0, message(router.Active, "1"))
+		p.does(time.Second, router.Due{RequestID: "b1"})
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", "1"))
+	})
+}
+
 func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	var ids []string
@@ -222,6 +249,61 @@ func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
 		t.Errorf("due at %d, want %d", p.state.Due, want)
 	}
 	p.does(10*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", ids...))
+}
+
+// Somebody asks about a message of the burst, or what joins a request replies to it.
+func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
+	for name, c := range map[string]struct {
+		told []string
+		want []router.Effect
+	}{
+		"none of it": {nil, []router.Effect{forward(event.Prompt, "b1", "1", "2")}},
+		"a part":     {[]string{"0", "1"}, []router.Effect{forward(event.Prompt, "b1", "2")}},
+		"all of it":  {[]string{"1", "2"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &played{t: t, rules: rules}
+			p.does(0, message(router.Active, "1"))
+			p.does(0, message(router.Active, "2"))
+			p.does(time.Second, router.Told{RequestID: "discord:10:1", MessageIDs: c.told})
+			if len(c.want) == 0 && !p.state.Empty() {
+				t.Errorf("this is still known: %+v", p.state)
+			}
+			p.does(3*time.Second, router.Due{RequestID: "b1"}, c.want...)
+		})
+	}
+}
+
+// A reply was heard before the question, and brought it along: both are answered
+// together, unless the reply is withdrawn before it was answered at all.
+func TestAQuestionThatAReplyBroughtAlongIsAnsweredWithIt(t *testing.T) {
+	question, reply := mentioning(message(router.Mention, "1")), mentioning(message(router.Mention, "2"))
+	question.Told, reply.ReplyTo = true, "1"
+	brought := router.Told{RequestID: reply.RequestID, MessageIDs: []string{"1", "2"}}
+	alone := []router.Effect{router.Untell{MessageIDs: []string{"1", "2"}}, forward(event.Prompt, question.RequestID, "1")}
+	for name, c := range map[string]struct {
+		before []router.Input
+		then   router.Input
+		want   []router.Effect
+	}{
+		"answered":            {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateDone}, nil},
+		"stopped":             {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateCancelled}, nil},
+		"withdrawn":           {nil, router.Deleted{ID: "2", RequestID: reply.RequestID}, append([]router.Effect{router.Cancel{RequestID: reply.RequestID}}, alone...)},
+		"ended as it waited":  {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateQueued}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateCancelled}, alone},
+		"both are withdrawn":  {[]router.Input{router.Deleted{ID: "1", RequestID: question.RequestID}}, router.Deleted{ID: "2", RequestID: reply.RequestID}, append([]router.Effect{router.Cancel{RequestID: reply.RequestID}}, alone[:1]...)},
+		"withdrawn, too late": {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Deleted{ID: "2", RequestID: reply.RequestID}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &played{t: t, rules: rules}
+			p.does(0, reply, forward(event.Prompt, reply.RequestID, "2"))
+			p.does(0, brought)
+			p.does(time.Second, question)
+			for _, in := range c.before {
+				p.does(time.Second, in)
+			}
+			p.does(time.Second, c.then, c.want...)
+		})
+	}
 }
 
 func TestAMentionTakesTheBurstWithIt(t *testing.T) {
@@ -319,6 +401,14 @@ func TestARequestOfAnotherPartIsJoinedToo(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, router.Lifecycle{RequestID: "wf:7:1", State: event.StateStreaming})
 	p.does(1, message(router.Direct, "1"), forward(event.FollowUp, "wf:7:1", "1"))
+}
+
+func TestWhatIsNeverSeenToRunIsForgottenAlsoByAClockThatWasSetBack(t *testing.T) {
+	p := &played{t: t, rules: rules}
+	const ahead = 50 * time.Hour
+	p.does(ahead, message(router.Direct, "1"), forward(event.Prompt, "discord:10:1", "1"))
+	p.does(0, message(router.Direct, "2"), forward(event.FollowUp, "discord:10:1", "2"))
+	p.does(2*time.Hour, message(router.Direct, "3"), forward(event.Prompt, "discord:10:3", "3"))
 }
 
 func TestWhatIsNeverSeenToRunIsForgotten(t *testing.T) {

@@ -10,6 +10,8 @@
 //   - A message is forwarded at most once, and what it becomes is written in the
 //     transaction that acknowledges it. While the request that it began waits, an
 //     edit is forwarded, too, and a deletion cancels the request.
+//   - The model is told a message once: one that it has with a reply to it, or
+//     because somebody asked about it, is answered with that.
 //   - The router calls no platform. What it needs to know of a message is in the
 //     event, and what it forwards is composed from the cache.
 //   - Our own messages, those of other programs, and replies that a workflow

@@ -37,6 +37,8 @@ type Table interface {
 	RouterBursts(q db.Queryer, platform string) (map[string]State, error)
 	// MarkForwarded remembers that a message is in its session's history.
 	MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error
+	// UnmarkForwarded takes that back.
+	UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error
 	Forwarded(q db.Queryer, platform, sessionID, messageID string) (bool, error)
 	// Ran reports whether a request is one of the session, which has what it
 	// said then.
@@ -233,6 +235,9 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	}
 	_, commanded := compose.Addressed(p.Text, s.o.SelfID(), interruptCommand)
 	m.Interrupts = commanded && (m.Mentions || direct)
+	if m.Told, err = s.o.Table.Forwarded(tx, p.Platform, p.ChannelID, p.MessageID); err != nil {
+		return Message{}, fmt.Errorf("check the history: %w", err)
+	}
 	if s.o.Take != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
 		m.Taken, err = s.o.Take(tx, surface.Message{
 			Platform: p.Platform, ChannelID: p.ChannelID, ID: p.MessageID, AuthorID: p.UserID, AuthorName: p.UserName,
@@ -266,10 +271,12 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 	}
 	after, effects := Decide(before, in, s.rules(), s.o.Now())
 	trace, said := h[event.HeaderTraceParent], true
+	var told []string
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Forward:
-			said, err = s.forward(tx, sessionID, e, trace)
+			told, said, err = s.forward(tx, sessionID, e, trace)
+			after, _ = Decide(after, Told{e.RequestID, told}, s.rules(), s.o.Now())
 			if !said && e.Queue == event.Prompt && e.Edited == 0 { // and so nothing begins
 				after, _ = Decide(after, Lifecycle{RequestID: e.RequestID, State: event.StateCancelled}, s.rules(), s.o.Now())
 			}
@@ -279,6 +286,10 @@ func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers)
 			}
 		case Cancel:
 			err = s.publish(tx, sessionID, e.RequestID, "cancel:"+e.RequestID, trace, event.RequestCancel{Reason: detailDeleted})
+		case Untell:
+			if err = s.o.Table.UnmarkForwarded(tx, s.o.Platform, sessionID, e.MessageIDs); err != nil {
+				err = fmt.Errorf("remember what was not told: %w", err)
+			}
 		case Ask: // the state says so, and who watches the bursts asks
 		default:
 			err = fmt.Errorf("carry out %T: unknown effect", e)
@@ -302,14 +313,18 @@ func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 	return r
 }
 
-// forward tells the runner; nothing is said of what was deleted meanwhile.
-func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) (said bool, err error) {
+// forward tells the runner; nothing is said of what was deleted or told
+// meanwhile. It returns what is told now.
+func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) (ids []string, said bool, err error) {
+	if f.MessageIDs, err = s.untold(tx, sessionID, f); err != nil || len(f.MessageIDs) == 0 {
+		return nil, false, err
+	}
 	messages, ids, err := s.compose(tx, sessionID, f)
 	if err != nil || len(messages) == 0 {
-		return false, err
+		return nil, false, err
 	}
 	if err := s.o.Table.MarkForwarded(tx, s.o.Platform, sessionID, ids); err != nil {
-		return false, fmt.Errorf("remember what was forwarded: %w", err)
+		return nil, false, fmt.Errorf("remember what was forwarded: %w", err)
 	}
 	last := f.MessageIDs[len(f.MessageIDs)-1]
 	if f.Edited != 0 {
@@ -317,9 +332,9 @@ func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent st
 	}
 	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": ids}})
 	if err != nil {
-		return false, fmt.Errorf("encode the forwarded ids: %w", err)
+		return nil, false, fmt.Errorf("encode the forwarded ids: %w", err)
 	}
-	return true, s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
+	return ids, true, s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
 		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Raw: raw})
 }
 

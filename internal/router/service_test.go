@@ -321,6 +321,22 @@ func TestABurstSurvivesARestart(t *testing.T) {
 	w.expect(sent{event.Prompt, "discord:10:b1", []string{line("7", "1", "anyone?")}})
 }
 
+func TestABurstIsNotHeldUpByAClockThatIsSetBack(t *testing.T) {
+	w := newWorld(t)
+	w.mode = router.Active
+	w.start()
+	w.svc.Configure(router.Settings{Debounce: router.Debounce{Wait: 50 * time.Millisecond, Max: time.Second}})
+	w.say("1", "7", "anyone?", surface.Facts{})
+	w.settled()
+	w.now.Add(-5 * time.Hour.Milliseconds())
+	w.eventually(func() bool { return w.state().First == w.now.Load() })
+	if got := w.sent(); len(got) > 0 {
+		t.Errorf("before its time the runner was told %v", got)
+	}
+	w.now.Add(50)
+	w.expect(sent{event.Prompt, "discord:10:b2", []string{line("7", "1", "anyone?")}})
+}
+
 func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate router.Gate
@@ -364,14 +380,16 @@ func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
 // judged waits until no burst waits for the gate.
 func (w *world) judged() {
 	w.t.Helper()
-	tables := store.New(w.db)
-	w.eventually(func() bool {
-		var s router.State
-		if err := w.db.Read(w.t.Context(), func(q db.Queryer) (err error) { s, err = tables.RouterState(q, "discord", "10"); return err }); err != nil {
-			w.t.Fatal(err)
-		}
-		return len(s.Gating) == 0 && len(s.Buffer) == 0
-	})
+	w.eventually(func() bool { s := w.state(); return len(s.Gating) == 0 && len(s.Buffer) == 0 })
+}
+
+// state is what the router knows of the session.
+func (w *world) state() (s router.State) {
+	w.t.Helper()
+	if err := w.db.Read(w.t.Context(), func(q db.Queryer) (err error) { s, err = store.New(w.db).RouterState(q, "discord", "10"); return err }); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
 }
 
 func TestTheGateIsNotAskedWhenTheBudgetIsUsedUp(t *testing.T) {

@@ -56,6 +56,24 @@ func (s *Service) compose(q db.Queryer, sessionID string, f Forward) (messages [
 	}), ids, nil
 }
 
+// untold are those of a forward's messages that the session's history does not
+// hold; an edit is told there all the same.
+func (s *Service) untold(q db.Queryer, sessionID string, f Forward) (ids []string, err error) {
+	if f.Edited != 0 {
+		return f.MessageIDs, nil
+	}
+	for _, id := range f.MessageIDs {
+		told, err := s.o.Table.Forwarded(q, s.o.Platform, sessionID, id)
+		if err != nil {
+			return nil, fmt.Errorf("check the history: %w", err)
+		}
+		if !told {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 // known are the messages that the session's history holds, ours with the whole
 // story of the request that said them; ids are the others.
 func (s *Service) known(q db.Queryer, sessionID string, said []surface.Message) (known map[string]bool, ids []string, err error) {

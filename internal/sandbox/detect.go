@@ -75,11 +75,11 @@ func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 
 // probe runs a command in a sandbox and believes only its report.
 func probe(ctx context.Context, box Sandbox) error {
-	dir, err := os.MkdirTemp("", "lilac-sandbox-probe-")
+	dir, release, err := probeDir()
 	if err != nil {
-		return errNoTemp{fmt.Errorf("make directory for sandbox probe: %w", err)}
+		return errNoTemp{err}
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer release()
 	result, err := box.Run(ctx, Command{Argv: []string{"true"}, Timeout: probeTimeout}, Policy{Workspace: dir})
 	if err != nil {
 		var f *fault.Error

@@ -92,6 +92,16 @@ func (s *Store) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs 
 	return nil
 }
 
+// UnmarkForwarded implements [router.Table].
+func (s *Store) UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
+	for _, id := range messageIDs {
+		if _, err := tx.Exec(`DELETE FROM router_forwarded WHERE platform = ? AND session_id = ? AND message_id = ?`, platform, sessionID, id); err != nil {
+			return fmt.Errorf("unmark forwarded: %w", err)
+		}
+	}
+	return nil
+}
+
 // Ran implements [router.Table].
 func (s *Store) Ran(q db.Queryer, sessionID, requestID string) (ran bool, err error) {
 	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM requests WHERE id = ? AND session_id = ?)`, requestID, sessionID).Scan(&ran)

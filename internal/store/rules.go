@@ -289,10 +289,20 @@ func (s *Store) Waiting(q db.Queryer, rule, sessionID string) (w environment.Wai
 	return found[0], true, nil
 }
 
-// NextWait returns what is due first, if anything waits. A damaged row, which
-// the deep check names, holds up no other one.
+// NextWait returns what is due first, if anything waits.
 func (s *Store) NextWait(q db.Queryer) (w environment.Wait, any bool, err error) {
-	rows, err := q.Query(`SELECT ` + waitColumns + `, checksum FROM rule_waits ORDER BY due`)
+	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits ORDER BY due`)
+}
+
+// WaitAhead returns one that began after now, if there is one.
+func (s *Store) WaitAhead(q db.Queryer, now time.Time) (w environment.Wait, any bool, err error) {
+	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE first > ?`, now.UnixMilli())
+}
+
+// firstWait is the first that can be read: a damaged row, which the deep check
+// names, holds up no other one.
+func firstWait(q db.Queryer, query string, args ...any) (w environment.Wait, any bool, err error) {
+	rows, err := q.Query(query, args...)
 	if err != nil {
 		return w, false, wrap("read what waits", err)
 	}

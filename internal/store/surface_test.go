@@ -422,6 +422,11 @@ func TestADeletedSessionHoldsNothingOfAPlatform(t *testing.T) {
 	if forwarded, ran := held(); !forwarded || !ran {
 		t.Errorf("before: %v, %v", forwarded, ran)
 	}
+	update(t, d, func(tx *db.Tx) error { return s.UnmarkForwarded(tx, "discord", "10", []string{"1"}) })
+	if forwarded, _ := held(); forwarded {
+		t.Error("what was taken back is still marked")
+	}
+	update(t, d, func(tx *db.Tx) error { return s.MarkForwarded(tx, "discord", "10", []string{"1"}) })
 	update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "10") })
 	if forwarded, ran := held(); forwarded || ran {
 		t.Errorf("after: %v, %v", forwarded, ran)

@@ -100,7 +100,7 @@ func (s *Service) look(ctx context.Context, now time.Time) {
 	var moved []*live
 	for _, l := range s.live {
 		switch {
-		case l.task.Kind == Agent && now.UnixMilli() >= l.task.Deadline:
+		case l.task.Kind == Agent && l.over(now):
 			late = append(late, l.task)
 		case (l.log != nil || l.task.Kind == Agent) && s.dueLocked(l, now):
 			moved = append(moved, l)
@@ -125,6 +125,11 @@ func (s *Service) look(ctx context.Context, now time.Time) {
 			s.o.Logger.WarnContext(ctx, "the progress of a background task was not told", "task_id", l.task.ID, "error", err)
 		}
 	}
+}
+
+// over reports whether its time is up. A clock that was set back gives it no more.
+func (l *live) over(now time.Time) bool {
+	return now.UnixMilli() >= l.task.Deadline || now.Sub(l.since) >= time.UnixMilli(l.task.Deadline).Sub(time.UnixMilli(l.task.CreatedAt))
 }
 
 // dueLocked reports whether it is time for another progress.

@@ -68,6 +68,8 @@ type Service struct {
 // live is a task that runs and that this process works on.
 type live struct {
 	task Task
+	// since is when this process began to follow it.
+	since time.Time
 	// cancel, log and done are there for commands.
 	cancel context.CancelCauseFunc
 	log    *log
@@ -104,7 +106,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	}
 	for _, t := range running {
 		if t.Kind == Agent {
-			s.keep(&live{task: t})
+			s.keep(&live{task: t, since: time.Now()})
 			continue
 		}
 		if _, err := s.change(ctx, t.ID, Lost{printed(s.outputDir(t.ID))}); err != nil {
@@ -300,7 +302,7 @@ func publishCancel(tx *db.Tx, t Task) error {
 // its command behind the commit.
 func (s *Service) launch(tx *db.Tx, t Task, limits Limits) {
 	if t.Kind == Agent {
-		tx.AfterCommit(func() { s.keep(&live{task: t}) })
+		tx.AfterCommit(func() { s.keep(&live{task: t, since: time.Now()}) })
 		return
 	}
 	tx.AfterCommit(func() {
@@ -310,7 +312,7 @@ func (s *Service) launch(tx *db.Tx, t Task, limits Limits) {
 			return // it is lost, and told at the next start
 		}
 		ctx, cancel := context.WithCancelCause(s.ctx)
-		l := &live{task: t, cancel: cancel, done: make(chan struct{})}
+		l := &live{task: t, since: time.Now(), cancel: cancel, done: make(chan struct{})}
 		s.live[t.ID] = l
 		s.wg.Go(func() { s.runCommand(ctx, l, limits) })
 	})

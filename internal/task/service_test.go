@@ -100,7 +100,9 @@ type world struct {
 	commands commands
 	limits   task.Limits
 	svc      *task.Service
-	stop     func()
+	// ahead is by how much the clock is wrong.
+	ahead atomic.Int64
+	stop  func()
 }
 
 func inBubble(t *testing.T, fn func(t *testing.T, w *world)) {
@@ -117,7 +119,7 @@ func inBubble(t *testing.T, fn func(t *testing.T, w *world)) {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)}); err != nil {
+	if w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations), Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }}); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {
@@ -239,6 +241,31 @@ func TestATaskEndsAtItsTime(t *testing.T) {
 				}
 				if n := w.commands.count(0); n != 0 || w.svc.Running() != 0 {
 					t.Errorf("%d commands run", n)
+				}
+			})
+		})
+	}
+}
+
+// A clock that was ahead when it began and was put right since gives it no more time.
+func TestAClockThatWasAheadGivesATaskNoMoreTime(t *testing.T) {
+	for name, restart := range map[string]bool{"while it runs": false, "over a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *world) {
+				w.ahead.Store(int64(5 * time.Hour))
+				started := w.start(task.Order{Prompt: "look", Time: time.Minute})
+				w.ahead.Store(0)
+				if restart {
+					w.close()
+					w.open()
+				}
+				time.Sleep(time.Minute - time.Second)
+				if got := w.state(started.ID); got != task.Running {
+					t.Errorf("before its time it is %s", got)
+				}
+				time.Sleep(3 * time.Second)
+				if got := w.state(started.ID); got != task.Timeout {
+					t.Errorf("it is %s", got)
 				}
 			})
 		})

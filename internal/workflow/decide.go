@@ -167,7 +167,7 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 	case Tick:
 		d.tick(in)
 	case SetRight:
-		d.setRight()
+		d.setRight(in)
 	}
 	return d.Workflow, d.effects
 }

@@ -17,8 +17,9 @@
 //     named, and never a program.
 //   - Nothing polls: one timer is set for what is due next. What fell due while
 //     the program was away happens once after the start, and a schedule has
-//     one run that waits for its turn at most. One that a clock planned which
-//     was far ahead goes on when the clock is right.
+//     one run that waits for its turn at most. What a clock planned that was
+//     ahead goes on when the clock is right: a schedule with its next run, and
+//     nothing waits longer than it was to.
 //   - Nothing waits for ever: replies and events have a time-out, and that is a
 //     result too; what can come to nothing is refused or ended with a reason.
 //   - An event is held up for a second by all who look whether they waited for

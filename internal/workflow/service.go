@@ -49,6 +49,8 @@ type Options struct {
 	// Causes may be nil: then nothing causes anything, and nobody pays.
 	Causes Causes
 	Logger *slog.Logger
+	// Now is the clock on the wall, that of the database too; default [time.Now].
+	Now func() time.Time
 }
 
 // Service keeps workflows.
@@ -63,6 +65,9 @@ type Service struct {
 func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return &Service{o: o, platforms: map[string]Platform{}, rung: make(chan struct{}, 1)}
 }
@@ -258,7 +263,7 @@ func (s *Service) checkEvent(spec Spec) error {
 	if spec.Kind != KindEvent {
 		return nil
 	}
-	t, err := newTask(spec, 0, time.Now())
+	t, err := newTask(spec, 0, s.o.Now())
 	if err != nil {
 		return err
 	}
@@ -356,16 +361,21 @@ func (s *Service) ring() {
 // is due.
 func (s *Service) watch(ctx context.Context) error {
 	trouble := map[string]time.Time{} // what could not be done, and since when
-	last := int64(math.MaxInt64)      // the clock at the last look
+	last := int64(math.MaxInt64)      // the clock at the last look, which was at looked
+	looked := time.Now()
 	for {
-		now := time.Now().UnixMilli()
+		now := s.o.Now().UnixMilli()
 		if now < last {
-			if err := s.setRight(ctx); err != nil && ctx.Err() == nil {
-				s.o.Logger.ErrorContext(ctx, "schedules could not be looked at", "error", err)
+			var in SetRight
+			if last < math.MaxInt64 {
+				in.Back = time.Since(looked) + time.Duration(last-now)*time.Millisecond
+			}
+			if err := s.setRight(ctx, in); err != nil && ctx.Err() == nil {
+				s.o.Logger.ErrorContext(ctx, "what waits could not be looked at", "error", err)
 				now = math.MaxInt64 // the next look does it
 			}
 		}
-		last = now
+		last, looked = now, time.Now()
 		next, err := s.due(ctx, trouble)
 		if err != nil && ctx.Err() == nil {
 			s.o.Logger.ErrorContext(ctx, "what is due of workflows could not be read", "error", err)
@@ -403,7 +413,7 @@ func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next t
 			if at, err = s.o.Table.NextDue(q); err != nil {
 				return err
 			}
-			ids, err = s.o.Table.DueWorkflows(q, time.Now(), dueBatch+len(trouble))
+			ids, err = s.o.Table.DueWorkflows(q, s.o.Now(), dueBatch+len(trouble))
 			return err
 		})
 		if err != nil {
@@ -436,7 +446,7 @@ func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next t
 		case at == 0:
 			return never, nil
 		}
-		return min(max(time.Until(time.UnixMilli(at)), 0), maxSleep), nil
+		return min(max(time.UnixMilli(at).Sub(s.o.Now()), 0), maxSleep), nil
 	}
 }
 

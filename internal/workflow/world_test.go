@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,8 +43,12 @@ type world struct {
 	// causes and logger are those of the service, if they are set.
 	causes *causes
 	logger *slog.Logger
-	stop   func()
+	// ahead is by how much the clock on the wall is wrong.
+	ahead atomic.Int64
+	stop  func()
 }
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir()}
@@ -55,11 +60,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations)})
+	w.db, err = db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations), Now: w.now})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {
+	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{Now: w.now}); err != nil {
 		w.t.Fatal(err)
 	}
 	tables := store.New(w.db)
@@ -68,7 +73,7 @@ func (w *world) open() {
 		table = w.weaken(tables)
 	}
 	options := workflow.Options{
-		DB: w.db, Bus: w.bus, Table: table, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger,
+		DB: w.db, Bus: w.bus, Table: table, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger, Now: w.now,
 		Check: func(_ []string, condition string) error {
 			if condition == "broken" {
 				return fault.InvalidField("if", "broken")
