@@ -50,7 +50,6 @@ type Bus struct {
 	epoch int64                 // the newest that was claimed
 	batch int64                 // the newest number that was used
 	steps int64                 // of the restoration
-	noted map[event.Topic]bool  // the outputs that are remembered
 	held  map[event.Topic]int64 // what Redis had when a loss was noticed
 	whole bool                  // claimed, and what was missing is restored
 	up    bool                  // Redis can be used
@@ -86,7 +85,7 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt), ledger: ledger{outputs: make(map[event.Topic]*output)},
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
 		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
-		noted: make(map[event.Topic]bool), stopped: make(chan struct{}),
+		stopped: make(chan struct{}),
 	}
 	b.stream = &stream{link: b.link, db: database}
 	var err error

@@ -60,14 +60,17 @@ func (b *Bus) launch() error {
 	f := &flight{answered: make(chan struct{})}
 	f.items, f.done = b.fill(nil)
 	b.count(len(f.done))
-	// Who waits for what was handed over before, and an output that has to be read.
-	if len(f.items) == 0 || !b.ledger.knows(f.items) {
-		if err := b.landAll(); err != nil {
-			refuse(f.done)
-			return err
+	var err error
+	if f.script, err = b.sort(b.ctx, f.items, false, false); errors.Is(err, errUnread) || len(f.items) == 0 {
+		if err = b.landAll(); err == nil {
+			f.script, err = b.sort(b.ctx, f.items, false, false)
 		}
 	}
-	if len(f.items) == 0 {
+	if err != nil {
+		refuse(f.done) // nothing of it was sent
+		return err
+	}
+	if len(f.items) == 0 { // a flush: nothing that was committed waits
 		b.settle(nil, f.done, b.link.acked.Load())
 		return nil
 	}
@@ -76,13 +79,6 @@ func (b *Bus) launch() error {
 		least = b.flights[len(b.flights)-1].script.number
 	}
 	b.batch++
-	var err error
-	if f.script, err = b.sort(b.ctx, portions(f.items), false, false); err != nil {
-		b.flights = append(b.flights, f)
-		close(f.answered)
-		f.answer.err = err
-		return err
-	}
 	f.script.field, f.script.least, f.script.number = batches, least, b.batch
 	keys, args, size := b.arguments(f.script)
 	b.flights = append(b.flights, f)
@@ -112,7 +108,7 @@ func (b *Bus) land() error {
 	items, done := b.grounded()
 	switch {
 	case errors.Is(err, errStale):
-		b.unplace(portions(items))
+		b.unplace(items)
 		err = b.deliver(items, done, false)
 	case errors.Is(err, errNotWhole) && f.behind: // it may have been too fast
 		err = b.deliver(items, done, true)

@@ -378,7 +378,7 @@ func (b *Bus) announce(items []*item, batch int64) {
 		records[i] = it.record
 		records[i].Seq = it.pos
 		it.batch = batch
-		if _, output := it.topic.OutputRequest(); !output {
+		if it.output == nil {
 			b.newest[it.topic] = max(b.newest[it.topic], it.pos)
 		}
 	}

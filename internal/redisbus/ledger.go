@@ -45,6 +45,10 @@ type output struct {
 	there, gone bool
 	used, aged  time.Time // its last event, and when its expiry was put off
 	places      map[hashedID]int64
+	noted       bool // the database knows of it
+
+	// portion is what the batch that is being sorted has for it.
+	portion *portion
 }
 
 // hashedID stands for an id. Two of its size are never the same by chance.
@@ -62,23 +66,6 @@ func (l *ledger) get(topic event.Topic) *output {
 	return l.outputs[topic]
 }
 
-// knows says whether it knows the outputs of all these events.
-func (l *ledger) knows(items []*item) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var before event.Topic
-	for _, it := range items {
-		if it.topic == before {
-			continue
-		}
-		before = it.topic
-		if _, output := it.topic.OutputRequest(); output && l.outputs[it.topic] == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // put remembers an output with the ids that it has. What is over the bound is
 // forgotten, those first that got no event for the longest time.
 func (l *ledger) put(o *output) {
@@ -92,7 +79,7 @@ func (l *ledger) put(o *output) {
 	}
 	oldest := slices.SortedFunc(maps.Values(l.outputs), func(x, y *output) int { return x.used.Compare(y.used) })
 	for _, other := range oldest {
-		if other != o && l.ids > ledgerIDs/2 {
+		if other != o && other.portion == nil && l.ids > ledgerIDs/2 {
 			l.forgetLocked(other.topic)
 		}
 	}
@@ -164,21 +151,26 @@ func (l *ledger) clear() {
 	l.ids = 0
 }
 
-// output returns what is known of an output. One of which nothing is known, and that the
-// database has not noted, is taken for a new one; the script refuses it when it is not.
+// output returns what is known of an output, or nil for another topic. An output of which
+// nothing is known, and that the database has not noted, is taken for a new one; the
+// script refuses it when it is not. sure says that Redis is to be asked whatever the
+// database has noted.
 func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output, error) {
+	if _, is := topic.OutputRequest(); !is {
+		return nil, nil
+	}
 	if o := b.ledger.get(topic); o != nil {
 		return o, nil
 	}
-	was := b.noted[topic] || sure
-	if !was {
-		var err error
-		if was, err = wasOutput(ctx, b.db, topic); err != nil {
-			return nil, err
-		}
+	noted, err := wasOutput(ctx, b.db, topic)
+	if err != nil {
+		return nil, err
 	}
-	o := &output{topic: topic, stream: b.link.keys(topic).stream, places: make(map[hashedID]int64), used: b.now()}
-	if was {
+	o := &output{topic: topic, stream: b.link.keys(topic).stream, noted: noted, places: make(map[hashedID]int64), used: b.now()}
+	if noted || sure {
+		if len(b.flights) > 0 {
+			return nil, errUnread
+		}
 		if err := b.learn(ctx, o); err != nil {
 			return nil, fmt.Errorf("read what %s has: %w", topic, err)
 		}

@@ -34,6 +34,7 @@ type item struct {
 	hash   hashedID         // of the id of an output's event
 	entry  string           // what Redis is sent
 	record *delivery.Record // what is told when Redis has it, nil when that was told
+	output *output          // set when it is sent; nil for another topic
 	row    int64            // 0 when it has no row
 	pos    int64            // its place, 0 until it has one
 	batch  int64
@@ -143,15 +144,13 @@ func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
 
 // unmarked returns what has to be noted of items that were sent: the rows, and
 // which outputs there are.
-func (b *Bus) unmarked(items []*item) (rows []*item, outputs []event.Topic) {
+func (b *Bus) unmarked(items []*item) (rows []*item, outputs []*output) {
 	for _, it := range items {
 		if it.row != 0 {
 			rows = append(rows, it)
 		}
-		if topic := it.topic; !b.noted[topic] {
-			if _, output := topic.OutputRequest(); output && !slices.Contains(outputs, topic) {
-				outputs = append(outputs, topic)
-			}
+		if o := it.output; o != nil && !o.noted && !slices.Contains(outputs, o) {
+			outputs = append(outputs, o)
 		}
 	}
 	return rows, outputs
@@ -159,7 +158,7 @@ func (b *Bus) unmarked(items []*item) (rows []*item, outputs []event.Topic) {
 
 // mark notes that rows were sent, and outputs. It waits for no sync: after a
 // power cut they are sent again, which changes nothing.
-func (b *Bus) mark(rows []*item, outputs []event.Topic) error {
+func (b *Bus) mark(rows []*item, outputs []*output) error {
 	at := b.now().UnixMilli()
 	err := b.db.UpdateRelaxed(context.Background(), func(tx *db.Tx) error {
 		for _, it := range rows {
@@ -172,11 +171,8 @@ func (b *Bus) mark(rows []*item, outputs []event.Topic) error {
 	if err != nil {
 		return fmt.Errorf("mark outgoing rows as sent: %w", err)
 	}
-	if len(b.noted)+len(outputs) > notedMax {
-		clear(b.noted)
-	}
-	for _, topic := range outputs {
-		b.noted[topic] = true
+	for _, o := range outputs {
+		o.noted = true
 	}
 	b.unsent.Add(-int64(len(rows)))
 	return nil

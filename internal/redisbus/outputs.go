@@ -10,18 +10,14 @@ import (
 	"lilac/internal/event"
 )
 
-// notedMax bounds the outputs that are known to be remembered; beyond it all
-// are forgotten and noted once more.
-const notedMax = 20_000
-
 // noteOutputs remembers in the database that there are these outputs, so that
 // a reader is told when Redis has lost one. The log of the database does not
 // have them: they stand there as removed.
-func noteOutputs(tx *db.Tx, topics []event.Topic, at int64) error {
-	for _, topic := range topics {
-		_, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append, expired) VALUES (?, 1, ?, 1) ON CONFLICT (name) DO NOTHING", string(topic), at)
+func noteOutputs(tx *db.Tx, outputs []*output, at int64) error {
+	for _, o := range outputs {
+		_, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append, expired) VALUES (?, 1, ?, 1) ON CONFLICT (name) DO NOTHING", string(o.topic), at)
 		if err != nil {
-			return fmt.Errorf("note the output %s: %w", topic, err)
+			return fmt.Errorf("note the output %s: %w", o.topic, err)
 		}
 	}
 	return nil

@@ -77,11 +77,12 @@ return c[3] and tonumber(c[3]) or -1
 // and the number of exceptions, and the exceptions: the index of an event, from 0,
 // that the topic held before, and its place.
 //
-//	KEYS claim, topics, the streams of known outputs, those of others, the metas of the others,
+//	KEYS claim, topics, the stream of each event of a known output, the streams of other outputs, the metas of these,
 //	     then stream, ids and meta of each topic with an index
-//	ARGV epoch, field, least, number, known outputs, others, careful (1), age of a stream (ms), age of a meta (ms),
-//	     then, for each known output: place of the first, whether its expiry is put off (1), number of events, id and entry of each;
-//	     for each other: up to where its events are gone or "", number of events, place, id and entry of each;
+//	ARGV epoch, field, least, number, events of known outputs, of how many of them the stream's expiry is put off, other outputs,
+//	     careful (1), age of a stream (ms), age of a meta (ms),
+//	     then place, id and entry of each event of a known output;
+//	     for each other output: up to where its events are gone or "", number of events, place, id and entry of each;
 //	     for each topic with an index: name, number of events, the id of each, the entry of each, and in a restoration the place of each
 var appendScript = rueidis.NewLuaScript(`
 local call, epoch, field = redis.call, ARGV[1], ARGV[2]
@@ -89,27 +90,27 @@ local c = call('HMGET', KEYS[1], 'epoch', field)
 if c[1] ~= epoch then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
 local have = tonumber(c[2])
 if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) end
-local known, others, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local known, refreshed, others, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local first = 3 + known
-if not careful and (known > 0 and call('EXISTS', unpack(KEYS, 3, first - 1)) < known
-  or others > 0 and call('EXISTS', unpack(KEYS, first, first + others - 1)) > 0) then
+local function existing(from, to)
+  local n = 0
+  for k = from, to, 500 do n = n + call('EXISTS', unpack(KEYS, k, math.min(k + 499, to))) end
+  return n
+end
+if not careful and (existing(3, first - 1) < known or existing(first, first + others - 1) > 0) then
   return redis.error_reply('LILACSTALE')
 end
-local restoring, following, at, left = field == 'step', epoch .. '-*', 10, 0
+local restoring, at, left = field == 'step', 11, 0
 for key = 3, first - 1 do
-  local stream, place, last = KEYS[key], ARGV[at], at + 2 + 2 * ARGV[at+2]
-  for i = at + 3, last, 2 do
-    call('XADD', stream, place, 'i', ARGV[i], 'e', ARGV[i+1])
-    place = following -- the place after the one that was given out last
-  end
-  if ARGV[at+1] == '1' then call('PEXPIRE', stream, ARGV[8]) end
-  at = last + 1
+  call('XADD', KEYS[key], ARGV[at], 'i', ARGV[at+1], 'e', ARGV[at+2])
+  at = at + 3
 end
+for key = 3, 2 + refreshed do call('PEXPIRE', KEYS[key], ARGV[9]) end
 for key = first, first + others - 1 do
   local stream, meta, last = KEYS[key], KEYS[key+others], at + 1 + 3 * ARGV[at+1]
   if ARGV[at] ~= '' and (not careful or call('EXISTS', stream) == 0) then
     call('HSET', meta, 't', ARGV[at])
-    call('PEXPIRE', meta, ARGV[9])
+    call('PEXPIRE', meta, ARGV[10])
   end
   for i = at + 2, last, 3 do
     local added = redis.pcall('XADD', stream, ARGV[i], 'i', ARGV[i+1], 'e', ARGV[i+2])
@@ -119,7 +120,7 @@ for key = first, first + others - 1 do
       if not entry or entry[2][2] ~= ARGV[i+1] then left = left + 1 end
     end
   end
-  call('PEXPIRE', stream, ARGV[8])
+  call('PEXPIRE', stream, ARGV[9])
   at = last + 1
 end
 local out = {left}
@@ -142,7 +143,7 @@ for key = first + 2 * others, #KEYS, 3 do
   local reply, exceptions, changed, seen = #out + 1, 0, false, {}
   out[reply] = n
   out[reply+1] = 0
-  local ahead -- the place after the one that was given out last, here, too
+  local following -- the place after the one that was given out last
   for from = 1, count, 500 do
     local to = math.min(from + 499, count)
     local held, added, a = call('HMGET', ids, unpack(ARGV, id + from, id + to)), {}, 0
@@ -155,8 +156,8 @@ for key = first + 2 * others, #KEYS, 3 do
           pos = ARGV[place+i]
           m = tonumber(string.match(pos, '-(%d+)$'))
         else
-          pos = ahead or epoch .. '-' .. number(m)
-          ahead = following
+          pos = following or epoch .. '-' .. number(m)
+          following = epoch .. '-*'
         end
         pos = redis.pcall('XADD', stream, pos, 'i', e, 'e', ARGV[entry+i])
         if type(pos) == 'table' then

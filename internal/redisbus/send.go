@@ -17,29 +17,10 @@ import (
 type portion struct {
 	topic event.Topic
 	items []*item
-	// fresh are those of an output that it may not have, output is what is known of it,
-	// and refresh says whether its expiry is put off.
-	fresh   []*item
-	output  *output
-	refresh bool
-}
-
-// portions sorts a batch by topic. The order within a topic stays.
-func portions(items []*item) []*portion {
-	var out []*portion
-	var p *portion
-	byTopic := make(map[event.Topic]*portion, len(items))
-	for i, it := range items {
-		if p == nil || p.topic != it.topic {
-			if p = byTopic[it.topic]; p == nil {
-				p = &portion{topic: it.topic, items: items[i : i : i+1]} // often it has one
-				byTopic[p.topic] = p
-				out = append(out, p)
-			}
-		}
-		p.items = append(p.items, it)
-	}
-	return out
+	// output is what is known of an output, nil for another topic, and fresh are the events
+	// that it may not have.
+	output *output
+	fresh  []*item
 }
 
 // script is a batch as the append script wants it.
@@ -48,9 +29,10 @@ type script struct {
 	least, number int64
 	// careful says that Redis may have some of its events.
 	careful bool
-	// known are outputs of which Redis has a stream, others those of which it has none,
-	// or in a careful batch all; indexed are the other topics.
-	known, others, indexed []*portion
+	// known are outputs of which Redis has a stream, refreshed those whose expiry is put
+	// off, others those of which it has none, or in a careful batch all; indexed are the
+	// other topics.
+	refreshed, known, others, indexed []*portion
 }
 
 // staleTries is how often a batch is sent again because what was known of its outputs is
@@ -61,9 +43,8 @@ const staleTries = 3
 // must have the batch with the number least. careful says that it may have
 // some of the items already, at the places that they have.
 func (b *Bus) send(ctx context.Context, items []*item, least, number int64, careful bool) error {
-	topics := portions(items)
 	for try := 1; ; try++ {
-		s, err := b.sort(ctx, topics, careful, try > 1)
+		s, err := b.sort(ctx, items, careful, try > 1)
 		if err != nil {
 			return err
 		}
@@ -71,49 +52,92 @@ func (b *Bus) send(ctx context.Context, items []*item, least, number int64, care
 		if err = b.arrived(s, b.append(ctx, s)); !errors.Is(err, errStale) {
 			return err
 		}
-		b.unplace(topics)
+		b.unplace(items)
 		if try == staleTries {
 			return err
 		}
 	}
 }
 
-// sort gives the events of outputs their places, and finds out what Redis is to be told of
-// each topic. What an output has already is not sent, unless it may not be there. again
-// says that what the database has noted of the outputs is not enough.
-func (b *Bus) sort(ctx context.Context, topics []*portion, careful, again bool) (s script, err error) {
-	now := b.now()
+// sort sorts a batch by topic, gives the events of outputs their places, and finds out what
+// Redis is to be told of each topic. The order within a topic stays. What an output has
+// already is not sent, unless it may not be there. again says that what the database has
+// noted of the outputs is not enough.
+//
+// It returns errUnread while batches are on their way and an output has to be read.
+func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s script, err error) {
 	s.careful = careful
-	for _, p := range topics {
-		if _, is := p.topic.OutputRequest(); !is {
-			s.indexed = append(s.indexed, p)
-			continue
-		}
-		o, err := b.output(ctx, p.topic, again)
-		if err != nil {
-			return s, err
-		}
-		p.output, p.refresh = o, now.Sub(o.aged) >= appendRefresh
-		p.fresh = b.ledger.place(o, p.items, b.epoch, now)
+	outputs, err := b.portions(ctx, items, &s, again)
+	if err != nil {
+		return s, err
+	}
+	now := b.now()
+	for _, p := range outputs {
+		p.fresh = b.ledger.place(p.output, p.items, b.epoch, now)
 		switch {
 		case len(p.fresh) == 0:
-		case o.there && !careful:
-			s.known = append(s.known, p)
-		default:
+		case careful || !p.output.there:
 			s.others = append(s.others, p)
+		case now.Sub(p.output.aged) >= appendRefresh:
+			s.refreshed = append(s.refreshed, p)
+		default:
+			s.known = append(s.known, p)
 		}
 	}
 	return s, nil
 }
 
-// unplace takes back the places of the events of outputs, and what was believed of these.
-func (b *Bus) unplace(topics []*portion) {
-	for _, p := range topics {
-		if _, is := p.topic.OutputRequest(); !is {
-			continue
+// portions sorts a batch by topic: the outputs are returned, the other topics added to s.
+func (b *Bus) portions(ctx context.Context, items []*item, s *script, again bool) (outputs []*portion, err error) {
+	defer func() {
+		for _, p := range outputs {
+			p.output.portion = nil
 		}
-		b.ledger.forget(p.topic)
-		for _, it := range p.items {
+	}()
+	var p *portion
+	for i, it := range items {
+		if p == nil || p.topic != it.topic {
+			o, err := b.output(ctx, it.topic, again)
+			if err != nil {
+				return outputs, err
+			}
+			var known bool
+			if p, known = b.portionOf(o, s.indexed, it.topic); !known {
+				p.items = items[i : i : i+1] // often it has one
+				if o != nil {
+					outputs = append(outputs, p)
+				} else {
+					s.indexed = append(s.indexed, p)
+				}
+			}
+		}
+		p.items = append(p.items, it)
+		it.output = p.output
+	}
+	return outputs, nil
+}
+
+// portionOf returns the portion that a topic has in the batch that is sorted, or a new one.
+func (b *Bus) portionOf(o *output, indexed []*portion, topic event.Topic) (p *portion, known bool) {
+	if o == nil {
+		for _, p := range indexed { // there is a handful of such topics
+			if p.topic == topic {
+				return p, true
+			}
+		}
+		return &portion{topic: topic}, false
+	}
+	if known = o.portion != nil; !known {
+		o.portion = &portion{topic: topic, output: o}
+	}
+	return o.portion, known
+}
+
+// unplace takes back the places of the events of outputs, and what was believed of these.
+func (b *Bus) unplace(items []*item) {
+	for _, it := range items {
+		if it.output != nil {
+			b.ledger.forget(it.topic)
 			it.pos = 0
 		}
 	}
@@ -134,10 +158,8 @@ func (b *Bus) arrived(s script, a answer) error {
 		}
 	}
 	now := b.now()
-	for _, p := range s.known {
-		if p.refresh {
-			p.output.aged = now
-		}
+	for _, p := range s.refreshed {
+		p.output.aged = now
 	}
 	for _, p := range s.others {
 		p.output.there, p.output.gone, p.output.aged = true, false, now
@@ -149,13 +171,20 @@ func (b *Bus) arrived(s script, a answer) error {
 // and returns for how many that cannot be.
 func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err error) {
 	s := script{field: restoring, least: b.steps, number: b.steps + 1, careful: true}
-	for _, p := range portions(items) {
-		if _, is := p.topic.OutputRequest(); is {
-			p.fresh = p.items
-			s.others = append(s.others, p)
-		} else {
-			s.indexed = append(s.indexed, p)
+	byTopic := make(map[event.Topic]*portion)
+	for _, it := range items {
+		p := byTopic[it.topic]
+		if p == nil {
+			p = &portion{topic: it.topic}
+			byTopic[it.topic] = p
+			if _, output := it.topic.OutputRequest(); output {
+				s.others = append(s.others, p)
+			} else {
+				s.indexed = append(s.indexed, p)
+			}
 		}
+		p.items = append(p.items, it)
+		p.fresh = p.items
 	}
 	a := b.append(ctx, s)
 	if a.err != nil {
@@ -222,8 +251,8 @@ func (b *Bus) refusedBatch(err error) error {
 // arguments writes a batch as the keys and arguments of the append script, and
 // returns the size of its events.
 func (b *Bus) arguments(s script) (keys, args []string, size int) {
-	count := 0
-	for _, topics := range [][]*portion{s.known, s.others, s.indexed} {
+	count, known, refreshed := 0, 0, 0
+	for _, topics := range [][]*portion{s.refreshed, s.known, s.others, s.indexed} {
 		for _, p := range topics {
 			count += len(p.items)
 			for _, it := range p.items {
@@ -231,17 +260,27 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 			}
 		}
 	}
-	keys = make([]string, 0, 2+len(s.known)+2*len(s.others)+3*len(s.indexed))
-	args = make([]string, 0, 9+3*(len(s.known)+len(s.others)+len(s.indexed))+3*count)
-	keys = append(keys, b.link.claim, b.link.prefix+":topics")
-	args = append(args, strconv.FormatInt(b.epoch, 10), s.field, strconv.FormatInt(s.least, 10), strconv.FormatInt(s.number, 10),
-		strconv.Itoa(len(s.known)), strconv.Itoa(len(s.others)), yes(s.careful),
-		milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
+	for _, p := range s.refreshed {
+		refreshed += len(p.fresh)
+	}
 	for _, p := range s.known {
-		keys = append(keys, p.output.stream)
-		args = append(args, entryID(p.fresh[0].pos), yes(p.refresh), strconv.Itoa(len(p.fresh)))
-		for _, it := range p.fresh {
-			args = append(args, it.id, it.entry)
+		known += len(p.fresh)
+	}
+	keys = make([]string, 0, 2+refreshed+known+2*len(s.others)+3*len(s.indexed))
+	args = make([]string, 0, 10+2*(len(s.others)+len(s.indexed))+3*count)
+	keys = append(keys, b.link.claim, b.link.prefix+":topics")
+	epoch := strconv.FormatInt(b.epoch, 10)
+	args = append(args, epoch, s.field, strconv.FormatInt(s.least, 10), strconv.FormatInt(s.number, 10),
+		strconv.Itoa(refreshed+known), strconv.Itoa(refreshed), strconv.Itoa(len(s.others)), yes(s.careful),
+		milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
+	following := epoch + "-*" // the place after the one before
+	for _, topics := range [][]*portion{s.refreshed, s.known} {
+		for _, p := range topics {
+			place := entryID(p.fresh[0].pos)
+			for _, it := range p.fresh {
+				keys, args = append(keys, p.output.stream), append(args, place, it.id, it.entry)
+				place = following
+			}
 		}
 	}
 	for _, p := range s.others {
@@ -336,6 +375,9 @@ const (
 	batches   = "batch"
 	restoring = "step"
 )
+
+// errUnread means that what an output has must be read first.
+var errUnread = errors.New("an output has to be read")
 
 // errStale means that an output has a stream, or has none, other than was believed. Nothing
 // was appended.
