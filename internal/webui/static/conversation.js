@@ -199,6 +199,7 @@ export class Conversation {
     this.sending.revive();
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
+    reduce.replayed(this.state);
     for (const requestId of answer.running) {
       const missing = this.hub.missing(requestId);
       if (missing) reduce.apply(this.state, missing);
@@ -234,9 +235,14 @@ export class Conversation {
       if (type === 'stream.completed' || type === 'stream.error') announce(event.payload);
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
-    if (this.state.stale) this.reload();
+    this.complete();
     this.sending.keep();
     this.schedule();
+  }
+
+  // complete has loaded what is known to be missing, unless it is being loaded.
+  complete() {
+    if (this.state.stale && !this.early) this.reload();
   }
 
   // reload asks for the stored messages again, soon and not more than once at
