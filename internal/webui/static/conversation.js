@@ -287,7 +287,7 @@ export class Conversation {
   // outcomes asks how requests ended, which messages do not say.
   async outcomes(state, limit, before, wait = 300) {
     try {
-      reduce.outcomes(state, await api.requests(state.sessionId, limit, before));
+      reduce.outcomes(state, (await api.requests(state.sessionId, limit, before)).rows);
     } catch (failure) {
       // Only how old requests ended is missing then.
       if (failure.retryable) setTimeout(() => state === this.state && this.outcomes(state, limit, before, Math.min(2 * wait, 5000)), wait);
