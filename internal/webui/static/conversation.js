@@ -230,11 +230,17 @@ export class Conversation {
   }
 
   apply(frames) {
+    let ask = false;
     for (const { type, event } of frames) {
       reduce.apply(this.state, event);
-      if (type === 'stream.completed' || type === 'stream.error') announce(event.payload);
+      if (type === 'stream.completed' || type === 'stream.error') {
+        announce(event.payload);
+        ask ||= reduce.withdrawn(this.state, event.payload);
+      }
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
+    // Nothing else tells of a message that was taken back before it was read.
+    if (ask) this.outcomes(this.state, api.pageSize);
     this.complete();
     this.sending.keep();
     this.schedule();

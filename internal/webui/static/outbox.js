@@ -62,6 +62,12 @@ export function queried(state, { messageId, requestId, content, queue, attachmen
   accepted(state, entry, { messageId, requestId });
 }
 
+// withdrawn says whether the end of a request may be that of a message that waits: its
+// own request, which ends with its id, or the one that it went to, which was stopped.
+// What was left of one that was not goes on by itself.
+export const withdrawn = (state, { requestId, cancelled }) => state.outbox.some((e) => e.status === 'waiting'
+  && ((cancelled && e.requestId === requestId) || requestId.endsWith(`:${e.messageId}`)));
+
 // stored says where the server has the files of a message: until then their
 // names are known.
 function stored(state, messageId, files) {

@@ -15,7 +15,7 @@
 import { drop, messageApplied, place, queried } from './outbox.js';
 import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
 
-export { accepted, drop, send, troubled } from './outbox.js';
+export { accepted, drop, send, troubled, withdrawn } from './outbox.js';
 export { isBusy, isPaused, newState } from './state.js';
 
 const encoder = new TextEncoder();
