@@ -26,7 +26,7 @@ func (c *cli) requests() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			requests, err := server.Requests(cmd.Context(), sessionID, page)
+			requests, next, err := server.Requests(cmd.Context(), sessionID, page)
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func (c *cli) requests() *cobra.Command {
 					strconv.FormatInt(r.Usage.InputTokens+r.Usage.OutputTokens, 10), dollars(r.Usage.CostMicros),
 				})
 			}
-			return c.table("ID STATE CREATED STEPS TOKENS MONEY", rows)
+			return c.page("ID STATE CREATED STEPS TOKENS MONEY", rows, next)
 		},
 	}), &page)
 	list.Flags().StringVar(&sessionID, "session", "", "only those of this session `id`")

@@ -24,7 +24,7 @@ func (c *cli) sessions() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sessions, err := server.Sessions(cmd.Context(), page)
+			sessions, next, err := server.Sessions(cmd.Context(), page)
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func (c *cli) sessions() *cobra.Command {
 			for _, s := range sessions {
 				rows = append(rows, []string{s.ID, s.Client, s.State, when(s.UpdatedAt), s.Title})
 			}
-			return c.table("ID CLIENT STATE UPDATED TITLE", rows)
+			return c.page("ID CLIENT STATE UPDATED TITLE", rows, next)
 		},
 	}), &page)
 

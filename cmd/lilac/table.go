@@ -29,6 +29,15 @@ func (c *cli) table(head string, rows [][]string) error {
 	return nil
 }
 
+// page prints a page of a list as a table, and beside the output how it goes on.
+func (c *cli) page(head string, rows [][]string, next string) error {
+	if err := c.table(head, rows); err != nil || next == "" {
+		return err
+	}
+	fmt.Fprintf(c.err, "There are older ones: --before %s\n", oneLine(next))
+	return nil
+}
+
 // when prints Unix milliseconds for people.
 func when(ms int64) string {
 	if ms == 0 {
@@ -57,6 +66,6 @@ func withPage(cmd *cobra.Command, p *client.Page) *cobra.Command {
 		}
 		return nil
 	}
-	cmd.Flags().StringVar(&p.Before, "before", "", "only what is older than this `id`")
+	cmd.Flags().StringVar(&p.Before, "before", "", "only what is older than this `id`, or what follows where a list says that it goes on")
 	return cmd
 }

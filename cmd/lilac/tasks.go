@@ -31,7 +31,7 @@ func (c *cli) tasks() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tasks, err := server.Tasks(cmd.Context(), sessionID, page)
+			tasks, next, err := server.Tasks(cmd.Context(), sessionID, page)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func (c *cli) tasks() *cobra.Command {
 			for _, t := range tasks {
 				rows = append(rows, []string{t.ID, string(t.State), string(t.Kind), when(t.CreatedAt), ranFor(t), cmp.Or(t.Description, t.Reason)})
 			}
-			return c.table("ID STATE KIND STARTED RAN DESCRIPTION", rows)
+			return c.page("ID STATE KIND STARTED RAN DESCRIPTION", rows, next)
 		},
 	}), &page)
 	list.Flags().StringVar(&sessionID, "session", "", "only those of this session `id`")

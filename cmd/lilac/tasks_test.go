@@ -32,6 +32,12 @@ func TestTasksAreListedShownReadAndStopped(t *testing.T) {
 	if out, errOut, code := call(t, "", env, "tasks", "list"); code != 0 || !strings.Contains(out, "t2  damaged        -        -    The row t2 is damaged.") {
 		t.Errorf("a damaged one: %d\n%s%s", code, out, errOut)
 	}
+	env = fake(t, map[string]string{"GET /tasks": `{"tasks":[` + oneTask + `],"next":"1000:t1"}`, "GET /workflows": `{"workflows":[],"next":"1000:w1"}`})
+	for list, place := range map[string]string{"tasks": "1000:t1", "workflows": "1000:w1"} {
+		if out, errOut, code := call(t, "", env, list, "list"); code != 0 || errOut != "There are older ones: --before "+place+"\n" || strings.Contains(out, "older") {
+			t.Errorf("a list of %s that goes on: %d\n%s%s", list, code, out, errOut)
+		}
+	}
 	if _, errOut, code := call(t, "", env, "tasks", "output", "t1", "--follow", "--json"); code != 2 || errOut == "" {
 		t.Errorf("--follow and --json: %d %s", code, errOut)
 	}

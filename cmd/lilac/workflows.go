@@ -107,6 +107,7 @@ func (c *cli) orJSON(raw json.RawMessage, err error) error {
 func (c *cli) printWorkflows(raw json.RawMessage) error {
 	var answer struct {
 		Workflows []shownWorkflow `json:"workflows"`
+		Next      string          `json:"next"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read workflows: %w", err)
@@ -115,7 +116,7 @@ func (c *cli) printWorkflows(raw json.RawMessage) error {
 	for _, w := range answer.Workflows {
 		rows = append(rows, []string{w.ID, string(w.State), when(w.CreatedAt), when(w.Due), w.Origin.Client + " " + w.Origin.SessionID, cmp.Or(w.Summary, w.Detail)})
 	}
-	return c.table("ID STATE SINCE NEXT FOR SUMMARY", rows)
+	return c.page("ID STATE SINCE NEXT FOR SUMMARY", rows, answer.Next)
 }
 
 func (c *cli) printWorkflow(raw json.RawMessage) error {

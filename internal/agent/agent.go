@@ -115,7 +115,8 @@ type Outcome struct {
 //
 // The order for a step is: BeforeModel, (ResetText, ModelFailed, BeforeModel)*,
 // ModelDone, (ToolStarted, ToolEnded) for each call that runs, StepDone. A call
-// that never ran because the run was stopped has its result in StepDone only;
+// that never ran because the run was stopped has its result in StepDone only,
+// behind those of all that ran;
 // a call that had been started before a crash has ToolEnded without another
 // ToolStarted, unless its tool is idempotent and is simply started again.
 type Host interface {

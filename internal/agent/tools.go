@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,45 +78,45 @@ func (s *toolStep) parallel(i int) bool {
 	return ok && t.Spec().ParallelSafe
 }
 
-// batch runs the calls from begin to end side by side.
+// batch runs the calls from begin to end side by side. They begin in their order,
+// so that those that a stop keeps from beginning are the last ones.
 func (s *toolStep) batch(begin, end int, p PendingStep) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxParallel)
 	for i := begin; i < end; i++ {
 		slots <- struct{}{}
+		call := s.begin(i, p)
 		wg.Go(func() {
 			defer func() { <-slots }()
-			s.results[i] = s.call(i, p)
+			s.results[i] = call()
 		})
 	}
 	wg.Wait()
 }
 
-// call returns the result of one call: the one it has, or the one it gets.
-func (s *toolStep) call(i int, p PendingStep) chat.Part {
+// begin begins a call and returns what remains to be done for its result: the one
+// that it has, or the one it gets.
+func (s *toolStep) begin(i int, p PendingStep) func() chat.Part {
 	c := s.calls[i]
+	is := func(result chat.Part) func() chat.Part { return func() chat.Part { return result } }
 	if known, ok := p.Results[c.ToolCallID]; ok {
-		return known
+		return is(known)
 	}
 	t, known := s.run.tools[c.ToolName]
 	display := displayOf(t, c)
 	if p.Started[c.ToolCallID] && (!known || !t.Spec().Idempotent || s.ctx.Err() != nil) {
-		return s.end(c, restartedResult, true, display)
+		return is(s.end(c, restartedResult, true, display))
 	}
-	if s.ctx.Err() != nil {
-		return chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true)
-	}
-	if !s.start(c, display) {
-		return chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true)
+	if s.ctx.Err() != nil || !s.start(c, display) {
+		return is(chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true))
 	}
 	if reason := s.refuse(i, known); reason != "" {
-		return s.end(c, reason, true, display)
+		return is(s.end(c, reason, true, display))
 	}
-	res := s.execute(t, c)
-	if res.Display != "" {
-		display = res.Display
+	return func() chat.Part {
+		res := s.execute(t, c)
+		return s.end(c, res.Text, res.Failed, cmp.Or(res.Display, display))
 	}
-	return s.end(c, res.Text, res.Failed, display)
 }
 
 // start records that the call is about to run; false means it must not.
@@ -248,6 +249,16 @@ func (s *toolStep) told(ctx context.Context, e toolEnd) tool.Result {
 		reason += "\n\n" + e.res.Text
 	}
 	return tool.Result{Text: reason, Failed: true, Display: e.res.Display}
+}
+
+// Display is the line for people about what a call of one of the tools will do.
+func Display(tools []tool.Tool, c chat.Part) string {
+	for _, t := range tools {
+		if t.Spec().Name == c.ToolName {
+			return displayOf(t, c)
+		}
+	}
+	return c.ToolName
 }
 
 // displayOf is the line for people about what the call will do.

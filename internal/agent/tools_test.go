@@ -143,6 +143,17 @@ func TestTheHostIsCalledByOneToolAtATime(t *testing.T) {
 		}
 	}
 	play(t, t.Context(), &model{script: []reply{calls("", cs...), say("Ok.")}}, agent.Config{Tools: []tool.Tool{safe}}, question(), h)
+	var begun []string
+	for _, e := range h.log {
+		if id, is := strings.CutPrefix(e, "start "); is {
+			begun = append(begun, id)
+		}
+	}
+	for i, id := range begun {
+		if id != cs[i].ToolCallID {
+			t.Fatalf("they began in the order %v", begun)
+		}
+	}
 }
 
 // An answer that calls more tools than run is no mistake of the protocol: those

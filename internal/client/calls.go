@@ -17,7 +17,8 @@ import (
 	"lilac/internal/task"
 )
 
-// Page limits a list: at most Limit entries, older than the one named Before.
+// Page limits a list: at most Limit entries, older than the one that Before names, or behind the
+// next of an earlier page.
 type Page struct {
 	Limit  int
 	Before string
@@ -52,11 +53,15 @@ func (c *Client) CreateSession(ctx context.Context, client, title string) (sessi
 	return out, err
 }
 
-// Sessions lists conversations, the most recently used first.
-func (c *Client) Sessions(ctx context.Context, p Page) ([]session.Session, error) {
-	var out struct{ Sessions []session.Session }
-	err := c.Call(ctx, "GET", withQuery("/sessions", p.query()), nil, &out)
-	return out.Sessions, err
+// Sessions lists conversations, the most recently used first; next is the Before
+// of the next page, if one follows.
+func (c *Client) Sessions(ctx context.Context, p Page) (sessions []session.Session, next string, err error) {
+	var out struct {
+		Sessions []session.Session
+		Next     string
+	}
+	err = c.Call(ctx, "GET", withQuery("/sessions", p.query()), nil, &out)
+	return out.Sessions, out.Next, err
 }
 
 // Session returns one conversation.
@@ -161,15 +166,19 @@ func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer)
 	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
 }
 
-// Requests lists requests, the newest first; an empty session means all.
-func (c *Client) Requests(ctx context.Context, sessionID string, p Page) ([]session.Request, error) {
+// Requests lists requests, the newest first; an empty session means all. next is as
+// in [Client.Sessions].
+func (c *Client) Requests(ctx context.Context, sessionID string, p Page) (requests []session.Request, next string, err error) {
 	v := p.query()
 	if sessionID != "" {
 		v.Set("session_id", sessionID)
 	}
-	var out struct{ Requests []session.Request }
-	err := c.Call(ctx, "GET", withQuery("/requests", v), nil, &out)
-	return out.Requests, err
+	var out struct {
+		Requests []session.Request
+		Next     string
+	}
+	err = c.Call(ctx, "GET", withQuery("/requests", v), nil, &out)
+	return out.Requests, out.Next, err
 }
 
 // Story returns everything that happened to a request.
@@ -225,15 +234,19 @@ func (c *Client) Ready(ctx context.Context) error {
 	return c.Call(ctx, "GET", "/readyz", nil, nil)
 }
 
-// Tasks lists background tasks, of one session or of all, the newest first.
-func (c *Client) Tasks(ctx context.Context, sessionID string, p Page) ([]task.Task, error) {
+// Tasks lists background tasks, of one session or of all, the newest first. next is
+// as in [Client.Sessions].
+func (c *Client) Tasks(ctx context.Context, sessionID string, p Page) (tasks []task.Task, next string, err error) {
 	q := p.query()
 	if sessionID != "" {
 		q.Set("session_id", sessionID)
 	}
-	var answer struct{ Tasks []task.Task }
-	err := c.Call(ctx, "GET", withQuery("/tasks", q), nil, &answer)
-	return answer.Tasks, err
+	var answer struct {
+		Tasks []task.Task
+		Next  string
+	}
+	err = c.Call(ctx, "GET", withQuery("/tasks", q), nil, &answer)
+	return answer.Tasks, answer.Next, err
 }
 
 // Task returns one background task.

@@ -71,7 +71,7 @@ func TestARefusedTokenIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Sessions(t.Context(), client.Page{})
+		_, _, err = c.Sessions(t.Context(), client.Page{})
 		if fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "does not take the token of "+from) {
 			t.Errorf("a refused token of %s is told as %v", from, err)
 		}
@@ -85,7 +85,7 @@ func TestServerIsFoundByItsDataDirectory(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"sessions":[{"id":"s1","client":"web","state":"idle"}]}`)
 	})
-	got, err := connect(t, dir).Sessions(t.Context(), client.Page{Limit: 2, Before: "b"})
+	got, _, err := connect(t, dir).Sessions(t.Context(), client.Page{Limit: 2, Before: "b"})
 	if err != nil || len(got) != 1 || got[0].ID != "s1" {
 		t.Errorf("got %+v, %v", got, err)
 	}

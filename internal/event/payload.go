@@ -187,7 +187,8 @@ const (
 )
 
 // ToolCallOutput shows a tool call as it proceeds. Name, Args and Output are
-// for those who show more than the one-line display. Of a long Output or Error
+// for those who show more than the one-line display. A call that a stop kept from
+// beginning has its end alone. Of a long Output or Error
 // only the beginning is here; it is Truncated then.
 type ToolCallOutput struct {
 	ToolCallID string          `json:"toolCallId"`

@@ -205,6 +205,15 @@ func limitOf(r *http.Request) (int, error) {
 	return n, nil
 }
 
+// pageOf is a page of a list, of whom one more than limit was asked for: next is the
+// place of its last one, if something follows.
+func pageOf[T any](found []T, limit int, place func(T) string) (page []T, next string) {
+	if len(found) <= limit {
+		return append([]T{}, found...), ""
+	}
+	return found[:limit], place(found[limit-1])
+}
+
 // flagOf reads a query parameter that is 1 or true, 0 or false.
 func flagOf(r *http.Request, name string) (bool, error) {
 	raw := r.URL.Query().Get(name)

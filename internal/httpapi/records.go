@@ -30,19 +30,17 @@ func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
 		Next     string          `json:"next,omitempty"`
 	}{Requests: []listedRequest{}}
 	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
-		found, err := a.Store.Requests(q, r.URL.Query().Get("session_id"), limit, r.URL.Query().Get("before"))
+		found, err := a.Store.Requests(q, r.URL.Query().Get("session_id"), limit+1, r.URL.Query().Get("before"))
 		if err != nil {
 			return err
 		}
+		found, out.Next = pageOf(found, limit, func(r session.Request) string { return session.Place(r.CreatedAt, r.ID) })
 		for _, one := range found {
 			asked, err := a.Store.Asked(q, one)
 			if err != nil {
 				return err
 			}
 			out.Requests = append(out.Requests, listedRequest{one, asked})
-		}
-		if n := len(found); n == limit {
-			out.Next = session.Place(found[n-1].CreatedAt, found[n-1].ID)
 		}
 		return nil
 	})

@@ -49,11 +49,11 @@ func (a *api) search(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
-		found, err := a.Store.Search(q, text, limit, before)
+		found, err := a.Store.Search(q, text, limit+1, before)
 		if err != nil {
 			return err
 		}
-		out.Messages = append(out.Messages, found...)
+		out.Messages, out.Next = pageOf(found, limit, func(m session.Found) string { return strconv.FormatInt(m.Row, 10) })
 		if before > 0 {
 			return nil // titles stand on the first page
 		}
@@ -63,9 +63,6 @@ func (a *api) search(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		return err
-	}
-	if n := len(out.Messages); n == limit {
-		out.Next = strconv.FormatInt(out.Messages[n-1].Row, 10)
 	}
 	return writeJSON(w, http.StatusOK, out)
 }

@@ -115,19 +115,13 @@ func (a *api) listSessions(w http.ResponseWriter, r *http.Request) error {
 		Next     string            `json:"next,omitempty"`
 	}{}
 	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		out.Sessions, err = a.Store.Sessions(q, limit, r.URL.Query().Get("before"))
+		out.Sessions, err = a.Store.Sessions(q, limit+1, r.URL.Query().Get("before"))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if out.Sessions == nil {
-		out.Sessions = []session.Session{}
-	}
-	if n := len(out.Sessions); n == limit {
-		last := out.Sessions[n-1]
-		out.Next = session.Place(last.UpdatedAt, last.ID)
-	}
+	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.Place(s.UpdatedAt, s.ID) })
 	return writeJSON(w, http.StatusOK, out)
 }
 

@@ -7,11 +7,14 @@ import (
 	"strconv"
 
 	"lilac/internal/fault"
+	"lilac/internal/session"
 	"lilac/internal/task"
 )
 
 // Tasks is what runs in the background; see [task.Service].
 type Tasks interface {
+	// Tasks lists the newest first, older than the one named by before, or its
+	// session.Place; an empty session means all.
 	Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error)
 	Task(ctx context.Context, id string) (task.Task, error)
 	Output(ctx context.Context, t task.Task, offset int64, limit int) (task.Part, error)
@@ -34,14 +37,15 @@ func (a *api) listTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, err := a.Tasks.Tasks(r.Context(), r.URL.Query().Get("session_id"), limit, r.URL.Query().Get("before"))
+	tasks, err := a.Tasks.Tasks(r.Context(), r.URL.Query().Get("session_id"), limit+1, r.URL.Query().Get("before"))
 	if err != nil {
 		return err
 	}
-	if tasks == nil {
-		tasks = []task.Task{}
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{"tasks": tasks})
+	tasks, next := pageOf(tasks, limit, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) })
+	return writeJSON(w, http.StatusOK, struct {
+		Tasks []task.Task `json:"tasks"`
+		Next  string      `json:"next,omitempty"`
+	}{tasks, next})
 }
 
 func (a *api) getTask(w http.ResponseWriter, r *http.Request) error {

@@ -6,12 +6,15 @@ import (
 
 	"lilac/internal/event"
 	"lilac/internal/fault"
+	"lilac/internal/session"
 	"lilac/internal/workflow"
 )
 
 // Workflows is what waits; see [workflow.Service].
 type Workflows interface {
 	Get(ctx context.Context, id string) (workflow.Workflow, error)
+	// List lists the newest first, older than the one named by before, or its
+	// session.Place; an empty session means all.
 	List(ctx context.Context, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error)
 	Submit(ctx context.Context, from workflow.Origin, visible func(workflow.Workflow) bool, payloads ...event.Payload) error
 }
@@ -40,17 +43,19 @@ func (a *api) listWorkflows(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	query := r.URL.Query()
-	all, err := a.Workflows.List(r.Context(), query.Get("session_id"), waiting, limit, query.Get("before"))
+	all, err := a.Workflows.List(r.Context(), query.Get("session_id"), waiting, limit+1, query.Get("before"))
 	if err != nil {
 		return err
 	}
+	all, next := pageOf(all, limit, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) })
 	out := make([]shownWorkflow, len(all))
 	for i, found := range all {
 		out[i] = shownWorkflow{found, found.Due()}
 	}
 	return writeJSON(w, http.StatusOK, struct {
 		Workflows []shownWorkflow `json:"workflows"`
-	}{out})
+		Next      string          `json:"next,omitempty"`
+	}{out, next})
 }
 
 func (a *api) getWorkflow(w http.ResponseWriter, r *http.Request) error {

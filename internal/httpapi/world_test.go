@@ -116,17 +116,17 @@ func (s *tables) State(db.Queryer, string) (session.State, error) {
 	return s.state, nil
 }
 
-func (s *tables) Sessions(db.Queryer, int, string) ([]session.Session, error) {
+func (s *tables) Sessions(_ db.Queryer, limit int, before string) ([]session.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.sessions), nil
+	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.Place(v.UpdatedAt, v.ID) })), nil
 }
 
 func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
 	return s.messages, nil
 }
 
-func (s *tables) Requests(_ db.Queryer, id string, _ int, _ string) (out []session.Request, err error) {
+func (s *tables) Requests(_ db.Queryer, id string, limit int, before string) (out []session.Request, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.requests {
@@ -134,7 +134,10 @@ func (s *tables) Requests(_ db.Queryer, id string, _ int, _ string) (out []sessi
 			out = append(out, r)
 		}
 	}
-	return out, nil
+	if limit == 0 {
+		return out, nil
+	}
+	return behind(out, limit, before, func(r session.Request) string { return session.Place(r.CreatedAt, r.ID) }), nil
 }
 
 func (s *tables) Asked(_ db.Queryer, r session.Request) (string, error) { return "about " + r.ID, nil }

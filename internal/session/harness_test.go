@@ -285,7 +285,36 @@ func (r *rig) output(requestID string) (text, final string) {
 		r.t.Errorf("%s: deltas give %q, finalText is %q", requestID, text, final)
 	}
 	r.recalls(requestID, events)
+	r.endsOnce(requestID, events)
 	return text, final
+}
+
+// endsOnce requires that the output tells once how each tool call of a request
+// ended, in their order and as the history has it.
+func (r *rig) endsOnce(requestID string, output []event.Event) {
+	r.t.Helper()
+	var want, got []string
+	for _, e := range output {
+		p, err := event.Decode(e)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if shown, is := p.(event.ToolCallOutput); is && shown.Status == event.ToolEnd {
+			got = append(got, fmt.Sprintf("%s %t %s", shown.ToolCallID, *shown.OK, shown.Output))
+		}
+	}
+	for _, m := range r.history() {
+		if m.RequestID != requestID {
+			continue
+		}
+		for _, result := range m.Message.ToolResults() {
+			text, failed := result.OutputText()
+			want = append(want, fmt.Sprintf("%s %t %s", result.ToolCallID, !failed, text))
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("%s: its output tells of the ends %q, its history of %q", requestID, got, want)
+	}
 }
 
 // recalls requires that what a request has said is known without its output, too.

@@ -118,6 +118,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 	})
 	if err == nil {
 		r.charged(spent)
+		clear(r.ended)
 	}
 	return err
 }
@@ -125,10 +126,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 // ToolStarted implements [agent.Host].
 func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
 	id := r.out.eventID()
-	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName}
-	if len(call.Input) <= maxArgs {
-		shown.Args = call.Input
-	}
+	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: shownArgs(call)}
 	return r.record(ctx, func(c *change) error {
 		err := c.store().Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolStart,
@@ -150,16 +148,11 @@ func (r *run) ToolProgress(call chat.Part, line string) {
 func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
 	id := r.out.eventID()
 	r.out.settled(call.ToolCallID)
-	text, failed := result.OutputText()
-	ok := !failed
-	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: display, Name: call.ToolName, Output: preview(text), OK: &ok, Truncated: len(text) > maxPreview}
-	if failed {
-		shown.Error = preview(text)
-	}
-	return r.record(ctx, func(c *change) error {
+	shown := shownEnd(call, result, display)
+	err := r.record(ctx, func(c *change) error {
 		err := c.store().Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolEnd,
-			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: &ok},
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: shown.OK},
 		})
 		if err != nil {
 			return err
@@ -169,13 +162,17 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 		}
 		return c.announceTool(r.requestID, shown)
 	})
+	if err == nil {
+		r.ended[call.ToolCallID] = true
+	}
+	return err
 }
 
 // StepDone implements [agent.Host].
 func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) error {
 	var seqs []int64
 	err := r.record(ctx, func(c *change) (err error) {
-		seqs, err = c.appendStep(r.requestID, step, messages)
+		seqs, err = c.appendStep(r.headers(), step, messages, func(id string) bool { return r.ended[id] })
 		return err
 	})
 	r.seqs = append(r.seqs, seqs...)

@@ -35,8 +35,10 @@ type run struct {
 
 	// What follows belongs to the goroutine of the run.
 	out     *output
-	seqs    []int64 // of the agent's conversation, by index; a summary has the last one that it stands for
+	seqs    []int64         // of the agent's conversation, by index; a summary has the last one that it stands for
+	ended   map[string]bool // the calls of the open step whose end the output has told
 	model   string
+	unread  bool  // it ended before its journal was read: out has no text
 	closed  bool  // WouldEnd closed the run
 	lost    error // of a record that could not be made, or read
 	attempt int   // how often it was taken up before
@@ -63,7 +65,7 @@ func (s *Service) newRun(sessionID string, e Effect, state State) *run {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &run{
 		svc: s, sessionID: sessionID, requestID: e.RequestID, client: e.Client, state: state,
-		ctx: ctx, cancel: cancel,
+		ctx: ctx, cancel: cancel, ended: map[string]bool{},
 	}
 }
 
@@ -148,7 +150,12 @@ func (r *run) end(in Input, outcome agent.Outcome) error {
 		p, err := r.svc.progress(c.tx, r.sessionID, r.requestID)
 		if err != nil {
 			r.svc.opt.Logger.Error("read journal", "request_id", r.requestID, "error", err)
-		} else if err := c.closeStep(r.requestID, p); err != nil {
+			return c.decide(in)
+		}
+		if r.unread {
+			c.text = p.text
+		}
+		if err := c.closeStep(r.headers(), p); err != nil {
 			return err
 		}
 		return c.decide(in)
@@ -164,7 +171,7 @@ func (r *run) agent() (outcome agent.Outcome) {
 	in, err := r.load()
 	if err != nil {
 		if r.out == nil {
-			r.out = newOutput(r.svc, r.requestID, r.headers(), r.attempt, "")
+			r.out, r.unread = newOutput(r.svc, r.requestID, r.headers(), r.attempt, ""), true
 		}
 		return agent.Outcome{Err: err}
 	}
@@ -247,6 +254,11 @@ func (r *run) load() (agent.Input, error) {
 	for _, m := range conv.Messages {
 		in.Messages = append(in.Messages, r.svc.withBytes(m.Message))
 		r.seqs = append(r.seqs, m.Seq)
+	}
+	if p.pending != nil {
+		for id := range p.pending.Results {
+			r.ended[id] = true
+		}
 	}
 	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
 	in.Text, in.Offset = p.text, int64(len(p.text))

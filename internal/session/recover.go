@@ -234,7 +234,7 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 		}
 		in.Exhausted = !a.Drained && p.charged >= maxCharged
 		if in.Exhausted || a.Phase == Closing {
-			if err := c.closeStep(a.RequestID, p); err != nil {
+			if err := c.closeStep(h, p); err != nil {
 				return err
 			}
 			return c.decide(in)
@@ -268,27 +268,34 @@ func (c *change) resume(e Effect) error {
 
 // closeStep appends what an open step leaves, and tells the environment of the
 // tools whose outcome nobody knows.
-func (c *change) closeStep(requestID string, p progress) error {
-	if p.pending != nil {
-		for _, call := range p.pending.Message.ToolCalls() {
-			if _, known := p.pending.Results[call.ToolCallID]; known || !p.pending.Started[call.ToolCallID] {
-				continue
-			}
-			failed := false
-			shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: call.ToolName, Name: call.ToolName, OK: &failed, Error: outcomeUnknown}
-			if err := c.announceTool(requestID, shown); err != nil {
-				return err
-			}
+func (c *change) closeStep(h event.Headers, p progress) error {
+	if p.pending == nil {
+		return nil
+	}
+	for _, call := range p.pending.Message.ToolCalls() {
+		if _, known := p.pending.Results[call.ToolCallID]; known || !p.pending.Started[call.ToolCallID] {
+			continue
+		}
+		failed := false
+		shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: call.ToolName, Name: call.ToolName, OK: &failed, Error: outcomeUnknown}
+		if err := c.announceTool(h.RequestID(), shown); err != nil {
+			return err
 		}
 	}
-	_, err := c.appendStep(requestID, p.step, p.closed())
+	_, err := c.appendStep(h, p.step, p.closed(), func(id string) bool { _, known := p.pending.Results[id]; return known })
 	return err
 }
 
-func (c *change) appendStep(requestID string, step int, messages []chat.Message) (seqs []int64, err error) {
+// appendStep puts a step into the history, for good, and tells on the output how
+// those of its calls ended whose end it has not told: readers have then what the
+// history says.
+func (c *change) appendStep(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) (seqs []int64, err error) {
+	if err := c.tellRest(h, step, messages, told); err != nil {
+		return nil, err
+	}
 	for i, m := range messages {
 		seq, err := c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{
-			ID: stepID(requestID, step, i), RequestID: requestID, CreatedAt: c.now(), Message: m,
+			ID: stepID(h.RequestID(), step, i), RequestID: h.RequestID(), CreatedAt: c.now(), Message: m,
 		})
 		if err != nil {
 			return nil, err

@@ -79,13 +79,9 @@ func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before strin
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		at, id, ok := session.ParsePlace(before)
-		if !ok {
-			var err error
-			if at, err = createdAt(q, "requests", before); err != nil {
-				return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
-			}
-			id = before
+		at, id, err := placeIn(q, "requests", before)
+		if err != nil {
+			return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`
 		args = append(args, at, id)

@@ -8,6 +8,7 @@ import (
 
 	"lilac/internal/db"
 	"lilac/internal/fault"
+	"lilac/internal/session"
 )
 
 // Store is the tables of one database.
@@ -135,8 +136,9 @@ CREATE TABLE usage_sessions (
 ) STRICT, WITHOUT ROWID;
 `}
 
-// maxPage bounds a page of a list, whatever was asked for.
-const maxPage = 1000
+// maxPage bounds a page of a list, whatever was asked for: the largest that
+// clients may ask for, and one more, which tells that something follows.
+const maxPage = 1001
 
 func pageSize(limit int) int {
 	if limit <= 0 || limit > maxPage {
@@ -210,6 +212,16 @@ func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string
 // createdAt is the place of a row in a list by age. A damaged one has one, too.
 func createdAt(q db.Queryer, table, id string) (at int64, err error) {
 	return at, q.QueryRow(`SELECT created_at FROM `+table+` WHERE id = ?`, id).Scan(&at)
+}
+
+// placeIn is where a list by age goes on: a [session.Place], or behind the row that
+// before names.
+func placeIn(q db.Queryer, table, before string) (at int64, id string, err error) {
+	if at, id, ok := session.ParsePlace(before); ok {
+		return at, id, nil
+	}
+	at, err = createdAt(q, table, before)
+	return at, before, err
 }
 
 // sound is collect without the rows that are damaged, which the deep check

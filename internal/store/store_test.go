@@ -17,6 +17,8 @@ import (
 	"lilac/internal/fault"
 	"lilac/internal/session"
 	"lilac/internal/store"
+	"lilac/internal/task"
+	"lilac/internal/workflow"
 )
 
 func open(t *testing.T) (*db.DB, *store.Store) {
@@ -53,13 +55,23 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 		for i := range int64(4) {
 			id := fmt.Sprintf("s%d", i)
 			if err := errors.Join(
+				s.AddTask(tx, task.Task{ID: "t" + id, SessionID: id, State: task.Completed, CreatedAt: 1 + i, EndedAt: 10 - i}),
+				s.SaveWorkflow(tx, workflow.Workflow{ID: "w" + id, State: workflow.Resolved, CreatedAt: 1 + i, EndedAt: 10 - i}),
 				s.CreateSession(tx, session.Session{ID: id, Client: "web", UpdatedAt: 1 + i}),
 				s.CreateRequest(tx, session.Request{ID: "web:" + id + ":r", SessionID: id, Client: "web", State: event.StateDone, CreatedAt: 1 + i, EndedAt: 9}),
 			); err != nil {
 				return err
 			}
 		}
-		return errors.Join(s.SetTitle(tx, "s2", "moved"), s.DeleteSession(tx, "s1"))
+		for _, id := range []string{"s2", "s3"} { // the others are trimmed
+			w := workflow.Workflow{ID: "w" + id, State: workflow.Waiting, CreatedAt: int64(id[1]-'0') + 1}
+			if err := s.SaveWorkflow(tx, w); err != nil {
+				return err
+			}
+		}
+		_, err := s.TrimWorkflows(tx, time.UnixMilli(10))
+		_, more := s.TrimTasks(tx, time.UnixMilli(10))
+		return errors.Join(err, more, s.SetTitle(tx, "s2", "moved"), s.DeleteSession(tx, "s1"))
 	})
 	err := read(t, d, func(q db.Queryer) error {
 		for place, want := range map[string]string{session.Place(3, "s2"): "s0", session.Place(2, "s1"): "s0", "s0": ""} {
@@ -76,7 +88,30 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 		if len(page) != 1 || page[0].SessionID != "s0" {
 			t.Errorf("behind the request that is gone are %+v", page)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		for place, want := range map[string]string{session.Place(3, "ts2"): "ts0", session.Place(2, "ts1"): "ts0", "ts0": ""} {
+			got := ""
+			page, err := s.Tasks(q, "", 9, place)
+			for _, one := range page {
+				got += one.ID
+			}
+			if got != want || err != nil {
+				t.Errorf("behind %s are the tasks %q, want %q: %v", place, got, want, err)
+			}
+		}
+		for place, want := range map[string]string{session.Place(4, "ws3"): "ws2ws0", session.Place(2, "ws1"): "ws0", "ws0": ""} {
+			got := ""
+			page, err := s.Workflows(q, "", false, 9, place)
+			for _, one := range page {
+				got += one.ID
+			}
+			if got != want || err != nil {
+				t.Errorf("behind %s are the workflows %q, want %q: %v", place, got, want, err)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -138,8 +138,8 @@ func (s *Store) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error
 	return out, wrap("list running tasks", err)
 }
 
-// Tasks lists the newest first, older than the one named by before; an empty
-// session means all. A damaged one is [task.Damaged].
+// Tasks lists the newest first, older than the one named by before, or its
+// [session.Place]; an empty session means all. A damaged one is [task.Damaged].
 func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
 	query, args := selectTask+`1`, []any{}
 	if sessionID != "" {
@@ -147,12 +147,12 @@ func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) 
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		at, err := createdAt(q, "tasks", before)
+		at, id, err := placeIn(q, "tasks", before)
 		if err != nil {
 			return nil, fmt.Errorf("read task: %w", notFound(err, "There is no background task %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`
-		args = append(args, at, before)
+		args = append(args, at, id)
 	}
 	out, err := collect(q, listedTask, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list tasks", err)

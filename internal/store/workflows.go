@@ -126,15 +126,15 @@ func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 
 // Workflows implements [workflow.Table].
 func (s *Store) Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error) {
-	at := int64(1) << 62
+	at, id := int64(1)<<62, ""
 	if before != "" {
 		var err error
-		if at, err = createdAt(q, "workflows", before); err != nil {
+		if at, id, err = placeIn(q, "workflows", before); err != nil {
 			return nil, fmt.Errorf("read workflow: %w", notFound(err, "There is no workflow %s.", before))
 		}
 	}
 	out, err := collect(q, listedWorkflow, `SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
-		ORDER BY created_at DESC, id DESC LIMIT ?5`, sessionID, waiting, at, before, pageSize(limit))
+		ORDER BY created_at DESC, id DESC LIMIT ?5`, sessionID, waiting, at, id, pageSize(limit))
 	return out, wrap("list workflows", err)
 }
 

@@ -3,6 +3,10 @@ package webui_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"lilac/internal/webuitest"
 )
 
 // What ran when it was listed is seen to end, also when so much came after it
@@ -46,4 +50,34 @@ func TestAnEventWithAnOddTimeIsShown(t *testing.T) {
 	})
 	f.happen(1, "stream.text")
 	p.Until("both are listed", "[...document.querySelectorAll('.event .type')].map(e => e.innerText).join() === 'stream.text,custom.odd'")
+}
+
+// A list offers what is older when there is something, and only then.
+func TestAListGoesOnWhenSomethingFollows(t *testing.T) {
+	const more = "button.pill:not([hidden])"
+	for _, view := range []string{"tasks", "workflows"} {
+		t.Run(view, func(t *testing.T) {
+			f := newFake(t)
+			f.conversation("Talk")
+			list := func(n int) {
+				f.set(func() {
+					f.views.tasks, f.views.workflows = nil, nil
+					for i := n; i > 0; i-- {
+						id, at := fmt.Sprint("x", i), 1_760_000_000_000+i
+						f.views.tasks = append(f.views.tasks, object{"id": id, "sessionId": "s1", "kind": "command", "description": "more", "state": "completed", "createdAt": at, "endedAt": at})
+						f.views.workflows = append(f.views.workflows, object{"id": id, "origin": object{"sessionId": "s1", "client": "web"}, "summary": "more", "state": "waiting", "createdAt": at, "tasks": []object{}})
+					}
+				})
+			}
+			const cards = "document.querySelectorAll('#view .card').length"
+			list(50)
+			p := webuitest.Open(t, f.url("#/"+view), 1000, 700)
+			p.Until("all are listed, and nothing older is offered", cards+" === 50 && !document.querySelector('"+more+"')")
+			list(52)
+			p.Do(chromedp.Reload())
+			p.Until("the newest are listed", cards+" === 50 && document.querySelector('"+more+"')")
+			p.Click(more)
+			p.Until("so are the others, and no more are offered", cards+" === 52 && !document.querySelector('"+more+"')")
+		})
+	}
 }

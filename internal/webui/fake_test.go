@@ -183,8 +183,7 @@ func (f *fake) routes() http.Handler {
 	api("GET /sessions", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-		return object{"sessions": append([]object{}, f.sessions[:min(limit, len(f.sessions))]...)}
+		return newest(r, "sessions", f.sessions)
 	})
 	api("POST /sessions", func(w http.ResponseWriter, r *http.Request) any {
 		var in object
@@ -225,7 +224,7 @@ func (f *fake) routes() http.Handler {
 	api("GET /requests", func(_ http.ResponseWriter, r *http.Request) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return object{"requests": newest(r, f.requests)}
+		return newest(r, "requests", f.requests)
 	})
 	mux.HandleFunc("GET /sessions/{id}/files/{file}", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()

@@ -45,7 +45,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		}
 		return nil
 	})
-	read("GET /tasks", func(r *http.Request) any { return object{"tasks": newest(r, f.views.tasks)} })
+	read("GET /tasks", func(r *http.Request) any { return newest(r, "tasks", f.views.tasks) })
 	find := func(r *http.Request) object {
 		for _, t := range f.views.tasks {
 			if t["id"] == r.PathValue("id") {
@@ -75,7 +75,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		t["state"], t["endedAt"], t["stoppedBy"], t["reason"] = "stopped", 1_760_000_060_000, "person", "It was stopped."
 		return t
 	})
-	read("GET /dlq", func(r *http.Request) any { return object{"deadLetters": newest(r, f.views.letters)} })
+	read("GET /dlq", func(r *http.Request) any { return newest(r, "deadLetters", f.views.letters) })
 	read("GET /dlq/{id}", func(r *http.Request) any {
 		if i := f.letter(r.PathValue("id")); i >= 0 {
 			return f.views.letters[i]
@@ -99,7 +99,7 @@ func (f *fake) viewRoutes(api func(string, func(http.ResponseWriter, *http.Reque
 		if r.URL.Query().Get("waiting") == "1" {
 			found = slices.DeleteFunc(found, func(w object) bool { return w["state"] != "waiting" && w["state"] != "damaged" })
 		}
-		return object{"workflows": found}
+		return newest(r, "workflows", found)
 	})
 	oneWorkflow := func(r *http.Request) any {
 		if i := slices.IndexFunc(f.views.workflows, func(w object) bool { return w["id"] == r.PathValue("id") }); i >= 0 {
@@ -183,14 +183,23 @@ func (f *fake) search(r *http.Request) any {
 	return object{"sessions": titled, "messages": found}
 }
 
-// newest are the first of a list, or those behind one, as many as are asked for.
-func newest(r *http.Request, all []object) []object {
+// newest are the first of a list, or those behind one or at the next of an earlier
+// page, as many as are asked for, and how the list goes on.
+func newest(r *http.Request, name string, all []object) object {
 	if before := r.URL.Query().Get("before"); before != "" {
-		all = all[slices.IndexFunc(all, func(o object) bool { return o["id"] == before })+1:]
+		id := strings.TrimPrefix(before, placed)
+		all = all[slices.IndexFunc(all, func(o object) bool { return o["id"] == id })+1:]
 	}
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
-	if err != nil {
-		limit = len(all)
+	if err != nil || limit >= len(all) {
+		return object{name: append([]object{}, all...)}
 	}
-	return append([]object{}, all[:min(limit, len(all))]...)
+	page := append([]object{}, all[:limit]...)
+	if name == "deadLetters" {
+		return object{name: page}
+	}
+	return object{name: page, "next": fmt.Sprint(placed, page[limit-1]["id"])}
 }
+
+// placed begins what says how a list goes on: it is no id.
+const placed = "1:"

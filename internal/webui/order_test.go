@@ -1,7 +1,10 @@
 package webui_test
 
 import (
+	"maps"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"lilac/internal/webuitest"
 )
@@ -111,6 +114,54 @@ func TestAMessageStandsBehindAToolThatNeverBegan(t *testing.T) {
 	})
 	f.emit("stream.completed", object{"requestId": r, "content": "one\n\ntwo"})
 	p.Until("so does the call", tools+" === 'go|one|tool|tool|hello|two'")
+}
+
+// A call that a stop kept from beginning is told of by its end: it is shown as it is
+// after a reload, and what was read behind it stands behind it.
+func TestACallThatNeverBeganIsShownAsAfterAReload(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	told := func(id, status string, more object) {
+		e := object{"requestId": r, "toolCallId": id, "name": "bash", "status": status, "args": object{"command": "ls"}, "display": "bash: ls"}
+		maps.Copy(e, more)
+		f.emit("stream.tool_call", e)
+	}
+	f.emit("user_query", object{"messageId": "m0", "requestId": r, "content": "go", "queue": "prompt"})
+	f.emit("session.message_applied", object{"messageId": "m0", "requestId": r, "queue": "prompt", "offset": 0})
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	told("c1", "start", nil)
+	stopped := object{"ok": false, "output": "stopped", "error": "stopped"}
+	told("c1", "end", stopped)
+	told("c2", "end", stopped)
+	f.emit("user_query", object{"messageId": "m1", "requestId": r, "content": "hello", "queue": "interrupt"})
+	f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "interrupt", "offset": 3})
+	f.text(r, "\n\ntwo", 3)
+	const tools = order + ".replace(/✕[^|]*/g, 'tool')"
+	const inside = "[...document.querySelectorAll('.tool')].map(e => e.textContent + e.dataset.status).join('|')"
+	p.Until("both calls are there", tools+" === 'go|one|tool|tool|hello|two'")
+	live := webuitest.Eval[string](p, inside)
+	call := func(id string) object {
+		return object{"type": "tool-call", "toolCallId": id, "toolName": "bash", "input": object{"command": "ls"}}
+	}
+	result := func(id string) object {
+		return object{"type": "tool-result", "toolCallId": id, "toolName": "bash", "output": object{"type": "error-text", "value": "stopped"}}
+	}
+	f.set(func() {
+		f.messages = []object{
+			{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+			{"id": "a1", "requestId": r, "role": "assistant", "createdAt": 1, "content": []object{{"type": "text", "text": "one"}, call("c1"), call("c2")}},
+			{"id": "t1", "requestId": r, "role": "tool", "createdAt": 1, "content": []object{result("c1"), result("c2")}},
+			{"id": "m1", "requestId": r, "role": "user", "content": "hello", "createdAt": 1},
+			{"id": "a2", "requestId": r, "role": "assistant", "content": "two", "createdAt": 1},
+		}
+	})
+	p.Do(chromedp.Reload())
+	p.Until("they are after a reload", tools+" === 'go|one|tool|tool|hello|two'")
+	if stored := webuitest.Eval[string](p, inside); stored != live {
+		t.Errorf("live it was %q, after a reload it is %q", live, stored)
+	}
 }
 
 // Messages that were read at the same place stand in the order in which they were,

@@ -171,3 +171,27 @@ func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
 	read("fail")
 	p.Shows("#files em", "cannot be read")
 }
+
+// What was taken back before it was read waits no more: neither a prompt, whose
+// request is stopped, nor a follow-up, which ends with the request that it was for.
+func TestWhatWasWithdrawnDoesNotWait(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "one", 0)
+	p.Shows("#transcript .answer", "one")
+	f.emit("user_query", object{"messageId": "m1", "requestId": r, "content": "after it", "queue": "followUp"})
+	f.emit("user_query", object{"messageId": "m2", "requestId": "web:s1:m2", "content": "apart", "queue": "prompt"})
+	p.Until("both wait", "document.querySelectorAll('#outbox > *').length === 2")
+	f.set(func() {
+		f.requests = []object{{"id": "web:s1:m2", "state": "cancelled"}, {"id": r, "state": "running"}}
+	})
+	f.emit("stream.completed", object{"requestId": "web:s1:m2", "content": "", "cancelled": true})
+	p.Until("the prompt waits no more", "document.querySelector('#outbox').innerText.includes('after it') && document.querySelectorAll('#outbox > *').length === 1")
+	f.set(func() {
+		f.requests = []object{{"id": "web:s1:m2", "state": "cancelled"}, {"id": r, "state": "cancelled"}}
+	})
+	f.emit("stream.completed", object{"requestId": r, "content": "one", "cancelled": true})
+	p.Until("nor does what was for the other", "!document.querySelector('#outbox > *')")
+}

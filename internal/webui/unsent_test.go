@@ -167,3 +167,46 @@ func TestAMessageWithFilesThatWasLeftIsNotSaidToBeLost(t *testing.T) {
 		p.Until("it can be sent again", written("read this"))
 	}
 }
+
+// What another tab has said is shown when it was read while a message of ours was
+// on its way, whatever becomes of ours.
+func TestWhatAnotherTabSaidIsShownAlsoWhileOneOfOursIsSent(t *testing.T) {
+	for fate, ours := range map[string]struct {
+		words string
+		is    func(*fake)
+	}{
+		"taken":     {words: "mine", is: func(*fake) {}},
+		"refused":   {words: "refuse me", is: func(*fake) {}},
+		"put off":   {words: "mine", is: func(f *fake) { f.busy = 1_000_000 }},
+		"not known": {words: "mine", is: func(f *fake) { f.dropAnswers = 1_000_000 }},
+	} {
+		t.Run(fate, func(t *testing.T) {
+			const r = "web:s1:m0"
+			f := newFake(t)
+			f.conversation("Talk")
+			p := webuitest.Open(t, "about:blank", 1000, 700)
+			p.Before(gateJS, f.url("#/s/s1"))
+			f.listened()
+			f.emit("stream.start", object{"requestId": r})
+			f.text(r, "one", 0)
+			p.Shows("#transcript .answer", "one")
+			sent := shut(p, "POST .*/prompt", false)
+			p.Say(ours.words)
+			sent.holds(1)
+			f.set(func() {
+				f.running = []string{r}
+				f.messages = []object{
+					{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+					{"id": "a1", "requestId": r, "role": "assistant", "content": "one", "createdAt": 1},
+					{"id": "m9", "requestId": r, "role": "user", "content": "theirs", "createdAt": 1},
+				}
+			})
+			f.emit("session.message_applied", object{"messageId": "m9", "requestId": r, "queue": "steer", "offset": 3})
+			heard(p, "session.message_applied")
+			f.set(func() { ours.is(f) })
+			sent.release()
+			p.Until("it stands there", order+" === 'go|one|theirs'")
+			p.Shows("#outbox .words", ours.words)
+		})
+	}
+}

@@ -59,7 +59,13 @@ export const pageSize = 100;
 // A message far back is looked for in pages of the largest size.
 export const largePage = 1000;
 
-export const sessions = async (limit) => (await call('GET', `/sessions?limit=${limit}`)).sessions;
+// page is one of a list: its rows, and how the list goes on, '' when nothing follows.
+async function page(name, path) {
+  const { [name]: rows, next = '' } = await call('GET', path);
+  return { rows, next };
+}
+
+export const sessions = (limit) => page('sessions', `/sessions?limit=${limit}`);
 export const oneSession = (id) => call('GET', session(id));
 export const createSession = (title) => call('POST', '/sessions', { title });
 export const renameSession = (id, title) => call('PATCH', session(id), { title });
@@ -70,10 +76,9 @@ export const messages = (id) => call('GET', `${session(id)}/messages?html=1&repl
 // storedMessages can be read also while the server cannot say what goes on.
 export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);
 export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
-export const requests = async (id, limit = 100, before = '') =>
-  (await call('GET', `/requests${query({ session_id: id, limit, before })}`)).requests;
+export const requests = (id, limit, before) => page('requests', `/requests${query({ session_id: id, limit, before })}`);
 export const answer = (requestId, said) => call('POST', `/requests/${encodeURIComponent(requestId)}/${said}`, {});
-export const tasks = async (id, limit, before) => (await call('GET', `/tasks${query({ session_id: id, limit, before })}`)).tasks;
+export const tasks = (id, limit, before) => page('tasks', `/tasks${query({ session_id: id, limit, before })}`);
 export const task = (id) => call('GET', `/tasks/${encodeURIComponent(id)}`);
 export const taskOutput = (id) => call('GET', `/tasks/${encodeURIComponent(id)}/output`);
 export const stopTask = (id) => call('POST', `/tasks/${encodeURIComponent(id)}/stop`, {});
@@ -82,13 +87,15 @@ export const prompt = (id, body, key) => call('POST', `${session(id)}/prompt`, b
 export const cancel = (id, requestId) => call('POST', `${session(id)}/cancel`, { requestId });
 export const render = async (text) => (await call('POST', '/render', { text })).html;
 
-export const deadLetters = async (limit, before) => (await call('GET', `/dlq${query({ limit, before })}`)).deadLetters;
+export const deadLetters = async (limit, before) => {
+  const { rows } = await page('deadLetters', `/dlq${query({ limit, before })}`);
+  return { rows, next: rows.length === limit ? rows.at(-1).id : '' };
+};
 export const deadLetter = (id) => call('GET', `/dlq/${encodeURIComponent(id)}`);
 export const replayLetter = (id) => call('POST', `/dlq/${encodeURIComponent(id)}/replay`, {});
 export const dropLetter = (id) => call('DELETE', `/dlq/${encodeURIComponent(id)}`);
 
-export const workflows = async (waiting, limit, before) =>
-  (await call('GET', `/workflows${query({ waiting: waiting ? '1' : '', limit, before })}`)).workflows;
+export const workflows = (waiting, limit, before) => page('workflows', `/workflows${query({ waiting: waiting ? '1' : '', limit, before })}`);
 export const workflow = (id) => call('GET', `/workflows/${encodeURIComponent(id)}`);
 export const cancelWorkflow = (id) => call('POST', `/workflows/${encodeURIComponent(id)}/cancel`, {});
 

@@ -122,9 +122,10 @@ async function list() {
   listedAt = performance.now();
   try {
     const limit = wanted;
-    known(await api.sessions(limit));
+    const { rows, next } = await api.sessions(limit);
+    known(rows);
     more = '';
-    if (sessions.length === limit) more = limit < mostListed ? 'list' : 'search';
+    if (next) more = limit < mostListed ? 'list' : 'search';
     // One that is older than the list shows is still the one that is open.
     if (id && !sessionOf(id)) known([...sessions, await api.oneSession(id)]);
   } catch (failure) {

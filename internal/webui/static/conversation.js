@@ -199,6 +199,7 @@ export class Conversation {
     this.sending.revive();
     reduce.load(this.state, answer, answer.messages.length < api.pageSize);
     parser((type, event) => event && reduce.apply(this.state, event))(answer.replay ?? '');
+    reduce.replayed(this.state);
     for (const requestId of answer.running) {
       const missing = this.hub.missing(requestId);
       if (missing) reduce.apply(this.state, missing);
@@ -229,14 +230,25 @@ export class Conversation {
   }
 
   apply(frames) {
+    let ask = false;
     for (const { type, event } of frames) {
       reduce.apply(this.state, event);
-      if (type === 'stream.completed' || type === 'stream.error') announce(event.payload);
+      if (type === 'stream.completed' || type === 'stream.error') {
+        announce(event.payload);
+        ask ||= reduce.withdrawn(this.state, event.payload);
+      }
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
-    if (this.state.stale) this.reload();
+    // Nothing else tells of a message that was taken back before it was read.
+    if (ask) this.outcomes(this.state, api.pageSize);
+    this.complete();
     this.sending.keep();
     this.schedule();
+  }
+
+  // complete has loaded what is known to be missing, unless it is being loaded.
+  complete() {
+    if (this.state.stale && !this.early) this.reload();
   }
 
   // reload asks for the stored messages again, soon and not more than once at
@@ -281,7 +293,7 @@ export class Conversation {
   // outcomes asks how requests ended, which messages do not say.
   async outcomes(state, limit, before, wait = 300) {
     try {
-      reduce.outcomes(state, await api.requests(state.sessionId, limit, before));
+      reduce.outcomes(state, (await api.requests(state.sessionId, limit, before)).rows);
     } catch (failure) {
       // Only how old requests ended is missing then.
       if (failure.retryable) setTimeout(() => state === this.state && this.outcomes(state, limit, before, Math.min(2 * wait, 5000)), wait);

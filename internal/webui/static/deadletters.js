@@ -31,7 +31,7 @@ export function open(root, { parts }, page) {
   const { kept } = page;
   const draw = () => {
     const { rows } = kept;
-    more.hidden = !kept.more;
+    more.hidden = !kept.next;
     const words = [done, rows.length
       ? 'These events failed each time they were tried and were put aside. Look at the reason; when it is mended, replay them.'
       : 'There are none: every event was handled.'].filter(Boolean).join(' ');
@@ -49,7 +49,7 @@ export function open(root, { parts }, page) {
     }
     return true;
   };
-  more.addEventListener('click', () => load(kept.rows.at(-1).id));
+  more.addEventListener('click', () => load(kept.next));
   if (kept.rows) draw();
   return refresh(page, load, concerns, every).close;
 }

@@ -18,12 +18,23 @@ export function send(state, { key, text: content, files, queue, at }) {
   return entry;
 }
 
+// troubled takes that a prompt had no answer, or a refusal; failed says that it is
+// not sent again.
+export function troubled(state, entry, problem, failed) {
+  entry.problem = problem;
+  if (failed) entry.status = 'failed';
+  lookAgain(state);
+  state.reordered = true;
+}
+
 // accepted takes the answer to a prompt.
 export function accepted(state, entry, { messageId, requestId }) {
   entry.messageId = messageId;
   entry.requestId = requestId;
   entry.status = 'waiting';
   entry.problem = '';
+  state.unseen.delete(messageId);
+  lookAgain(state);
   state.outbox = state.outbox.filter((e) => e === entry || e.messageId !== messageId);
   const fate = state.applied.get(messageId);
   if (fate) settle(state, entry, fate);
@@ -51,6 +62,12 @@ export function queried(state, { messageId, requestId, content, queue, attachmen
   accepted(state, entry, { messageId, requestId });
 }
 
+// withdrawn says whether the end of a request may be that of a message that waits: its
+// own request, which ends with its id, or the one that it went to, which was stopped.
+// What was left of one that was not goes on by itself.
+export const withdrawn = (state, { requestId, cancelled }) => state.outbox.some((e) => e.status === 'waiting'
+  && ((cancelled && e.requestId === requestId) || requestId.endsWith(`:${e.messageId}`)));
+
 // stored says where the server has the files of a message: until then their
 // names are known.
 function stored(state, messageId, files) {
@@ -72,16 +89,28 @@ function stored(state, messageId, files) {
 export function messageApplied(state, payload) {
   const fate = { ...payload, order: ++state.read };
   state.applied.set(fate.messageId, fate);
-  if (state.applied.size > mostSeen) state.applied.delete(state.applied.keys().next().value);
+  if (state.applied.size > mostSeen) {
+    const oldest = state.applied.keys().next().value;
+    state.applied.delete(oldest);
+    state.unseen.delete(oldest);
+  }
   const entry = state.outbox.find((e) => e.messageId === fate.messageId);
   if (entry) {
     settle(state, entry, fate);
     return;
   }
-  // A message that we have not seen being sent is in the stored messages, once
-  // the answer to a prompt of ours that is under way cannot be it.
-  const stored = state.history.some((m) => m.id === fate.messageId);
-  if (!stored && !state.outbox.some((e) => !e.messageId)) state.stale = true;
+  // A message that we have not seen being sent is in the stored messages, or it is
+  // ours that is under way: then its answer comes soon, and names it.
+  if (state.history.some((m) => m.id === fate.messageId)) return;
+  state.unseen.add(fate.messageId);
+  if (!state.outbox.some((e) => e.status === 'sending' && !e.problem)) lookAgain(state);
+}
+
+// lookAgain has the messages loaded that were read and are not here. It is called
+// when more is known of ours that was under way: the next is sent after it, so
+// none of them was that one.
+function lookAgain(state) {
+  if (state.unseen.size) state.stale = true;
 }
 
 // settle moves a message from the outbox to where it was read: at the offset in

@@ -15,7 +15,7 @@
 import { drop, messageApplied, place, queried } from './outbox.js';
 import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
 
-export { accepted, drop, send } from './outbox.js';
+export { accepted, drop, send, troubled, withdrawn } from './outbox.js';
 export { isBusy, isPaused, newState } from './state.js';
 
 const encoder = new TextEncoder();
@@ -39,6 +39,7 @@ export function load(state, { messages, running, files = [] }, complete) {
   state.requests = [];
   state.byId = new Map();
   state.seen.clear();
+  state.unseen.clear();
   state.stale = false;
   const same = new Map();
   for (const [id, ids] of messagesOf(state.history)) {
@@ -279,6 +280,12 @@ export function apply(state, event) {
   if (type !== 'stream.completed' && type !== 'stream.error' && type !== 'stream.start') begin(state, request);
   if (type === 'stream.completed' || type === 'stream.error') request.at = event.timestamp;
   streamed(state, request, type, payload);
+}
+
+// replayed is called when what running requests have said has come: what was read
+// behind all of it stands there, also when no more comes for a while.
+export function replayed(state) {
+  for (const request of state.requests) if (!isOver(request)) place(state, request);
 }
 
 // paused takes that a request waits at a limit for an answer, or waits no more.

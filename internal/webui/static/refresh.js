@@ -13,33 +13,34 @@ export const pageSize = 50;
 const mostPages = 10;
 
 // fill asks for a page of a list, the newest first, into what is kept of it: the
-// page behind a row, or the newest as they are now. These go on until they reach
+// page at a place that an earlier one named, or the newest as they are now. These go on until they reach
 // what is there, so that nothing is missing between; when too much is new, the
 // list begins anew.
 export async function fill(kept, ask, before = '') {
   if (before) {
-    const found = await ask(before);
+    const { rows: found, next } = await ask(before);
     const ids = new Set(found.map((row) => row.id));
-    Object.assign(kept, { rows: [...kept.rows.filter((row) => !ids.has(row.id)), ...found], more: found.length === pageSize });
+    Object.assign(kept, { rows: [...kept.rows.filter((row) => !ids.has(row.id)), ...found], next });
     return;
   }
   const found = [];
+  let next = '';
   for (let pages = 0; pages < mostPages; pages++) {
-    const part = await ask(found.at(-1)?.id ?? '');
-    found.push(...part);
+    const part = await ask(next);
+    next = part.next;
+    found.push(...part.rows);
     const { rows } = kept;
-    const full = part.length === pageSize;
-    const at = full && rows ? rows.findIndex((row) => row.id === part.at(-1).id) : -1;
+    const at = next && rows ? rows.findIndex((row) => row.id === found.at(-1).id) : -1;
     if (at >= 0) {
       kept.rows = [...found, ...rows.slice(at + 1)];
       return;
     }
-    if (!full || !rows) {
-      Object.assign(kept, { rows: found, more: full });
+    if (!next || !rows) {
+      Object.assign(kept, { rows: found, next });
       return;
     }
   }
-  Object.assign(kept, { rows: found, more: true });
+  Object.assign(kept, { rows: found, next });
 }
 
 // refresh calls load at once, soon after an event of a type that concerns the

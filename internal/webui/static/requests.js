@@ -24,10 +24,10 @@ export function open(root, { query }, page) {
 
   const draw = () => {
     const { rows } = kept;
-    more.hidden = !kept.more;
+    more.hidden = !kept.next;
     const whose = sessionId ? ' of this conversation' : '';
     const words = rows.length
-      ? `${kept.more ? `The newest ${plural(rows.length, 'request')}` : plural(rows.length, 'request')}${whose}, the newest first. `
+      ? `${kept.next ? `The newest ${plural(rows.length, 'request')}` : plural(rows.length, 'request')}${whose}, the newest first. `
       : `No requests${whose} yet. Send a message, and what it sets off is here.`;
     const all = sessionId ? [el('a', { href: to(['requests']) }, 'Show those of all conversations')] : [];
     renew(said, [document.createTextNode(words), ...all]);
@@ -53,7 +53,7 @@ export function open(root, { query }, page) {
     kept.rows = kept.rows.map((r) => now.get(r.id) ?? r);
     draw();
   };
-  more.addEventListener('click', () => load(kept.rows.at(-1).id));
+  more.addEventListener('click', () => load(kept.next));
   const end = page.hub.read((frames) => {
     if (!frames.some(({ type }) => /^(stream\.(start|completed|error|gap)|user_query)$/.test(type))) return;
     timer ||= setTimeout(() => {

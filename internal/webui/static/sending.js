@@ -10,7 +10,7 @@ const longestTitle = 60;
 
 export class Sending {
   // talk is the view of conversations: state, missing, hooks, shows(state),
-  // opened(session), giveBack(sessionId, text, files), toLatest() and schedule().
+  // opened(session), giveBack(sessionId, text, files), toLatest(), complete() and schedule().
   constructor(talk) {
     this.talk = talk;
     // When the message that was sent last has arrived, by the state it belongs to.
@@ -99,20 +99,20 @@ export class Sending {
         else forget(into.sessionId, entry.key);
         break;
       } catch (failure) {
-        entry.problem = failure.message;
+        reduce.troubled(into, entry, failure.message, !failure.retryable);
+        this.talk.complete();
         if (!failure.retryable) {
-          entry.status = 'failed';
           entry.unsent = files.filter((f) => !f.broken);
           remember(into.sessionId, entry); // who has to log in first comes back to it
           break;
         }
-        into.reordered = true;
         this.talk.schedule();
         await new Promise((done) => { setTimeout(done, wait); });
       }
     }
     this.done(into);
     into.reordered = true;
+    this.talk.complete();
     this.talk.schedule();
   }
 

@@ -8,8 +8,8 @@ export const mostSeen = 4096;
 export function newState(sessionId) {
   return {
     sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
-    // applied says what became of messages, read how many that were.
-    applied: new Map(), read: 0, said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
+    // applied says what became of messages, read how many that were, unseen which of them are not here.
+    applied: new Map(), read: 0, unseen: new Set(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
     // Calls that are under way: for older messages, and to make the conversation.
     fetching: null, beginning: null,
   };

@@ -35,10 +35,10 @@ function openList(root, sessionId, page) {
   const { kept } = page;
   const draw = () => {
     const { rows } = kept;
-    more.hidden = !kept.more;
+    more.hidden = !kept.next;
     const whose = sessionId ? ' of this conversation' : '';
     said.textContent = rows.length
-      ? `${kept.more ? `The newest ${plural(rows.length, 'task')}` : plural(rows.length, 'task')}${whose}, the newest first.`
+      ? `${kept.next ? `The newest ${plural(rows.length, 'task')}` : plural(rows.length, 'task')}${whose}, the newest first.`
       : `Nothing was run in the background${whose} yet. Ask for something that takes long.`;
     renew(list, rows.map((t) => card(t, page)));
   };
@@ -59,7 +59,7 @@ function openList(root, sessionId, page) {
     kept.rows = kept.rows.map((t) => now.get(t.id) ?? t);
     if (behind.length) draw();
   };
-  more.addEventListener('click', () => load(kept.rows.at(-1).id));
+  more.addEventListener('click', () => load(kept.next));
   page.named = () => kept.rows && draw();
   page.named();
   return refresh(page, load, concerns, every).close;

@@ -41,7 +41,7 @@ function openList(root, ended, page) {
   kept.most ??= pageSize;
   const draw = () => {
     const { rows } = kept;
-    more.hidden = !kept.more;
+    more.hidden = !kept.next;
     renew(list, rows.map((w) => card(w, page)));
     said.textContent = rows.length
       ? `${plural(rows.length, 'workflow')}, the newest first. When one is over, the agent goes on in its conversation.`
@@ -50,13 +50,14 @@ function openList(root, ended, page) {
   const load = async () => {
     try {
       const found = [];
-      let part;
+      let next = '';
       do {
-        part = await api.workflows(!ended, pageSize, found.at(-1)?.id ?? '');
-        found.push(...part);
-      } while (part.length === pageSize && found.length < kept.most);
-      const news = JSON.stringify(found) !== JSON.stringify(kept.rows);
-      Object.assign(kept, { rows: found, more: part.length === pageSize });
+        const part = await api.workflows(!ended, pageSize, next);
+        found.push(...part.rows);
+        next = part.next;
+      } while (next && found.length < kept.most);
+      const news = JSON.stringify(found) !== JSON.stringify(kept.rows) || next !== kept.next;
+      Object.assign(kept, { rows: found, next });
       if (news) draw();
     } catch (failure) {
       if (!kept.rows && list.isConnected) { // what is shown stays
