@@ -63,10 +63,10 @@ type Bus struct {
 	pace       pace
 	again      bool // more rows may wait than were read
 
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	work    sync.WaitGroup
-	stopped chan struct{} // the forwarder has ended
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	closed atomic.Bool // nobody takes what is handed over any more
 }
 
 var _ bus.Bus = (*Bus)(nil)
@@ -85,7 +85,6 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt), ledger: ledger{outputs: make(map[event.Topic]*output)},
 		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
 		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
-		stopped: make(chan struct{}),
 	}
 	b.stream = &stream{link: b.link, db: database}
 	var err error
@@ -189,15 +188,15 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 		return nil
 	}
 	if !slices.ContainsFunc(events, func(e event.Event) bool { return b.isHandled(e.Topic) }) {
-		items := make([]*item, len(events))
-		now := b.timestamp()
-		for i, e := range events {
+		p := parcels.Get().(*parcel)
+		now := b.now().UnixMilli()
+		for _, e := range events {
 			if err := e.Validate(); err != nil {
 				return err
 			}
-			items[i] = newItem(e, encodeHead(e), now)
+			p.items = append(p.items, newItem(e, encodeHead(e), now))
 		}
-		if err := b.hand(ctx, items); !errors.Is(err, errAway) {
+		if err := b.hand(ctx, p); !errors.Is(err, errAway) {
 			return err
 		}
 	}
@@ -209,7 +208,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 
 // flush waits until Redis has what was committed before, if Redis is there.
 func (b *Bus) flush(ctx context.Context) error {
-	if err := b.hand(ctx, nil); !errors.Is(err, errAway) {
+	if err := b.hand(ctx, parcels.Get().(*parcel)); !errors.Is(err, errAway) {
 		return err
 	}
 	return nil
@@ -274,6 +273,8 @@ func (b *Bus) Close() error {
 	b.cancel()
 	b.Stop()
 	b.work.Wait()
+	b.closed.Store(true)
+	b.drain(errClosed)
 	b.link.close()
 	return nil
 }

@@ -83,9 +83,9 @@ func sumEvent(topic event.Topic, id string, head, data []byte) int64 {
 // sealed is an event as its entry holds it, in four lines: the head, when it was
 // appended (ms), the checksum of the whole entry, and the data, byte for byte. It uses
 // the room behind the head.
-func sealed(e event.Event, head []byte, appended string) string {
-	sum := entrySum(e.Topic, e.ID, rueidis.BinaryString(head), rueidis.BinaryString(e.Data), appended)
-	out := append(append(head, '\n'), appended...)
+func sealed(e event.Event, head []byte, appended int64) string {
+	out := strconv.AppendInt(append(head, '\n'), appended, 10)
+	sum := entrySum(e.Topic, e.ID, rueidis.BinaryString(head), rueidis.BinaryString(e.Data), rueidis.BinaryString(out[len(head)+1:]))
 	out = strconv.AppendInt(append(out, '\n'), sum, 16)
 	return rueidis.BinaryString(append(append(out, '\n'), e.Data...))
 }

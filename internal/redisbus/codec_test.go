@@ -40,7 +40,7 @@ func FuzzHead(f *testing.F) {
 func FuzzEntry(f *testing.F) {
 	e := bustest.Event("test.topic", "e1", "lane")
 	encoded := encodeHead(e)
-	f.Add("e1", sealed(e, encoded, "1700000000000"))
+	f.Add("e1", sealed(e, encoded, 1_700_000_000_000))
 	f.Add("", "")
 	f.Add("e1", "{}\nx\nx\nnull")
 	f.Add("e1", "{\"headers\":[]}\n0\n0\n{")

@@ -42,19 +42,18 @@ func (p *parcel) tell(err error) {
 // told takes what the publisher was told, and gives the parcel back.
 func (p *parcel) told() error {
 	err := p.err
-	p.items, p.err = nil, nil
+	clear(p.items)
+	p.items, p.err = p.items[:0], nil
 	parcels.Put(p)
 	return err
 }
 
 // hand gives events to the forwarder and waits until Redis has them. It returns
 // errAway when Redis is not there; the events may have arrived even so.
-func (b *Bus) hand(ctx context.Context, items []*item) error {
-	if b.link.away() != nil {
+func (b *Bus) hand(ctx context.Context, p *parcel) error {
+	if b.link.epoch.Load() == 0 {
 		return errAway
 	}
-	p := parcels.Get().(*parcel)
-	p.items = items
 	select {
 	case b.hands <- p: // there is room, but for a crowd: to look at one channel is cheaper
 	default:
@@ -67,7 +66,10 @@ func (b *Bus) hand(ctx context.Context, items []*item) error {
 			return errClosed
 		}
 	}
-	if int64(len(b.hands)) >= b.enough.Load() {
+	switch {
+	case b.closed.Load():
+		b.drain(errClosed)
+	case int64(len(b.hands)) >= b.enough.Load():
 		b.poke()
 	}
 	select {
@@ -75,12 +77,17 @@ func (b *Bus) hand(ctx context.Context, items []*item) error {
 		return p.told()
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-b.stopped:
-		select { // it may have been answered last
-		case <-p.done:
-			return p.told()
+	}
+}
+
+// drain tells those whose parcels nobody has taken.
+func (b *Bus) drain(err error) {
+	for {
+		select {
+		case p := <-b.hands:
+			p.tell(err)
 		default:
-			return errClosed
+			return
 		}
 	}
 }
@@ -94,7 +101,6 @@ func (b *Bus) poke() {
 
 // forward is the goroutine that everything goes through on its way to Redis.
 func (b *Bus) forward() {
-	defer close(b.stopped)
 	defer b.settled()
 	defer b.ground()
 	for {

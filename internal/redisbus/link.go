@@ -217,6 +217,7 @@ func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string
 }
 
 func (l *link) close() {
+	l.epoch.Store(0)
 	l.mu.Lock()
 	client, dropped := l.client, l.dropped
 	l.client, l.why = nil, errClosed

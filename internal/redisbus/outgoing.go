@@ -40,7 +40,7 @@ type item struct {
 	batch  int64
 }
 
-func newItem(e event.Event, head []byte, appended string) *item {
+func newItem(e event.Event, head []byte, appended int64) *item {
 	it := &item{topic: e.Topic, id: e.ID, entry: sealed(e, head, appended), record: &delivery.Record{Event: e}}
 	if _, output := e.Topic.OutputRequest(); output {
 		it.hash = hashID(e.ID)
@@ -77,7 +77,7 @@ const itemColumns = "row, topic, id, head, data, sum, pos, batch"
 func (b *Bus) rows(ctx context.Context, most int, query string, args ...any) (items []*item, more bool, err error) {
 	var damaged []int64
 	waiting := int64(0) // of the damaged ones
-	now := b.timestamp()
+	now := b.now().UnixMilli()
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query("SELECT "+itemColumns+" FROM redis_outgoing WHERE "+query+" LIMIT ?", append(args, rowsChunk)...)
 		if err != nil {

@@ -77,11 +77,12 @@ return c[3] and tonumber(c[3]) or -1
 // and the number of exceptions, and the exceptions: the index of an event, from 0,
 // that the topic held before, and its place.
 //
-//	KEYS claim, topics, the stream of each event of a known output, the streams of other outputs, the metas of these,
-//	     then stream, ids and meta of each topic with an index
-//	ARGV epoch, field, least, number, events of known outputs, of how many of them the stream's expiry is put off, other outputs,
+//	KEYS claim, topics, the streams of known outputs that get one event, of known ones that get more, and of others, the metas
+//	     of the others, the streams whose expiry is put off, then stream, ids and meta of each topic with an index
+//	ARGV epoch, field, least, number, how many of each of these kinds of outputs, how many streams are put off,
 //	     careful (1), age of a stream (ms), age of a meta (ms),
-//	     then place, id and entry of each event of a known output;
+//	     then, for each output that gets one event: its place, id and entry;
+//	     for each that gets more: place of the first, number of events, id and entry of each;
 //	     for each other output: up to where its events are gone or "", number of events, place, id and entry of each;
 //	     for each topic with an index: name, number of events, the id of each, the entry of each, and in a restoration the place of each
 var appendScript = rueidis.NewLuaScript(`
@@ -90,7 +91,8 @@ local c = call('HMGET', KEYS[1], 'epoch', field)
 if c[1] ~= epoch then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
 local have = tonumber(c[2])
 if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) end
-local known, refreshed, others, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
+local single, several, others, refreshed, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
+local known = single + several
 local first = 3 + known
 local function existing(from, to)
   local n = 0
@@ -100,17 +102,24 @@ end
 if not careful and (existing(3, first - 1) < known or existing(first, first + others - 1) > 0) then
   return redis.error_reply('LILACSTALE')
 end
-local restoring, at, left = field == 'step', 11, 0
-for key = 3, first - 1 do
+local restoring, following, at, left = field == 'step', epoch .. '-*', 12, 0
+for key = 3, 2 + single do
   call('XADD', KEYS[key], ARGV[at], 'i', ARGV[at+1], 'e', ARGV[at+2])
   at = at + 3
 end
-for key = 3, 2 + refreshed do call('PEXPIRE', KEYS[key], ARGV[9]) end
+for key = 3 + single, first - 1 do
+  local stream, place, last = KEYS[key], ARGV[at], at + 1 + 2 * ARGV[at+1]
+  for i = at + 2, last, 2 do
+    call('XADD', stream, place, 'i', ARGV[i], 'e', ARGV[i+1])
+    place = following -- the place after the one that was given out last
+  end
+  at = last + 1
+end
 for key = first, first + others - 1 do
   local stream, meta, last = KEYS[key], KEYS[key+others], at + 1 + 3 * ARGV[at+1]
   if ARGV[at] ~= '' and (not careful or call('EXISTS', stream) == 0) then
     call('HSET', meta, 't', ARGV[at])
-    call('PEXPIRE', meta, ARGV[10])
+    call('PEXPIRE', meta, ARGV[11])
   end
   for i = at + 2, last, 3 do
     local added = redis.pcall('XADD', stream, ARGV[i], 'i', ARGV[i+1], 'e', ARGV[i+2])
@@ -120,13 +129,15 @@ for key = first, first + others - 1 do
       if not entry or entry[2][2] ~= ARGV[i+1] then left = left + 1 end
     end
   end
-  call('PEXPIRE', stream, ARGV[9])
+  call('PEXPIRE', stream, ARGV[10])
   at = last + 1
 end
+first = first + 2 * others
+for key = first, first + refreshed - 1 do call('PEXPIRE', KEYS[key], ARGV[10]) end
 local out = {left}
 -- numbers of events are far below where Lua writes an exponent by itself
 local function number(n) return string.format('%.0f', n) end
-for key = first + 2 * others, #KEYS, 3 do
+for key = first + refreshed, #KEYS, 3 do
   local stream, ids, meta = KEYS[key], KEYS[key+1], KEYS[key+2]
   local v = call('HMGET', meta, 'n', 'l')
   local n, last, fresh, failure = tonumber(v[1] or '0'), v[2], not v[1], nil
@@ -143,7 +154,7 @@ for key = first + 2 * others, #KEYS, 3 do
   local reply, exceptions, changed, seen = #out + 1, 0, false, {}
   out[reply] = n
   out[reply+1] = 0
-  local following -- the place after the one that was given out last
+  local ahead -- the place after the one that was given out last
   for from = 1, count, 500 do
     local to = math.min(from + 499, count)
     local held, added, a = call('HMGET', ids, unpack(ARGV, id + from, id + to)), {}, 0
@@ -156,8 +167,8 @@ for key = first + 2 * others, #KEYS, 3 do
           pos = ARGV[place+i]
           m = tonumber(string.match(pos, '-(%d+)$'))
         else
-          pos = following or epoch .. '-' .. number(m)
-          following = epoch .. '-*'
+          pos = ahead or epoch .. '-' .. number(m)
+          ahead = following
         end
         pos = redis.pcall('XADD', stream, pos, 'i', e, 'e', ARGV[entry+i])
         if type(pos) == 'table' then

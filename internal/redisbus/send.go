@@ -29,10 +29,10 @@ type script struct {
 	least, number int64
 	// careful says that Redis may have some of its events.
 	careful bool
-	// known are outputs of which Redis has a stream, refreshed those whose expiry is put
-	// off, others those of which it has none, or in a careful batch all; indexed are the
-	// other topics.
-	refreshed, known, others, indexed []*portion
+	// single and several are outputs of which Redis has a stream and that get one event or
+	// more, others those of which it has none, or in a careful batch all; indexed are the
+	// other topics. refreshed are the outputs whose expiry is put off.
+	single, several, others, indexed, refreshed []*portion
 }
 
 // staleTries is how often a batch is sent again because what was known of its outputs is
@@ -76,12 +76,17 @@ func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s s
 		p.fresh = b.ledger.place(p.output, p.items, b.epoch, now)
 		switch {
 		case len(p.fresh) == 0:
+			continue
 		case careful || !p.output.there:
 			s.others = append(s.others, p)
-		case now.Sub(p.output.aged) >= appendRefresh:
-			s.refreshed = append(s.refreshed, p)
+			continue
+		case len(p.fresh) == 1:
+			s.single = append(s.single, p)
 		default:
-			s.known = append(s.known, p)
+			s.several = append(s.several, p)
+		}
+		if now.Sub(p.output.aged) >= appendRefresh {
+			s.refreshed = append(s.refreshed, p)
 		}
 	}
 	return s, nil
@@ -251,8 +256,8 @@ func (b *Bus) refusedBatch(err error) error {
 // arguments writes a batch as the keys and arguments of the append script, and
 // returns the size of its events.
 func (b *Bus) arguments(s script) (keys, args []string, size int) {
-	count, known, refreshed := 0, 0, 0
-	for _, topics := range [][]*portion{s.refreshed, s.known, s.others, s.indexed} {
+	count := 0
+	for _, topics := range [][]*portion{s.single, s.several, s.others, s.indexed} {
 		for _, p := range topics {
 			count += len(p.items)
 			for _, it := range p.items {
@@ -260,27 +265,22 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 			}
 		}
 	}
-	for _, p := range s.refreshed {
-		refreshed += len(p.fresh)
-	}
-	for _, p := range s.known {
-		known += len(p.fresh)
-	}
-	keys = make([]string, 0, 2+refreshed+known+2*len(s.others)+3*len(s.indexed))
-	args = make([]string, 0, 10+2*(len(s.others)+len(s.indexed))+3*count)
+	keys = make([]string, 0, 2+len(s.single)+len(s.several)+2*len(s.others)+3*len(s.indexed)+len(s.refreshed))
+	args = make([]string, 0, 11+2*(len(s.several)+len(s.others)+len(s.indexed))+3*count)
 	keys = append(keys, b.link.claim, b.link.prefix+":topics")
-	epoch := strconv.FormatInt(b.epoch, 10)
-	args = append(args, epoch, s.field, strconv.FormatInt(s.least, 10), strconv.FormatInt(s.number, 10),
-		strconv.Itoa(refreshed+known), strconv.Itoa(refreshed), strconv.Itoa(len(s.others)), yes(s.careful),
-		milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
-	following := epoch + "-*" // the place after the one before
-	for _, topics := range [][]*portion{s.refreshed, s.known} {
-		for _, p := range topics {
-			place := entryID(p.fresh[0].pos)
-			for _, it := range p.fresh {
-				keys, args = append(keys, p.output.stream), append(args, place, it.id, it.entry)
-				place = following
-			}
+	args = append(args, strconv.FormatInt(b.epoch, 10), s.field, strconv.FormatInt(s.least, 10), strconv.FormatInt(s.number, 10),
+		strconv.Itoa(len(s.single)), strconv.Itoa(len(s.several)), strconv.Itoa(len(s.others)), strconv.Itoa(len(s.refreshed)),
+		yes(s.careful), milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
+	for _, p := range s.single {
+		it := p.fresh[0]
+		keys = append(keys, p.output.stream)
+		args = append(args, entryID(it.pos), it.id, it.entry)
+	}
+	for _, p := range s.several {
+		keys = append(keys, p.output.stream)
+		args = append(args, entryID(p.fresh[0].pos), strconv.Itoa(len(p.fresh)))
+		for _, it := range p.fresh {
+			args = append(args, it.id, it.entry)
 		}
 	}
 	for _, p := range s.others {
@@ -296,6 +296,9 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	}
 	for _, p := range s.others {
 		keys = append(keys, b.link.keys(p.topic).meta)
+	}
+	for _, p := range s.refreshed {
+		keys = append(keys, p.output.stream)
 	}
 	for _, p := range s.indexed {
 		k := b.link.keys(p.topic)
@@ -326,9 +329,6 @@ func yes(is bool) string {
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// timestamp is now as an entry says when it was appended.
-func (b *Bus) timestamp() string { return strconv.FormatInt(b.now().UnixMilli(), 10) }
 
 // placed reads where the script put the events, and returns what follows in its
 // answer.
