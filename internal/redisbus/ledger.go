@@ -165,7 +165,8 @@ func (l *ledger) clear() {
 }
 
 // output returns what is known of an output. One of which nothing is known, and that the
-// database has not noted, is taken for a new one; the script refuses it when it is not.
+// database has not noted, is taken for a new one; the script refuses it when it is not,
+// unless the batch is careful: then Redis is asked to be sure.
 func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output, error) {
 	if o := b.ledger.get(topic); o != nil {
 		return o, nil

@@ -80,7 +80,8 @@ func (b *Bus) send(ctx context.Context, items []*item, least, number int64, care
 
 // sort gives the events of outputs their places, and finds out what Redis is to be told of
 // each topic. What an output has already is not sent, unless it may not be there. again
-// says that what the database has noted of the outputs is not enough.
+// says that what the database has noted of the outputs is not enough; nor is it in a careful
+// batch, which an earlier process may have sent without the time to note anything.
 func (b *Bus) sort(ctx context.Context, topics []*portion, careful, again bool) (s script, err error) {
 	now := b.now()
 	s.careful = careful
@@ -89,7 +90,7 @@ func (b *Bus) sort(ctx context.Context, topics []*portion, careful, again bool) 
 			s.indexed = append(s.indexed, p)
 			continue
 		}
-		o, err := b.output(ctx, p.topic, again)
+		o, err := b.output(ctx, p.topic, again || careful)
 		if err != nil {
 			return s, err
 		}
