@@ -1,7 +1,10 @@
 package redisbus_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -40,4 +43,47 @@ func TestRowsThatWereSentAndNotNotedAreThereOnce(t *testing.T) {
 	if got, _ := w.read(plain); !cmp.Equal(got, append(names("e", 3), "new")) {
 		t.Errorf("the output has %v", got)
 	}
+}
+
+// newAgingWorld is a world with a clock, and what lets so much time pass that nothing is
+// remembered of the outputs, and none of their events is kept.
+func newAgingWorld(t testing.TB) (w *world, pass func()) {
+	var passed atomic.Int64
+	w = &world{t: t, server: redistest.Start(t, redistest.Options{}), dir: t.TempDir(), now: func() time.Time {
+		return time.Now().Add(time.Duration(passed.Load()))
+	}}
+	w.url = w.server.URL()
+	w.open()
+	return w, func() {
+		t.Helper()
+		passed.Add(int64(2 * time.Minute))
+		if _, err := w.bus.Trim(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An output that was silent for long is read before it goes on. When Redis has just lost
+// its last events, and nobody has noticed that yet, what comes next is not put where they
+// were: who has seen them would not see it.
+func TestALossThatNobodyNoticedGivesNoPlaceOutTwice(t *testing.T) {
+	w, pass := newAgingWorld(t)
+	w.publish("a", 3)
+	w.server.Remember()
+	w.attach()
+	w.publish("b", 3)
+	until(t, "they are seen", func() bool { return w.missing(3, 3) == 0 })
+	_, end := w.read(plain)
+	pass()
+	w.server.Forget()
+	if err := w.bus.Publish(t.Context(), bustest.Event(plain, "new", "l")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is sent", func() bool { return w.unsent() == 0 })
+	w.healthy()
+	if got, last := w.read(plain); compare(last, end) <= 0 {
+		t.Errorf("after %s: %v, up to %s", end, got, last)
+	}
+	until(t, "who has seen the last ones sees it", func() bool { return w.missing(0, 4) == 0 })
+	w.detach()
 }

@@ -188,12 +188,14 @@ func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output
 	return o, nil
 }
 
-// learn reads the ids and places of an output from Redis.
+// learn reads the ids and places of an output from Redis, which must have all that it
+// acknowledged: where something is missing, the next place is one that was given out.
 func (b *Bus) learn(ctx context.Context, o *output) error {
+	epoch, least := strconv.FormatInt(b.epoch, 10), strconv.FormatInt(b.link.acked.Load(), 10)
 	for from, more := "-", true; more; {
-		reply, err := b.link.run(ctx, idsScript, []string{o.stream}, []string{from, strconv.Itoa(chunkEntries)}).AsStrSlice()
+		reply, err := b.link.run(ctx, idsScript, []string{b.link.claim, o.stream}, []string{epoch, least, from, strconv.Itoa(chunkEntries)}).AsStrSlice()
 		if err != nil {
-			return b.outage(err)
+			return b.refusedBatch(err)
 		}
 		if len(reply)%2 != 0 {
 			return errAnswer

@@ -193,11 +193,14 @@ return out
 `)
 
 // idsScript answers with the place and the id of entries of a stream, "" for an entry
-// that is none of ours.
+// that is none of ours. A Redis that lost batches is not believed.
 //
-//	KEYS stream   ARGV from, limit
+//	KEYS claim, stream   ARGV epoch, least, from, limit
 var idsScript = rueidis.NewLuaScript(`
-local entries, out = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2]), {}
+local c = redis.call('HMGET', KEYS[1], 'epoch', 'batch')
+if c[1] ~= ARGV[1] then return redis.error_reply('LILACEPOCH ' .. (c[1] or '')) end
+if tonumber(c[2]) < tonumber(ARGV[2]) then return redis.error_reply('LILACLOST ' .. c[2]) end
+local entries, out = redis.call('XRANGE', KEYS[2], ARGV[3], '+', 'COUNT', ARGV[4]), {}
 for i = 1, #entries do
   local f = entries[i][2]
   out[2*i-1], out[2*i] = entries[i][1], f[1] == 'i' and f[2] or ''
