@@ -2,6 +2,7 @@ package redisbus_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,4 +87,70 @@ func TestALossThatNobodyNoticedGivesNoPlaceOutTwice(t *testing.T) {
 	}
 	until(t, "who has seen the last ones sees it", func() bool { return w.missing(0, 4) == 0 })
 	w.detach()
+}
+
+// A stream takes no place up to the newest that it ever had, also when that entry was
+// removed by hand: an output that is read again goes on behind it.
+func TestAnOutputGoesOnBehindWhatWasRemovedByHand(t *testing.T) {
+	for name, removed := range map[string]int{"the last entry": 1, "all of them": 3} {
+		t.Run(name, func(t *testing.T) {
+			w, pass := newAgingWorld(t)
+			if err := w.bus.Publish(t.Context(), bustest.Events(plain, "e", 3, "l")...); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range w.fetch(plain, "")[3-removed:] {
+				w.server.Do("XDEL", "lilac:s:"+string(plain), string(d.Position))
+			}
+			pass()
+			for _, id := range []string{"e0", "new", "e2"} {
+				if err := w.bus.Publish(t.Context(), bustest.Event(plain, id, "l")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until(t, "all is sent", func() bool { return w.unsent() == 0 })
+			want := []string{"e0", "e1", "new", "e2"}
+			if removed == 3 {
+				want = []string{"e0", "new", "e2"}
+			}
+			if got, _ := w.read(plain); !cmp.Equal(got, want) {
+				t.Errorf("the output has %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// What another program put into an output stops what follows, and is named until it is
+// removed as it is said, however its place looks.
+func TestAnEntryOfAnotherProgramInAnOutputIsNamed(t *testing.T) {
+	for _, id := range []string{"*", "99999-1"} {
+		t.Run(id, func(t *testing.T) {
+			const key = "lilac:s:" + string(plain)
+			w, pass := newAgingWorld(t)
+			if err := w.bus.Publish(t.Context(), bustest.Events(plain, "e", 3, "l")...); err != nil {
+				t.Fatal(err)
+			}
+			_, end := w.read(plain)
+			foreign := w.server.Do("XADD", key, id, "a", "b").(string)
+			pass()
+			if err := w.bus.Publish(t.Context(), bustest.Event(plain, "new", "l")); err != nil {
+				t.Fatal(err)
+			}
+			named := func() bool {
+				err := w.bus.Healthy(context.Background())
+				return err != nil && strings.Contains(err.Error(), foreign) && strings.Contains(err.Error(), "XSETID")
+			}
+			until(t, "it is named", named)
+			w.server.Do("XDEL", key, foreign)
+			time.Sleep(500 * time.Millisecond)
+			if !named() {
+				t.Errorf("when its place is still taken: %v", w.bus.Healthy(context.Background()))
+			}
+			w.server.Do("XSETID", key, string(end))
+			w.healthy()
+			until(t, "all is sent", func() bool { return w.unsent() == 0 })
+			if got, _ := w.read(plain); !cmp.Equal(got, append(names("e", 3), "new")) {
+				t.Errorf("the output has %v", got)
+			}
+		})
+	}
 }

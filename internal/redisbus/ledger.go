@@ -197,10 +197,11 @@ func (b *Bus) learn(ctx context.Context, o *output) error {
 		if err != nil {
 			return b.refusedBatch(err)
 		}
-		if len(reply)%2 != 0 {
+		if len(reply)%2 != 1 {
 			return errAnswer
 		}
-		for i := 0; i < len(reply); i += 2 {
+		newest := reply[0]
+		for i := 1; i < len(reply); i += 2 {
 			seq, ok := parseEntryID(reply[i])
 			if !ok {
 				return foreign(o.topic, reply[i])
@@ -208,7 +209,14 @@ func (b *Bus) learn(ctx context.Context, o *output) error {
 			o.places[hashID(reply[i+1])] = seq
 			o.last, o.there, from = seq, true, "("+reply[i]
 		}
-		more = len(reply) == 2*chunkEntries
+		if more = len(reply) == 1+2*chunkEntries; more || newest == "" {
+			continue
+		}
+		seq, ok := parseEntryID(newest)
+		if !ok || seq>>countBits > b.epoch {
+			return foreign(o.topic, newest)
+		}
+		o.last, o.there = seq, true
 	}
 	o.gone = !o.there
 	return nil
