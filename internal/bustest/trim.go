@@ -94,6 +94,10 @@ func outputExpires(t *testing.T, open func(testing.TB) Engine) {
 	publish(t, e.Bus, Events(topic, "a", 3)...)
 	e.Advance(20 * time.Hour)
 	publish(t, e.Bus, Events(topic, "b", 1)...)
+	said, err := e.Bus.Fetch(ctx, topic, "", 5)
+	if err != nil || len(said) != 4 {
+		t.Fatalf("%d events are there, %v; want 4", len(said), err)
+	}
 	e.Advance(20 * time.Hour)
 	if n := trim(t, e.Bus); n != 0 {
 		t.Errorf("removed %d events of an output that was appended to 20 h ago", n)
@@ -104,6 +108,9 @@ func outputExpires(t *testing.T, open func(testing.TB) Engine) {
 	}
 	if _, err := e.Bus.Fetch(ctx, topic, "", 5); !errors.Is(err, bus.ErrTrimmed) {
 		t.Errorf("an expired output from its beginning: %v, want ErrTrimmed", err)
+	}
+	if _, err := e.Bus.Fetch(ctx, topic, said[1].Position, 5); !errors.Is(err, bus.ErrTrimmed) {
+		t.Errorf("an expired output from its middle: %v, want ErrTrimmed", err)
 	}
 }
 

@@ -366,10 +366,11 @@ func (r *reader) caughtUp() {
 
 // startAt returns the position to read behind, or ErrTrimmed when something
 // behind it was removed. The beginning is what is still there, but an output
-// that was removed as a whole has none.
+// that was removed as a whole has none. Who has read some of such an output may have
+// read all: only an engine that knows where it ended knows that.
 func startAt(t Topic, after int64, fromBegin bool) (int64, error) {
 	switch {
-	case !t.Exists && after > 0, fromBegin && t.Expired, !fromBegin && after < t.Trimmed:
+	case !t.Exists && after > 0, fromBegin && t.Expired, !fromBegin && after < t.Trimmed, t.Expired && after > t.Trimmed:
 		return 0, bus.ErrTrimmed
 	case fromBegin:
 		return t.Trimmed, nil

@@ -153,7 +153,7 @@ func (l *ledger) clear() {
 
 // output returns what is known of an output, or nil for another topic. An output of which
 // nothing is known, and that the database has not noted, is taken for a new one; the
-// script refuses it when it is not. sure says that Redis is to be asked whatever the
+// script refuses it when it is not, unless the batch is careful. sure says that Redis is to be asked whatever the
 // database has noted.
 func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output, error) {
 	if _, is := topic.OutputRequest(); !is {
@@ -179,17 +179,20 @@ func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output
 	return o, nil
 }
 
-// learn reads the ids and places of an output from Redis.
+// learn reads the ids and places of an output from Redis, which must have all that it
+// acknowledged: where something is missing, the next place is one that was given out.
 func (b *Bus) learn(ctx context.Context, o *output) error {
+	epoch, least := strconv.FormatInt(b.epoch, 10), strconv.FormatInt(b.link.acked.Load(), 10)
 	for from, more := "-", true; more; {
-		reply, err := b.link.run(ctx, idsScript, []string{o.stream}, []string{from, strconv.Itoa(chunkEntries)}).AsStrSlice()
+		reply, err := b.link.run(ctx, idsScript, []string{b.link.claim, o.stream}, []string{epoch, least, from, strconv.Itoa(chunkEntries)}).AsStrSlice()
 		if err != nil {
-			return b.outage(err)
+			return b.refusedBatch(err)
 		}
-		if len(reply)%2 != 0 {
+		if len(reply)%2 != 1 {
 			return errAnswer
 		}
-		for i := 0; i < len(reply); i += 2 {
+		newest := reply[0]
+		for i := 1; i < len(reply); i += 2 {
 			seq, ok := parseEntryID(reply[i])
 			if !ok {
 				return foreign(o.topic, reply[i])
@@ -197,7 +200,14 @@ func (b *Bus) learn(ctx context.Context, o *output) error {
 			o.places[hashID(reply[i+1])] = seq
 			o.last, o.there, from = seq, true, "("+reply[i]
 		}
-		more = len(reply) == 2*chunkEntries
+		if more = len(reply) == 1+2*chunkEntries; more || newest == "" {
+			continue
+		}
+		seq, ok := parseEntryID(newest)
+		if !ok || seq>>countBits > b.epoch {
+			return foreign(o.topic, newest)
+		}
+		o.last, o.there = seq, true
 	}
 	o.gone = !o.there
 	return nil

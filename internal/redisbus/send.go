@@ -62,12 +62,13 @@ func (b *Bus) send(ctx context.Context, items []*item, least, number int64, care
 // sort sorts a batch by topic, gives the events of outputs their places, and finds out what
 // Redis is to be told of each topic. The order within a topic stays. What an output has
 // already is not sent, unless it may not be there. again says that what the database has
-// noted of the outputs is not enough.
+// noted of the outputs is not enough; nor is it in a careful batch, which an earlier process
+// may have sent without the time to note anything.
 //
 // It returns errUnread while batches are on their way and an output has to be read.
 func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s script, err error) {
 	s.careful = careful
-	outputs, err := b.portions(ctx, items, &s, again)
+	outputs, err := b.portions(ctx, items, &s, again || careful)
 	if err != nil {
 		return s, err
 	}
@@ -93,7 +94,8 @@ func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s s
 }
 
 // portions sorts a batch by topic: the outputs are returned, the other topics added to s.
-func (b *Bus) portions(ctx context.Context, items []*item, s *script, again bool) (outputs []*portion, err error) {
+// sure is as in [Bus.output].
+func (b *Bus) portions(ctx context.Context, items []*item, s *script, sure bool) (outputs []*portion, err error) {
 	defer func() {
 		for _, p := range outputs {
 			p.output.portion = nil
@@ -102,7 +104,7 @@ func (b *Bus) portions(ctx context.Context, items []*item, s *script, again bool
 	var p *portion
 	for i, it := range items {
 		if p == nil || p.topic != it.topic {
-			o, err := b.output(ctx, it.topic, again)
+			o, err := b.output(ctx, it.topic, sure)
 			if err != nil {
 				return outputs, err
 			}
