@@ -66,21 +66,27 @@ func (l *ledger) get(topic event.Topic) *output {
 	return l.outputs[topic]
 }
 
-// put remembers an output with the ids that it has. What is over the bound is
-// forgotten, those first that got no event for the longest time.
+// put remembers an output with the ids that it has.
 func (l *ledger) put(o *output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetLocked(o.topic)
 	l.outputs[o.topic] = o
 	l.ids += len(o.places)
-	if l.ids <= ledgerIDs {
+}
+
+// shrink forgets outputs when there are too many ids, those first that got no event for the
+// longest time. One alone may have more: it is read in full or not at all.
+func (l *ledger) shrink() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ids <= ledgerIDs || len(l.outputs) == 1 {
 		return
 	}
 	oldest := slices.SortedFunc(maps.Values(l.outputs), func(x, y *output) int { return x.used.Compare(y.used) })
-	for _, other := range oldest {
-		if other != o && other.portion == nil && l.ids > ledgerIDs/2 {
-			l.forgetLocked(other.topic)
+	for _, o := range oldest[:len(oldest)-1] {
+		if l.ids > ledgerIDs/2 {
+			l.forgetLocked(o.topic)
 		}
 	}
 }
@@ -153,8 +159,8 @@ func (l *ledger) clear() {
 
 // output returns what is known of an output, or nil for another topic. An output of which
 // nothing is known, and that the database has not noted, is taken for a new one; the
-// script refuses it when it is not, unless the batch is careful. sure says that Redis is to be asked whatever the
-// database has noted.
+// script refuses it when it is not, unless the batch is careful. sure says that Redis is to
+// be asked whatever the database has noted.
 func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output, error) {
 	if _, is := topic.OutputRequest(); !is {
 		return nil, nil

@@ -93,6 +93,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 			o.places[hashID(fmt.Sprint(i))] = int64(i)
 		}
 		l.put(o)
+		l.shrink()
 	}
 	has := func(names ...event.Topic) {
 		t.Helper()

@@ -90,6 +90,7 @@ func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s s
 			s.refreshed = append(s.refreshed, p)
 		}
 	}
+	b.ledger.shrink()
 	return s, nil
 }
 
