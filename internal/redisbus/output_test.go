@@ -193,6 +193,49 @@ func TestAnOutputThatIsGoneGoesOn(t *testing.T) {
 	}
 }
 
+// Of an output that Redis lost when the process died what has a row is given back. Who reads
+// on from before what has none is told, and nothing of it passes for damage.
+func TestAHoleInAnOutputIsTold(t *testing.T) {
+	w := newWorld(t, redistest.Start(t, redistest.Options{}), "")
+	direct := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if err := w.bus.Publish(t.Context(), bustest.Event(plain, id, "l")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	recorded := func(id string) {
+		t.Helper()
+		if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return tx.Publish(bustest.Event(plain, id, "l")) }); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the row is sent", func() bool { return w.unsent() == 0 })
+	}
+	recorded("a")
+	direct("b", "c")
+	recorded("d")
+	recorded("e")
+	direct("f")
+	places := w.places(plain)
+	w.close()
+	w.server.FlushAll()
+	w.open()
+	w.healthy()
+	direct("g")
+	for after, want := range map[string]error{"a": bus.ErrTrimmed, "b": bus.ErrTrimmed, "c": nil, "d": nil, "e": nil} {
+		if _, err := w.bus.Fetch(t.Context(), plain, places[after], 9); !errors.Is(err, want) {
+			t.Errorf("behind %s: %v, want %v", after, err, want)
+		}
+	}
+	if got, _ := w.read(plain); !cmp.Equal(got, []string{"a", "d", "e", "g"}) {
+		t.Errorf("from the beginning: %v", got)
+	}
+	if bad, err := redisbus.Verify(t.Context(), redisbus.Options{URL: w.url, ReplyWithin: patience}); err != nil || len(bad) > 0 {
+		t.Errorf("verify: %v, %v", bad, err)
+	}
+}
+
 // A batch that Redis takes long after it was given up, when it has been sent again,
 // changes nothing.
 func TestABatchThatIsLateChangesNothing(t *testing.T) {

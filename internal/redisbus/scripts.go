@@ -94,6 +94,8 @@ if have < tonumber(ARGV[3]) then return redis.error_reply('LILACLOST ' .. c[2]) 
 local single, several, others, refreshed, careful = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9] == '1'
 local known = single + several
 local first = 3 + known
+-- numbers of events are far below where Lua writes an exponent by itself
+local function number(n) return string.format('%.0f', n) end
 local function existing(from, to)
   local n = 0
   for k = from, to, 500 do n = n + call('EXISTS', unpack(KEYS, k, math.min(k + 499, to))) end
@@ -116,10 +118,16 @@ for key = 3 + single, first - 1 do
   at = last + 1
 end
 for key = first, first + others - 1 do
-  local stream, meta, last = KEYS[key], KEYS[key+others], at + 1 + 3 * ARGV[at+1]
-  if ARGV[at] ~= '' and (not careful or call('EXISTS', stream) == 0) then
-    call('HSET', meta, 't', ARGV[at])
+  local stream, meta, last, newest = KEYS[key], KEYS[key+others], at + 1 + 3 * ARGV[at+1], nil
+  local function gone(place)
+    call('HSET', meta, 't', place)
     call('PEXPIRE', meta, ARGV[11])
+  end
+  if careful then newest = call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1] end
+  if newest then
+    newest = tonumber(string.match(newest[1], '-(%d+)$'))
+  elseif ARGV[at] ~= '' then
+    gone(ARGV[at])
   end
   for i = at + 2, last, 3 do
     local added = redis.pcall('XADD', stream, ARGV[i], 'i', ARGV[i+1], 'e', ARGV[i+2])
@@ -127,6 +135,10 @@ for key = first, first + others - 1 do
       if not careful or not string.find(added.err, 'equal or smaller', 1, true) then return added end
       local entry = call('XRANGE', stream, ARGV[i], ARGV[i])[1]
       if not entry or entry[2][2] ~= ARGV[i+1] then left = left + 1 end
+    elseif careful then -- what should stand before it is lost
+      local e, n = string.match(added, '^(%d+)-(%d+)$')
+      if newest and tonumber(n) > newest + 1 then gone(e .. '-' .. number(tonumber(n) - 1)) end
+      newest = tonumber(n)
     end
   end
   call('PEXPIRE', stream, ARGV[10])
@@ -135,8 +147,6 @@ end
 first = first + 2 * others
 for key = first, first + refreshed - 1 do call('PEXPIRE', KEYS[key], ARGV[10]) end
 local out = {left}
--- numbers of events are far below where Lua writes an exponent by itself
-local function number(n) return string.format('%.0f', n) end
 for key = first + refreshed, #KEYS, 3 do
   local stream, ids, meta = KEYS[key], KEYS[key+1], KEYS[key+2]
   local v = call('HMGET', meta, 'n', 'l')

@@ -131,8 +131,9 @@ func (b *Bus) verifyOutput(ctx context.Context, topic event.Topic) (bad []string
 	}
 	last := trimmed
 	missing := func(before int64) {
-		if n := before&countMax - last&countMax - 1; n > 0 {
-			bad = append(bad, fmt.Sprintf("The topic %s in Redis lacks %d entries behind %s.", topic, n, entryID(last)))
+		from := max(last, trimmed) // readers are told of what is gone up to there
+		if n := before&countMax - from&countMax - 1; n > 0 {
+			bad = append(bad, fmt.Sprintf("The topic %s in Redis lacks %d entries behind %s.", topic, n, entryID(from)))
 		}
 	}
 	for from, more := "-", true; more && len(bad) < badMax; {
