@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -391,6 +392,9 @@ func TestRefusedCommandsAreAWarning(t *testing.T) {
 
 // So are commands that are to be shown what is no longer there.
 func TestWhatCommandsAreShownIsMissed(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("needs bubblewrap (apt-get install bubblewrap)")
+	}
 	dir := filepath.Join(t.TempDir(), "shared")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -237,6 +238,9 @@ func TestWhatAStartRefuses(t *testing.T) {
 
 // Without one there is no sandbox to be tried, whatever is installed.
 func TestTemporaryFiles(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("needs bubblewrap (apt-get install bubblewrap)")
+	}
 	p := patient(t, nil, "")
 	check(t, examine(t, p, "temporary files"), doctor.OK, "")
 	gone := filepath.Join(t.TempDir(), "gone")
