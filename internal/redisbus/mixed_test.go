@@ -1,0 +1,223 @@
+package redisbus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lilac/internal/bus"
+	"lilac/internal/bustest"
+	"lilac/internal/db"
+	"lilac/internal/event"
+	"lilac/internal/redisbus"
+	"lilac/internal/redistest"
+)
+
+// mixedTopics are outputs, of which the last two are deleted now and then, and topics
+// with an index.
+var mixedTopics = []event.Topic{
+	"test.mixed.1", "test.mixed.2", "out.req.mixed:s:1", "out.req.mixed:s:2", "out.req.mixed:s:3", "out.req.mixed:s:4", "out.req.mixed:s:5",
+}
+
+const mixedDeleted = 2
+
+// mixed is what many publish to many topics, each event accepted in one of several
+// processes, beside what its tails saw.
+type mixed struct {
+	*world
+	process atomic.Pointer[process] // nil while the program is not there
+	topics  map[event.Topic]*mixedTopic
+}
+
+type process struct {
+	db  *db.DB
+	bus *redisbus.Bus
+}
+
+// Whatever happens to Redis and to the program while many publish to many topics, some of
+// it again, each event that was accepted is there once, in the order of its publisher, and
+// nothing is taken for damage.
+func TestManyTopicsOutliveRedisAndTheProgram(t *testing.T) {
+	runs, rounds := 1, 8
+	if bustest.Long() {
+		runs, rounds = 40, 15
+	}
+	for n := range runs {
+		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
+			for _, wrong := range mix(t, rounds, patience, func(m *mixed, random *rand.Rand) {
+				mixedMishaps[random.IntN(len(mixedMishaps))](m, random)
+			}) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+func TestControlManyTopicsLoseAndRepeatEvents(t *testing.T) {
+	for want, mishap := range map[string]func(*mixed, *rand.Rand){
+		"is lost": func(m *mixed, _ *rand.Rand) { m.server.Do("DEL", "lilac:s:"+string(plainest)) },
+		"is there twice": func(m *mixed, _ *rand.Rand) { // with what makes it known at its place
+			m.restart(func() {
+				key := "lilac:s:" + string(plainest)
+				first := m.server.Do("XRANGE", key, "-", "+", "COUNT", "1").([]any)[0].([]any)[1].([]any)
+				last := m.server.Do("XREVRANGE", key, "+", "-", "COUNT", "1").([]any)[0].([]any)[0].(string)
+				m.server.Do("XADD", key, last+"0", "i", first[1].(string), "e", first[3].(string))
+			})
+		},
+	} {
+		if wrong := mix(t, 1, time.Second, mishap); !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, want) }) {
+			t.Errorf("not seen: an event that %s: %q", want, wrong)
+		}
+	}
+}
+
+const plainest event.Topic = "out.req.mixed:s:1"
+
+var mixedMishaps = []func(m *mixed, random *rand.Rand){
+	func(m *mixed, _ *rand.Rand) { m.server.Forget() },
+	func(m *mixed, _ *rand.Rand) {
+		m.caughtUp(mixedTopics...)
+		for _, topic := range m.topics {
+			topic.excuse(topic.early)
+		}
+		m.afterLoss(m.server.FlushAll)
+	},
+	func(m *mixed, _ *rand.Rand) {
+		for range 5 {
+			m.server.Do("SCRIPT", "FLUSH")
+			time.Sleep(time.Millisecond) // not to wait for something: to hit more batches
+		}
+	},
+	func(m *mixed, _ *rand.Rand) {
+		m.server.Kill()
+		m.server.Restart()
+	},
+	func(m *mixed, random *rand.Rand) { // it stands still, and takes late what was given up
+		m.server.Pause()
+		time.Sleep(time.Duration(random.IntN(900)) * time.Millisecond)
+		m.server.Resume()
+	},
+	func(m *mixed, random *rand.Rand) {
+		for range 1 + random.IntN(3) {
+			m.server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		}
+	},
+	func(m *mixed, _ *rand.Rand) { m.restart(func() {}) },
+	func(m *mixed, _ *rand.Rand) { // the program ends while Redis is away
+		m.server.Kill()
+		m.restart(m.server.Restart)
+	},
+	func(m *mixed, random *rand.Rand) {
+		name := mixedTopics[len(mixedTopics)-1-random.IntN(mixedDeleted)]
+		topic := m.topics[name]
+		topic.publishing.Lock() // or nobody knows which it hits
+		defer topic.publishing.Unlock()
+		m.caughtUp(name)
+		topic.excuse(topic.all())
+		m.server.Do("DEL", "lilac:s:"+string(name))
+	},
+}
+
+// restart ends the program while all publish, and begins it again after something.
+func (m *mixed) restart(meanwhile func()) {
+	m.process.Store(nil)
+	m.close()
+	for _, topic := range m.topics {
+		topic.trying.Lock() // or one that was accepted is not noted
+		topic.early = topic.all()
+		topic.trying.Unlock()
+	}
+	meanwhile()
+	m.open()
+	m.process.Store(&process{m.db, m.bus})
+	m.healthy()
+	m.caughtUp(mixedTopics...)
+	written(m.t, m.server)
+}
+
+// caughtUp waits until the tails have seen what was accepted.
+func (m *mixed) caughtUp(topics ...event.Topic) {
+	m.t.Helper()
+	for _, name := range topics {
+		p := m.topics[name]
+		all := p.all()
+		until(m.t, fmt.Sprint("the tail of ", name, " has seen all"), func() bool { return p.unseen(all) == 0 })
+	}
+}
+
+// mix publishes while mishaps happen, and returns what is wrong when nothing more of what
+// was published has come for a time.
+func mix(t *testing.T, rounds int, within time.Duration, mishap func(*mixed, *rand.Rand)) (wrong []string) {
+	server := redistest.Start(t, redistest.Options{})
+	m := &mixed{world: &world{t: t, server: server, dir: t.TempDir(), url: server.URL(), replyWithin: 400 * time.Millisecond}, topics: map[event.Topic]*mixedTopic{}}
+	m.open()
+	m.process.Store(&process{m.db, m.bus})
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var tailing, publishing sync.WaitGroup
+	for _, name := range mixedTopics {
+		p := &mixedTopic{name: name, excused: map[string]bool{}, places: map[string]bus.Position{}}
+		m.topics[name] = p
+		tailing.Go(func() { m.follow(ctx, p) })
+	}
+	defer tailing.Wait()
+	defer stop()
+	ending, end := context.WithCancel(ctx)
+	defer publishing.Wait()
+	defer end()
+	var count atomic.Int64
+	for n := range writers {
+		publishing.Go(func() { m.publish(ending, n, seed, &count) })
+	}
+	goesOn := func() {
+		server.Remember()
+		some := count.Load() + 20*writers
+		until(t, "publishing goes on", func() bool { return t.Failed() || count.Load() >= some })
+	}
+	goesOn()
+	for range rounds {
+		mishap(m, random)
+		m.healthy()
+		goesOn()
+	}
+	end()
+	publishing.Wait()
+	until(t, "all is sent", func() bool { return m.bus.Unsent() == 0 })
+	total := 0
+	for _, name := range mixedTopics {
+		p := m.topics[name]
+		total += len(p.accepted)
+		done(within, func() int { return p.unseen(p.all()) })
+		listed, err := m.listed(name)
+		if err != nil && !errors.Is(err, bus.ErrTrimmed) {
+			wrong = append(wrong, fmt.Sprintf("%s in Redis: behind %d events: %v", name, len(listed), err))
+		}
+		there := slices.DeleteFunc(slices.Clone(p.accepted), func(id string) bool { return p.excused[id] })
+		p.mu.Lock()
+		wrong = slices.Concat(wrong, astray(string(name)+" in Redis", there, listed), astray("the tail of "+string(name), p.accepted, p.tailed), p.wrong)
+		p.mu.Unlock()
+	}
+	t.Logf("%d mishaps, %d events", rounds, total)
+	bad, err := redisbus.Verify(context.Background(), redisbus.Options{URL: m.url, ReplyWithin: patience})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, damage := range bad { // where something is rightly missing, it is rightly said
+		if !slices.ContainsFunc(mixedTopics, func(name event.Topic) bool {
+			return len(m.topics[name].excused) > 0 && strings.Contains(damage, string(name)+" ")
+		}) {
+			wrong = append(wrong, "verify: "+damage)
+		}
+	}
+	return wrong
+}
