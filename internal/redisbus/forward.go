@@ -140,7 +140,7 @@ func (b *Bus) rest() bool {
 	if len(b.flights) == flightsMax {
 		enough = handsMax + 1
 	}
-	b.enough.Store(int64(enough))
+	b.enough.Swap(int64(enough)) // not Store: what follows must not be read before it
 	if len(b.hands) >= enough {
 		return true
 	}
