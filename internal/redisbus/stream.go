@@ -181,7 +181,7 @@ func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*deliver
 
 // foreign is the fault of an entry whose place is none of ours.
 func foreign(topic event.Topic, id string) error {
-	return fault.New(fault.Unavailable, "The entry %s of the topic %s in Redis was added by another program. Remove it (XDEL, then XSETID to the entry before it), or use another bus.prefix.", brief(id), topic)
+	return fault.New(fault.Unavailable, "The entry %s of the topic %s in Redis was added by another program. Write the stream anew without it (XDEL leaves its place taken; docs/operations.md has the command), or use another bus.prefix.", brief(id), topic)
 }
 
 // One implements delivery.Log.
