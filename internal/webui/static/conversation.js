@@ -477,6 +477,8 @@ export class Conversation {
       if (state !== this.state) return;
       transcript.earlier(state);
       this.draw();
+      // What came did not join what is here by now, and who is at the top cannot go up.
+      if (transcript.atStart && scroll.scrollTop < nearEnd) await this.atEnds();
     } else if (!transcript.atEnd && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < nearEnd) {
       transcript.later(state);
       this.draw();
