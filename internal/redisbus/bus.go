@@ -53,8 +53,8 @@ type Bus struct {
 	held  map[event.Topic]int64 // what Redis had when a loss was noticed
 	whole bool                  // claimed, and what was missing is restored
 	up    bool                  // Redis can be used
-	// unanswered is the batch that was sent last when it is not known whether
-	// Redis has it.
+	// unanswered is what was on its way last when it is not known whether Redis has
+	// it.
 	unanswered []*item
 	waiting    []*parcel // what was taken from hands and is not on its way
 	flights    []*flight // what is on its way, oldest first

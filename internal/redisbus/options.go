@@ -51,7 +51,7 @@ const (
 	// outage, and well above what a busy machine needs.
 	replyWithin = 3 * time.Second
 	// ringScale gives a connection 256 places for commands in flight; the
-	// forwarder sends one at a time and readers a handful.
+	// forwarder has two on their way at most and readers a handful.
 	ringScale = 8
 	// bufferSize is what a connection reads and writes at once. The library's
 	// half a megabyte each is for clients with thousands in flight.
