@@ -15,8 +15,8 @@ type Position string
 
 // ErrTrimmed is returned by Tail and Fetch when events after the asked
 // position have been removed by age, so that a reader cannot skip silently. The
-// position "" means the oldest event that is still there, so it is returned for
-// "" only by an output topic that expired as a whole.
+// position "" means the oldest event behind which nothing is missing, so it is returned
+// for "" only by an output topic that expired as a whole.
 var ErrTrimmed = errors.New("events after this position were removed by age")
 
 // Delivery is one event as a subscriber gets it.

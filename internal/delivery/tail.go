@@ -384,13 +384,22 @@ func (b *Engine) Fetch(ctx context.Context, topic event.Topic, after bus.Positio
 	if err != nil {
 		return nil, err
 	}
-	info, records, err := b.events.Read(ctx, topic, pos, "", limit)
-	if err != nil && len(records) == 0 {
-		// A damaged row is reported when it is the first one asked for.
-		return nil, fmt.Errorf("fetch from %s: %w", topic, err)
-	}
-	if _, err := startAt(info, pos, after == ""); err != nil {
-		return nil, fmt.Errorf("fetch from %s: %w", topic, err)
+	var records []*Record
+	for {
+		var info Topic
+		info, records, err = b.events.Read(ctx, topic, pos, "", limit)
+		if err != nil && len(records) == 0 {
+			// A damaged row is reported when it is the first one asked for.
+			return nil, fmt.Errorf("fetch from %s: %w", topic, err)
+		}
+		if pos, err = startAt(info, pos, after == ""); err != nil {
+			return nil, fmt.Errorf("fetch from %s: %w", topic, err)
+		}
+		if len(records) == 0 || records[0].Seq > pos {
+			break
+		}
+		// A log with a hole has some from before it. Who read on behind these would be told
+		// of the hole, and so for ever.
 	}
 	out := make([]bus.Delivery, 0, len(records))
 	for _, r := range records {

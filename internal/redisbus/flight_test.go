@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,5 +93,51 @@ func TestABatchThatOvertakesAnotherChangesNoOrder(t *testing.T) {
 	}
 	if bad, err := Verify(t.Context(), Options{URL: server.URL()}); err != nil || len(bad) > 0 {
 		t.Errorf("verify: %v, %v", bad, err)
+	}
+}
+
+// Whoever publishes while the bus is closed is told, wherever the events are by then: those
+// that wait for a batch to come back, too.
+func TestWhoPublishesWhileTheBusIsClosedIsTold(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	database, err := db.Open(t.Context(), db.Options{Dir: filepath.Join(t.TempDir(), "data"), Migrations: Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Close()
+	for round := range 20 {
+		b, err := Open(t.Context(), database, Options{URL: server.URL(), Options: delivery.Options{TrimEvery: -1}, late: func() {
+			time.Sleep(rand.N(2 * time.Millisecond))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var publishing sync.WaitGroup
+		var published atomic.Int64
+		for p := range 16 {
+			publishing.Go(func() {
+				for i := 0; b.ctx.Err() == nil; i++ {
+					e := event.Event{ID: fmt.Sprintf("%d-%d-%d", round, p, i), Topic: "out.req.web:s:1", Type: "test.event", Lane: "l", Data: []byte("{}")}
+					_ = b.Publish(context.Background(), e) // refused or accepted: it returns
+					published.Add(1)
+				}
+			})
+		}
+		for published.Load() < 200 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		told := make(chan struct{})
+		go func() {
+			defer close(told)
+			publishing.Wait()
+		}()
+		select {
+		case <-told:
+		case <-time.After(time.Minute):
+			t.Fatalf("round %d: who published when the bus was closed still waits", round)
+		}
 	}
 }

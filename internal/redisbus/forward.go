@@ -102,7 +102,10 @@ func (b *Bus) poke() {
 // forward is the goroutine that everything goes through on its way to Redis.
 func (b *Bus) forward() {
 	defer b.settled()
-	defer b.ground()
+	defer func() {
+		b.ground()
+		refuse(b.waiting)
+	}()
 	for {
 		err := b.reach(b.ctx)
 		if err == nil {

@@ -52,7 +52,9 @@ func TestManyTopicsOutliveRedisAndTheProgram(t *testing.T) {
 	for n := range runs {
 		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
 			for _, wrong := range mix(t, rounds, patience, func(m *mixed, random *rand.Rand) {
-				mixedMishaps[random.IntN(len(mixedMishaps))](m, random)
+				n := random.IntN(len(mixedMishaps))
+				t.Log("mishap", n)
+				mixedMishaps[n](m, random)
 			}) {
 				t.Error(wrong)
 			}

@@ -194,7 +194,8 @@ func TestAnOutputThatIsGoneGoesOn(t *testing.T) {
 }
 
 // Of an output that Redis lost when the process died what has a row is given back. Who reads
-// on from before what has none is told, and nothing of it passes for damage.
+// on from before what has none is told, who begins gets what is behind it, and nothing of it
+// passes for damage.
 func TestAHoleInAnOutputIsTold(t *testing.T) {
 	w := newWorld(t, redistest.Start(t, redistest.Options{}), "")
 	direct := func(ids ...string) {
@@ -205,14 +206,18 @@ func TestAHoleInAnOutputIsTold(t *testing.T) {
 			}
 		}
 	}
-	recorded := func(id string) {
+	recorded := func(ids ...string) {
 		t.Helper()
-		if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return tx.Publish(bustest.Event(plain, id, "l")) }); err != nil {
+		var events []event.Event
+		for _, id := range ids {
+			events = append(events, bustest.Event(plain, id, "l"))
+		}
+		if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return tx.Publish(events...) }); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the row is sent", func() bool { return w.unsent() == 0 })
+		until(t, "the rows are sent", func() bool { return w.unsent() == 0 })
 	}
-	recorded("a")
+	recorded(append(names("early", 300), "a")...) // more than is read at once
 	direct("b", "c")
 	recorded("d")
 	recorded("e")
@@ -223,13 +228,25 @@ func TestAHoleInAnOutputIsTold(t *testing.T) {
 	w.open()
 	w.healthy()
 	direct("g")
-	for after, want := range map[string]error{"a": bus.ErrTrimmed, "b": bus.ErrTrimmed, "c": nil, "d": nil, "e": nil} {
+	for after, want := range map[string]error{"early0": bus.ErrTrimmed, "a": bus.ErrTrimmed, "b": bus.ErrTrimmed, "c": nil, "d": nil, "e": nil} {
 		if _, err := w.bus.Fetch(t.Context(), plain, places[after], 9); !errors.Is(err, want) {
 			t.Errorf("behind %s: %v, want %v", after, err, want)
 		}
 	}
-	if got, _ := w.read(plain); !cmp.Equal(got, []string{"a", "d", "e", "g"}) {
-		t.Errorf("from the beginning: %v", got)
+	behind := []string{"d", "e", "g"}
+	if got, _ := w.read(plain); !cmp.Equal(got, behind) {
+		t.Errorf("fetched from the beginning: %v", got)
+	}
+	var tailed []string
+	all := errors.New("all")
+	err := w.bus.Tail(t.Context(), bus.Tail{Topic: plain}, func(d bus.Delivery) error {
+		if tailed = append(tailed, d.ID); len(tailed) == len(behind) {
+			return all
+		}
+		return nil
+	})
+	if !errors.Is(err, all) || !cmp.Equal(tailed, behind) {
+		t.Errorf("tailed from the beginning: %v, %v", tailed, err)
 	}
 	if bad, err := redisbus.Verify(t.Context(), redisbus.Options{URL: w.url, ReplyWithin: patience}); err != nil || len(bad) > 0 {
 		t.Errorf("verify: %v, %v", bad, err)
