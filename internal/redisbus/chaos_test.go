@@ -182,6 +182,7 @@ type way struct {
 	mu    sync.Mutex
 	addr  string     // of the server, for the next connections
 	conns []net.Conn // to servers
+	ended bool       // a further one is closed at once
 	deaf  bool       // the next answer is lost, with the connection
 	deafs string     // and so it is once this was asked
 }
@@ -202,7 +203,20 @@ func (y *way) leadTo(addr string) {
 func (y *way) keep(conn net.Conn) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if y.ended {
+		_ = conn.Close()
+		return
+	}
 	y.conns = append(y.conns, conn)
+}
+
+// end closes what is open, and what is opened from now on. A client that is closed while it
+// dials keeps the connection until the garbage is collected.
+func (y *way) end() {
+	y.mu.Lock()
+	y.ended = true
+	y.mu.Unlock()
+	y.closeAll()
 }
 
 func (y *way) closeAll() {
@@ -251,6 +265,7 @@ func newWay(t testing.TB, addr string) *way {
 	y := &way{listener: listener, addr: addr}
 	t.Cleanup(func() {
 		_ = listener.Close()
+		y.end()
 		y.serving.Wait()
 	})
 	y.serving.Go(func() {
