@@ -42,8 +42,9 @@ func (p *program) reload(why string) {
 		if errors.Is(err, fs.ErrNotExist) {
 			trouble = "the configuration file is gone; what it said is still used"
 		}
-		p.reloadTrouble.Store(&trouble)
+		// Who sees the trouble in /readyz finds its reason in the log.
 		p.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message, "mistakes", mistakes(err))
+		p.reloadTrouble.Store(&trouble)
 	}
 }
 
@@ -79,11 +80,11 @@ func (p *program) takeOver(next *config.Config, why string) error {
 		_ = level.UnmarshalText([]byte(merged.Log.Level)) // the configuration was validated
 		p.Level.Set(level)
 	}
+	p.Logger.Info("the configuration was reloaded", "reason", why, "applied", change.Applied, "need_restart", change.Restart, "model", p.now.Load().choice.String())
 	p.reloadTrouble.Store(nil)
 	if len(change.Restart) > 0 {
 		trouble := "a restart is needed for " + strings.Join(change.Restart, ", ")
 		p.reloadTrouble.Store(&trouble)
 	}
-	p.Logger.Info("the configuration was reloaded", "reason", why, "applied", change.Applied, "need_restart", change.Restart, "model", p.now.Load().choice.String())
 	return nil
 }
