@@ -229,6 +229,34 @@ func TestMistakeInTheFileKeepsTheOldSettings(t *testing.T) {
 	}
 }
 
+// atLine is called with each line that is written to a log.
+type atLine func(line string)
+
+func (f atLine) Write(line []byte) (int, error) {
+	f(string(line))
+	return len(line), nil
+}
+
+// Who sees in /readyz that a file was not taken over finds the reason in the log.
+func TestTheLogSaysWhyBeforeReadyz(t *testing.T) {
+	var p *program
+	said := false
+	p = &program{Options: Options{
+		Config: &config.Config{},
+		Load:   func() (*config.Config, []config.Warning, error) { return nil, nil, errors.New("a mistake") },
+		Logger: logs.New(atLine(func(line string) {
+			said = said || strings.Contains(line, "was not reloaded")
+			if p.reloadTrouble.Load() != nil {
+				t.Errorf("/readyz was first: %s", line)
+			}
+		}), logs.Options{}),
+	}}
+	p.reload("it was asked for")
+	if !said || p.reloadTrouble.Load() == nil {
+		t.Errorf("in the log: %v, in /readyz: %v", said, p.reloadTrouble.Load())
+	}
+}
+
 func TestMistakeInARuleKeepsTheOldRules(t *testing.T) {
 	const good = "rules:\n  ci:\n    when: {type: build.*}\n    do: {drop: true}\n"
 	r := start(t, good)

@@ -46,7 +46,8 @@ type operations struct {
 	// fileAtStart is the state of the configuration file that was read.
 	fileAtStart fileState
 	now         atomic.Pointer[inForce]
-	// reloadTrouble says why the last reload was not taken over as a whole.
+	// reloadTrouble says why the last reload was not taken over as a whole. It is set
+	// after the log says so: who sees the trouble in /readyz finds its reason there.
 	reloadTrouble atomic.Pointer[string]
 	// shown is what commands need to be there.
 	shown *health.Paths

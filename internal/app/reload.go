@@ -42,7 +42,6 @@ func (p *program) reload(why string) {
 		if errors.Is(err, fs.ErrNotExist) {
 			trouble = "the configuration file is gone; what it said is still used"
 		}
-		// Who sees the trouble in /readyz finds its reason in the log.
 		p.Logger.Error("the configuration was not reloaded, the old one stays in force", "reason", why, "error", fault.ToWire(err).Message, "mistakes", mistakes(err))
 		p.reloadTrouble.Store(&trouble)
 	}

@@ -79,7 +79,7 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	way := newWay(t, server.Addr)
-	w := newWorld(t, server, "redis://"+way.listener.Addr().String())
+	w := newWorld(t, server, way.url())
 	w.attach()
 	publish := func(ctx context.Context, id string) error { return w.bus.Publish(ctx, bustest.Event(plain, id, "l")) }
 	for _, id := range []string{"early", "before"} { // the output is noted in the database before the second

@@ -264,7 +264,7 @@ func TestAFirstStartOutlastsAnAnswerThatDoesNotCome(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	way := newWay(t, server.Addr)
 	way.mute.Store(true)
-	w := newHastyWorld(t, server, "redis://"+way.listener.Addr().String())
+	w := newHastyWorld(t, server, way.url())
 	if way.mute.Load() {
 		t.Error("every connection was answered; the test shows nothing")
 	}

@@ -18,7 +18,7 @@ import (
 func TestASlowWayCarriesWhatWaits(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	way := newWay(t, server.Addr)
-	w := &world{t: t, server: server, dir: t.TempDir(), url: "redis://" + way.listener.Addr().String(), replyWithin: 400 * time.Millisecond}
+	w := &world{t: t, server: server, dir: t.TempDir(), url: way.url(), replyWithin: 400 * time.Millisecond}
 	w.open()
 	w.attach()
 	const events = 30
