@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/e2e"
-	"lilac/internal/event"
-	"lilac/internal/llmtest"
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
 )
 
 // idleSessions is how many conversations wait in [BenchmarkIdleSessions].

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/e2e"
+	"lilac/internal/testkit/e2e"
 )
 
 // BenchmarkTools is the time from exec to the end of the command tools as a

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/e2e"
-	"lilac/internal/llmtest"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
 )
 
 // BenchmarkWebhook is the time from a webhook's POST to its 202, when the event

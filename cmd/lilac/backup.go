@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/backup"
-	"lilac/internal/fault"
-	"lilac/internal/plain"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/backup"
 )
 
 func (c *cli) backup() *cobra.Command {

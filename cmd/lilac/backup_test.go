@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/backup"
-	"lilac/internal/db"
-	"lilac/internal/fault"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/backup"
 	"lilac/internal/store"
 )
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/clip"
-	"lilac/internal/event"
-	"lilac/internal/fault"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
 )
 
 // maxPiped bounds what is read from a pipe as one message.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/plain"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
 )
 
 // streamPayload holds the fields of the stream's events that the terminal

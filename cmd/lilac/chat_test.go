@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/client"
-	"lilac/internal/event"
-	"lilac/internal/fault"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
 )
 
 // A message is accepted while Redis is away, and the stream is silent then.

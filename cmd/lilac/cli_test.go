@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/freeport"
+	"lilac/internal/testkit/freeport"
 )
 
 // call runs a command line in an environment that holds only HOME and env.

@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"lilac/internal/config"
+	"lilac/internal/operate/config"
 )
 
 func (c *cli) config() *cobra.Command {

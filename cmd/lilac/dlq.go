@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
+	"lilac/internal/operate/client"
 )
 
 func (c *cli) dlq() *cobra.Command {

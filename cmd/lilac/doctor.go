@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/doctor"
-	"lilac/internal/fault"
-	"lilac/internal/tracing"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/doctor"
+	"lilac/internal/telemetry/tracing"
 )
 
 func (c *cli) doctor() *cobra.Command {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/clip"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/plain"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/client"
 )
 
 func (c *cli) events() *cobra.Command {

@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/bus"
-	"lilac/internal/client"
-	"lilac/internal/doctor"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/sqlitebus"
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
+	"lilac/internal/operate/doctor"
 )
 
 func (c *cli) groups() *cobra.Command {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/fault"
-	"lilac/internal/health"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/telemetry/health"
 )
 
 func (c *cli) health() *cobra.Command {

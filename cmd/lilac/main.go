@@ -7,7 +7,7 @@ import (
 	"context"
 	"os"
 
-	"lilac/internal/sandbox"
+	"lilac/internal/agent/sandbox"
 )
 
 // version is set by the linker of a release.

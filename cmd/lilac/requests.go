@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/clip"
-	"lilac/internal/plain"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/client"
 )
 
 func (c *cli) requests() *cobra.Command {

@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"lilac/internal/client"
-	"lilac/internal/config"
-	"lilac/internal/fault"
-	"lilac/internal/logs"
-	"lilac/internal/plain"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/client"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/logs"
 )
 
 // cli is what every command shares: the streams and the global flags.

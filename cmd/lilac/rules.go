@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/plain"
+	"lilac/internal/core/environment"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
 )
 
 // maxEventFile bounds what is read of a file with an event.

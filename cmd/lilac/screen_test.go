@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/event"
-	"lilac/internal/plain"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/plain"
 )
 
 func TestScreenShowsWhatIsSaidAgainOnce(t *testing.T) {

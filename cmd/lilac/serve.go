@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/app"
-	"lilac/internal/config"
-	"lilac/internal/logs"
-	"lilac/internal/notify"
-	"lilac/internal/tracing"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/logs"
+	"lilac/internal/telemetry/notify"
+	"lilac/internal/telemetry/tracing"
 )
 
 // lastSpans bounds what a stop waits for a collector.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/chat"
-	"lilac/internal/client"
-	"lilac/internal/clip"
-	"lilac/internal/plain"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/client"
 )
 
 func (c *cli) sessions() *cobra.Command {

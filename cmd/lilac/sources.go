@@ -15,11 +15,11 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/config"
-	"lilac/internal/environment"
-	"lilac/internal/fault"
-	"lilac/internal/webhook"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/webhook"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
+	"lilac/internal/operate/config"
 )
 
 // sources is "lilac sources".

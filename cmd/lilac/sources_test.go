@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/webhook"
+	"lilac/internal/core/webhook"
 )
 
 func TestSignPrintsWhatTheServerTakes(t *testing.T) {

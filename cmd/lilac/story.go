@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/chat"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/foundation/chat"
 )
 
 // told is what the entries of a story hold, as far as people are told.

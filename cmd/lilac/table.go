@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/clip"
-	"lilac/internal/fault"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
 )
 
 // table prints rows under a head, in columns.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/fault"
-	"lilac/internal/plain"
-	"lilac/internal/task"
+	"lilac/internal/core/task"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/client"
 )
 
 // followEvery is how often an output that grows is asked for.

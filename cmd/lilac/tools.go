@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/fault"
-	"lilac/internal/toolcli"
-	"lilac/internal/toolserver"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
+	"lilac/internal/operate/toolcli"
+	"lilac/internal/serve/toolserver"
 )
 
 // ownTools are the subcommands of "lilac tools" that the command tools has not:

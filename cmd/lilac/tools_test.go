@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/toolwire"
+	"lilac/internal/serve/toolwire"
 )
 
 func TestTokensForToolsAreMadeListedAndRevoked(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/client"
-	"lilac/internal/plain"
-	"lilac/internal/workflow"
+	"lilac/internal/core/workflow"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/operate/client"
 )
 
 // shownWorkflow is what is printed of a workflow of GET /workflows.

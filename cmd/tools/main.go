@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"lilac/internal/toolcli"
+	"lilac/internal/operate/toolcli"
 )
 
 func main() {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/llm"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
 )
 
 // Causes with which the context of a run is cancelled.

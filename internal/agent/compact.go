@@ -6,9 +6,9 @@ import (
 	"math"
 	"strings"
 
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 const (

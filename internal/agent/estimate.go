@@ -3,8 +3,8 @@ package agent
 import (
 	"unicode/utf8"
 
-	"lilac/internal/chat"
-	"lilac/internal/llm"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/llm"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

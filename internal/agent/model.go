@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 const (

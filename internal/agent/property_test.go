@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 var errCrash = errors.New("the process is dead")

@@ -3,7 +3,7 @@ package agent
 import (
 	"strings"
 
-	"lilac/internal/chat"
+	"lilac/internal/foundation/chat"
 )
 
 // noResult stands where the result of a tool call was lost.

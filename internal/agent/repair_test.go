@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
+	"lilac/internal/foundation/chat"
 )
 
 // short writes a conversation as a line: u, a(calls), t(results), ! for failed.

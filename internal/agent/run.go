@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 const (

@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 // TestRun is the loop as a table: what the model answers, what the host sees.

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 )
 
 // TestStop is what an interrupt, a cancel and a drain do, by where they meet the run.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
 )
 
 func TestToolEndings(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"lilac/internal/chat"
+	"lilac/internal/foundation/chat"
 )
 
 // minResult is what a shortened tool result has at least, in tokens.

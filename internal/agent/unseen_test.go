@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
 )
 
 // reading answers with a text that has the key in its first line, once for each call.

@@ -3,8 +3,8 @@ package agent
 import (
 	"slices"
 
-	"lilac/internal/chat"
-	"lilac/internal/llm"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
 )
 
 // isShown says that a part is shown to the model as it is, not as text: a picture,

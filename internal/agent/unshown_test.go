@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"lilac/internal/agent"
-	"lilac/internal/chat"
-	"lilac/internal/fault"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 )
 
 func written(messages []chat.Message) string {

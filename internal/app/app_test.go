@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/config"
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/health"
-	"lilac/internal/logs"
-	"lilac/internal/logtest"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/health"
+	"lilac/internal/telemetry/logs"
+	"lilac/internal/testkit/logtest"
 )
 
 const (

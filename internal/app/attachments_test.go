@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"lilac/internal/fault"
-	"lilac/internal/health"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
+	"lilac/internal/telemetry/health"
 )
 
 // Whoever may write where the bot listens could fill the disk with files. The

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/health"
+	"lilac/internal/telemetry/health"
 )
 
 // A prompt that no start would find is not answered as accepted, and readiness says

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 
-	"lilac/internal/bus"
-	"lilac/internal/config"
-	"lilac/internal/db"
-	"lilac/internal/delivery"
-	"lilac/internal/redisbus"
-	"lilac/internal/sqlitebus"
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/delivery"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/operate/config"
 )
 
 // openBus opens the engine that the configuration names.

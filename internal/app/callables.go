@@ -9,16 +9,16 @@ import (
 	"path/filepath"
 	"slices"
 
-	"lilac/internal/builtin"
-	"lilac/internal/callables"
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/sandbox"
-	"lilac/internal/session"
-	"lilac/internal/tool"
-	"lilac/internal/toolserver"
-	"lilac/internal/toolwire"
+	"lilac/internal/agent/builtin"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/tool"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/callables"
+	"lilac/internal/serve/toolserver"
+	"lilac/internal/serve/toolwire"
 )
 
 // Where a command in a sandbox finds the server and the command that calls it,

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/llmtest"
-	"lilac/internal/workflow"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/llmtest"
 )
 
 // waits lets a request set up a workflow that its time ends at once, and

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
-	"lilac/internal/surface"
+	"lilac/internal/surfaces/discord"
 )
 
 // A program that is started anew within each hour cleans, too, and not at its start.

@@ -3,10 +3,10 @@ package app
 import (
 	"time"
 
-	"lilac/internal/config"
-	"lilac/internal/discord"
-	"lilac/internal/health"
+	"lilac/internal/operate/config"
 	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
+	"lilac/internal/telemetry/health"
 )
 
 // buildDiscord connects Discord to the cores; without a token it is off.

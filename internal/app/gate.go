@@ -3,11 +3,11 @@ package app
 import (
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/llm"
-	"lilac/internal/router"
-	"lilac/internal/session"
+	"lilac/internal/core/router"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
 )
 
 // gate asks the small model of the configuration, if there is one.

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
-	"lilac/internal/discord"
-	"lilac/internal/httpapi"
-	"lilac/internal/webui"
+	"lilac/internal/serve/httpapi"
+	"lilac/internal/serve/webui"
+	"lilac/internal/surfaces/discord"
 )
 
 func (p *program) serveHTTP() {

@@ -8,12 +8,12 @@ import (
 	"time"
 	"unicode"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
-	"lilac/internal/surface"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 )
 
 // interactions is what people ask for with buttons and commands on a platform.

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/outbox"
-	"lilac/internal/relay"
-	"lilac/internal/router"
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/relay"
+	"lilac/internal/core/router"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
-	"lilac/internal/workflow"
+	"lilac/internal/surfaces/discord"
 )
 
 // The points of LILAC_KILL_AT on a platform, each an act that is the same in

@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"lilac/internal/config"
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/session"
-	"lilac/internal/task"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/operate/config"
 )
 
 // killAt is where LILAC_KILL_AT ends the process, as kill -9 would. Only test

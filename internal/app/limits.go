@@ -5,8 +5,8 @@ import (
 	"time"
 	_ "time/tzdata" // limits.timeZone works on a machine without a zone database
 
-	"lilac/internal/config"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/operate/config"
 )
 
 // runnerSettings are what the runner may be told anew.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/config"
-	"lilac/internal/logs"
-	"lilac/internal/logtest"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/logs"
+	"lilac/internal/testkit/logtest"
 )
 
 // A new database beside the stored files of another one is nothing usual.

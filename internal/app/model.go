@@ -1,11 +1,11 @@
 package app
 
 import (
-	"lilac/internal/anthropic"
-	"lilac/internal/config"
-	"lilac/internal/demo"
-	"lilac/internal/llm"
-	"lilac/internal/openai"
+	"lilac/internal/model/anthropic"
+	"lilac/internal/model/demo"
+	"lilac/internal/model/llm"
+	"lilac/internal/model/openai"
+	"lilac/internal/operate/config"
 )
 
 // newModel builds the model that the configuration chose.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/chat"
-	"lilac/internal/config"
-	"lilac/internal/fault"
-	"lilac/internal/llm"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
+	"lilac/internal/operate/config"
 )
 
 // Whose key is refused reads where the key of that provider is set.

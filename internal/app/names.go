@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"lilac/internal/db"
-	"lilac/internal/entity"
+	"lilac/internal/core/entity"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
-	"lilac/internal/surface"
 )
 
 // mapper turns mentions of a platform into names and back, by what is

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/surface"
-	"lilac/internal/task"
+	"lilac/internal/surfaces/discord"
 )
 
 // openServer is Discord with a configuration that opens the server g.

@@ -10,19 +10,19 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"lilac/internal/config"
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/health"
-	"lilac/internal/httpapi"
-	"lilac/internal/llm"
-	"lilac/internal/metrics"
-	"lilac/internal/notify"
-	"lilac/internal/observe"
-	"lilac/internal/redisbus"
-	"lilac/internal/session"
+	"lilac/internal/app/observe"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
+	"lilac/internal/operate/config"
+	"lilac/internal/serve/httpapi"
+	"lilac/internal/telemetry/health"
+	"lilac/internal/telemetry/metrics"
+	"lilac/internal/telemetry/notify"
 )
 
 const (

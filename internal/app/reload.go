@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"strings"
 
-	"lilac/internal/config"
-	"lilac/internal/fault"
-	"lilac/internal/notify"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/notify"
 )
 
 // followConfiguration reads the configuration again when it is asked to, and

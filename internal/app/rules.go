@@ -6,14 +6,14 @@ import (
 	"maps"
 	"slices"
 
-	"lilac/internal/chat"
-	"lilac/internal/config"
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/environment"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
 	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
 )
 
 // sessions are what rules know of sessions.

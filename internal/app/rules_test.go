@@ -3,10 +3,10 @@ package app
 import (
 	"testing"
 
-	"lilac/internal/chat"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/session"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
 )
 
 // What comes from outside neither answers for a person nor speaks as one.

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lilac/internal/clock"
-	"lilac/internal/config"
-	"lilac/internal/environment"
-	"lilac/internal/files"
-	"lilac/internal/health"
-	"lilac/internal/httpapi"
-	"lilac/internal/webhook"
+	"lilac/internal/core/clock"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/files"
+	"lilac/internal/core/webhook"
+	"lilac/internal/operate/config"
+	"lilac/internal/serve/httpapi"
+	"lilac/internal/telemetry/health"
 )
 
 // droppedFor is how long it is told that events of a source were dropped.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/llmtest"
-	"lilac/internal/session"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/llmtest"
 )
 
 // Each call of the model in these tests uses 100 tokens and 100 millionths of a

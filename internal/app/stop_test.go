@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"lilac/internal/config"
-	"lilac/internal/fault"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
 )
 
 // Who is told to stop while it starts stops in good order, wherever it is; the control

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"lilac/internal/builtin"
-	"lilac/internal/callables"
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/session"
-	"lilac/internal/task"
-	"lilac/internal/tool"
+	"lilac/internal/agent/builtin"
+	"lilac/internal/agent/tool"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/serve/callables"
 )
 
 // tasksDir is where outputs of background tasks are, in the data directory.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"lilac/internal/config"
-	"lilac/internal/toolserver"
+	"lilac/internal/operate/config"
+	"lilac/internal/serve/toolserver"
 )
 
 const (

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"lilac/internal/builtin"
-	"lilac/internal/config"
-	"lilac/internal/egress"
-	"lilac/internal/realpath"
-	"lilac/internal/sandbox"
+	"lilac/internal/agent/builtin"
+	"lilac/internal/agent/egress"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/foundation/realpath"
+	"lilac/internal/operate/config"
 )
 
 // toolOptions are what the tools are made of. Sockets of theirs are made in dir.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/config"
-	"lilac/internal/sandbox"
-	"lilac/internal/toolserver"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/operate/config"
+	"lilac/internal/serve/toolserver"
 )
 
 // What the sockets of commands cannot be made for is an error, with nothing left open.

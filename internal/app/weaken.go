@@ -11,12 +11,12 @@ import (
 	"strings"
 	"sync"
 
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
-	"lilac/internal/task"
-	"lilac/internal/tool"
+	"lilac/internal/agent/tool"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 )
 
 // without says whether LILAC_WITHOUT, a list with commas, switches a

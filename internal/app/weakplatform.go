@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/outbox"
-	"lilac/internal/relay"
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/relay"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
-	"lilac/internal/surface"
+	"lilac/internal/surfaces/discord"
 )
 
 // weakDiscord forgets where the gateway and the channels were left.

@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/redisbus"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/workflow"
 )
 
 // buildWorkflows makes what waits; platforms are connected to it later.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/llmtest"
-	"lilac/internal/redistest"
-	"lilac/internal/session"
-	"lilac/internal/workflow"
+	"lilac/internal/core/session"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/llmtest"
+	"lilac/internal/testkit/redistest"
 )
 
 // looping is the program with a request in s1 that waits at its limit of

@@ -3,8 +3,8 @@ package app
 import (
 	"testing"
 
-	"lilac/internal/event"
-	"lilac/internal/fault"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 )
 
 // The agent writes what its workflows wait for, and nobody reads it before the

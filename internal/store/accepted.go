@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/fault"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 )
 
 // acceptedMigration keeps which prompts the runner has not taken yet.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 )
 
 // ageMigration notes of relays and of what was forwarded when they changed

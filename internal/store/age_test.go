@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/relay"
-	"lilac/internal/router"
-	"lilac/internal/session"
+	"lilac/internal/core/relay"
+	"lilac/internal/core/router"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"lilac/internal/fault"
+	"lilac/internal/foundation/fault"
 )
 
 // BlobPrefix begins every reference to a blob.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"lilac/internal/fault"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
 )
 

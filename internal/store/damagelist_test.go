@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/task"
-	"lilac/internal/workflow"
 )
 
 // A damaged request is named in the list of all, which goes on behind it, and

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/fault"
-	"lilac/internal/outbox"
-	"lilac/internal/relay"
-	"lilac/internal/surface"
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/relay"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/surfaces/discord"
 )
 
 // discordMigration keeps where the gateway of Discord was left, what of its

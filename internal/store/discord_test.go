@@ -5,13 +5,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/fault"
-	"lilac/internal/outbox"
-	"lilac/internal/relay"
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/relay"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/surface"
+	"lilac/internal/surfaces/discord"
 )
 
 func TestGapsOfOneChannelBecomeOneThatHoldsBoth(t *testing.T) {

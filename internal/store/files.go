@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/session"
-	"lilac/internal/surface"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 )
 
 // filesMigration says who refers to which blob, and which files requests have

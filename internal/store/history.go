@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 )
 
 // AppendHistory appends a message, once for its id.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 )
 
 // inboxMigration makes the inbox: what was accepted from outside, once.

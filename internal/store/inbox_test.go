@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
 )
 

@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/toolserver"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/toolserver"
 )
 
 // operatorsMigration keeps the tokens that operators made, as hashes, and what

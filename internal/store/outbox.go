@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/outbox"
+	"lilac/internal/core/outbox"
+	"lilac/internal/engine/db"
 )
 
 // outboxMigration keeps what goes out to the world; what it is, is JSON.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"lilac/internal/db"
-	"lilac/internal/relay"
+	"lilac/internal/core/relay"
+	"lilac/internal/engine/db"
 )
 
 // relayMigration keeps what shows the output of each request.

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"lilac/internal/chat"
-	"lilac/internal/clip"
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 )
 
 const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model, error_kind`

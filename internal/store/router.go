@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"lilac/internal/db"
-	"lilac/internal/router"
+	"lilac/internal/core/router"
+	"lilac/internal/engine/db"
 )
 
 // routerMigration keeps what the router knows of each session, and which

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/task"
-	"lilac/internal/workflow"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/task"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 )
 
 // rulesMigration keeps what rules did, what they wait for, and the events that

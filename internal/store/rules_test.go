@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/environment"
-	"lilac/internal/event"
-	"lilac/internal/session"
+	"lilac/internal/core/environment"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
 	"lilac/internal/store"
 )
 

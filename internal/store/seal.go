@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 )
 
 // sealed is a table whose rows carry a checksum over all of their columns, so

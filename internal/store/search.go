@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
 )
 
 // searchMigration keeps an index of the words that people and models said. Its

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/session"
-	"lilac/internal/task"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 )
 
 var _ session.Store = (*Store)(nil)

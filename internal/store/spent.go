@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
 )
 
 const spentColumns = `steps, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_micros, time_ms`

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 )
 
 // Store is the tables of one database.

@@ -11,14 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/task"
-	"lilac/internal/workflow"
 )
 
 func open(t *testing.T) (*db.DB, *store.Store) {

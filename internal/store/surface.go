@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/surface"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 )
 
 // surfaceMigration keeps what platforms have told: messages, conversations and

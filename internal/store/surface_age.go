@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/surface"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 )
 
 // surfaceAgeMigration notes when a message of a platform was written last, so

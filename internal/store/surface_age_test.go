@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/discord"
-	"lilac/internal/outbox"
-	"lilac/internal/router"
-	"lilac/internal/session"
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/router"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
-	"lilac/internal/surface"
-	"lilac/internal/workflow"
+	"lilac/internal/surfaces/discord"
 )
 
 func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.T) {

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/surface"
 )
 
 func cached(id, replyTo, text string) surface.Message {

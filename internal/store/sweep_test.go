@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/event"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/surface"
 )
 
 const keepFor = 7 * 24 * time.Hour

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/session"
-	"lilac/internal/task"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
 )
 
 // tasksMigration keeps background tasks; what one is, is JSON. The other

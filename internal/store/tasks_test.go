@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/chat"
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/session"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
 	"lilac/internal/store"
-	"lilac/internal/task"
 )
 
 func taskIDs(tasks []task.Task) (out []string) {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"lilac/internal/clock"
-	"lilac/internal/db"
+	"lilac/internal/core/clock"
+	"lilac/internal/engine/db"
 )
 
 // timersMigration keeps up to when the slots of each timer are done.

@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 )
 
 // refsPage bounds how many references are held at once.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 )
 
 // A deep look finds each stored file whose bytes are others than its name says,

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"lilac/internal/db"
-	"lilac/internal/files"
+	"lilac/internal/core/files"
+	"lilac/internal/engine/db"
 )
 
 // watchedMigration keeps what sources of files have seen. A source whose files

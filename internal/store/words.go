@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"lilac/internal/db"
+	"lilac/internal/engine/db"
 )
 
 // unspacedMigration makes each letter of a script that puts no spaces between

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lilac/internal/db"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
 	"lilac/internal/store"
-	"lilac/internal/surface"
 )
 
 // Scripts without spaces between words are searched for parts of a sentence,

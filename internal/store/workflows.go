@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/workflow"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
 )
 
 // workflowsMigration keeps workflows, what their tasks wait for (also what they

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"lilac/internal/db"
-	"lilac/internal/fault"
-	"lilac/internal/session"
-	"lilac/internal/task"
-	"lilac/internal/workflow"
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/workflow"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
 )
 
 // What a conversation waits for, and what it was told, goes with it; what

@@ -1,0 +1,182 @@
+package builtin
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"mime"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/fault"
+)
+
+//go:embed attachment_add.md
+var attachmentAddText string
+
+// actDigits is how much of a hash tells the files of one answer apart.
+const actDigits = 24
+
+// maxAttachName bounds the name of a file that is given, in bytes.
+const maxAttachName = 255
+
+// AddSchema is the JSON Schema of the input of [Attachments.Add].
+const AddSchema = `{"type":"object","properties":{
+"paths":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20,"description":"The files, in the order in which people see them: absolute, or relative to the workspace."},
+"path":{"type":"string","description":"One file, instead of paths."},
+"filenames":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Names that people see instead, one for each of paths; an empty one changes nothing."},
+"filename":{"type":"string","description":"The name that people see instead of that of path."},
+"mimeTypes":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Media types, one for each of paths, where what the files hold does not say it; an empty one changes nothing."},
+"mimeType":{"type":"string","description":"The media type of path."}}}`
+
+// Added is what became of [Attachments.Add].
+type Added struct {
+	OK          bool    `json:"ok"`
+	Attachments []Given `json:"attachments"`
+}
+
+// Given is a file that people were given; never its bytes.
+type Given struct {
+	Filename string `json:"filename"`
+	MimeType string `json:"mimeType"`
+	Bytes    int    `json:"bytes"`
+}
+
+// Add gives the files that the call's input names, all or none. Relative paths
+// begin at cwd, or at the workspace when that is empty or lies outside.
+func (a *Attachments) Add(ctx context.Context, call tool.Call, cwd string) (Added, error) {
+	in := tool.ParseInput(call.Input)
+	paths := overrides(in, "paths", "path")
+	names, kinds := overrides(in, "filenames", "filename"), overrides(in, "mimeTypes", "mimeType")
+	if err := in.Err(); err != nil {
+		return Added{}, err
+	}
+	switch {
+	case len(paths) == 0:
+		return Added{}, fault.InvalidField("paths", "Say which files to give, in paths.")
+	case len(paths) > attachFiles:
+		return Added{}, fault.InvalidField("paths", "One call gives at most %d files; make several calls.", attachFiles)
+	case len(names) > len(paths):
+		return Added{}, fault.InvalidField("filenames", "There are %d filenames for %d paths.", len(names), len(paths))
+	case len(kinds) > len(paths):
+		return Added{}, fault.InvalidField("mimeTypes", "There are %d mimeTypes for %d paths.", len(kinds), len(paths))
+	}
+	// All are read before the first is given: a mistake gives none.
+	files := make([]File, len(paths))
+	given := map[string]int{}
+	rest := a.o.TotalBytes
+	for i, name := range paths {
+		f, err := a.read(ctx, a.ws.from(cwd, name), rest)
+		if err != nil {
+			return Added{}, err
+		}
+		if err := f.rename(at(names, i), at(kinds, i)); err != nil {
+			return Added{}, err
+		}
+		rest -= int64(len(f.Data))
+		act := f.act()
+		f.ID = fmt.Sprintf("%s/%d", act, given[act])
+		given[act]++
+		files[i] = f
+	}
+	out := Added{OK: true}
+	for _, f := range files {
+		if err := a.o.HandOver(ctx, call, f); err != nil {
+			return Added{}, err
+		}
+		out.Attachments = append(out.Attachments, Given{Filename: f.Name, MimeType: f.MimeType, Bytes: len(f.Data)})
+	}
+	return out, nil
+}
+
+// act names the giving of a file by what people get: a step that is repeated,
+// under whatever id its call has then, gives the same one.
+func (f File) act() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q\n", f.Name, f.MimeType)
+	sum.Write(f.Data)
+	return "file-" + hex.EncodeToString(sum.Sum(nil))[:actDigits]
+}
+
+// overrides is a list field, or the field that stands for a list of one; the
+// list wins.
+func overrides(in *tool.Input, many, one string) []string {
+	switch {
+	case in.Has(many):
+		return in.List(many)
+	case in.Has(one):
+		return []string{in.TextOr(one, "")}
+	}
+	return nil
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// read reads a file that is to be given, if no more than rest is in it.
+func (a *Attachments) read(ctx context.Context, name string, rest int64) (File, error) {
+	if strings.TrimSpace(name) == "" {
+		return File{}, fault.InvalidField("paths", "A path must not be empty.")
+	}
+	rel, err := a.ws.rel(name)
+	if err != nil {
+		return File{}, err
+	}
+	root, err := a.ws.open()
+	if err != nil {
+		return File{}, err
+	}
+	defer func() { _ = root.Close() }()
+	file, info, err := openPlain(root, rel)
+	if err != nil {
+		return File{}, a.ws.explain(err, name)
+	}
+	defer func() { _ = file.Close() }()
+	if info.IsDir() {
+		return File{}, fault.New(fault.Invalid, "%s is a directory; give its files, or an archive of them.", name)
+	}
+	if info.Size() > a.o.FileBytes {
+		return File{}, fault.New(fault.TooLarge, "%s has %d bytes; at most %d can be given.", name, info.Size(), a.o.FileBytes)
+	}
+	most := min(a.o.FileBytes, rest)
+	data, err := io.ReadAll(io.LimitReader(&ctxReader{ctx, file}, most+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return File{}, context.Cause(ctx)
+	case err != nil:
+		return File{}, a.ws.explain(err, name)
+	case int64(len(data)) > a.o.FileBytes:
+		return File{}, fault.New(fault.TooLarge, "%s has more than %d bytes and cannot be given.", name, a.o.FileBytes)
+	case int64(len(data)) > most:
+		return File{}, fault.New(fault.TooLarge, "The files have more than %d bytes together; give fewer in one call.", a.o.TotalBytes)
+	}
+	return File{Name: path.Base(rel), MimeType: typeOf(data, rel), Path: filepath.Join(a.ws.dir, rel), Data: data}, nil
+}
+
+// rename takes the name and the type that the call gave, if it gave them.
+func (f *File) rename(name, kind string) error {
+	if name != "" {
+		if len(name) > maxAttachName || name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '\\' || unicode.IsControl(r) }) {
+			return fault.New(fault.Invalid, "%q is no file name: it has at most %d bytes and no path.", tool.Line(name, 60), maxAttachName)
+		}
+		f.Name = name
+	}
+	if kind != "" {
+		parsed, _, err := mime.ParseMediaType(kind)
+		if err != nil || !strings.Contains(parsed, "/") {
+			return fault.New(fault.Invalid, "%q is not a media type such as image/png.", tool.Line(kind, 60))
+		}
+		f.MimeType = parsed
+	}
+	return nil
+}

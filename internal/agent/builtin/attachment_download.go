@@ -1,0 +1,160 @@
+package builtin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/fault"
+)
+
+//go:embed attachment_download.md
+var attachmentDownloadText string
+
+// DefaultDownloadDir is where files go when the call does not say.
+const DefaultDownloadDir = "~/Downloads"
+
+// DownloadSchema is the JSON Schema of the input of [Attachments.Download].
+const DownloadSchema = `{"type":"object","properties":{
+"downloadDir":{"type":"string","default":"~/Downloads","description":"The directory to put the files into, in the workspace; it is made when it is missing."}}}`
+
+// Downloaded is what became of [Attachments.Download].
+type Downloaded struct {
+	// OK says that all of the files are there.
+	OK          bool             `json:"ok"`
+	DownloadDir string           `json:"downloadDir"`
+	Files       []DownloadedFile `json:"files"`
+	Failed      []FailedDownload `json:"failed,omitempty"`
+}
+
+// DownloadedFile is a file in the workspace.
+type DownloadedFile struct {
+	Path string `json:"path"`
+	// SHA10 are the first ten hex digits of the SHA-256 of its bytes.
+	SHA10     string `json:"sha10"`
+	Bytes     int    `json:"bytes"`
+	SourceURL string `json:"sourceUrl"`
+	MimeType  string `json:"mimeType,omitempty"`
+	// Filename is what the sender called it.
+	Filename string `json:"filename,omitempty"`
+}
+
+// FailedDownload is a file that could not be had.
+type FailedDownload struct {
+	Filename  string `json:"filename,omitempty"`
+	SourceURL string `json:"sourceUrl"`
+	Error     string `json:"error"`
+}
+
+// sha10 is how many hex digits of the hash name a file.
+const sha10 = 10
+
+// Download puts the files of the newest message that has any into a directory
+// of the workspace, each under the hash of its bytes. What is there already is
+// not written again; what is another file under that name stays as it is, and
+// the one that was sent gets the whole hash for a name. Relative directories begin at cwd as in [Attachments.Add].
+func (a *Attachments) Download(ctx context.Context, call tool.Call, cwd string) (Downloaded, error) {
+	in := tool.ParseInput(call.Input)
+	name := cmp.Or(in.TextOr("downloadDir", ""), DefaultDownloadDir)
+	if err := in.Err(); err != nil {
+		return Downloaded{}, err
+	}
+	rel, err := a.ws.rel(a.ws.from(cwd, name))
+	if err != nil {
+		return Downloaded{}, err
+	}
+	sent, err := a.o.Inbound(ctx, call)
+	if err != nil {
+		return Downloaded{}, err
+	}
+	if len(sent) == 0 {
+		return Downloaded{}, fault.New(fault.NotFound, "Nobody has sent a file in this conversation.")
+	}
+	dir, err := a.ws.openDir(rel)
+	if err != nil {
+		return Downloaded{}, a.ws.explain(err, name)
+	}
+	defer func() { _ = dir.Close() }()
+	out := Downloaded{OK: true, DownloadDir: filepath.Join(a.ws.dir, rel), Files: []DownloadedFile{}}
+	rest := a.o.TotalBytes
+	var first error
+	had := map[[sha256.Size]byte]bool{}
+	for _, s := range sent {
+		file, sum, err := a.download(ctx, call, dir, s, rest)
+		if ctx.Err() != nil {
+			return out, context.Cause(ctx)
+		}
+		if err != nil {
+			if out.OK = false; first == nil {
+				first = err
+			}
+			out.Failed = append(out.Failed, FailedDownload{Filename: s.Filename, SourceURL: s.source(), Error: a.ws.explain(forModel(err), name).Error()})
+			continue
+		}
+		rest -= int64(file.Bytes)
+		if had[sum] {
+			continue
+		}
+		had[sum] = true
+		file.Path = filepath.Join(out.DownloadDir, file.Path)
+		out.Files = append(out.Files, file)
+	}
+	if len(out.Files) == 0 {
+		return out, first
+	}
+	return out, nil
+}
+
+func (s Sent) source() string { return cmp.Or(s.URL, s.Blob) }
+
+func (a *Attachments) download(ctx context.Context, call tool.Call, dir *os.Root, s Sent, rest int64) (file DownloadedFile, sum [sha256.Size]byte, err error) {
+	if rest <= 0 {
+		return file, sum, fault.New(fault.TooLarge, "The files have more than %d bytes together.", a.o.TotalBytes)
+	}
+	data, kind, err := a.o.Fetch(ctx, call, s, min(a.o.FileBytes, rest))
+	if err != nil {
+		return file, sum, err
+	}
+	sum = sha256.Sum256(data)
+	hash, kind := hex.EncodeToString(sum[:]), cmp.Or(plainType(kind), plainType(s.MimeType))
+	file = DownloadedFile{SHA10: hash[:sha10], Bytes: len(data), SourceURL: s.source(), MimeType: kind, Filename: s.Filename}
+	for _, name := range []string{file.SHA10, hash} {
+		file.Path = name + extension(kind, s.Filename, s.URL)
+		there, err := holds(ctx, dir, file.Path, data)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return file, sum, replaceFile(ctx, dir, file.Path, data, 0o644)
+		case err != nil, there:
+			return file, sum, err
+		}
+	}
+	return file, sum, fault.New(fault.Conflict, "%s is in the way: it is another file.", file.Path)
+}
+
+// holds reports whether a plain file has that content. Ten digits of a hash can
+// be those of two files, and a command may have written there.
+func holds(ctx context.Context, dir *os.Root, name string, data []byte) (bool, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, fault.New(fault.Conflict, "%s is in the way: it is not a plain file.", name)
+	}
+	file, _, err := openPlain(dir, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = file.Close() }()
+	found, err := io.ReadAll(io.LimitReader(&ctxReader{ctx, file}, int64(len(data))+1))
+	return bytes.Equal(found, data), err
+}

@@ -1,0 +1,127 @@
+package builtin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/tool"
+)
+
+//go:embed bash.md
+var bashText string
+
+// The limits of bash.
+const (
+	bashTimeout    = 120 // seconds, when the call does not say
+	bashMaxTimeout = 600
+	// The kernel takes at most 128 KiB in one argument.
+	bashMaxCommand = 100_000
+)
+
+func newBash(shell *Shell, longest time.Duration) tool.Tool {
+	b := &bash{shell: shell, longest: int(cmp.Or(longest, bashMaxTimeout*time.Second).Seconds())}
+	return &action{
+		spec: tool.Spec{
+			Name: "bash", Description: strings.ReplaceAll(bashText, "{{network}}", shell.network()),
+			Schema: json.RawMessage(`{"type":"object","properties":{
+"command":{"type":"string","description":"The bash command, or several lines of them."},
+"timeout":{"type":"integer","minimum":1,"maximum":600,"description":"Seconds after which it is killed; 120 when left out."},
+"dir":{"type":"string","description":"Directory in the workspace where it starts; the workspace itself when left out."}},
+"required":["command"]}`),
+		},
+		display: field("command"),
+		run:     b.run,
+	}
+}
+
+type bash struct {
+	shell *Shell
+	// longest is how many seconds a command may run, whatever the call says.
+	longest int
+}
+
+func (b *bash) run(ctx context.Context, call tool.Call, in *tool.Input) (tool.Result, error) {
+	command := in.Need("command")
+	timeout := in.Int("timeout", bashTimeout, 1, bashMaxTimeout)
+	dir := in.TextOr("dir", "")
+	if err := in.Err(); err != nil {
+		return tool.Result{}, err
+	}
+	timeout = min(timeout, b.longest)
+	out := tool.NewOutput(b.shell.ws.dir, call.ID, tool.Limits{})
+	ended, denied, err := b.shell.Run(ctx, call, Line{
+		Command: command, Dir: dir, Timeout: time.Duration(timeout) * time.Second,
+		Output: &progress{out: out, show: call.Progress},
+	})
+	text := strings.TrimRight(out.Text(), "\n")
+	if text == "" {
+		text = "(no output)"
+	}
+	for _, target := range denied {
+		text += "\n[network: " + target + " is not allowed]"
+	}
+	result := tool.Result{Text: text}
+	switch {
+	case ctx.Err() != nil:
+		result.Text += "\n\n[the command was cancelled and killed with everything it had started]"
+		return result, context.Cause(ctx)
+	case err != nil:
+		return tool.Result{}, err
+	case ended.TimedOut:
+		result.Failed = true
+		result.Text += fmt.Sprintf("\n\n[timed out after %d s: the command was killed with everything it had started]", timeout)
+	case ended.Exceeded != "":
+		result.Failed = true
+		result.Text += "\n\n[" + ExceededText(ended.Exceeded) + ": the command was killed with everything it had started]"
+	case ended.ExitCode != 0:
+		result.Failed = true
+		result.Text += "\n\n[" + exitText(ended) + "]"
+	}
+	return result, nil
+}
+
+func exitText(r sandbox.Result) string {
+	if r.ExitCode > 128 && r.ExitCode < 128+65 {
+		return fmt.Sprintf("exit code %d: killed by signal %d", r.ExitCode, r.ExitCode-128)
+	}
+	return fmt.Sprintf("exit code %d", r.ExitCode)
+}
+
+// progress hands output on and shows the last line of each piece.
+type progress struct {
+	out  *tool.Output
+	show func(line string)
+	mu   sync.Mutex
+	// line is the beginning of a line whose end has not arrived.
+	line []byte
+}
+
+// maxProgressLine is how much of a line is shown; a line may be endless.
+const maxProgressLine = 200
+
+func (p *progress) Write(b []byte) (int, error) {
+	n, err := p.out.Write(b)
+	if p.show == nil {
+		return n, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := append(p.line, b[max(0, len(b)-4096):]...)
+	partial := text[bytes.LastIndexByte(text, '\n')+1:]
+	last := bytes.TrimRight(text, "\r\n\t ")
+	last = last[bytes.LastIndexByte(last, '\n')+1:]
+	p.line = slices.Clone(partial[:min(len(partial), 4*maxProgressLine)])
+	if line := tool.Line(string(last), maxProgressLine); line != "" {
+		p.show(line)
+	}
+	return n, err
+}

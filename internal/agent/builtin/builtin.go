@@ -1,0 +1,183 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"lilac/internal/agent/egress"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/fault"
+)
+
+// Options are what the tools need. Only Workspace must be given.
+type Options struct {
+	// Workspace is the directory that the agent works in; it is made when it is missing.
+	Workspace string
+	// Sandbox runs commands; without one, bash refuses.
+	Sandbox sandbox.Sandbox
+	// Hidden are paths that commands must not see: the data directory. They
+	// and the workspace must not contain each other.
+	Hidden []string
+	// Masked are paths that are covered where commands would see them.
+	Masked []string
+	// Binds are further paths that commands see.
+	Binds []sandbox.Bind
+	// Limits bound what a command uses, and TmpBytes its /tmp; zero fields
+	// mean the sandbox's defaults.
+	Limits   sandbox.Limits
+	TmpBytes int64
+	// CommandTime bounds how long a command may run; zero means ten minutes.
+	CommandTime time.Duration
+	// Egress is what commands reach hosts through; nil means no network.
+	Egress *egress.Proxy
+	// Attachments gives files to people and takes theirs; without it there are
+	// no tools for that.
+	Attachments *Attachments
+	// Env is further environment for commands, beside what names the request.
+	Env []string
+	// Access gives each command what is its own; nil gives nothing.
+	Access Access
+	Logger *slog.Logger
+}
+
+// Access gives each command what it may use and no other, such as a token.
+type Access interface {
+	// Open is called before a command runs; the pass is closed when it has ended.
+	Open(call tool.Call) (Pass, error)
+}
+
+// Pass is what one command gets.
+type Pass struct {
+	Env   []string
+	Binds []sandbox.Bind
+	Close func()
+}
+
+// New returns the tools of level 1 for a workspace.
+func New(opts Options) ([]tool.Tool, error) {
+	ws, err := openWorkspace(opts)
+	if err != nil {
+		return nil, err
+	}
+	tools := []tool.Tool{
+		newBash(newShell(ws, opts), opts.CommandTime),
+		newRead(ws), newWrite(ws), newEdit(ws), newGlob(ws), newGrep(ws),
+	}
+	if opts.Attachments != nil {
+		tools = append(tools, opts.Attachments.tools()...)
+	}
+	return tools, nil
+}
+
+// openWorkspace makes the workspace if it is missing and keeps it apart from
+// what is hidden.
+func openWorkspace(opts Options) (*workspace, error) {
+	if opts.Workspace == "" {
+		return nil, fault.InvalidField("workspace", "A workspace directory is needed.")
+	}
+	given, err := filepath.Abs(opts.Workspace)
+	if err != nil {
+		return nil, fmt.Errorf("find workspace: %w", err)
+	}
+	// What the agent makes there is for nobody else of the machine.
+	if err := os.MkdirAll(given, 0o700); err != nil {
+		return nil, fault.Wrap(fault.Invalid, err, "The workspace %s cannot be made.", given)
+	}
+	real, err := filepath.EvalSymlinks(given)
+	if err != nil {
+		return nil, fmt.Errorf("find workspace: %w", err)
+	}
+	for _, path := range opts.Hidden {
+		if err := apart(real, path); err != nil {
+			return nil, err
+		}
+	}
+	return &workspace{dir: real, given: given}, nil
+}
+
+// apart refuses a workspace that contains a hidden path or lies in it. A path
+// that does not exist yet is judged by what exists of it.
+func apart(workspace, hidden string) error {
+	hidden, err := filepath.Abs(hidden)
+	if err != nil {
+		return fmt.Errorf("find hidden path: %w", err)
+	}
+	rest := ""
+	for dir := hidden; ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			hidden = filepath.Join(real, rest)
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+	if within(hidden, workspace) || within(workspace, hidden) {
+		return fault.InvalidField("workspace", "The workspace %s and %s, which the agent must not see, must not contain each other.", workspace, hidden)
+	}
+	return nil
+}
+
+// action is a tool made of a function. What run returns as an error is told
+// to the model as a failed result, unless it is the end of ctx.
+type action struct {
+	spec    tool.Spec
+	display func(in *tool.Input) string
+	run     func(ctx context.Context, call tool.Call, in *tool.Input) (tool.Result, error)
+}
+
+var _ tool.Displayer = (*action)(nil)
+
+func (a *action) Spec() tool.Spec { return a.spec }
+
+// Display says in one line what a call will do.
+func (a *action) Display(input json.RawMessage) string {
+	detail := tool.Line(a.display(tool.ParseInput(input)), 100)
+	if detail == "" {
+		return a.spec.Name
+	}
+	return a.spec.Name + ": " + detail
+}
+
+func (a *action) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
+	if ctx.Err() != nil {
+		return tool.Result{}, context.Cause(ctx)
+	}
+	result, err := a.run(ctx, call, tool.ParseInput(call.Input))
+	if result.Display == "" {
+		result.Display = a.Display(call.Input)
+	}
+	switch {
+	case err == nil:
+		return result, nil
+	case ctx.Err() != nil:
+		result.Failed = true
+		return result, context.Cause(ctx)
+	}
+	failed := tool.Failed(forModel(err))
+	failed.Display = result.Display
+	return failed, nil
+}
+
+// forModel is the sentence of a fault without its cause, or the error itself.
+func forModel(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return errors.New(f.Message)
+	}
+	return err
+}
+
+// field shows one text field of the input as what a call will do.
+func field(name string) func(in *tool.Input) string {
+	return func(in *tool.Input) string { return in.TextOr(name, "") }
+}

@@ -1,0 +1,188 @@
+package builtin
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/fault"
+)
+
+//go:embed read.md
+var readText string
+
+// The limits of read.
+const (
+	readLines     = 2000 // when the call does not say
+	readMaxLine   = 2000 // bytes shown of one line
+	readMaxOffset = 1 << 31
+	readEntries   = 1000 // entries shown of a directory
+	sniffBytes    = 8 << 10
+)
+
+func newRead(ws *workspace) tool.Tool {
+	return &action{
+		spec: tool.Spec{
+			Name: "read", Description: readText, Idempotent: true, ParallelSafe: true,
+			Schema: json.RawMessage(`{"type":"object","properties":{
+"path":{"type":"string","description":"The file or directory: absolute, or relative to the workspace."},
+"offset":{"type":"integer","minimum":1,"description":"The first line to show; 1 when left out."},
+"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"How many lines to show; 2000 when left out."}},
+"required":["path"]}`),
+		},
+		display: field("path"),
+		run:     ws.read,
+	}
+}
+
+func (w *workspace) read(ctx context.Context, _ tool.Call, in *tool.Input) (tool.Result, error) {
+	name := in.Need("path")
+	offset := in.Int("offset", 1, 0, readMaxOffset)
+	limit := in.Int("limit", readLines, 1, readLines)
+	if err := in.Err(); err != nil {
+		return tool.Result{}, err
+	}
+	rel, err := w.rel(name)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	root, err := w.open()
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer func() { _ = root.Close() }()
+	file, info, err := openPlain(root, rel)
+	if err != nil {
+		return tool.Result{}, w.explain(err, name)
+	}
+	defer func() { _ = file.Close() }()
+	var text string
+	if info.IsDir() {
+		text, err = listDir(file, rel)
+	} else {
+		text, err = readLinesOf(ctx, file, info, rel, max(offset, 1), limit)
+	}
+	return tool.Result{Text: text}, w.explain(err, name)
+}
+
+// readLinesOf returns numbered lines of a file, without ever holding more of it
+// than one line.
+func readLinesOf(ctx context.Context, file *os.File, info fs.FileInfo, rel string, offset, limit int) (string, error) {
+	r := bufio.NewReaderSize(&ctxReader{ctx, file}, sniffBytes)
+	start, err := r.Peek(sniffBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if isBinary(start) {
+		return "", fault.New(fault.Invalid, "%s is not text: %s, %d bytes. Use bash to look into it.", rel, http.DetectContentType(start), info.Size())
+	}
+	var b strings.Builder
+	for number := 1; ; number++ {
+		line, length, err := readLine(r, number >= offset)
+		if errors.Is(err, io.EOF) {
+			return finish(&b, rel, number-1, offset), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if number < offset {
+			continue
+		}
+		if number >= offset+limit || b.Len() > tool.MaxBytes-readMaxLine {
+			fmt.Fprintf(&b, "\n[there is more: read on with offset %d; the file has %d bytes]", number, info.Size())
+			return b.String(), nil
+		}
+		fmt.Fprintf(&b, "%6d\t%s", number, tool.Visible(line))
+		if length > len(line) {
+			fmt.Fprintf(&b, " [… %d more bytes in this line]", length-len(line))
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func finish(b *strings.Builder, rel string, lines, offset int) string {
+	switch {
+	case lines == 0:
+		return fmt.Sprintf("[%s is empty]", rel)
+	case b.Len() == 0:
+		return fmt.Sprintf("[%s has only %d lines; offset %d is after its end]", rel, lines, offset)
+	}
+	return b.String()
+}
+
+// readLine reads a line of any length and returns its beginning, without the
+// line end, and its whole length.
+func readLine(r *bufio.Reader, keep bool) (line string, length int, err error) {
+	var kept []byte
+	var last byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		if len(piece) > 0 {
+			last = piece[len(piece)-1]
+		}
+		length += len(piece)
+		if keep && len(kept) < readMaxLine {
+			kept = append(kept, piece...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && !(errors.Is(err, io.EOF) && length > 0) {
+			return "", 0, err
+		}
+		break
+	}
+	if last == '\n' {
+		length--
+		kept = bytes.TrimSuffix(kept, []byte{'\n'})
+		if bytes.HasSuffix(kept, []byte{'\r'}) {
+			length--
+			kept = kept[:len(kept)-1]
+		}
+	}
+	return string(clip.Bytes(kept, readMaxLine)), length, nil
+}
+
+func listDir(dir *os.File, rel string) (string, error) {
+	entries, err := dir.ReadDir(readEntries + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	more := len(entries) > readEntries
+	entries = entries[:min(len(entries), readEntries)]
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is a directory:\n", rel)
+	for _, e := range entries {
+		mark := ""
+		switch {
+		case e.IsDir():
+			mark = "/"
+		case e.Type()&fs.ModeSymlink != 0:
+			mark = "@"
+		case !e.Type().IsRegular():
+			mark = " (special file)"
+		}
+		fmt.Fprintf(&b, "%s%s\n", tool.Line(e.Name(), 255), mark)
+	}
+	switch {
+	case more:
+		fmt.Fprintf(&b, "[only %d entries are shown; use glob to find what you need]\n", readEntries)
+	case len(entries) == 0:
+		b.WriteString("[it is empty]\n")
+	}
+	return b.String(), nil
+}

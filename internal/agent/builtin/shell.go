@@ -1,0 +1,132 @@
+package builtin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"lilac/internal/agent/egress"
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/fault"
+)
+
+// Shell runs lines of bash in the sandbox, all under one policy.
+type Shell struct {
+	ws     *workspace
+	box    sandbox.Sandbox
+	policy sandbox.Policy
+	env    []string
+	log    *slog.Logger
+	egress *egress.Proxy
+	access Access
+}
+
+// Line is what a shell runs.
+type Line struct {
+	Command string
+	// Dir is a directory in the workspace; empty means the workspace.
+	Dir string
+	// Output takes what it prints, standard error too.
+	Output io.Writer
+	// Timeout is how long it may take; zero means as long as the context.
+	Timeout time.Duration
+}
+
+// NewShell returns a shell under the policy of the options, which is that of
+// the tool bash.
+func NewShell(opts Options) (*Shell, error) {
+	ws, err := openWorkspace(opts)
+	if err != nil {
+		return nil, err
+	}
+	return newShell(ws, opts), nil
+}
+
+func newShell(ws *workspace, opts Options) *Shell {
+	box := opts.Sandbox
+	if box == nil {
+		box = sandbox.Refusing(fault.New(fault.Unavailable, "Commands cannot be run: no sandbox was set up."))
+	}
+	return &Shell{
+		ws: ws, box: box, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), env: slices.Clone(opts.Env), egress: opts.Egress, access: opts.Access,
+		policy: sandbox.Policy{
+			Workspace: ws.dir, Hidden: slices.Clone(opts.Hidden), Masked: slices.Clone(opts.Masked), Binds: slices.Clone(opts.Binds),
+			Limits: opts.Limits, TmpBytes: opts.TmpBytes,
+		},
+	}
+}
+
+// network says in the text for the model what commands can reach.
+func (s *Shell) network() string {
+	if s.egress == nil {
+		return "There is no network"
+	}
+	return "Of the network only these hosts can be reached, by HTTP and HTTPS through the proxy that the environment names (names are not resolved in the sandbox): " +
+		egress.Names(s.egress.Rules())
+}
+
+// Check says what is wrong with a line before it is run, and returns where it
+// would start, relative to the workspace.
+func (s *Shell) Check(l Line) (dir string, err error) {
+	if len(l.Command) > bashMaxCommand {
+		return "", fault.InvalidField("command", "The command has %d bytes, the limit is %d: write it to a file and run that.", len(l.Command), bashMaxCommand)
+	}
+	return s.ws.rel(l.Dir)
+}
+
+// Run runs a line for a call, with a way out of its own when there is a
+// network; denied are the hosts that it was refused. What ended it is as in
+// [sandbox.Sandbox].
+func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (ended sandbox.Result, denied []string, err error) {
+	dir, err := s.Check(l)
+	if err != nil {
+		return ended, nil, err
+	}
+	ended, denied, err = s.confined(ctx, call, sandbox.Command{Argv: []string{"bash", "-c", l.Command}, Dir: dir, Stdout: l.Output, Timeout: l.Timeout})
+	if fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "sandbox_unavailable", "sandbox", s.box.Name(), "error", err)
+	}
+	return ended, denied, err
+}
+
+func (s *Shell) confined(ctx context.Context, call tool.Call, cmd sandbox.Command) (ended sandbox.Result, denied []string, err error) {
+	policy := s.policy
+	cmd.Env = append(slices.Clone(s.env),
+		"LILAC_REQUEST_ID="+call.RequestID, "LILAC_SESSION_ID="+call.SessionID, "LILAC_REQUEST_CLIENT="+call.Client)
+	if s.access != nil {
+		pass, err := s.access.Open(call)
+		if err != nil {
+			return ended, nil, err
+		}
+		defer pass.Close()
+		cmd.Env = append(cmd.Env, pass.Env...)
+		policy.Binds = slices.Concat(policy.Binds, pass.Binds)
+	}
+	if s.egress == nil {
+		ended, err = s.box.Run(ctx, cmd, policy)
+		return ended, nil, err
+	}
+	gate, err := s.egress.Open(ctx, s.log.With("request_id", call.RequestID, "session_id", call.SessionID))
+	if err != nil {
+		return ended, nil, err
+	}
+	policy.Proxy = gate.Path()
+	cmd.Env = append(cmd.Env, egress.GitEnvironment(s.egress.Rules())...)
+	ended, err = s.box.Run(ctx, cmd, policy)
+	return ended, gate.Denied(), errors.Join(err, gate.Close())
+}
+
+// ExceededText says for people which limit a command was killed for.
+func ExceededText(what sandbox.Exceeded) string {
+	return map[sandbox.Exceeded]string{
+		sandbox.ExceededMemory:    "it used more memory than a command may",
+		sandbox.ExceededProcesses: "it started more processes than a command may",
+		sandbox.ExceededDisk:      "it wrote more to the disk than a command may, or the disk is nearly full",
+		sandbox.ExceededOutput:    "it printed more than a command may",
+	}[what]
+}

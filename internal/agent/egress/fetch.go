@@ -1,0 +1,225 @@
+package egress
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/fault"
+)
+
+// FetchOptions are what a [Fetcher] is made of.
+type FetchOptions struct {
+	// Hosts are those that files are fetched from: a name, over TLS on its usual
+	// port, or a name or an address with a port, over whatever the URL says. An
+	// address that is named so may be one of this machine.
+	Hosts []string
+	// Time bounds one file with its redirects; zero means DefaultFetchTime.
+	Time time.Duration
+	// Resolve looks up a name; nil means the system's resolver.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Dial connects to an address that was found good; nil means the system's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Roots are the authorities that hosts must be signed by; nil means the system's.
+	Roots *x509.CertPool
+
+	// unguarded leaves the checks of addresses and of redirects out. It is there
+	// for the tests that show what they are good for.
+	unguarded bool
+}
+
+const (
+	// DefaultFetchTime is how long one file may take.
+	DefaultFetchTime = 30 * time.Second
+	// maxRedirects is how often a file may have moved.
+	maxRedirects = 3
+	// answerTimeout bounds how long a host may take to begin its answer.
+	answerTimeout = 15 * time.Second
+	// maxAnswerHeader bounds what stands before a file.
+	maxAnswerHeader = 32 << 10
+)
+
+// CodeGone is the code of a fault.NotFound that says that the host has no such
+// file, or not under this address any more.
+const CodeGone = "file_gone"
+
+// Fetched is a file that was fetched.
+type Fetched struct {
+	Data []byte
+	// MimeType is what the host called it, without parameters; it may be empty.
+	MimeType string
+}
+
+// Fetcher fetches files from listed hosts. Every address, also of a redirect,
+// is checked when it is connected to, so that a name which points inside
+// gains nothing. It may be used from many goroutines.
+type Fetcher struct {
+	o      FetchOptions
+	client *http.Client
+}
+
+// NewFetcher returns a fetcher.
+func NewFetcher(o FetchOptions) *Fetcher {
+	o.Time = cmp.Or(o.Time, DefaultFetchTime)
+	if o.Resolve == nil {
+		o.Resolve = resolve
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	f := &Fetcher{o: o}
+	f.client = &http.Client{
+		Transport: &http.Transport{
+			// No proxy of the environment: the addresses would be checked by nobody.
+			DialContext: f.dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
+			DisableKeepAlives: true, DisableCompression: true,
+			TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout, MaxResponseHeaderBytes: maxAnswerHeader,
+		},
+		CheckRedirect: func(r *http.Request, before []*http.Request) error {
+			switch {
+			case len(before) > maxRedirects:
+				return fault.New(fault.Denied, "The file has moved more than %d times.", maxRedirects)
+			case !o.unguarded && !f.Allows(r.URL):
+				return fault.New(fault.Denied, "The file has moved to %s, from which files are not fetched.", r.URL.Host)
+			}
+			return nil
+		},
+	}
+	return f
+}
+
+// Allows reports whether files are fetched from there.
+func (f *Fetcher) Allows(u *url.URL) bool {
+	if u.User != nil || u.Hostname() == "" {
+		return false
+	}
+	if u.Port() == "" {
+		return u.Scheme == "https" && slices.Contains(f.o.Hosts, normal(u.Hostname()))
+	}
+	return (u.Scheme == "http" || u.Scheme == "https") && slices.Contains(f.o.Hosts, u.Host)
+}
+
+// Fetch returns the file at an address, whole or not at all. One with more
+// than most bytes is a fault.TooLarge.
+func (f *Fetcher) Fetch(ctx context.Context, address string, most int64) (Fetched, error) {
+	u, err := url.Parse(address)
+	if err != nil || !f.Allows(u) {
+		return Fetched{}, fault.New(fault.Denied, "It is on a host that files are not fetched from.")
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.o.Time)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return Fetched{}, fmt.Errorf("ask for a file: %w", err)
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	response, err := f.client.Do(request)
+	if err != nil {
+		return Fetched{}, failure(ctx, err)
+	}
+	defer response.Body.Close()
+	switch encoding := response.Header.Get("Content-Encoding"); {
+	case response.StatusCode == http.StatusNotFound, response.StatusCode == http.StatusForbidden, response.StatusCode == http.StatusGone:
+		return Fetched{}, &fault.Error{Kind: fault.NotFound, Code: CodeGone, Message: "The file is not there any more, or its address has expired."}
+	case response.StatusCode != http.StatusOK:
+		return Fetched{}, fault.New(fault.Unavailable, "The host of the file answered with the status %d.", response.StatusCode)
+	case encoding != "" && encoding != "identity":
+		// It would have to be unpacked to be of use, and could become any size.
+		return Fetched{}, fault.New(fault.Denied, "The file came packed (%s), which was not asked for.", strconv.Quote(encoding))
+	case response.ContentLength > most:
+		return Fetched{}, tooLarge(response.ContentLength, most)
+	}
+	data, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	if err != nil {
+		return Fetched{}, failure(ctx, err)
+	}
+	if int64(len(data)) > most {
+		return Fetched{}, fault.New(fault.TooLarge, "It has more than %d bytes, and no larger files are fetched.", most)
+	}
+	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	return Fetched{Data: data, MimeType: strings.ToLower(strings.TrimSpace(kind))}, nil
+}
+
+func tooLarge(size, most int64) error {
+	return fault.New(fault.TooLarge, "It has %d bytes, and no files with more than %d are fetched.", size, most)
+}
+
+// failure says why a file did not come.
+func failure(ctx context.Context, err error) error {
+	var known *fault.Error
+	// The address may be a signed one, with which anybody gets the file.
+	if asked := (*url.Error)(nil); errors.As(err, &asked) {
+		err = asked.Err
+	}
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, errRefused):
+		return fault.Wrap(fault.Denied, err, "The file is on an address that is not on the public internet.")
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fault.Wrap(fault.Timeout, err, "The file did not come in time.")
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fault.Wrap(fault.Unavailable, err, "The file could not be fetched.")
+}
+
+// dial connects to a host that is allowed, at an address that is.
+func (f *Fetcher) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", hostport, err)
+	}
+	permit := func(addr netip.Addr) bool {
+		// Whoever lists the address itself means it.
+		return f.o.unguarded || Public(addr) || isAddress(host) && slices.Contains(f.o.Hosts, hostport)
+	}
+	return connect(ctx, host, port, f.o.Resolve, func(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+		if !permit(address.Addr()) {
+			return nil, errRefused
+		}
+		return f.o.Dial(ctx, network, address.String())
+	})
+}
+
+// resolve asks the system.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// connect looks a host up once and tries its addresses; dial decides about
+// each of them, and nobody looks the name up again in between.
+func connect(ctx context.Context, host, port string, lookup func(context.Context, string) ([]netip.Addr, error), dial func(context.Context, netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("read port %q: %w", port, err)
+	}
+	var addrs []netip.Addr
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		addrs = []netip.Addr{addr}
+	} else if addrs, err = lookup(ctx, host); err != nil {
+		return nil, fmt.Errorf("look up %s: %w", host, err)
+	}
+	err = fmt.Errorf("%s has no address", host)
+	for _, addr := range addrs {
+		var conn net.Conn
+		if conn, err = dial(ctx, netip.AddrPortFrom(addr.Unmap(), uint16(number))); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, fmt.Errorf("connect to %s: %w", host, err)
+}

@@ -1,0 +1,247 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/realpath"
+)
+
+// basePath finds programs where distributions and people install them.
+const basePath = helperDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
+
+// systemDirs are shown read only, when they exist. On most systems all but
+// /usr are links into it, and are shown as such.
+var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
+
+// etcPaths is the part of /etc that programs need and that holds no secret: the
+// linker's cache, alternatives, certificates, time zone, file types, ports, fonts.
+// It is short because each path is a mount, and bubblewrap looks at all of them
+// for each one that it adds.
+var etcPaths = []string{
+	"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/fonts",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+}
+
+// resolved is a policy whose paths are real ones and do not contradict each other.
+type resolved struct {
+	Policy
+	hidden []string
+	masked []string
+	shown  []shown
+	dir    string
+}
+
+// shown is a path of the machine that a command sees.
+type shown struct {
+	realpath.Path
+	writable bool
+}
+
+// resolve checks a policy. Paths are compared after links are followed, so
+// that no other name for a hidden path gets past.
+func resolve(cmd Command, policy Policy) (resolved, error) {
+	r := resolved{Policy: policy}
+	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
+		return r, fault.InvalidField("command", "There is no command to run.")
+	}
+	for _, arg := range slices.Concat(cmd.Argv, cmd.Env) {
+		if strings.ContainsRune(arg, 0) {
+			return r, fault.InvalidField("command", "A command must not contain a NUL character.")
+		}
+	}
+	for _, kv := range cmd.Env {
+		if key, _, ok := strings.Cut(kv, "="); !ok || key == "" {
+			return r, fault.InvalidField("env", "An environment variable must be written KEY=value.")
+		}
+	}
+	if !filepath.IsAbs(policy.Workspace) {
+		return r, fault.InvalidField("workspace", "The workspace must be an absolute path, not %q.", policy.Workspace)
+	}
+	workspace, err := realpath.Follow(policy.Workspace)
+	if err != nil {
+		return r, fmt.Errorf("find workspace: %w", err)
+	}
+	r.Workspace, r.shown = workspace.Real, []shown{{workspace, true}}
+	if info, err := os.Stat(r.Workspace); err != nil {
+		return r, fmt.Errorf("find workspace: %w", err)
+	} else if !info.IsDir() {
+		return r, fault.InvalidField("workspace", "The workspace %s is not a directory.", r.Workspace)
+	}
+	for _, system := range append([]string{"/etc", "/proc", "/sys", "/dev", "/run"}, systemDirs...) {
+		if inside(system, r.Workspace) || system != "/run" && inside(r.Workspace, system) {
+			return r, fault.InvalidField("workspace", "The workspace must not be %s: it belongs to the system.", r.Workspace)
+		}
+	}
+	for _, path := range policy.Hidden {
+		way, err := realpath.Follow(path)
+		if err != nil {
+			return r, fmt.Errorf("find hidden path: %w", err)
+		}
+		if overlap(way.Real, r.Workspace) {
+			return r, fault.InvalidField("workspace", "The workspace %s and %s, which commands must not see, must not contain each other.", r.Workspace, way.Real)
+		}
+		r.hidden = append(r.hidden, way.Real)
+	}
+	for _, path := range policy.Masked {
+		way, err := realpath.Follow(path)
+		if err != nil {
+			return r, fmt.Errorf("find masked path: %w", err)
+		}
+		if overlap(way.Real, r.Workspace) {
+			return r, fault.InvalidField("hidden", "%s cannot be hidden: it is in the workspace or holds it, and commands may move what is in there.", path)
+		}
+		r.masked = append(r.masked, way.Real)
+	}
+	r.Binds = nil
+	for _, bind := range policy.Binds {
+		if bind, err = r.bind(bind); err != nil {
+			return r, err
+		}
+		r.Binds = append(r.Binds, bind)
+	}
+	if policy.Proxy != "" {
+		way, err := r.bind(Bind{Source: policy.Proxy, Target: proxySocket})
+		if err != nil {
+			return r, err
+		}
+		r.Binds = append(r.Binds, way)
+	}
+	if r.dir, err = startDir(cmd.Dir, r.Workspace); err != nil {
+		return r, err
+	}
+	if r.TmpBytes <= 0 {
+		r.TmpBytes = DefaultTmpBytes
+	}
+	if r.Hostname == "" {
+		r.Hostname = "lilac"
+	}
+	r.Limits = r.Limits.orDefault()
+	return r, nil
+}
+
+// bind checks one path that is to be shown, against what was resolved before it.
+func (r *resolved) bind(b Bind) (Bind, error) {
+	given := b.Source
+	if !filepath.IsAbs(b.Source) || b.Target != "" && !filepath.IsAbs(b.Target) {
+		return b, fault.InvalidField("binds", "A path to bind must be absolute, not %q.", given)
+	}
+	way, err := realpath.Follow(b.Source)
+	if err == nil {
+		_, err = os.Lstat(way.Real)
+	}
+	if err != nil {
+		return b, fault.Wrap(fault.Invalid, err, "The path %s cannot be shown to commands", given)
+	}
+	b.Source = way.Real
+	if b.Target == "" {
+		b.Target = b.Source
+	}
+	b.Target = filepath.Clean(b.Target)
+	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+		if overlap(b.Source, kernel) || overlap(b.Target, kernel) {
+			return b, fault.InvalidField("binds", "%s must not be bound: it shows more than files.", given)
+		}
+	}
+	for _, hidden := range r.hidden {
+		if overlap(hidden, b.Source) {
+			return b, fault.InvalidField("binds", "%s must not be bound: it would show %s.", given, hidden)
+		}
+	}
+	for _, masked := range r.masked {
+		if inside(b.Source, masked) {
+			return b, fault.InvalidField("binds", "%s must not be bound: it lies in %s, which is hidden.", given, masked)
+		}
+		if b.Writable && inside(masked, b.Source) {
+			return b, fault.InvalidField("hidden", "%s cannot be hidden: it is in the writable %s, and commands may move what is in there.", masked, given)
+		}
+	}
+	// What a command may write can hold links of its making; nothing is laid there.
+	written := []string{r.Workspace}
+	for _, before := range r.Binds {
+		if before.Writable {
+			written = append(written, before.Target)
+		}
+	}
+	for _, dir := range written {
+		if inside(b.Target, dir) {
+			return b, fault.InvalidField("binds", "%s must not appear in %s: commands may write there already.", given, dir)
+		}
+	}
+	// Nor is anything shown that comes from there: a command could put a link in
+	// its place, and the next command would be shown what that points to.
+	next := shown{way, b.Writable}
+	for _, before := range r.shown {
+		for _, pair := range [][2]shown{{next, before}, {before, next}} {
+			if inner, outer := pair[0], pair[1]; outer.writable && inner.Under(outer.Real) {
+				return b, fault.InvalidField("binds", "%s must not be bound: commands may write in %s, and so decide where %s leads.", given, outer.Real, inner.Real)
+			}
+		}
+	}
+	r.shown = append(r.shown, next)
+	return b, nil
+}
+
+func startDir(dir, workspace string) (string, error) {
+	if dir == "" {
+		return workspace, nil
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(workspace, dir)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The directory %s cannot be entered.", dir)
+	}
+	if !inside(real, workspace) {
+		return "", fault.InvalidField("dir", "The directory %s is outside the workspace.", dir)
+	}
+	return real, nil
+}
+
+// WithPrograms is the variable PATH of a command that finds the programs of a
+// directory before the machine's. It is for commands that are not confined:
+// others see nothing but what is bound.
+func WithPrograms(dir string) string { return "PATH=" + dir + ":" + basePath }
+
+// environment is everything that a command gets to see of variables.
+func (r resolved) environment(extra []string) []string {
+	env := []string{
+		"HOME=" + r.Workspace, "PATH=" + basePath, "TMPDIR=/tmp", "LANG=C.UTF-8",
+		"TERM=dumb", "USER=lilac", "LOGNAME=lilac", "SHELL=/bin/bash", "LILAC_CWD=" + r.dir,
+	}
+	if r.Proxy != "" {
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+			env = append(env, name+"="+proxyURL, strings.ToLower(name)+"="+proxyURL)
+		}
+		env = append(env, "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1")
+	}
+	for _, kv := range extra {
+		key, _, _ := strings.Cut(kv, "=")
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, key+"=") })
+		env = append(env, kv)
+	}
+	return env
+}
+
+// inside reports whether path is dir or lies below it; both are clean and absolute.
+func inside(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func overlap(a, b string) bool { return inside(a, b) || inside(b, a) }
+
+// written are the directories that a command may write outside of memory.
+func (r resolved) written() []string {
+	dirs := []string{r.Workspace}
+	for _, bind := range r.Binds {
+		if bind.Writable {
+			dirs = append(dirs, bind.Source)
+		}
+	}
+	return dirs
+}

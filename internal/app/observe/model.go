@@ -1,0 +1,94 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"time"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
+	"lilac/internal/telemetry/tracing"
+)
+
+// Model returns m, observed.
+func (o *Observer) Model(m llm.Model) llm.Model { return &model{m, o} }
+
+type model struct {
+	llm.Model
+	o *Observer
+}
+
+// Stream implements [llm.Model].
+func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		info := m.Info()
+		start := time.Now()
+		ctx, span := m.o.tracer.Start(ctx, "chat "+info.Name, tracing.Client,
+			tracing.Attr{Key: "gen_ai.operation.name", Value: "chat"},
+			tracing.Attr{Key: "gen_ai.provider.name", Value: providerName(info.Provider)},
+			tracing.Attr{Key: "gen_ai.request.model", Value: info.Name},
+			tracing.Attr{Key: "gen_ai.request.max_tokens", Value: int64(cmp.Or(req.MaxOutputTokens, info.MaxOutputTokens))},
+			tracing.Attr{Key: "gen_ai.conversation.id", Value: req.Session},
+		)
+		status := "stopped" // by us, in the middle
+		defer func() {
+			m.o.modelCalls.Observe(seconds(start), info.Provider, info.Name, status)
+			span.End()
+		}()
+		for chunk, err := range m.Model.Stream(ctx, req) {
+			switch {
+			case err != nil && ctx.Err() == nil:
+				status = string(fault.KindOf(err))
+				fail(span, err)
+			case err == nil && chunk.Kind == llm.ChunkDone:
+				status = "ok"
+				m.used(info, chunk.Usage)
+				span.Set(usageAttrs(chunk)...)
+			}
+			if !yield(chunk, err) {
+				return
+			}
+		}
+	}
+}
+
+func (m *model) used(info llm.Info, u chat.Usage) {
+	for direction, n := range map[string]int64{
+		"input": u.InputTokens, "output": u.OutputTokens, "cache_read": u.CacheReadTokens, "cache_write": u.CacheWriteTokens,
+	} {
+		m.o.modelTokens.Add(float64(n), info.Provider, info.Name, direction)
+	}
+	cost := u.CostMicros
+	if cost == 0 {
+		cost = info.Price.Cost(u)
+	}
+	m.o.modelCost.Add(float64(cost)/1e6, info.Provider, info.Name)
+}
+
+func usageAttrs(c llm.Chunk) []tracing.Attr {
+	out := []tracing.Attr{
+		{Key: "gen_ai.usage.input_tokens", Value: c.Usage.InputTokens},
+		{Key: "gen_ai.usage.output_tokens", Value: c.Usage.OutputTokens},
+		{Key: "gen_ai.response.finish_reasons", Value: []string{string(c.Stop)}},
+	}
+	if c.Model != "" {
+		out = append(out, tracing.Attr{Key: "gen_ai.response.model", Value: c.Model})
+	}
+	if c.Usage.CacheReadTokens > 0 {
+		out = append(out, tracing.Attr{Key: "gen_ai.usage.cache_read.input_tokens", Value: c.Usage.CacheReadTokens})
+	}
+	if c.Usage.CacheWriteTokens > 0 {
+		out = append(out, tracing.Attr{Key: "gen_ai.usage.cache_creation.input_tokens", Value: c.Usage.CacheWriteTokens})
+	}
+	return out
+}
+
+// providerName is what the conventions call a provider.
+func providerName(name string) string {
+	if name == "gemini" {
+		return "gcp.gemini"
+	}
+	return name
+}

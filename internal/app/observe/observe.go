@@ -1,0 +1,114 @@
+package observe
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/telemetry/metrics"
+	"lilac/internal/telemetry/tracing"
+)
+
+// Observer has a place for everything that is observed.
+type Observer struct {
+	tracer *tracing.Tracer
+
+	requests      *metrics.Histogram
+	modelCalls    *metrics.Histogram
+	modelTokens   *metrics.Counter
+	modelCost     *metrics.Counter
+	toolCalls     *metrics.Counter
+	toolDurations *metrics.Histogram
+	published     *metrics.Counter
+}
+
+// New declares the metrics. A nil tracer makes no spans.
+func New(r *metrics.Registry, tracer *tracing.Tracer) *Observer {
+	r.CounterOf("lilac_spans_dropped_total", "Spans that the collector did not take.", func(set func(float64, ...string)) { set(float64(tracer.Dropped())) })
+	return &Observer{
+		tracer: tracer,
+		requests: r.Histogram("lilac_request_duration_seconds",
+			"Time from a request's first message to its end, waiting and restarts included.", metrics.LongBuckets, "state", "surface"),
+		modelCalls: r.Histogram("lilac_model_request_duration_seconds",
+			"Time of one call of a model, until its last token.", metrics.LongBuckets, "provider", "model", "status"),
+		modelTokens: r.Counter("lilac_model_tokens_total",
+			"Tokens by direction: input and output, and of the input what came from and went into the provider's cache.", "provider", "model", "direction"),
+		modelCost: r.Counter("lilac_model_cost_dollars_total",
+			"What the calls cost at the configured prices, in US dollars.", "provider", "model"),
+		toolCalls: r.Counter("lilac_tool_calls_total",
+			"Calls of tools: ok, failed (the model was told), or error (a defect, or the end of the request).", "tool", "status"),
+		toolDurations: r.Histogram("lilac_tool_duration_seconds",
+			"Time of one call of a tool.", metrics.ShortBuckets, "tool"),
+		published: r.Counter("lilac_bus_published_total",
+			"Events published, by topic; out.req stands for the topics of all requests.", "topic"),
+	}
+}
+
+// Published counts events; see db.Options.OnPublish.
+func (o *Observer) Published(events []event.Event) {
+	for _, e := range events {
+		topic := string(e.Topic)
+		if strings.HasPrefix(topic, "out.req") {
+			topic = "out.req"
+		}
+		o.published.Add(1, topic)
+	}
+}
+
+// Run is one stretch of work on a request, until it ends or the process does.
+type Run struct {
+	RequestID, SessionID, Client string
+	// TraceParent is that of the message that started it, if it had one.
+	TraceParent string
+}
+
+// Run begins the span of a run. The returned function ends it; its error is
+// what the run ended with.
+func (o *Observer) Run(ctx context.Context, r Run) (context.Context, func(error)) {
+	ctx = tracing.WithParent(ctx, tracing.ParseTraceParent(r.TraceParent))
+	ctx, span := o.tracer.Start(ctx, "invoke_agent lilac", tracing.Internal,
+		tracing.Attr{Key: "gen_ai.operation.name", Value: "invoke_agent"},
+		tracing.Attr{Key: "gen_ai.agent.name", Value: "lilac"},
+		tracing.Attr{Key: "gen_ai.conversation.id", Value: r.SessionID},
+		tracing.Attr{Key: "lilac.request_id", Value: r.RequestID},
+		tracing.Attr{Key: "lilac.surface", Value: r.Client},
+	)
+	return ctx, func(err error) {
+		fail(span, err)
+		span.End()
+	}
+}
+
+// HTTP begins the span of an HTTP request that came with a traceparent, or
+// without one. What it causes carries the span's own: see event.TraceParent.
+func (o *Observer) HTTP(ctx context.Context, route, traceParent string) (context.Context, func(status int)) {
+	parent := tracing.ParseTraceParent(traceParent)
+	method, path, _ := strings.Cut(route, " ")
+	ctx, span := o.tracer.Start(tracing.WithParent(ctx, parent), route, tracing.Server,
+		tracing.Attr{Key: "http.request.method", Value: method},
+		tracing.Attr{Key: "http.route", Value: path},
+	)
+	if tp := tracing.FromContext(ctx).TraceParent(); tp != "" {
+		ctx = event.WithTraceParent(ctx, tp)
+	}
+	return ctx, func(status int) {
+		span.Set(tracing.Attr{Key: "http.response.status_code", Value: int64(status)})
+		if status >= 500 {
+			span.Fail("5xx", "")
+		}
+		span.End()
+	}
+}
+
+// fail puts the kind and the code of an error into a span. Its words stay out: a
+// provider's can quote what somebody wrote.
+func fail(span *tracing.Span, err error) {
+	if err != nil {
+		wire := fault.ToWire(err)
+		span.Fail(string(wire.Kind), wire.Code)
+	}
+}
+
+func seconds(since time.Time) float64 { return time.Since(since).Seconds() }

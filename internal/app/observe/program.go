@@ -1,0 +1,114 @@
+package observe
+
+import (
+	"context"
+	"runtime"
+	runtimemetrics "runtime/metrics"
+	"time"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/telemetry/health"
+	"lilac/internal/telemetry/metrics"
+)
+
+const (
+	// scrapeLimit bounds what a scrape may wait for the bus.
+	scrapeLimit = 5 * time.Second
+	// deadLettersMax is as far as dead letters are counted at a scrape: it is
+	// zero on a good day, and a thousand is as alarming as more.
+	deadLettersMax = 1000
+	// sharedFor keeps what the gauges of one scrape have in common.
+	sharedFor = time.Second
+)
+
+// Program is what can be asked at a scrape. Nil functions are left out.
+type Program struct {
+	Version string
+	Started time.Time
+	Bus     bus.Bus
+	Health  func() health.Report
+	// Running is how many requests run, Sessions how many sessions have work.
+	Running  func() int
+	Sessions func(ctx context.Context) (int, error)
+	// Unsent is how many events wait in the database for a bus that is elsewhere.
+	Unsent func() int64
+}
+
+// Describe declares the gauges of the program. What cannot be read at a scrape
+// is left out of it.
+func Describe(r *metrics.Registry, p Program) {
+	r.Gauge("lilac_build_info", "Always 1; its labels say what was built.", func(set func(float64, ...string)) {
+		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
+	}, "version", "go", "platform")
+	r.Gauge("lilac_uptime_seconds", "Seconds since the start.", func(set func(float64, ...string)) { set(time.Since(p.Started).Truncate(time.Second).Seconds()) })
+	r.Gauge("lilac_goroutines", "Goroutines.", func(set func(float64, ...string)) { set(float64(runtime.NumGoroutine())) })
+	r.Gauge("lilac_memory_bytes", "Memory mapped by the Go runtime.", func(set func(float64, ...string)) {
+		sample := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}}
+		if runtimemetrics.Read(sample); sample[0].Value.Kind() == runtimemetrics.KindUint64 {
+			set(float64(sample[0].Value.Uint64()))
+		}
+	})
+	r.Gauge("lilac_part_ok", "1 while a part of the program works; the same parts as /readyz.", func(set func(float64, ...string)) {
+		if p.Health == nil {
+			return
+		}
+		for _, part := range p.Health().Parts {
+			up := 1.0
+			if part.Status == health.Failed {
+				up = 0
+			}
+			set(up, part.Name)
+		}
+	}, "part")
+	r.Gauge("lilac_requests_running", "Requests that run now.", func(set func(float64, ...string)) {
+		if p.Running != nil {
+			set(float64(p.Running()))
+		}
+	})
+	r.Gauge("lilac_sessions_active", "Conversations in which something runs or waits.", func(set func(float64, ...string)) {
+		if p.Sessions == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit)
+		defer cancel()
+		if n, err := p.Sessions(ctx); err == nil {
+			set(float64(n))
+		}
+	})
+	r.Gauge("lilac_bus_unsent", "Events that are accepted and wait in the database until Redis takes them.", func(set func(float64, ...string)) {
+		if p.Unsent != nil {
+			set(float64(p.Unsent()))
+		}
+	})
+	describeBus(r, p.Bus)
+}
+
+func describeBus(r *metrics.Registry, b bus.Bus) {
+	var groups shared
+	each := func(value func(bus.GroupStatus) float64) func(func(float64, ...string)) {
+		return func(set func(float64, ...string)) {
+			for _, g := range groups.of(b) {
+				set(value(g), string(g.Topic), g.Group)
+			}
+		}
+	}
+	r.Gauge("lilac_bus_group_backlog", "Events that a group has not taken yet.", each(func(g bus.GroupStatus) float64 { return float64(g.Backlog) }), "topic", "group")
+	r.Gauge("lilac_bus_group_pending", "Events that a group has taken and not finished.", each(func(g bus.GroupStatus) float64 { return float64(g.Pending) }), "topic", "group")
+	r.Gauge("lilac_bus_group_oldest_seconds", "Age of the oldest event that a group has not finished.", each(func(g bus.GroupStatus) float64 { return float64(g.OldestMS) / 1000 }), "topic", "group")
+	r.Gauge("lilac_bus_group_served", "1 while somebody consumes for the group.", each(func(g bus.GroupStatus) float64 {
+		if g.Active {
+			return 1
+		}
+		return 0
+	}), "topic", "group")
+	r.Gauge("lilac_bus_dead_letters", "Events that could not be handled and wait for somebody to decide; counted up to 1000.", func(set func(float64, ...string)) {
+		if b == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit)
+		defer cancel()
+		if letters, err := b.DeadLetters(ctx, "", deadLettersMax); err == nil {
+			set(float64(len(letters)))
+		}
+	})
+}

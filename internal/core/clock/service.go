@@ -1,0 +1,196 @@
+package clock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/core/environment"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// queue is how many events of a timer may wait: whoever handles them has
+	// not done so for this many slots.
+	queue = 10
+	// look is how long it waits at most: a clock that was set, and a machine
+	// that slept, are seen then.
+	look = time.Minute
+	// retry is how soon a slot is tried again that could not be written.
+	retry = time.Second
+)
+
+// Slots remember which slots are done.
+type Slots interface {
+	TimerState(q db.Queryer, name string) (State, error)
+	SetTimerState(tx *db.Tx, name string, s State) error
+	// KeepTimers forgets all but those.
+	KeepTimers(tx *db.Tx, names []string) error
+}
+
+// Intake publishes events of sources; see [environment.Intake].
+type Intake interface {
+	Publish(ctx context.Context, from environment.SourceOf, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
+}
+
+// Options are what a [Service] is made of.
+type Options struct {
+	DB     *db.DB
+	Slots  Slots
+	Intake Intake
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Service fires timers.
+type Service struct {
+	o      Options
+	timers atomic.Pointer[[]Timer]
+	// rung holds one wake-up: a second would say nothing more.
+	rung chan struct{}
+}
+
+// New returns a service without timers.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Service{o: o, rung: make(chan struct{}, 1)}
+	s.timers.Store(&[]Timer{})
+	return s
+}
+
+// Set replaces the timers.
+func (s *Service) Set(timers []Timer) {
+	timers = slices.Clone(timers)
+	s.timers.Store(&timers)
+	select {
+	case s.rung <- struct{}{}:
+	default:
+	}
+}
+
+// Run fires the timers until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	kept := false
+	for {
+		var timer *time.Timer
+		var due <-chan time.Time // without timers nothing wakes
+		if pause := s.fireAll(ctx, &kept); pause > 0 {
+			timer = time.NewTimer(pause)
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.rung:
+			kept = false
+		case <-due:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// fireAll fires what is due and returns how long to wait, zero for ever. kept
+// says that those which are gone are forgotten.
+func (s *Service) fireAll(ctx context.Context, kept *bool) time.Duration {
+	timers := *s.timers.Load()
+	if !*kept {
+		if err := s.keep(ctx, timers); err != nil {
+			s.warn(ctx, "timers that are gone could not be forgotten", err)
+			return retry
+		}
+		*kept = true
+	}
+	pause := time.Duration(0)
+	for _, t := range timers {
+		wait := retry
+		if next, err := s.fire(ctx, t); err != nil {
+			s.warn(ctx, "a timer could not be fired, it is tried again", err, "timer", t.Name)
+		} else if next.IsZero() {
+			continue
+		} else {
+			wait = min(max(next.Sub(s.o.Now()), time.Millisecond), look)
+		}
+		if pause == 0 || wait < pause {
+			pause = wait
+		}
+	}
+	return pause
+}
+
+func (s *Service) keep(ctx context.Context, timers []Timer) error {
+	names := make([]string, len(timers))
+	for i, t := range timers {
+		names[i] = t.Name
+	}
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Slots.KeepTimers(tx, names) })
+}
+
+func (s *Service) warn(ctx context.Context, what string, err error, args ...any) {
+	if ctx.Err() == nil {
+		s.o.Logger.WarnContext(ctx, what, append(args, "error", err)...)
+	}
+}
+
+// fire does what is due of a timer and returns its next slot.
+func (s *Service) fire(ctx context.Context, t Timer) (next time.Time, err error) {
+	var before State
+	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
+		before, err = s.o.Slots.TimerState(q, t.Name)
+		return err
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read timer: %w", err)
+	}
+	slot, after, next := Decide(t, before, s.o.Now())
+	remember := func(tx *db.Tx) (bool, error) { return true, s.o.Slots.SetTimerState(tx, t.Name, after) }
+	if !slot.IsZero() {
+		e, err := fired(t, slot, s.o.Now())
+		if err != nil {
+			return time.Time{}, err
+		}
+		_, err = s.o.Intake.Publish(ctx, environment.SourceOf{Kind: environment.SourceTimer, Name: t.Name}, queue, e, remember)
+		if fault.KindOf(err) != fault.RateLimited {
+			return next, err
+		}
+		// It is dropped and counted; it would come no better later.
+	}
+	if after == before {
+		return next, nil
+	}
+	return next, s.o.DB.Update(ctx, func(tx *db.Tx) error { _, err := remember(tx); return err })
+}
+
+// Payload is the payload of a timer.fired.
+type Payload struct {
+	Name string `json:"name"`
+	// Slot is when it was due, in the timer's zone.
+	Slot string `json:"slot"`
+	// Late says that nobody was there when it was due.
+	Late bool `json:"late,omitempty"`
+}
+
+func fired(t Timer, slot, now time.Time) (event.EnvEvent, error) {
+	raw, err := json.Marshal(Payload{Name: t.Name, Slot: slot.Format(time.RFC3339), Late: now.Sub(slot) > Grace})
+	if err != nil {
+		return event.EnvEvent{}, fmt.Errorf("encode timer: %w", err)
+	}
+	return event.EnvEvent{
+		ID: fmt.Sprintf("timer:%s:%d", t.Name, slot.Unix()), Type: event.TimerFired, Payload: raw,
+		Metadata: event.EnvMetadata{EnvName: t.Name, Source: "env"},
+	}, nil
+}

@@ -1,0 +1,215 @@
+package compose
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"lilac/internal/core/surface"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/clip"
+)
+
+const (
+	// MaxDepth bounds a reply chain.
+	MaxDepth = 20
+	// mergeWindow is how far apart two messages of one author may be that a
+	// platform shows as one (Discord: seven minutes).
+	mergeWindow = 7 * time.Minute
+	// maxImages bounds the pictures of one message that the model sees; all of
+	// them are in the attachments block.
+	maxImages = 10
+	// maxQuote is how much of an earlier message is repeated, in characters.
+	maxQuote = 200
+)
+
+// Snapshot is all that a composition depends on.
+type Snapshot struct {
+	// Platform is the word in the attribution line ("discord").
+	Platform string
+	// Messages are the reply chain or the burst, the oldest first. The last is
+	// what set the request off.
+	Messages []surface.Message
+	// SelfID is our own user id there.
+	SelfID string
+	// Names turns the platform's mentions into names; nil leaves them.
+	Names func(text string) string
+	// InHistory says that the session's history holds a message already; nil
+	// holds none.
+	InHistory func(messageID string) bool
+	// Images adds pictures as parts that the model sees.
+	Images bool
+	// Joins is the request that they are for. A reply to its own answer does not
+	// name that: it may answer a question, and stands where the answer does.
+	Joins string
+	// Edited says that the last message was said before, with another text.
+	Edited bool
+	// Command is a word that was meant for the router; it is taken off the last
+	// message, see [Addressed].
+	Command string
+}
+
+// Compose returns the model's messages, the oldest first.
+func Compose(s Snapshot) []chat.Message {
+	var out []chat.Message
+	for _, group := range groups(s.unsaid()) {
+		first := group[0]
+		if !first.FromSelf {
+			out = append(out, s.user(group))
+			continue
+		}
+		if text := s.joined(group); text != "" {
+			out = append(out, chat.Text(chat.Assistant, text))
+		}
+	}
+	return out
+}
+
+// unsaid leaves out what is deleted or in the history; the last message is
+// always said.
+func (s Snapshot) unsaid() []surface.Message {
+	var out []surface.Message
+	for i, m := range s.Messages {
+		last := i == len(s.Messages)-1
+		if last || m.DeletedAt == 0 && (s.InHistory == nil || !s.InHistory(m.ID)) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// groups puts together what one author said in one go.
+func groups(messages []surface.Message) [][]surface.Message {
+	var out [][]surface.Message
+	for _, m := range messages {
+		if n := len(out); n > 0 && together(out[n-1][len(out[n-1])-1], m) {
+			out[n-1] = append(out[n-1], m)
+			continue
+		}
+		out = append(out, []surface.Message{m})
+	}
+	return out
+}
+
+func together(a, b surface.Message) bool {
+	switch {
+	case a.AuthorID != b.AuthorID || len(a.Attachments) > 0 || len(b.Attachments) > 0:
+		return false
+	case a.FromSelf:
+		return a.RequestID == b.RequestID
+	}
+	return time.Duration(b.CreatedAt-a.CreatedAt)*time.Millisecond <= mergeWindow
+}
+
+func (s Snapshot) user(group []surface.Message) chat.Message {
+	newest := group[len(group)-1]
+	var text strings.Builder
+	text.WriteString(attribution(s.Platform, newest))
+	text.WriteByte('\n')
+	if s.Edited && newest.ID == s.Messages[len(s.Messages)-1].ID {
+		text.WriteString("(this message was edited, and counts as it is now)\n")
+	}
+	if answered, ok := s.answered(newest); ok {
+		text.WriteString(s.quote(answered))
+		text.WriteByte('\n')
+	}
+	text.WriteString(s.joined(group))
+	if len(newest.Attachments) == 0 {
+		return chat.Text(chat.User, text.String())
+	}
+	text.WriteByte('\n')
+	text.WriteString(block(newest.Attachments))
+	parts := []chat.Part{chat.TextPart(text.String())}
+	if s.Images {
+		parts = append(parts, images(newest.Attachments)...)
+	}
+	if len(parts) == 1 {
+		return chat.Text(chat.User, text.String())
+	}
+	return chat.Message{Role: chat.User, Parts: parts}
+}
+
+// answered is the message of the snapshot that m replies to, if it stands in
+// the history: there, others may have come between.
+func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
+	for _, a := range s.Messages {
+		if m.ReplyTo != "" && a.ID == m.ReplyTo {
+			own := a.FromSelf && a.RequestID != "" && a.RequestID == s.Joins
+			return a, !own && a.DeletedAt == 0 && s.InHistory != nil && s.InHistory(a.ID)
+		}
+	}
+	return surface.Message{}, false
+}
+
+// quote names a message in one line.
+func (s Snapshot) quote(m surface.Message) string {
+	text := m.Text
+	if s.Names != nil {
+		text = s.Names(text)
+	}
+	text = clip.Characters(strings.Join(strings.Fields(neutral(text)), " "), maxQuote)
+	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(text) + ")"
+}
+
+// images are the pictures whose bytes we hold; an address may have expired
+// when the model reads it.
+func images(attachments []surface.Attachment) []chat.Part {
+	var parts []chat.Part
+	for _, a := range attachments {
+		if len(parts) == maxImages {
+			break
+		}
+		if a.Blob != "" && strings.HasPrefix(a.MimeType, "image/") {
+			data, _ := json.Marshal(a.Blob) // strings always marshal
+			parts = append(parts, chat.Part{Type: chat.TypeImage, Data: data, MediaType: a.MimeType})
+		}
+	}
+	return parts
+}
+
+// joined is the text of a group with names for mentions.
+func (s Snapshot) joined(group []surface.Message) string {
+	var texts []string
+	for _, m := range group {
+		text := m.Text
+		if !m.FromSelf {
+			command := ""
+			if m.ID == s.Messages[len(s.Messages)-1].ID {
+				command = s.Command
+			}
+			text, _ = Addressed(text, s.SelfID, command)
+		}
+		if s.Names != nil {
+			text = s.Names(text)
+		}
+		if !m.FromSelf {
+			text = neutral(text)
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// separators stand between a mention or a command and what it is about.
+const separators = " \t\r\n,:"
+
+// Addressed takes off the mention of us that a text begins with, and behind it
+// the command; commanded says that it was there.
+func Addressed(text, selfID, command string) (rest string, commanded bool) {
+	rest = strings.TrimSpace(text)
+	for _, mention := range []string{"<@" + selfID + ">", "<@!" + selfID + ">"} {
+		if after, ok := strings.CutPrefix(rest, mention); ok && selfID != "" {
+			rest = strings.TrimLeft(after, separators)
+			break
+		}
+	}
+	after, ok := strings.CutPrefix(rest, command)
+	about := strings.TrimLeft(after, separators)
+	if ok && command != "" && (after == "" || about != after) {
+		return about, true
+	}
+	return rest, false
+}

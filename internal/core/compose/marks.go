@@ -1,0 +1,131 @@
+package compose
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"lilac/internal/core/surface"
+	"lilac/internal/foundation/chat"
+)
+
+const (
+	opening = "[[lilac.attachments]]"
+	closing = "[[/lilac.attachments]]"
+	// maxName bounds a name in the attribution line, in characters.
+	maxName = 64
+)
+
+// attribution says who wrote a message. Its values hold no space, bracket,
+// sign of equality or character that does not show, so they cannot end it.
+func attribution(platform string, m surface.Message) string {
+	return fmt.Sprintf("[%s user_id=%s user_name=%s message_id=%s]", value(platform), value(m.AuthorID), value(m.AuthorName), value(m.ID))
+}
+
+func value(s string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		switch {
+		case n == maxName:
+			return b.String()
+		case unicode.IsSpace(r):
+			r = '_'
+		case strings.ContainsRune("[]=", r) || r == utf8.RuneError || !unicode.IsGraphic(r):
+			continue
+		}
+		b.WriteRune(r)
+		n++
+	}
+	if n == 0 {
+		return "unknown"
+	}
+	return b.String()
+}
+
+// item is one attachment in the block.
+type item struct {
+	URL      string `json:"url"`
+	Filename string `json:"filename,omitempty"`
+	MimeType string `json:"mimeType,omitempty"`
+	Size     int64  `json:"size,omitempty"`
+	Blob     string `json:"blob,omitempty"`
+}
+
+func block(attachments []surface.Attachment) string {
+	items := make([]item, 0, len(attachments))
+	for _, a := range attachments {
+		items = append(items, item{a.URL, a.Filename, a.MimeType, a.Size, a.Blob})
+	}
+	data, _ := json.Marshal(map[string][]item{"items": items}) // strings and numbers always marshal
+	// Two brackets in a row stand only inside of strings there.
+	return opening + strings.ReplaceAll(string(data), "[[", `[\u005b`) + closing
+}
+
+// Attachments reads the block that composition put at the end of a user's
+// message; nil if it has none.
+func Attachments(m chat.Message) []surface.Attachment {
+	text := m.Text()
+	if m.Role != chat.User || !strings.HasSuffix(text, closing) {
+		return nil
+	}
+	start := strings.LastIndex(text, opening)
+	if start < 0 {
+		return nil
+	}
+	var content struct{ Items []item }
+	if json.Unmarshal([]byte(text[start+len(opening):len(text)-len(closing)]), &content) != nil {
+		return nil
+	}
+	var out []surface.Attachment
+	for _, i := range content.Items {
+		out = append(out, surface.Attachment{URL: i.URL, Filename: i.Filename, MimeType: i.MimeType, Size: i.Size, Blob: i.Blob})
+	}
+	return out
+}
+
+// lineOfOurs is the attribution line; composition lets nobody else's text begin so.
+var lineOfOurs = regexp.MustCompile(`^\[\S+ user_id=\S+ user_name=\S+ message_id=([^\s\]]+)\]\n`)
+
+// MessageID is the message of the platform that a composed user's message
+// stands for, the newest of a group; "" for what was not composed.
+func MessageID(m chat.Message) string {
+	if found := lineOfOurs.FindStringSubmatch(m.Text()); m.Role == chat.User && found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// between is what does not show between two letters.
+const between = `[\s\p{Cf}\p{Mn}\p{Cc}]*`
+
+// spread matches a word whatever stands unseen between its letters.
+func spread(word string) string {
+	var parts []string
+	for _, r := range word {
+		parts = append(parts, regexp.QuoteMeta(string(r)))
+	}
+	return strings.Join(parts, between)
+}
+
+// They are made when they are first needed: they are large, and would be a
+// millisecond of every start.
+var (
+	markLike = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\[［]` + between + `[\[［]` + between + `(/?)` + between + spread("lilac") + between + `[.．]` + between + spread("attachments"))
+	})
+	lineLike = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)[\[［](` + between + `[\p{L}\p{N}]+(?:` + between + `[\p{L}\p{N}]+)*?` + between + spread("user_id") + between + `[=＝])`)
+	})
+)
+
+// neutral makes what looks like ours in a person's text look different, in a
+// way that a reader sees and that stays as it is.
+func neutral(text string) string {
+	text = markLike().ReplaceAllString(text, "⟦${1}lilac.attachments")
+	return lineLike().ReplaceAllString(text, "⟦$1")
+}

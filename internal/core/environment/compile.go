@@ -1,0 +1,215 @@
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+)
+
+// Spec is a rule as an operator writes it.
+type Spec struct {
+	Name string
+	// Types and Session are as in [Rule]; If is a jq expression or "".
+	Types   []string
+	Session string
+	If      string
+	// Plain allows If only to look at the event, because an agent wrote it.
+	Plain   bool
+	Enabled bool
+	// Priority 0 means [PriorityConfigured].
+	Priority int
+
+	// Prompt is a text with {{ jq }}; a rule that sets it wakes the agent.
+	Prompt, System, Deliver string
+	// PublishType is a type of event; Payload is a jq expression, the payload
+	// of the event if empty.
+	PublishType, Payload string
+	Drop                 bool
+
+	// Target is a text with {{ jq }}; "" means the event's own session.
+	Target   string
+	Debounce time.Duration
+	// Rate is "1/10m": at most one run in ten minutes.
+	Rate   string
+	Budget Budget
+	DryRun bool
+}
+
+// PriorityConfigured is that of a configured rule which says nothing: before
+// the rules that come with the program, except those for prompts and tasks.
+const PriorityConfigured = 60
+
+const (
+	// maxDebounce bounds a debounce, and so what waits.
+	maxDebounce = 24 * time.Hour
+	// maxRatePer is well within the time that runs are remembered for.
+	maxRatePer = 7 * 24 * time.Hour
+)
+
+var typePattern = lazyregexp.New(`^(\*|[a-z0-9_.]{1,64}(\.\*)?)$`)
+
+// Compile checks a rule and makes it ready. Its errors are fault.Invalid with
+// the field within the rule, as in "when.if".
+func Compile(s Spec) (Rule, error) {
+	r := Rule{
+		Name: s.Name, Types: s.Types, Session: s.Session, Enabled: s.Enabled, Priority: s.Priority,
+		Drop: s.Drop, Debounce: s.Debounce, Budget: s.Budget, DryRun: s.DryRun,
+	}
+	if r.Priority == 0 {
+		r.Priority = PriorityConfigured
+	}
+	var found []error
+	if r.Priority >= PriorityUserQuery {
+		found = append(found, fault.InvalidField("priority", "The priority of the rule %s has to be below %d: what people say comes first.", s.Name, PriorityUserQuery))
+	}
+	for _, step := range []func(Spec, *Rule) error{compileWhen, compileDo, compileTarget, compileLimits} {
+		found = append(found, step(s, &r))
+	}
+	if err := errors.Join(found...); err != nil {
+		return Rule{}, err
+	}
+	return r, nil
+}
+
+func compileWhen(s Spec, r *Rule) error {
+	if len(s.Types) == 0 {
+		return fault.InvalidField("when.type", "The rule %s says of no type that it is for it; \"*\" is for all.", s.Name)
+	}
+	for _, t := range s.Types {
+		if !typePattern().MatchString(t) {
+			return fault.InvalidField("when.type", "%q is no type of events: it is one like webhook.received, a beginning like webhook.*, or *.", t)
+		}
+		for _, people := range []event.Type{event.UserQuery, event.UserStop} {
+			if names(t, people) {
+				return fault.InvalidField("when.type", "What people say (%s) cannot be taken by a rule.", people)
+			}
+		}
+	}
+	if s.If == "" {
+		return nil
+	}
+	compile := compileQuery
+	if s.Plain {
+		compile = compilePlainQuery
+	}
+	q, err := compile(s.If)
+	if err != nil {
+		return fault.InvalidField("when.if", "The condition of the rule %s: %s.", s.Name, err)
+	}
+	r.If = q.condition
+	return nil
+}
+
+func compileDo(s Spec, r *Rule) error {
+	n := 0
+	for _, does := range []bool{s.Prompt != "", s.PublishType != "", s.Drop} {
+		if does {
+			n++
+		}
+	}
+	switch {
+	case n != 1:
+		return fault.InvalidField("do", "The rule %s has to do one thing: agent (with a prompt), publish (with a type) or drop.", s.Name)
+	case s.Prompt != "":
+		return compileAgent(s, r)
+	case s.PublishType != "":
+		return compilePublish(s, r)
+	}
+	return nil
+}
+
+func compileAgent(s Spec, r *Rule) error {
+	prompt, err := compileTemplate(s.Prompt)
+	if err != nil {
+		return fault.InvalidField("do.agent.prompt", "The prompt of the rule %s: %s.", s.Name, err)
+	}
+	deliver := event.Queue(s.Deliver)
+	if deliver == "" {
+		deliver = event.FollowUp
+	}
+	if deliver != event.FollowUp && deliver != event.Steer {
+		return fault.InvalidField("do.agent.deliver", "The rule %s delivers as %q; it has to be followUp or steer.", s.Name, s.Deliver)
+	}
+	if deliver == event.Steer && s.Budget.metered() {
+		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer: what that costs cannot be told from the rest of the request. Use followUp.", s.Name)
+	}
+	r.Agent = &Agent{System: s.System, Prompt: prompt.prompt, Deliver: deliver}
+	return nil
+}
+
+func compilePublish(s Spec, r *Rule) error {
+	probe := event.EnvEvent{ID: "1", Type: event.Type(s.PublishType)}
+	if err := probe.Validate(); err != nil || Ours(probe.Type) {
+		return fault.InvalidField("do.publish.type", "The rule %s cannot publish events of the type %q: use one of your own, of a-z, 0-9, _ and dots.", s.Name, s.PublishType)
+	}
+	payload := func(e event.EnvEvent) (jsonValue, error) { return e.Payload, nil }
+	if s.Payload != "" {
+		q, err := compileQuery(s.Payload)
+		if err != nil {
+			return fault.InvalidField("do.publish.payload", "The payload of the rule %s: %s.", s.Name, err)
+		}
+		payload = func(e event.EnvEvent) (jsonValue, error) { return q.json(About(e)) }
+	}
+	r.Publish = func(e event.EnvEvent) (event.EnvEvent, error) {
+		raw, err := payload(e)
+		return event.EnvEvent{
+			ID: "rule:" + digest(s.Name+"\x00"+e.ID), Type: event.Type(s.PublishType), Payload: raw,
+			Metadata: event.EnvMetadata{Source: e.Metadata.Source, EnvName: e.Metadata.EnvName},
+		}, err
+	}
+	return nil
+}
+
+func compileTarget(s Spec, r *Rule) error {
+	if s.Target == "" {
+		return nil
+	}
+	t, err := compileTemplate(s.Target)
+	if err != nil {
+		return fault.InvalidField("session", "The session of the rule %s: %s.", s.Name, err)
+	}
+	r.Target = t.name
+	return nil
+}
+
+func compileLimits(s Spec, r *Rule) error {
+	switch {
+	case s.Debounce < 0:
+		return fault.InvalidField("debounce", "The debounce of the rule %s is negative; use 0 for none.", s.Name)
+	case s.Debounce > maxDebounce:
+		return fault.InvalidField("debounce", "The debounce of the rule %s has to be at most %s.", s.Name, maxDebounce)
+	case s.Debounce > 0 && s.Drop:
+		return fault.InvalidField("debounce", "The rule %s drops its events, so there is nothing to wait for.", s.Name)
+	case s.Budget.Runs < 0 || s.Budget.Tokens < 0 || s.Budget.CostMicros < 0:
+		return fault.InvalidField("budget", "The budget of the rule %s is negative; use 0 for no limit.", s.Name)
+	case s.Rate == "":
+		return nil
+	}
+	runs, per, ok := strings.Cut(s.Rate, "/")
+	n, err := strconv.Atoi(strings.TrimSpace(runs))
+	span, spanErr := time.ParseDuration(strings.TrimSpace(per))
+	if !ok || err != nil || spanErr != nil || n < 1 || span <= 0 || span > maxRatePer {
+		return fault.InvalidField("rate", "The rate %q of the rule %s is not like 1/10m (once in ten minutes, at most over %s).", s.Rate, s.Name, maxRatePer)
+	}
+	r.Rate = Rate{Runs: n, Per: span}
+	return nil
+}
+
+// Ours reports whether only the program itself makes events of the type.
+func Ours(t event.Type) bool {
+	return t == event.UserQuery || t == event.UserStop || strings.HasPrefix(string(t), "session.") || strings.HasPrefix(string(t), "stream.") || strings.HasPrefix(string(t), "rule.")
+}
+
+// String is the rate as it is written, "" for none.
+func (r Rate) String() string {
+	if r.Runs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", r.Runs, r.Per)
+}

@@ -1,0 +1,81 @@
+package environment_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"lilac/internal/core/environment"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/foundation/event"
+	"lilac/internal/store"
+)
+
+// However many events come at once, a commit has only some of them, so that what
+// people do waits for these at most.
+func TestAStormSharesCommitsInSmallGroups(t *testing.T) {
+	const most, events = 8, 100
+	for name, publish := range map[string]func(*environment.Intake, *db.DB, event.EnvEvent, func()) error{
+		"by the intake": func(i *environment.Intake, _ *db.DB, e event.EnvEvent, taken func()) error {
+			_, err := i.Publish(context.Background(), environment.SourceOf{Kind: environment.SourceWebhook, Name: "a"}, events, e, func(*db.Tx) (bool, error) { taken(); return true, nil })
+			return err
+		},
+		"control: by anybody": func(_ *environment.Intake, d *db.DB, e event.EnvEvent, taken func()) error {
+			return d.Update(context.Background(), func(tx *db.Tx) error {
+				taken()
+				_, err := environment.Publish(tx, forgetful{}, e)
+				return err
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The first commit holds up the others until all are there.
+			var here sync.WaitGroup
+			here.Add(events)
+			var hold sync.Once
+			var began atomic.Bool
+			group, largest := 0, 0 // of the writer's goroutine
+			database, err := db.Open(context.Background(), db.Options{
+				Dir: t.TempDir(), Migrations: slices.Concat(sqlitebus.Migrations, store.Migrations),
+				OnCommit: func(done bool) {
+					if !done && began.Load() {
+						hold.Do(here.Wait)
+						largest, group = max(largest, group), 0
+					}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began.Store(true)
+			intake := environment.NewIntake(database, forgetful{})
+			var work sync.WaitGroup
+			for n := range events {
+				work.Go(func() {
+					here.Done()
+					if err := publish(intake, database, custom(fmt.Sprint(n), "s"), func() { group++ }); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			work.Wait()
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := database.Close(); err != nil {
+				t.Error(err)
+			}
+			if small := largest <= most; small != (name == "by the intake") {
+				t.Errorf("a commit has %d of %d events", largest, events)
+			}
+		})
+	}
+}

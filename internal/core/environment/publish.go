@@ -1,0 +1,60 @@
+package environment
+
+import (
+	"fmt"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+)
+
+// Inbox remembers what was accepted from a source. Seen inserts the pair of
+// source and external id with a value; when it was there already it returns
+// the value of the first time.
+type Inbox interface {
+	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
+}
+
+// Source is the name of environment events in the inbox.
+const Source = "env"
+
+// Publish puts e on the bus in the caller's transaction. An id that was
+// published before is dropped, also after a restart; published tells.
+func Publish(tx *db.Tx, inbox Inbox, e event.EnvEvent) (published bool, err error) {
+	return PublishTraced(tx, inbox, e, "")
+}
+
+// PublishTraced is Publish for an event with a trace: the header traceparent of
+// what caused it, or "".
+func PublishTraced(tx *db.Tx, inbox Inbox, e event.EnvEvent, traceParent string) (published bool, err error) {
+	if len(e.Payload) == 0 {
+		e.Payload = []byte("null")
+	}
+	if e.Timestamp == 0 {
+		e.Timestamp = tx.Now().UnixMilli()
+	}
+	ev, err := event.New(event.Meta{ID: e.ID, Time: time.UnixMilli(e.Timestamp), Headers: headers(e, traceParent)}, e)
+	if err != nil {
+		return false, err
+	}
+	if _, seen, err := inbox.Seen(tx, Source, e.ID, nil); err != nil {
+		return false, fmt.Errorf("check environment event: %w", err)
+	} else if seen {
+		return false, nil
+	}
+	if err := tx.Publish(ev); err != nil {
+		return false, fmt.Errorf("publish environment event: %w", err)
+	}
+	return true, nil
+}
+
+func headers(e event.EnvEvent, traceParent string) event.Headers {
+	var h event.Headers
+	if id := e.Metadata.TriggerSessionID; id != "" {
+		h = h.With(event.HeaderSessionID, id)
+	}
+	if traceParent != "" {
+		h = h.With(event.HeaderTraceParent, traceParent)
+	}
+	return h
+}

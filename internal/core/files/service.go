@@ -1,0 +1,258 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/oklog/ulid/v2"
+
+	"lilac/internal/core/environment"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// DefaultDebounce is how long a file rests before it is told.
+	DefaultDebounce = 500 * time.Millisecond
+	// DefaultQueue is how many changes may wait, and how many events.
+	DefaultQueue = 1000
+	// look is how often the fixed directories are looked at: one of them can be
+	// moved away together with what it is in, which no watch tells.
+	look = time.Minute
+	// retry is how soon a change is tried again that could not be written.
+	retry = time.Second
+)
+
+// Source is what is watched under a name.
+type Source struct {
+	Name     string
+	Patterns []Pattern
+	// Changes are those that are told.
+	Changes  []Change
+	Debounce time.Duration
+	Queue    int
+	// SkipMissed leaves out what changed while nobody watched.
+	SkipMissed bool
+}
+
+// Intake publishes events of sources; see [environment.Intake].
+type Intake interface {
+	Publish(ctx context.Context, from environment.SourceOf, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
+	Drop(from environment.SourceOf, n int64)
+	SetTrouble(from environment.SourceOf, why string)
+}
+
+// Options are what a [Service] is made of.
+type Options struct {
+	DB     *db.DB
+	Seen   Seen
+	Intake Intake
+	// Exclude are directories that are never watched.
+	Exclude []string
+	// Written are directories, links followed, that the agent may write.
+	Written []string
+	Logger  *slog.Logger
+}
+
+// Service watches files.
+type Service struct {
+	o       Options
+	sources atomic.Pointer[[]Source]
+	// rung holds one wake-up: a second would say nothing more.
+	rung chan struct{}
+}
+
+// New returns a service that watches nothing.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{o: o, rung: make(chan struct{}, 1)}
+	s.sources.Store(&[]Source{})
+	return s
+}
+
+// Set replaces the sources. The same ones again change nothing.
+func (s *Service) Set(sources []Source) {
+	if reflect.DeepEqual(sources, *s.sources.Load()) {
+		return
+	}
+	sources = slices.Clone(sources)
+	s.sources.Store(&sources)
+	select {
+	case s.rung <- struct{}{}:
+	default:
+	}
+}
+
+// Run watches until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var watched []*branch // until now
+	for ctx.Err() == nil {
+		select { // what was set before is taken now
+		case <-s.rung:
+		default:
+		}
+		sources := *s.sources.Load()
+		err := s.keep(ctx, sources)
+		if err == nil && len(sources) == 0 {
+			watched = nil
+			select {
+			case <-ctx.Done():
+			case <-s.rung:
+			}
+			continue
+		}
+		if err == nil {
+			watched, err = s.watch(ctx, sources, watched)
+		}
+		if err != nil && ctx.Err() == nil {
+			for _, src := range sources {
+				s.o.Intake.SetTrouble(src.of(), "files cannot be watched: "+err.Error())
+			}
+			s.o.Logger.ErrorContext(ctx, "files cannot be watched", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-s.rung:
+			case <-time.After(look):
+			}
+		}
+	}
+	return nil
+}
+
+// keep forgets what was seen of sources that are gone.
+func (s *Service) keep(ctx context.Context, sources []Source) error {
+	var names []string
+	for _, src := range sources {
+		if !src.SkipMissed {
+			names = append(names, src.Name)
+		}
+	}
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Seen.KeepSources(tx, names) })
+}
+
+func (s Source) of() environment.SourceOf {
+	return environment.SourceOf{Kind: environment.SourceFiles, Name: s.Name}
+}
+
+// watch watches the sources until they are replaced or ctx ends, and returns
+// what is known of them then. A source that was watched like that goes on.
+func (s *Service) watch(ctx context.Context, sources []Source, before []*branch) ([]*branch, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("open watcher: %w", err)
+	}
+	defer watcher.Close()
+	t := newTree(watcher, s.o, sources, before)
+	for _, b := range t.branches {
+		if err := s.recall(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	t.scan(false)
+	for _, b := range t.branches {
+		if err := s.remember(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	rest := time.NewTimer(time.Hour)
+	defer rest.Stop()
+	for {
+		if due := t.due(); due.IsZero() {
+			rest.Stop()
+		} else {
+			rest.Reset(time.Until(due))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-s.rung:
+			return t.branches, nil
+		case e, ok := <-watcher.Events:
+			if !ok {
+				return nil, errors.New("the watcher ended")
+			}
+			t.observe(e)
+		case err := <-watcher.Errors:
+			// Of what was lost only this is known: what is there now.
+			s.o.Logger.WarnContext(ctx, "changes of files were lost", "error", err)
+			for _, src := range sources {
+				s.o.Intake.Drop(src.of(), 1)
+			}
+			t.scan(true)
+		case <-ticker.C:
+			t.lookAgain()
+		case <-rest.C:
+			s.tell(ctx, t)
+		}
+	}
+}
+
+// tell publishes the files that rest.
+func (s *Service) tell(ctx context.Context, t *tree) {
+	for _, b := range t.branches {
+		for _, r := range b.pending.Take(time.Now()) {
+			info := t.lstat(b, r.Path)
+			_, known := b.known[r.Path]
+			change, any := Settle(known, info != nil, r.Moved)
+			remember, err := s.notes(b, r.Path, info), error(nil)
+			if any && slices.Contains(b.source.Changes, change) {
+				err = s.publish(ctx, b.source, r.Path, change, info, remember)
+			} else {
+				err = s.o.DB.UpdateRelaxed(ctx, remember)
+			}
+			if err != nil {
+				if ctx.Err() == nil {
+					s.o.Logger.WarnContext(ctx, "a change of a file could not be told, it is tried again", "source", b.source.Name, "error", err)
+				}
+				b.pending.Add(r.Path, r.Moved, time.Now().Add(retry))
+				continue
+			}
+			b.learn(r.Path, info)
+		}
+	}
+}
+
+// Payload is the payload of a file.changed.
+type Payload struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Change Change `json:"change"`
+	// Size and Modified (Unix milliseconds) are of a file that is there.
+	Size     *int64 `json:"size,omitempty"`
+	Modified int64  `json:"modified,omitempty"`
+}
+
+// publish tells a change and remembers it in one transaction.
+func (s *Service) publish(ctx context.Context, src Source, path string, change Change, info os.FileInfo, remember func(*db.Tx) error) error {
+	p := Payload{Name: src.Name, Path: path, Change: change}
+	if info != nil {
+		size := info.Size()
+		p.Size, p.Modified = &size, info.ModTime().UnixMilli()
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode change: %w", err)
+	}
+	_, err = s.o.Intake.Publish(ctx, src.of(), src.Queue, event.EnvEvent{
+		ID: "files:" + src.Name + ":" + ulid.Make().String(), Type: event.FileChanged, Payload: raw,
+		Metadata: event.EnvMetadata{EnvName: src.Name, Source: "env"},
+	}, func(tx *db.Tx) (bool, error) { return true, remember(tx) })
+	if fault.KindOf(err) == fault.RateLimited {
+		return s.o.DB.UpdateRelaxed(ctx, remember) // it is dropped and counted
+	}
+	return err
+}

@@ -1,0 +1,87 @@
+package relay
+
+import (
+	"slices"
+
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+)
+
+const (
+	// maxTools bounds how many tool calls are remembered: only what runs and
+	// what ran last is shown.
+	maxTools = 20
+	// maxBinaries bounds the files of one answer.
+	maxBinaries = 100
+	// maxText bounds the text of one answer that is kept here, in bytes; cutShort
+	// stands where the rest would be.
+	maxText  = 1 << 20
+	cutShort = "\n\n" + tooLong
+)
+
+// Output is what a request has said so far, reduced from its output topic.
+// Applying an event again changes nothing.
+type Output struct {
+	Text string
+	// Tools are the calls that run or ran last, in the order of their start.
+	Tools    []event.ToolCallOutput
+	Binaries []event.BinaryOutput
+	// Anchors are the offsets at which messages were applied.
+	Anchors map[string]int64
+	// Final says that nothing follows; Skip, that nothing is to be shown.
+	Final, Skip bool
+}
+
+// Apply adds one event of the topic.
+func (o *Output) Apply(p event.Payload) {
+	switch p := p.(type) {
+	case event.TextDelta:
+		if o.Final || p.Offset < 0 || p.Offset > int64(len(o.Text)) || p.Offset+int64(len(p.Delta)) <= int64(len(o.Text)) {
+			return // seen, or behind a gap: the final text has it
+		}
+		o.Text = bounded(o.Text[:p.Offset]+p.Delta, "")
+	case event.TextReset:
+		if !o.Final && p.Offset >= 0 && p.Offset < int64(len(o.Text)) {
+			o.Text = o.Text[:p.Offset]
+		}
+	case event.OutputAnchor:
+		if o.Anchors == nil {
+			o.Anchors = map[string]int64{}
+		}
+		o.Anchors[p.MessageID] = p.Offset
+	case event.ToolCallOutput:
+		o.tool(p)
+	case event.BinaryOutput:
+		if len(o.Binaries) < maxBinaries && !slices.ContainsFunc(o.Binaries, func(b event.BinaryOutput) bool { return b.BinaryID == p.BinaryID }) {
+			o.Binaries = append(o.Binaries, p)
+		}
+	case event.FinalText:
+		o.Text, o.Final, o.Skip = bounded(p.FinalText, cutShort), true, p.Delivery == "skip"
+	}
+}
+
+// bounded cuts a text that is too long, and ends it with end.
+func bounded(text, end string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return clip.Bytes(text, maxText-len(end)) + end
+}
+
+func (o *Output) tool(p event.ToolCallOutput) {
+	// What is shown is the one line; the rest can be large.
+	p.Args, p.Output = nil, ""
+	i := slices.IndexFunc(o.Tools, func(t event.ToolCallOutput) bool { return t.ToolCallID == p.ToolCallID })
+	switch {
+	case i < 0:
+		o.Tools = append(o.Tools, p)
+	case o.Tools[i].Status != event.ToolEnd || p.Status == event.ToolEnd:
+		if p.Display == "" {
+			p.Display = o.Tools[i].Display
+		}
+		o.Tools[i] = p
+	}
+	if len(o.Tools) > maxTools {
+		o.Tools = slices.Delete(o.Tools, 0, len(o.Tools)-maxTools)
+	}
+}

@@ -1,0 +1,360 @@
+package relay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+)
+
+const (
+	// statusRoom is what the lines under a running answer may take of a
+	// message, in UTF-16 units; it is kept free at the end, too, so that a text
+	// is cut in the same places all along.
+	statusRoom = 250
+	// statusTools is how many tool calls are shown while the answer runs.
+	statusTools = 3
+	// statusLine bounds one of them, in UTF-16 units.
+	statusLine = 60
+	// reasonLine bounds why a file was not sent, the same.
+	reasonLine = 200
+	// maxMessages bounds the messages that show the text of an answer: they leave
+	// about one in a second, and what else is for the channel waits behind them.
+	// Where the answer goes on elsewhere it has two in any case.
+	maxMessages = 20
+	// maxSource bounds what is rendered of a text, in bytes; it is more than so
+	// many messages can hold.
+	maxSource = 128 << 10
+	// tooLong stands where the rest would be.
+	tooLong = "*(The answer is longer than what is shown here; the page has all of it.)*"
+)
+
+// Cut is where a running answer goes on in a new message.
+type Cut struct {
+	// ID names the act: the re-anchoring event's.
+	ID string `json:"id"`
+	// MessageID is what was applied there; the cut is held until the output
+	// says where. Without it the cut is at Offset, or at once while that is -1.
+	MessageID string `json:"messageId,omitempty"`
+	Offset    int64  `json:"offset"`
+	// ReplyTo is what the new message replies to; Inherit replies to MessageID
+	// exactly if the answer was a reply so far.
+	ReplyTo string `json:"replyTo,omitempty"`
+	Inherit bool   `json:"inherit,omitempty"`
+}
+
+// End is how a request ended.
+type End struct {
+	State  event.RequestState `json:"state"`
+	Detail string             `json:"detail,omitempty"`
+	// At is when that became known, in Unix milliseconds.
+	At int64 `json:"at,omitempty"`
+}
+
+// Settings are what rendering depends on besides what was said.
+type Settings struct {
+	// MaxText is the longest message in UTF-16 units, MaxFiles the most files
+	// on one, MaxFileBytes the largest of them, MaxMessageBytes all of one
+	// message together.
+	MaxText, MaxFiles             int
+	MaxFileBytes, MaxMessageBytes int64
+	// Rewrite turns names into the platform's mentions and says whom it
+	// mentioned; nil leaves the text as it is.
+	Rewrite func(text string) (out string, users []string)
+	// Scrub takes secrets out of a text; nil knows none.
+	Scrub func(text string) string
+	// Mention is a person whom the answer begins with, by their id; "" for none.
+	Mention string
+	// Size is the size of a file in bytes; nil knows none.
+	Size func(event.BinaryOutput) int64
+}
+
+// View is one message as it should be.
+type View struct {
+	// Key names the message within its request; it never changes.
+	Key     string
+	Text    string
+	ReplyTo string
+	// ReplyToKey is another message of the answer that it replies to.
+	ReplyToKey string
+	Users      []string
+	Files      []event.BinaryOutput
+	// Stop says that the answer can be stopped here.
+	Stop bool
+	// Bare says that nothing is left of the text that it showed: it stays for
+	// its files.
+	Bare bool
+}
+
+// Made is what was sent already.
+type Made struct {
+	// Messages are the keys of the messages that were planned.
+	Messages map[string]bool
+	// Files are the keys of the messages that carry each file.
+	Files map[string]string
+	// Refused says of a file why it was not sent.
+	Refused map[string]string
+}
+
+// Render is what a request's messages should show. ReplyTo is the message that
+// asked, "" for none. End is nil while the request runs.
+func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Settings) []View {
+	if s.Scrub == nil {
+		s.Scrub = func(text string) string { return text }
+	}
+	segments := segment(o, replyTo, cuts)
+	var views []View
+	for i, seg := range segments {
+		last := i == len(segments)-1
+		source := clip.Bytes(seg.text, maxSource)
+		whole := len(source) == len(seg.text)
+		source = spoken(source, last && end == nil)
+		text, users := readable(source), []string(nil)
+		if s.Rewrite != nil {
+			text, users = s.Rewrite(text)
+		}
+		text = s.Scrub(text) // what is cut in two is not known any more
+		foot := ""
+		switch {
+		case last && end != nil:
+			foot = s.Scrub(ending(*end, !blank(text), len(views) > 0 || len(o.Binaries) > 0, o.Skip))
+		case last && (i == 0 || !blank(text)):
+			foot = status(o, s.Scrub)
+		}
+		if i == 0 && s.Mention != "" && (text != "" || foot != "") {
+			text, users = greeting(text, s.Mention), append(users, s.Mention)
+		}
+		most := max(maxMessages-len(views), 2)
+		pieces := split(text, s.MaxText-statusRoom, most+1)
+		if len(pieces) > most || !whole {
+			pieces = append(pieces[:min(len(pieces), most-1)], Piece{Source: tooLong})
+		}
+		for j, p := range under(pieces, foot, s.MaxText) {
+			v := View{Key: fmt.Sprintf("%d.%d", i, j), Text: p.String(), Users: mentioned(p.String(), users)}
+			if j == 0 {
+				v.ReplyTo = seg.replyTo
+			}
+			views = append(views, v)
+		}
+	}
+	if held(o, end) {
+		views = nil
+	}
+	if len(views) > 0 && end == nil {
+		views[len(views)-1].Stop = true
+	}
+	return withFiles(views, o, end, made, s)
+}
+
+// greeting begins a text with a mention, in a line of its own if the text may
+// begin with something that has to stand there.
+func greeting(text, userID string) string {
+	between := "\n"
+	if first, _ := utf8.DecodeRuneInString(text); text == "" || unicode.IsLetter(first) {
+		between = " "
+	}
+	return "<@" + userID + ">" + between + text
+}
+
+// held reports whether nothing may be seen: the answer is none, or could still
+// become none.
+func held(o Output, end *End) bool {
+	if end != nil || o.Final {
+		return o.Skip && (end == nil || end.State == event.StateDone)
+	}
+	return !blank(o.Text) && blank(spoken(o.Text, true))
+}
+
+type part struct{ text, replyTo string }
+
+// segment cuts the text where it goes on elsewhere. Cuts are in the order in
+// which they were asked for; one that lies before an earlier one is at it.
+func segment(o Output, replyTo string, cuts []Cut) []part {
+	parts := []part{{replyTo: replyTo}}
+	from := int64(0)
+	for _, c := range cuts {
+		at := c.Offset
+		if c.MessageID != "" {
+			offset, applied := o.Anchors[c.MessageID]
+			if !applied {
+				continue
+			}
+			at = offset
+		}
+		if at < 0 {
+			continue
+		}
+		at = min(max(at, from), int64(len(o.Text)))
+		parts[len(parts)-1].text = o.Text[from:at]
+		next := part{replyTo: c.ReplyTo}
+		if c.Inherit && replyTo != "" {
+			next.replyTo = c.MessageID
+		}
+		parts, from = append(parts, next), at
+	}
+	parts[len(parts)-1].text = o.Text[from:]
+	return parts
+}
+
+// ending says how a request ended that was not simply done, or that said nothing
+// and showed nothing more.
+func ending(end End, said, more, skip bool) string {
+	detail := strings.TrimSpace(end.Detail)
+	switch {
+	case end.State == event.StateFailed:
+		return "⚠️ " + cmp.Or(detail, "Something went wrong.")
+	case end.State == event.StateCancelled && (said || !skip):
+		return "⏹️ " + cmp.Or(detail, "Stopped.")
+	case end.State == event.StateCancelled || said || more || skip:
+		return ""
+	}
+	return "*(no answer)*"
+}
+
+// status is what stands under a running answer.
+func status(o Output, scrub func(string) string) string {
+	var lines []string
+	for _, t := range o.Tools[max(0, len(o.Tools)-statusTools):] {
+		mark := "⏳"
+		if t.Status == event.ToolEnd {
+			mark = "✅"
+			if t.OK != nil && !*t.OK {
+				mark = "❌"
+			}
+		}
+		lines = append(lines, "-# "+mark+" "+oneLine(scrub(t.Display), statusLine))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// oneLine makes a line harmless, which comes from what the model asked for or from
+// elsewhere, and shortens it to most UTF-16 units.
+func oneLine(s string, most int) string {
+	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case strings.ContainsRune("`*_~|<>[]\\", r):
+			return -1
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			return ' '
+		}
+		return r
+	}, s)), " ")
+	s = strings.ReplaceAll(s, "@", "@\u200b")
+	if units(s) > most {
+		s = s[:prefixOf(s, most-1)] + "…"
+	}
+	return s
+}
+
+// under puts a foot under the last message, or makes a message of it if there
+// is none or no room; it is no longer than one.
+func under(pieces []Piece, foot string, maxText int) []Piece {
+	feet, n := split(foot, maxText-statusRoom, 1), len(pieces)
+	if len(feet) == 0 || n == 0 {
+		return append(pieces, feet...)
+	}
+	below := "\n\n" + feet[0].String()
+	if units(pieces[n-1].String())+units(below) > maxText {
+		return append(pieces, feet[0])
+	}
+	pieces[n-1].Suffix += below
+	return pieces
+}
+
+// mentioned are those of users whose mention stands in the text.
+func mentioned(text string, users []string) (out []string) {
+	for _, id := range users {
+		if strings.Contains(text, "<@"+id+">") {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// withFiles adds the files. What is there when the first message is made goes
+// with it; the rest follows at the end, in messages that reply to the last one.
+// A message that was made keeps its files, and stays for them: what it showed
+// may have been a tool's line only.
+func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
+	byKey, bytes := map[string][]event.BinaryOutput{}, map[string]int64{}
+	var order []string
+	size := func(b event.BinaryOutput) int64 {
+		if s.Size == nil {
+			return 0
+		}
+		return s.Size(b)
+	}
+	add := func(key string, b event.BinaryOutput) {
+		if byKey[key] == nil {
+			order = append(order, key)
+		}
+		byKey[key] = append(byKey[key], b)
+		bytes[key] += size(b)
+	}
+	fits := func(key string, b event.BinaryOutput) bool {
+		return len(byKey[key]) < s.MaxFiles && (s.MaxMessageBytes == 0 || bytes[key]+size(b) <= s.MaxMessageBytes)
+	}
+	var notes []string
+	unsent := func(b event.BinaryOutput, why string) {
+		notes = append(notes, fmt.Sprintf("-# 📎 %s was not sent: %s", oneLine(s.Scrub(b.Filename), statusLine), oneLine(s.Scrub(why), reasonLine)))
+	}
+	late := ""
+	for _, b := range o.Binaries {
+		key, placed := made.Files[b.BinaryID]
+		switch {
+		case made.Refused[b.BinaryID] != "":
+			unsent(b, made.Refused[b.BinaryID])
+			continue
+		case placed:
+		case s.MaxFileBytes > 0 && size(b) > s.MaxFileBytes:
+			unsent(b, fmt.Sprintf("%s, the limit is %s.", bytesText(size(b)), bytesText(s.MaxFileBytes)))
+			continue
+		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
+			key = views[0].Key
+		case end == nil:
+			continue // it waits for the end
+		default:
+			if late == "" || !fits(late, b) {
+				late = "files." + strings.ReplaceAll(b.BinaryID, ":", "-")
+			}
+			key = late
+		}
+		add(key, b)
+	}
+	lastText := ""
+	if len(views) > 0 {
+		lastText = views[len(views)-1].Key
+	}
+	for i := range views {
+		views[i].Files = byKey[views[i].Key]
+	}
+	for _, key := range order {
+		switch {
+		case strings.HasPrefix(key, "files."):
+			views = append(views, View{Key: key, Files: byKey[key], ReplyToKey: lastText})
+		case end != nil && !slices.ContainsFunc(views, func(v View) bool { return v.Key == key }):
+			views = append(views, View{Key: key, Files: byKey[key], Bare: true})
+		}
+	}
+	if end != nil {
+		for i, p := range Split(strings.Join(notes, "\n"), s.MaxText) {
+			views = append(views, View{Key: fmt.Sprintf("large.%d", i), Text: p.String(), ReplyToKey: lastText})
+		}
+	}
+	return views
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,50 @@
+package session_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lilac/internal/core/session"
+	"lilac/internal/foundation/event"
+)
+
+// A machine that sleeps, or whose clock is set, does not move what its timers
+// wait for: the deadline that people were told is that of the clock.
+func TestAPauseEndsByTheClockOnTheWall(t *testing.T) {
+	for name, c := range map[string]struct {
+		moved time.Duration // an hour after the question
+		ended time.Duration // by then it has ended, of the time that timers know
+		open  time.Duration // by then it has not
+	}{
+		"the machine slept":               {20 * time.Hour, 5 * time.Hour, 3 * time.Hour},
+		"it slept beyond the deadline":    {48 * time.Hour, 2 * time.Hour, 0},
+		"the clock was set back":          {-10 * time.Hour, 35 * time.Hour, 33 * time.Hour},
+		"control: time passed as it does": {0, 25 * time.Hour, 23 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var moved atomic.Int64
+				r := newRig(t, rigOptions{do: loops, change: func(o *session.Options) {
+					o.Settings.Limits = session.Limits{Request: session.Budget{Steps: 1}, Wait: 24 * time.Hour}
+					o.Now = func() time.Time { return time.Now().Add(time.Duration(moved.Load())) }
+				}})
+				defer r.stop()
+				begun := time.Now()
+				r.send("web:s1:r1", "m1", event.Prompt, "go")
+				r.pauses(1)
+				time.Sleep(time.Hour)
+				moved.Store(int64(c.moved))
+				time.Sleep(c.open - time.Since(begun))
+				if req := r.request("web:s1:r1"); req.State.Ended() {
+					t.Fatalf("ended too early as %s: %s", req.State, req.Detail)
+				}
+				time.Sleep(c.ended - time.Since(begun))
+				if req := r.request("web:s1:r1"); req.State != event.StateFailed {
+					t.Errorf("the deadline is over, and it is %s", req.State)
+				}
+			})
+		})
+	}
+}

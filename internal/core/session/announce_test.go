@@ -1,0 +1,194 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/model/llm"
+)
+
+// told are the environment events of what a request does, in order: their type,
+// and what the names of their payload hold. Those of its session are left out.
+func (r *rig) told(requestID string, names ...string) (out []string) {
+	r.t.Helper()
+	for _, e := range r.events(event.TopicEnv) {
+		p, err := event.Decode(e)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		env := p.(event.EnvEvent)
+		if string(env.Metadata.Extra[event.MetadataRequest]) != `"`+requestID+`"` || strings.HasPrefix(string(env.Type), "session.") {
+			continue
+		}
+		var payload map[string]json.RawMessage
+		if err := json.Unmarshal(env.Payload, &payload); err != nil {
+			r.t.Fatal(err)
+		}
+		line := string(env.Type) + " from " + env.Metadata.Source + " in " + env.Metadata.TriggerSessionID
+		for _, name := range names {
+			if v, ok := payload[name]; ok {
+				line += " " + name + "=" + string(v)
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// stream_event_published, stream_event_metadata; tool.executed and tool.error
+// are published by what causes them.
+func TestTheEnvironmentIsToldWhatARequestDoes(t *testing.T) {
+	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		switch n := len(req.Messages); {
+		case n < 2:
+			return callCount("c1"), nil
+		case n < 4:
+			return callCount("c2"), nil
+		}
+		return echo(ctx, req, say)
+	}
+	tries := 0
+	r := newRig(t, rigOptions{do: twice, tools: []tool.Tool{&counter{do: func(context.Context) error {
+		if tries++; tries == 2 {
+			return errors.New("no such file")
+		}
+		return nil
+	}}}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.ends("web:s1:r1")
+	got := r.told("web:s1:r1", "name", "toolCallId", "output", "content", "cancelled")
+	if len(got) != 4 || !strings.Contains(strings.Join(r.told("web:s1:r1", "error"), "\n"), "tool.error from tool in s1 error=") {
+		t.Fatalf("told %q", got)
+	}
+	want := []string{
+		"stream.start from llm in s1",
+		`tool.executed from tool in s1 name="count" toolCallId="c1" output="counted 1"`,
+		`tool.error from tool in s1 name="count" toolCallId="c2"`,
+		`stream.completed from llm in s1 content="counting\n\ncounting\n\necho: go"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whoever shows a tool's output as it comes can tell that more of it is stored.
+func TestALongOutputOfAToolIsSaidToBeItsBeginning(t *testing.T) {
+	outputs := []string{strings.Repeat("x", 5000), "short"}
+	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		if n := len(req.Messages) / 2; n < len(outputs) {
+			return callCount(fmt.Sprint("c", n)), nil
+		}
+		return echo(ctx, req, say)
+	}
+	ran := 0
+	r := newRig(t, rigOptions{do: twice, tools: []tool.Tool{&counter{do: func(context.Context) error {
+		ran++
+		return errors.New(outputs[ran-1])
+	}}}})
+	r.send("web:s1:r1", "m1", event.Prompt, "go")
+	r.ends("web:s1:r1")
+	truncated := map[string]bool{}
+	for _, e := range r.events(event.OutputTopic("web:s1:r1")) {
+		p, err := event.Decode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown, is := p.(event.ToolCallOutput); is && shown.Status == event.ToolEnd {
+			truncated[shown.ToolCallID] = shown.Truncated
+		}
+	}
+	if want := map[string]bool{"c0": true, "c1": false}; !maps.Equal(truncated, want) {
+		t.Errorf("truncated: %v, want %v", truncated, want)
+	}
+}
+
+func TestTheEnvironmentIsToldHowARequestEnds(t *testing.T) {
+	broken := errors.New("no model here")
+	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		switch lastUser(req) {
+		case "fail":
+			return chat.Message{}, broken
+		case "wait":
+			say("well")
+			<-ctx.Done()
+			return chat.Message{}, ctx.Err()
+		}
+		long := strings.Repeat("ä", 20_000)
+		say(long)
+		return chat.Text(chat.Assistant, long), nil
+	}})
+	r.send("web:s1:fails", "m1", event.Prompt, "fail")
+	r.ends("web:s1:fails")
+	if got := r.told("web:s1:fails", "error"); len(got) != 2 || !strings.HasPrefix(got[1], "stream.error from llm in s1 error={") {
+		t.Errorf("a failed request tells %q", got)
+	}
+	r.send("web:s1:stops", "m2", event.Prompt, "wait")
+	until(t, "it runs", func() bool { return r.svc.Active() == 1 && len(r.told("web:s1:stops")) == 1 })
+	r.send("web:s1:queued", "m3", event.Prompt, "later")
+	until(t, "one waits", func() bool { return len(r.states("web:s1:queued")) == 1 })
+	r.cancel("web:s1:queued", true)
+	r.ends("web:s1:queued")
+	r.cancel("web:s1:stops", false)
+	r.ends("web:s1:stops")
+	for id, n := range map[string]int{"web:s1:stops": 2, "web:s1:queued": 1} {
+		if got := r.told(id, "cancelled"); len(got) != n || got[n-1] != "stream.completed from llm in s1 cancelled=true" {
+			t.Errorf("%s tells %q", id, got)
+		}
+	}
+	r.send("web:s1:long", "m4", event.Prompt, "talk")
+	r.ends("web:s1:long")
+	got := r.told("web:s1:long", "content", "truncated")
+	if len(got) != 2 || len(got[1]) > 40<<10 || !strings.HasSuffix(got[1], "truncated=true") {
+		t.Errorf("a long answer tells %d events, the last with %d bytes", len(got), len(got[len(got)-1]))
+	}
+}
+
+// repeatable is a tool that is simply run again after a crash.
+type repeatable struct{ counter }
+
+func (r *repeatable) Spec() tool.Spec {
+	s := r.counter.Spec()
+	s.Idempotent = true
+	return s
+}
+
+// A tool that ran when its request was given up has an outcome that nobody
+// knows: that is a tool.error, too.
+func TestTheEnvironmentIsToldOfAToolWhoseOutcomeIsUnknown(t *testing.T) {
+	dir := t.TempDir()
+	call := func(context.Context, llm.Request, func(string)) (chat.Message, error) { return callCount("c1"), nil }
+	for life := 0; ; life++ {
+		shots := &snapshots{t: t, root: t.TempDir(), src: dir}
+		began := make(chan struct{})
+		hangs := &repeatable{counter{do: func(ctx context.Context) error { close(began); <-ctx.Done(); return ctx.Err() }}}
+		r := newRig(t, rigOptions{dir: dir, do: call, tools: []tool.Tool{hangs}, onCommit: shots.commit})
+		shots.set(true)
+		r.send("web:s1:r1", "m1", event.Prompt, "go")
+		if life == 4 {
+			r.ends("web:s1:r1")
+			got := r.told("web:s1:r1", "name", "toolCallId")
+			want := []string{"stream.start from llm in s1", `tool.error from tool in s1 name="count" toolCallId="c1"`, "stream.error from llm in s1"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			return
+		}
+		<-began
+		note := fmt.Sprint("f", life)
+		r.send("web:s1:r1", note, event.FollowUp, "touch") // one more commit
+		until(t, "touched", func() bool { return r.mail(note) != "" })
+		shots.set(false)
+		r.stop()
+		dir = shots.dirs[len(shots.dirs)-1]
+	}
+}

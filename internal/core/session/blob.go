@@ -1,0 +1,47 @@
+package session
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/clip"
+)
+
+const blobPrefix = "blob:sha256:"
+
+// withBytes returns a message whose blob references are replaced by what they
+// stand for; the history keeps the references. A blob that is gone is told to
+// the model.
+func (s *Service) withBytes(m chat.Message) chat.Message {
+	cloned := false
+	for i, p := range m.Parts {
+		var ref string
+		if p.Type != chat.TypeFile && p.Type != chat.TypeImage || json.Unmarshal(p.Data, &ref) != nil || !strings.HasPrefix(ref, blobPrefix) {
+			continue
+		}
+		if !cloned {
+			m.Parts, cloned = slices.Clone(m.Parts), true
+		}
+		m.Parts[i] = s.resolve(p, ref)
+	}
+	return m
+}
+
+func (s *Service) resolve(p chat.Part, ref string) chat.Part {
+	gone := chat.TextPart("(The attachment " + p.Filename + " is no longer available.)")
+	if s.opt.ResolveBlob == nil {
+		return gone
+	}
+	data, err := s.opt.ResolveBlob(ref)
+	if err != nil {
+		s.opt.Logger.Warn("attachment is not available", "blob", ref, "error", err)
+		return gone
+	}
+	p.Data, _ = json.Marshal(base64.StdEncoding.EncodeToString(data)) // strings always marshal
+	return p
+}
+
+func preview(text string) string { return clip.Marked(text, maxPreview, "…") }

@@ -1,0 +1,196 @@
+package session
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/chat"
+)
+
+// DefaultWait is how long a request that reached a limit waits for an answer.
+const DefaultWait = 24 * time.Hour
+
+// Budget is what may be used of each thing. Zero means no limit.
+type Budget struct {
+	// Steps are calls of the model.
+	Steps int64
+	// Tokens are those read and those written.
+	Tokens int64
+	// CostMicros are millionths of a US dollar.
+	CostMicros int64
+	// Time is that of work: waiting in a queue or for an answer is none.
+	Time time.Duration
+}
+
+// Limits are the budgets that are compared with what was used before each
+// model call.
+type Limits struct {
+	// Request is for each request, Session for a whole conversation from its
+	// beginning, Day for all conversations together from midnight to midnight.
+	Request, Session, Day Budget
+	// Zone says when midnight is; nil means UTC.
+	Zone *time.Location
+	// Wait is how long a request that reached a limit waits for an answer; 0
+	// means DefaultWait.
+	Wait time.Duration
+}
+
+func (l Limits) day(t time.Time) string {
+	if l.Zone == nil {
+		return t.UTC().Format(time.DateOnly)
+	}
+	return t.In(l.Zone).Format(time.DateOnly)
+}
+
+func (l Limits) wait() time.Duration {
+	if l.Wait <= 0 {
+		return DefaultWait
+	}
+	return l.Wait
+}
+
+// money reports whether there is a limit on money.
+func (l Limits) money() bool {
+	return l.Request.CostMicros > 0 || l.Session.CostMicros > 0 || l.Day.CostMicros > 0
+}
+
+// Spent is what was used.
+type Spent struct {
+	Steps int64
+	Usage chat.Usage
+	Time  time.Duration
+}
+
+// Add returns the sum.
+func (s Spent) Add(o Spent) Spent {
+	return Spent{Steps: s.Steps + o.Steps, Usage: s.Usage.Add(o.Usage), Time: s.Time + o.Time}
+}
+
+// of is how much of a thing that limits are for was used.
+func (s Spent) of(thing string) int64 {
+	switch thing {
+	case "steps":
+		return s.Steps
+	case "tokens":
+		return s.Usage.Tokens()
+	case "money":
+		return s.Usage.CostMicros
+	case "time":
+		return s.Time.Milliseconds()
+	}
+	return 0
+}
+
+// Used is what a request, its session and the day have used.
+type Used struct{ Request, Session, Day Spent }
+
+// Limit names a limit, for example "request.steps".
+type Limit string
+
+const (
+	dayPrefix     = "day."
+	sessionPrefix = "session."
+	requestPrefix = "request."
+)
+
+// Reached is a limit that is reached. Used and Allowed are steps, tokens,
+// millionths of a US dollar, or milliseconds.
+type Reached struct {
+	Limit   Limit `json:"limit"`
+	Used    int64 `json:"used"`
+	Allowed int64 `json:"allowed"`
+	// More is how much may be used further after an answer.
+	More int64 `json:"more"`
+}
+
+// Check returns the first limit that is reached, or nil. raised says by
+// how much a person has raised which of them.
+func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
+	for _, scope := range []struct {
+		name  string
+		limit Budget
+		used  Spent
+	}{{requestPrefix, l.Request, used.Request}, {sessionPrefix, l.Session, used.Session}, {dayPrefix, l.Day, used.Day}} {
+		for _, r := range []Reached{
+			{Limit: "steps", More: scope.limit.Steps},
+			{Limit: "tokens", More: scope.limit.Tokens},
+			{Limit: "money", More: scope.limit.CostMicros},
+			{Limit: "time", More: scope.limit.Time.Milliseconds()},
+		} {
+			r.Used = scope.used.of(string(r.Limit))
+			r.Limit = Limit(scope.name) + r.Limit
+			r.Allowed = r.More + raised[r.Limit]
+			if r.More > 0 && r.Used >= r.Allowed {
+				return &r
+			}
+		}
+	}
+	return nil
+}
+
+// Statement says which limit was reached and how much was used.
+func (r Reached) Statement() string {
+	whose := "This request has"
+	switch {
+	case strings.HasPrefix(string(r.Limit), sessionPrefix):
+		whose = "This conversation has"
+	case r.ofDay():
+		whose = "Today all conversations together have"
+	}
+	return fmt.Sprintf("%s used %s of the %s allowed.", whose, r.amount(r.Used, false), r.amount(r.Allowed, true))
+}
+
+// Question is what people are asked: the statement, and what they may answer.
+func (r Reached) Question() string {
+	further := ""
+	if r.ofDay() {
+		further = " here today"
+	}
+	return fmt.Sprintf("%s, so I have stopped. Answer \"continue\" to allow %s more%s, or \"stop\" to end this request.",
+		strings.TrimSuffix(r.Statement(), "."), r.amount(r.More, true), further)
+}
+
+func (r Reached) ofDay() bool { return strings.HasPrefix(string(r.Limit), dayPrefix) }
+
+func (r Reached) amount(n int64, unit bool) string {
+	_, thing, _ := strings.Cut(string(r.Limit), ".")
+	switch thing {
+	case "money":
+		return "$" + strconv.FormatFloat(float64(n)/1e6, 'f', -1, 64)
+	case "time":
+		return (time.Duration(n) * time.Millisecond).Round(time.Second).String()
+	}
+	if !unit {
+		return strconv.FormatInt(n, 10)
+	}
+	if n == 1 {
+		thing = strings.TrimSuffix(thing, "s")
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Pause is a request waiting at a limit for an answer.
+type Pause struct {
+	// Number counts the pauses of the request from 1.
+	Number int `json:"number"`
+	Reached
+	Question string `json:"question"`
+	// Since and Until are Unix milliseconds; at Until the request fails.
+	Since int64 `json:"since"`
+	Until int64 `json:"until"`
+	// Day is the one that a limit of the day belongs to.
+	Day string `json:"day,omitempty"`
+}
+
+// ended says how a request that was stopped at the limit ended.
+func (p Pause) ended() string {
+	return "Stopped at its limit of " + p.amount(p.Allowed, true) + "."
+}
+
+// expired says how a request ended that nobody answered.
+func (p Pause) expired() string {
+	waited := (time.Duration(p.Until-p.Since) * time.Millisecond).Round(time.Second)
+	return fmt.Sprintf("Nobody answered for %s whether to go on beyond the limit of %s, so the request was ended.", waited, p.amount(p.Allowed, true))
+}

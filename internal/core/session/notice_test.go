@@ -1,0 +1,71 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/model/llm"
+)
+
+const notice = "The rule ci has stopped."
+
+func (r *rig) notify(requestID, messageID string) {
+	r.publish("cmd:"+messageID, requestID, event.RequestMessage{
+		Queue: event.Prompt, MessageID: messageID, Messages: []chat.Message{chat.Text(chat.Assistant, notice)},
+	})
+}
+
+// What the program tells the people in a session is a request like any other
+// on every surface, and no model is called for it.
+func TestAMessageOfTheAssistantIsSaid(t *testing.T) {
+	hold := make(chan struct{})
+	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
+		<-hold
+		return echo(ctx, req, say)
+	}})
+	r.send("web:s1:r1", "m1", event.Prompt, "one")
+	r.notify("env:s1:n1", "n1") // behind what runs
+	r.send("web:s1:r2", "m2", event.Prompt, "two")
+	until(t, "both wait", func() bool { return len(r.states("web:s1:r2")) == 1 })
+	close(hold)
+	r.ends("web:s1:r2")
+	text, _ := r.output("env:s1:n1")
+	if req := r.ends("env:s1:n1"); req.State != event.StateDone || req.Steps != 0 || req.Usage != (chat.Usage{}) || text != notice {
+		t.Errorf("it said %q: %+v", text, req)
+	}
+	if diff := cmp.Diff([]string{"user: one", "assistant: echo: one", "assistant: " + notice, "user: two", "assistant: echo: two"}, r.texts()); diff != "" {
+		t.Error(diff)
+	}
+	if n := r.model.count(); n != 2 {
+		t.Errorf("the model was called %d times, want 2", n)
+	}
+}
+
+func TestANoticeSurvivesACrashAtEveryCommit(t *testing.T) {
+	snap := &snapshots{t: t, root: t.TempDir(), src: t.TempDir()}
+	r := newRig(t, rigOptions{dir: snap.src, onCommit: snap.commit})
+	snap.set(true)
+	r.notify("env:s1:n1", "n1")
+	r.ends("env:s1:n1")
+	snap.set(false)
+	r.stop()
+	for _, dir := range snap.dirs {
+		r := newRig(t, rigOptions{dir: dir})
+		r.notify("env:s1:n1", "n1") // again: the first commit may be before it was accepted
+		if req := r.ends("env:s1:n1"); req.State != event.StateDone {
+			t.Errorf("%s: %+v", dir, req)
+		}
+		text, _ := r.output("env:s1:n1")
+		if diff := cmp.Diff([]string{"assistant: " + notice}, r.texts()); diff != "" || text != notice || r.model.count() > 0 {
+			t.Errorf("%s: it said %q with %d calls of the model\n%s", dir, text, r.model.count(), diff)
+		}
+		r.stop()
+	}
+	if len(snap.dirs) < 2 {
+		t.Errorf("%d commits were looked at", len(snap.dirs))
+	}
+}

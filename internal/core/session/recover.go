@@ -1,0 +1,306 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// progress is how far a request's journal says that it got.
+type progress struct {
+	step       int
+	startedAt  int64
+	trace      string
+	text       string
+	pending    *agent.PendingStep
+	ended      bool
+	charged    int
+	recoveries int
+	// attempts counts how often it was taken up: after a crash, a stop of the
+	// process or a pause.
+	attempts int
+	// lastAt is the time of the run's last entry, idle how long nothing ran
+	// between the first one and that.
+	lastAt int64
+	idle   time.Duration
+}
+
+// outcomeUnknown is what is said of a tool that ran when its request stopped.
+const outcomeUnknown = "The request stopped while this ran. Its outcome is unknown: check before repeating."
+
+// stepID names the message i of a step in the history.
+func stepID(requestID string, step, i int) string {
+	return fmt.Sprintf("%s/s%d.%d", requestID, step, i)
+}
+
+// readProgress follows a journal. done says whether a step is in the history.
+func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p progress, err error) {
+	for _, e := range entries {
+		if err := p.follow(e); err != nil {
+			return p, fmt.Errorf("journal entry %d (%s): %w", e.Seq, e.Kind, err)
+		}
+	}
+	if p.pending == nil {
+		return p, nil
+	}
+	kept, err := done(p.step)
+	if err != nil || !kept {
+		p.ended = false
+		return p, err
+	}
+	p.ended = p.ended && len(p.pending.Message.ToolCalls()) == 0 && !p.pending.Interrupted
+	p.pending = nil
+	return p, nil
+}
+
+func (p *progress) follow(e StoryEntry) error {
+	since := time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
+	switch e.Kind {
+	case kindQueued:
+		var q queuedEntry
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &q) == nil { // a trace is never worth a request
+			p.trace = q.TraceParent
+		}
+	case kindPaused:
+		var pause Pause
+		if err := json.Unmarshal(e.Data, &pause); err != nil {
+			return err
+		}
+		p.text = agent.JoinText(p.text, pause.Question)
+		p.attempts++
+	case kindResumed:
+		p.idle += since
+	case kindStarted:
+		p.startedAt = e.At
+	case kindInput:
+		p.ended = false
+	case kindModel:
+		var m modelEntry
+		if err := json.Unmarshal(e.Data, &m); err != nil {
+			return err
+		}
+		p.step, p.text = e.Step, agent.JoinText(p.text, m.Message.Text())
+		p.pending = &agent.PendingStep{Message: m.Message, Results: map[string]chat.Part{}, Started: map[string]bool{}, Interrupted: m.Interrupted}
+		p.ended, p.charged = true, 0
+	case kindToolStart, kindToolEnd:
+		var t toolEntry
+		if err := json.Unmarshal(e.Data, &t); err != nil {
+			return err
+		}
+		if p.pending == nil {
+			return fmt.Errorf("a tool without a step")
+		}
+		if t.Result != nil {
+			p.pending.Results[t.ToolCallID] = *t.Result
+			delete(p.pending.Started, t.ToolCallID)
+		} else {
+			p.pending.Started[t.ToolCallID] = true
+		}
+	case kindRecovered:
+		var r recoveredEntry
+		if err := json.Unmarshal(e.Data, &r); err != nil {
+			return err
+		}
+		p.recoveries++
+		p.attempts++
+		p.idle += since
+		if r.Charged {
+			p.charged++
+		}
+	case kindModelFailed, kindCompacted, kindEnd:
+	default:
+		// Not of the run: its commands and tasks go on while it waits.
+		return nil
+	}
+	p.lastAt = e.At
+	return nil
+}
+
+// closed returns the messages that the open step leaves in the history when
+// the run does not go on: every tool call with exactly one result.
+func (p progress) closed() []chat.Message {
+	if p.pending == nil {
+		return nil
+	}
+	out := []chat.Message{p.pending.Message}
+	var results []chat.Part
+	for _, c := range p.pending.Message.ToolCalls() {
+		r, known := p.pending.Results[c.ToolCallID]
+		switch {
+		case known:
+		case p.pending.Started[c.ToolCallID]:
+			r = chat.ToolResult(c.ToolCallID, c.ToolName, outcomeUnknown, true)
+		default:
+			r = chat.ToolResult(c.ToolCallID, c.ToolName, "The request stopped before this ran.", true)
+		}
+		results = append(results, r)
+	}
+	if len(results) > 0 {
+		out = append(out, chat.Message{Role: chat.Tool, Parts: results})
+	}
+	return out
+}
+
+func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress, error) {
+	entries, err := s.opt.Store.Journal(q, requestID)
+	if err != nil {
+		return progress{}, err
+	}
+	return s.progressIn(q, sessionID, requestID, entries)
+}
+
+// progressIn is progress for who has read the journal.
+func (s *Service) progressIn(q db.Queryer, sessionID, requestID string, entries []StoryEntry) (progress, error) {
+	return readProgress(entries, func(step int) (bool, error) {
+		return s.opt.Store.HasHistory(q, sessionID, stepID(requestID, step, 0))
+	})
+}
+
+// takeUpAll goes on with every session that had work when the process stopped.
+func (s *Service) takeUpAll(ctx context.Context) error {
+	var sessions []string
+	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		sessions, err = s.opt.Store.Unfinished(q)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range sessions {
+		if err := s.takeUp(ctx, id); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			s.opt.Logger.Error("take up session", "session_id", id, "error", err)
+			if db.IsFailure(err) {
+				s.wg.Go(func() { s.takeUpAgain(id) })
+			}
+		}
+	}
+	return nil
+}
+
+// takeUpAgain tries until the session is taken up: what cannot be read or
+// written now can be later.
+func (s *Service) takeUpAgain(sessionID string) {
+	for wait := time.Second; pause(s.runCtx, wait); wait = min(2*wait, time.Minute) {
+		err := s.takeUp(s.runCtx, sessionID)
+		if err == nil || s.runCtx.Err() != nil {
+			return
+		}
+		s.opt.Logger.Error("take up session", "session_id", sessionID, "error", err)
+	}
+}
+
+// takeUp goes on with one session's work from its journal.
+func (s *Service) takeUp(ctx context.Context, sessionID string) error {
+	return s.change(ctx, sessionID, func(c *change) error {
+		in := Recovered{Hold: s.full()}
+		a := c.state.Active
+		if a == nil {
+			return c.decide(in)
+		}
+		if a.Paused != nil {
+			c.tx.AfterCommit(func() { s.expireAt(sessionID, a.RequestID, *a.Paused) })
+			return nil
+		}
+		if r := s.running(a.RequestID); r != nil && r.ctx.Err() == nil {
+			return nil
+		}
+		p, err := s.progress(c.tx, sessionID, a.RequestID)
+		if err == nil {
+			_, err = c.request(a.RequestID)
+		}
+		if db.IsFailure(err) {
+			return err
+		}
+		if err != nil {
+			c.cause = err.Error()
+			wire := fault.ToWire(err)
+			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: in.Hold})
+		}
+		c.text, c.textOf = p.text, a.RequestID
+		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
+		id := fmt.Sprintf("%s/out/%d/reset", a.RequestID, p.attempts+1)
+		if err := c.publish(id, h, event.TextReset{Offset: int64(len(p.text))}); err != nil {
+			return err
+		}
+		in.Exhausted = !a.Drained && p.charged >= maxCharged
+		if in.Exhausted || a.Phase == Closing {
+			if err := c.closeStep(h, p); err != nil {
+				return err
+			}
+			return c.decide(in)
+		}
+		if err := c.recordRecovery(a, p); err != nil {
+			return err
+		}
+		return c.decide(in)
+	})
+}
+
+func (c *change) recordRecovery(a *Active, p progress) error {
+	req, err := c.request(a.RequestID)
+	if err != nil {
+		return err
+	}
+	req.Recoveries = p.recoveries + 1
+	c.save(req)
+	return c.store().Record(c.tx, a.RequestID, Entry{
+		At: c.now(), Step: p.step, Kind: kindRecovered,
+		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},
+	})
+}
+
+func (c *change) resume(e Effect) error {
+	r := c.svc.newRun(c.sessionID, e, c.state)
+	r.wake.Store(true)
+	c.svc.register(c.tx, r)
+	return nil
+}
+
+// closeStep appends what an open step leaves, and tells the environment of the
+// tools whose outcome nobody knows.
+func (c *change) closeStep(h event.Headers, p progress) error {
+	if p.pending == nil {
+		return nil
+	}
+	for _, call := range p.pending.Message.ToolCalls() {
+		if _, known := p.pending.Results[call.ToolCallID]; known || !p.pending.Started[call.ToolCallID] {
+			continue
+		}
+		failed := false
+		shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: call.ToolName, Name: call.ToolName, OK: &failed, Error: outcomeUnknown}
+		if err := c.announceTool(h.RequestID(), shown); err != nil {
+			return err
+		}
+	}
+	_, err := c.appendStep(h, p.step, p.closed(), func(id string) bool { _, known := p.pending.Results[id]; return known })
+	return err
+}
+
+// appendStep puts a step into the history, for good, and tells on the output how
+// those of its calls ended whose end it has not told: readers have then what the
+// history says.
+func (c *change) appendStep(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) (seqs []int64, err error) {
+	if err := c.tellRest(h, step, messages, told); err != nil {
+		return nil, err
+	}
+	for i, m := range messages {
+		seq, err := c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{
+			ID: stepID(h.RequestID(), step, i), RequestID: h.RequestID(), CreatedAt: c.now(), Message: m,
+		})
+		if err != nil {
+			return nil, err
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, nil
+}

@@ -1,0 +1,107 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// A request that may not go on ends at its next step, and what may not begin
+// ends with it; neither gets the other's words or costs.
+func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
+	for name, quiet := range map[string]bool{"people are told": false, "people were told": true} {
+		t.Run(name, func(t *testing.T) {
+			hold := make(chan struct{})
+			var more chat.Usage
+			r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
+				o.Allow = func(_ context.Context, requestID, sessionID string, m chat.Usage) (*session.Refusal, error) {
+					more = m
+					if requestID != "env:s1:r1" || len(modelCalls(t, o, requestID)) < 2 {
+						return nil, nil
+					}
+					<-hold
+					return &session.Refusal{Reason: "Enough of it.", Quiet: quiet, Drop: []string{"env:s1:r2", "env:s1:none"}, DropReason: "No more."}, nil
+				}
+			}})
+			r.publish("cmd:m1", "env:s1:r1", event.RequestMessage{Queue: event.Prompt, MessageID: "m1", Messages: []chat.Message{chat.Text(chat.User, "go")}})
+			r.publish("cmd:m2", "env:s1:r2", event.RequestMessage{Queue: event.Prompt, MessageID: "m2", Messages: []chat.Message{chat.Text(chat.User, "go")}})
+			r.notify("env:s1:r3", "m3")
+			until(t, "both wait", func() bool { return len(r.states("env:s1:r3")) == 1 })
+			close(hold)
+			r.ends("env:s1:r3")
+			first, second := r.ends("env:s1:r1"), r.ends("env:s1:r2")
+			want, kind := event.StateFailed, fault.LimitReached
+			if quiet {
+				want, kind = event.StateCancelled, ""
+			}
+			if first.State != want || first.ErrorKind != kind || first.Detail != "Enough of it." || first.Steps != 2 || first.Usage.InputTokens != 20 {
+				t.Errorf("the first: %+v", first)
+			}
+			if second.State != event.StateCancelled || second.Detail != "No more." || second.Usage != (chat.Usage{}) {
+				t.Errorf("the second: %+v", second)
+			}
+			r.recalls("env:s1:r1", r.events(event.OutputTopic("env:s1:r1")))
+			if _, final := r.output("env:s1:r2"); final != "" {
+				t.Errorf("the second said %q", final)
+			}
+			if more != (chat.Usage{}) {
+				t.Errorf("%+v was not recorded before the step", more)
+			}
+			r.checkPaired()
+		})
+	}
+}
+
+// modelCalls are the model calls that a request has recorded.
+func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []session.StoryEntry) {
+	t.Helper()
+	err := o.DB.Read(context.Background(), func(q db.Queryer) error {
+		all, err := o.Store.Journal(q, requestID)
+		for _, e := range all {
+			if e.Kind == "model" {
+				calls = append(calls, e)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return calls
+}
+
+// A message that a session was promised does not make it anew when it was deleted
+// meanwhile. The control was promised to nobody, as those of a platform are.
+func TestADeletedSessionDoesNotComeBack(t *testing.T) {
+	for name, promised := range map[string]bool{"promised": true, "control: not promised": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{})
+			if promised {
+				if err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.Accept(tx, sid, "m1") }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.send("web:s1:r1", "m1", event.Prompt, "are you there?")
+			if promised {
+				until(t, "the message is taken", func() (taken bool) {
+					r.read(func(q db.Queryer) error {
+						return q.QueryRow(`SELECT NOT EXISTS (SELECT 1 FROM session_accepted)`).Scan(&taken)
+					})
+					return taken
+				})
+			} else {
+				r.ends("web:s1:r1")
+			}
+			err := r.db.Read(t.Context(), func(q db.Queryer) error { _, err := r.store.Session(q, sid); return err })
+			if (fault.KindOf(err) == fault.NotFound) != promised {
+				t.Errorf("the session: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,427 @@
+package session_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"lilac/internal/core/session"
+	"lilac/internal/foundation/event"
+)
+
+type decider func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect)
+
+// world is a session's life in memory: what the store would know of it, and
+// the rules that must hold whatever happens.
+type world struct {
+	decide decider
+	rng    *rand.Rand
+	state  session.State
+	broken []string
+
+	messages  []session.Message
+	accepted  map[string]event.Queue
+	applied   map[string]string
+	discarded map[string]bool
+	joined    map[string]string // the run that a message waited for
+	created   []string
+	started   []string
+	ended     map[string]event.RequestState
+	stopped   map[string]bool // a cancel was accepted
+	asked     map[string]int  // pauses of a request
+	answered  map[string]int
+	late      map[string]bool // answers to a question that was over
+	held      bool
+}
+
+func newWorld(seed uint64, d decider) *world {
+	return &world{
+		decide: d, rng: rand.New(rand.NewPCG(seed, 1)),
+		accepted: map[string]event.Queue{}, applied: map[string]string{}, discarded: map[string]bool{},
+		joined: map[string]string{}, ended: map[string]event.RequestState{}, stopped: map[string]bool{},
+		asked: map[string]int{}, answered: map[string]int{}, late: map[string]bool{},
+	}
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+}
+
+// do lets something happen and checks what is done about it.
+func (w *world) do(in session.Input) {
+	var hold bool
+	switch in := in.(type) {
+	case session.Message:
+		hold = in.Hold
+	case session.WouldEnd:
+		hold = in.Hold
+	case session.Ended:
+		hold = in.Hold
+	case session.Recovered:
+		hold = in.Hold
+	case session.LimitReached:
+		hold = in.Hold
+	case session.Expired:
+		hold = in.Hold
+	}
+	was := w.state
+	var effects []session.Effect
+	w.state, effects = w.decide(w.state, in, time.Time{})
+	if m, ok := in.(session.Message); ok {
+		_, again := w.accepted[m.MessageID]
+		pause := was.Waits()
+		late := m.Answers != 0 && (pause == nil || pause.Number != m.Answers || was.Active.RequestID != m.RequestID)
+		dropped := slices.ContainsFunc(effects, func(e session.Effect) bool { return e.Kind == session.EffectDrop })
+		if (again || late || w.late[m.MessageID]) != dropped {
+			w.fail("message %s: seen before %v, too late an answer %v, dropped %v", m.MessageID, again, late, dropped)
+		}
+		switch {
+		case again:
+		case dropped:
+			w.late[m.MessageID] = true
+		default:
+			w.accepted[m.MessageID] = m.Queue
+		}
+	}
+	for _, e := range effects {
+		w.check(in, e)
+	}
+	w.checkTaken(in, was)
+	if c, ok := in.(session.Cancel); ok && was.Active != nil && was.Active.RequestID == c.RequestID {
+		w.stopped[c.RequestID] = true
+	}
+	if w.state.Active == nil && len(w.state.Queue) > 0 {
+		if !hold && !w.held {
+			w.fail("work waits although nothing runs and there is room")
+		}
+		w.held = true
+	} else {
+		w.held = false
+	}
+	if len(w.state.Seen) > 200 || len(w.state.Ended) > 200 {
+		w.fail("the state grows")
+	}
+}
+
+func (w *world) check(in session.Input, e session.Effect) {
+	switch e.Kind {
+	case session.EffectCreate:
+		if slices.Contains(w.created, e.RequestID) {
+			w.fail("request %s is made twice", e.RequestID)
+		}
+		w.created = append(w.created, e.RequestID)
+	case session.EffectKeep:
+		if w.state.Active != nil && w.state.Active.RequestID == e.RequestID {
+			w.joined[e.MessageID] = e.RequestID
+		}
+	case session.EffectApply:
+		if at, ok := w.applied[e.MessageID]; ok {
+			w.fail("message %s is applied to %s and to %s", e.MessageID, at, e.RequestID)
+		}
+		if m, ok := in.(session.Message); ok && m.MessageID == e.MessageID && w.stopped[e.RequestID] {
+			w.applied[e.MessageID] = e.RequestID // its answer was stop
+			return
+		}
+		if w.state.Active == nil || w.state.Active.RequestID != e.RequestID || w.state.Active.Paused != nil || w.ended[e.RequestID] != "" {
+			w.fail("message %s is applied to %s, which does not run", e.MessageID, e.RequestID)
+		}
+		if run := w.joined[e.MessageID]; run != "" && run != e.RequestID && (w.ended[run] == event.StateDone || w.ended[run] == "" && !w.stopped[run]) {
+			w.fail("message %s for %s went to %s", e.MessageID, run, e.RequestID)
+		}
+		if _, boundary := in.(session.StepBoundary); boundary && (e.Queue == event.FollowUp || e.Queue == event.Prompt) {
+			w.fail("%s %s is taken between steps", e.Queue, e.MessageID)
+		}
+		w.applied[e.MessageID] = e.RequestID
+	case session.EffectPause:
+		w.asked[e.RequestID]++
+	case session.EffectAnswered:
+		if w.answered[e.RequestID]++; w.answered[e.RequestID] > w.asked[e.RequestID] {
+			w.fail("request %s is answered %d times and asked %d times", e.RequestID, w.answered[e.RequestID], w.asked[e.RequestID])
+		}
+		if e.Answer == session.Stop {
+			w.stopped[e.RequestID] = true
+		}
+	case session.EffectResume:
+		if w.state.Active == nil || w.state.Active.Paused != nil || w.asked[e.RequestID] > w.answered[e.RequestID] {
+			w.fail("request %s goes on without an answer", e.RequestID)
+		}
+	case session.EffectDiscard:
+		if _, ok := in.(session.Cancel); !ok {
+			w.fail("message %s is discarded without a cancel", e.MessageID)
+		}
+		w.discarded[e.MessageID] = true
+	case session.EffectStart:
+		w.started = append(w.started, e.RequestID)
+	case session.EffectLifecycle:
+		if !e.State.Ended() {
+			return
+		}
+		if w.ended[e.RequestID] != "" {
+			w.fail("request %s ends twice", e.RequestID)
+		}
+		if w.stopped[e.RequestID] && e.State == event.StateDone {
+			w.fail("request %s was cancelled and is done", e.RequestID)
+		}
+		w.ended[e.RequestID] = e.State
+	}
+}
+
+// checkTaken: no steer or interrupt is left behind by a step boundary.
+func (w *world) checkTaken(in session.Input, was session.State) {
+	if _, ok := in.(session.StepBoundary); !ok || was.Active == nil || was.Active.Phase != session.Accepting || was.Active.Paused != nil {
+		return
+	}
+	for _, p := range was.Active.Pending {
+		if p.Queue != event.FollowUp && w.applied[p.MessageID] == "" {
+			w.fail("%s %s is left behind", p.Queue, p.MessageID)
+		}
+	}
+}
+
+func (w *world) pick(ids []string, fallback string) string {
+	if len(ids) == 0 {
+		return fallback
+	}
+	return ids[w.rng.IntN(len(ids))]
+}
+
+func (w *world) active() string {
+	if w.state.Active == nil {
+		return ""
+	}
+	return w.state.Active.RequestID
+}
+
+func (w *world) step(n int) {
+	hold := w.rng.IntN(8) == 0
+	switch k := w.rng.IntN(100); {
+	case k < 40:
+		queues := []event.Queue{event.Prompt, event.Prompt, event.Steer, event.FollowUp, event.Interrupt}
+		m := session.Message{
+			MessageID: fmt.Sprintf("m%d", n), RequestID: fmt.Sprintf("web:s:r%d", n), Client: "web",
+			Queue: queues[w.rng.IntN(len(queues))], AnyActive: w.rng.IntN(3) == 0, Hold: hold,
+		}
+		switch w.rng.IntN(4) {
+		case 0, 1:
+			m.RequestID = w.pick(w.created, m.RequestID)
+		case 2:
+			if a := w.active(); a != "" {
+				m.RequestID = a
+			}
+		}
+		if w.rng.IntN(3) == 0 {
+			m.ElseRequestID = fmt.Sprintf("web:s:e%d", n)
+		}
+		if p := w.state.Waits(); p != nil && w.rng.IntN(2) == 0 {
+			m.Answer = []session.Answer{session.Continue, session.Continue, session.Stop}[w.rng.IntN(3)]
+			m.Answers = w.rng.IntN(p.Number + 2)
+			if m.Answers != 0 {
+				m.RequestID, m.Queue = w.active(), event.Steer
+			}
+		}
+		w.messages = append(w.messages, m)
+		w.do(m)
+	case k < 48 && len(w.messages) > 0:
+		w.do(w.messages[w.rng.IntN(len(w.messages))])
+	case k < 56:
+		w.do(session.Cancel{RequestID: w.pick(w.created, "web:s:none"), CancelQueued: w.rng.IntN(3) == 0, AnyActive: w.rng.IntN(3) == 0})
+	case k < 59:
+		w.do(session.LimitReached{RequestID: w.active(), Hold: hold})
+	case k < 60:
+		w.do(session.Expired{RequestID: w.active(), Pause: 1 + w.rng.IntN(2), Hold: hold})
+	case k < 70:
+		w.do(session.StepBoundary{RequestID: w.active()})
+	case k < 84:
+		w.do(session.WouldEnd{RequestID: w.active(), Hold: hold})
+	case k < 88:
+		w.do(session.Ended{RequestID: w.active(), State: event.StateFailed, Hold: hold})
+	case k < 92:
+		w.do(session.Room{})
+	default:
+		w.crash()
+	}
+	if a := w.state.Active; a != nil && a.Phase == session.Closing && w.rng.IntN(2) == 0 {
+		w.do(session.Ended{RequestID: a.RequestID, State: event.StateCancelled, Hold: hold})
+	}
+}
+
+// crash keeps what is stored, and nothing else.
+func (w *world) crash() {
+	data, err := json.Marshal(w.state)
+	if err != nil {
+		w.fail("encode state: %v", err)
+	}
+	w.state = session.State{}
+	if err := json.Unmarshal(data, &w.state); err != nil {
+		w.fail("decode state: %v", err)
+	}
+	w.do(session.Recovered{Exhausted: w.rng.IntN(6) == 0})
+}
+
+// settle lets all work finish and checks the account.
+func (w *world) settle() {
+	for range 10 * (len(w.messages) + 1) {
+		if w.state.Idle() {
+			break
+		}
+		w.do(session.Room{})
+		if p := w.state.Waits(); p != nil {
+			w.do(session.Expired{RequestID: w.active(), Pause: p.Number})
+		}
+		w.do(session.StepBoundary{RequestID: w.active()})
+		w.do(session.WouldEnd{RequestID: w.active()})
+	}
+	if !w.state.Idle() {
+		w.fail("stuck: %+v", w.state)
+	}
+	for id := range w.accepted {
+		if (w.applied[id] == "") == !w.discarded[id] {
+			w.fail("message %s: applied %q, discarded %v", id, w.applied[id], w.discarded[id])
+		}
+	}
+	for _, id := range w.created {
+		if w.ended[id] == "" {
+			w.fail("request %s never ends", id)
+		}
+	}
+	last := -1
+	for _, id := range w.started {
+		at := slices.Index(w.created, id)
+		if at < last {
+			w.fail("request %s starts out of order", id)
+		}
+		last = at
+	}
+}
+
+func simulate(seed uint64, d decider) []string {
+	w := newWorld(seed, d)
+	for n := range 20 + int(seed%60) {
+		w.step(n)
+		if len(w.broken) > 0 {
+			return w.broken
+		}
+	}
+	w.settle()
+	return w.broken
+}
+
+func seeds() uint64 {
+	switch {
+	case os.Getenv("LILAC_LONG") != "":
+		return 200_000
+	case testing.Short(): // with the race detector, which a pure function does not need
+		return 2_000
+	}
+	return 20_000
+}
+
+func TestSimulatedSessionsKeepTheRules(t *testing.T) {
+	for seed := range seeds() {
+		if broken := simulate(seed, session.Decide); len(broken) > 0 {
+			t.Fatalf("seed %d: %q", seed, broken)
+		}
+	}
+}
+
+// TestSimulationFindsPlantedBugs is the control: each of these deciders breaks
+// a promise, and the simulation must notice.
+func TestSimulationFindsPlantedBugs(t *testing.T) {
+	for name, bug := range map[string]decider{
+		"duplicates are taken": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			s.Seen = nil
+			return session.Decide(s, in, now)
+		},
+		"a crash loses what waits": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if _, ok := in.(session.Recovered); ok && s.Active != nil {
+				a := *s.Active
+				a.Pending = nil
+				s.Active = &a
+			}
+			return session.Decide(s, in, now)
+		},
+		"a failed run loses its steers": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if _, ok := in.(session.Ended); ok && s.Active != nil {
+				a := *s.Active
+				a.Pending = nil
+				s.Active = &a
+			}
+			return session.Decide(s, in, now)
+		},
+		"the last prompt goes first": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			out, effects := session.Decide(s, in, now)
+			if _, ok := in.(session.Message); ok {
+				slices.Reverse(out.Queue)
+			}
+			return out, effects
+		},
+		"the end is said twice": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			out, effects := session.Decide(s, in, now)
+			for _, e := range effects {
+				if e.Kind == session.EffectLifecycle && e.State == event.StateFailed {
+					return out, append(effects, e)
+				}
+			}
+			return out, effects
+		},
+		"a cancel is forgotten": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			out, effects := session.Decide(s, in, now)
+			if _, ok := in.(session.Cancel); ok && out.Active != nil {
+				out.Active.Phase = session.Accepting
+			}
+			return out, effects
+		},
+		"a followUp is taken between steps": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if b, ok := in.(session.StepBoundary); ok && s.Active != nil && len(s.Active.Pending) > 0 {
+				return session.Decide(s, session.WouldEnd{RequestID: b.RequestID}, now)
+			}
+			return session.Decide(s, in, now)
+		},
+		"nothing starts behind a run that ended": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if e, ok := in.(session.WouldEnd); ok {
+				e.Hold = true
+				in = e
+			}
+			return session.Decide(s, in, now)
+		},
+		"a request that is over is opened again": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			s.Ended = nil
+			return session.Decide(s, in, now)
+		},
+		"a paused run goes on after a crash": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			if _, ok := in.(session.Recovered); ok && s.Waits() != nil {
+				a := *s.Active
+				a.Paused = nil
+				s.Active = &a
+			}
+			return session.Decide(s, in, now)
+		},
+		"a second answer counts": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			out, effects := session.Decide(s, in, now)
+			if s.Waits() != nil && out.Waits() == nil && out.Active != nil {
+				out.Active.Paused = s.Active.Paused
+			}
+			return out, effects
+		},
+		"a steer is applied twice": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
+			out, effects := session.Decide(s, in, now)
+			if _, ok := in.(session.StepBoundary); ok && out.Active != nil {
+				out.Active.Pending = s.Active.Pending
+			}
+			return out, effects
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range seeds() {
+				if len(simulate(seed, bug)) > 0 {
+					return
+				}
+			}
+			t.Error("the simulation did not notice")
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package surface
+
+import (
+	"encoding/json"
+
+	"lilac/internal/foundation/event"
+)
+
+// Message is a message as the cache keeps it.
+type Message struct {
+	Platform  string `json:"platform"`
+	ChannelID string `json:"channelId"`
+	ID        string `json:"id"`
+	AuthorID  string `json:"authorId"`
+	// AuthorName is what the author was called there and then.
+	AuthorName string `json:"authorName,omitempty"`
+	// AuthorBot says that a program wrote it; FromSelf, that we did.
+	AuthorBot bool `json:"authorBot,omitempty"`
+	FromSelf  bool `json:"fromSelf,omitempty"`
+	// Text is in the platform's own syntax.
+	Text string `json:"text"`
+	// ReplyTo is the id of the message that it replies to in the same channel.
+	ReplyTo     string       `json:"replyTo,omitempty"`
+	Attachments []Attachment `json:"attachments,omitempty"`
+	// Mentions are the people whom the text mentions, by their ids.
+	Mentions []User `json:"mentions,omitempty"`
+	// RequestID is the request whose answer it is part of, for our own.
+	RequestID string `json:"requestId,omitempty"`
+	// CreatedAt, EditedAt and DeletedAt are Unix milliseconds; the last two
+	// are zero when it did not happen.
+	CreatedAt int64 `json:"createdAt"`
+	EditedAt  int64 `json:"editedAt,omitempty"`
+	DeletedAt int64 `json:"deletedAt,omitempty"`
+	// Raw holds the platform's facts as they travel in the event.
+	Raw json.RawMessage `json:"raw,omitempty"`
+}
+
+// Ref names the message.
+func (m Message) Ref() event.MessageRef {
+	return event.MessageRef{Platform: m.Platform, ChannelID: m.ChannelID, MessageID: m.ID}
+}
+
+// Attachment is a file that came with a message.
+type Attachment struct {
+	ID       string `json:"id,omitempty"`
+	URL      string `json:"url"`
+	Filename string `json:"filename,omitempty"`
+	MimeType string `json:"mimeType,omitempty"`
+	// Size is in bytes, as the platform said.
+	Size int64 `json:"size,omitempty"`
+	// Blob refers to the bytes in the blob store when they were taken at
+	// ingest; signed addresses expire.
+	Blob string `json:"blob,omitempty"`
+}
+
+// ChannelKind is what sort of conversation a channel is.
+type ChannelKind string
+
+// The kinds of channels.
+const (
+	Channel ChannelKind = "channel"
+	Thread  ChannelKind = "thread"
+	Direct  ChannelKind = "dm"
+)
+
+// Session is a channel, thread or private conversation: one conversation with
+// the agent. Its id is the channel's.
+type Session struct {
+	Platform        string      `json:"platform"`
+	ChannelID       string      `json:"channelId"`
+	GuildID         string      `json:"guildId,omitempty"`
+	ParentChannelID string      `json:"parentChannelId,omitempty"`
+	Kind            ChannelKind `json:"kind"`
+	Title           string      `json:"title,omitempty"`
+	// Hidden says that the platform does not show it to us.
+	Hidden bool `json:"hidden,omitempty"`
+	// LastMessageID is the newest message that the platform has told of;
+	// ReadMessageID is the newest that was taken in.
+	LastMessageID string `json:"lastMessageId,omitempty"`
+	ReadMessageID string `json:"readMessageId,omitempty"`
+	UpdatedAt     int64  `json:"updatedAt"`
+}
+
+// User is a person or a program on a platform.
+type User struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Bot  bool   `json:"bot,omitempty"`
+}
+
+// Reaction is an emoji on a message and how many put it there.
+type Reaction struct {
+	Emoji string `json:"emoji"`
+	Count int    `json:"count"`
+	Mine  bool   `json:"mine,omitempty"`
+}

@@ -1,0 +1,169 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// Input is something that happened to a task.
+type Input interface{ input() }
+
+// Printed is what a command had printed when it ended.
+type Printed struct {
+	Bytes int64
+	Tail  string
+}
+
+// Exited is the command having ended by itself, or for a limit.
+type Exited struct {
+	Exit
+	Printed
+}
+
+// Broken is the command not having been run to its end. Reason is for people.
+type Broken struct {
+	Reason string
+	Printed
+}
+
+// Expired is the time being up.
+type Expired struct{ Printed }
+
+// Stop is somebody having stopped it.
+type Stop struct {
+	By By
+	Printed
+}
+
+// Lost is the program having ended while the command ran.
+type Lost struct{ Printed }
+
+// Answered is the sub-agent's request having ended.
+type Answered struct {
+	State event.RequestState
+	// Text is what it said last, Detail why it did not end well.
+	Text, Detail string
+	// Unreadable says why what it said last is not known.
+	Unreadable string
+}
+
+func (Exited) input()   {}
+func (Broken) input()   {}
+func (Expired) input()  {}
+func (Stop) input()     {}
+func (Lost) input()     {}
+func (Answered) input() {}
+
+// Effect is one thing to do.
+type Effect string
+
+// The effects, carried out in the transaction that writes the task.
+const (
+	// Tell publishes the event of the task's end.
+	Tell Effect = "tell"
+	// CancelRequest cancels the request of the sub-agent.
+	CancelRequest Effect = "cancelRequest"
+)
+
+const (
+	reasonLost    = "Lilac was stopped or restarted while it ran, and the command was ended with it."
+	reasonStopped = "It was stopped."
+)
+
+// Decide is what an input means for a task. A task ends once: what comes later
+// changes nothing.
+func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
+	if t.State != Running {
+		return t, nil
+	}
+	effects := []Effect{Tell}
+	switch in := in.(type) {
+	case Exited:
+		t = t.printed(in.Printed)
+		t.ExitCode = &in.Code
+		t.State = Completed
+		switch {
+		case in.Exceeded != "":
+			t.State, t.Reason, t.ExitCode = Failed, "The command was killed: "+in.Exceeded+".", nil
+		case in.Code != 0:
+			t.State, t.Reason = Failed, fmt.Sprintf("The command ended with exit code %d.", in.Code)
+		}
+	case Broken:
+		t = t.printed(in.Printed)
+		t.State, t.Reason = Failed, in.Reason
+	case Expired:
+		t = t.printed(in.Printed)
+		t.State, t.Reason = Timeout, fmt.Sprintf("It did not end within %s and was stopped.", t.allowed())
+	case Stop:
+		t = t.printed(in.Printed)
+		t.State, t.Reason, t.StoppedBy = Stopped, reasonStopped, in.By
+	case Lost:
+		if t.Kind != Command {
+			return t, nil // its request goes on
+		}
+		t = t.printed(in.Printed)
+		t.State, t.Reason = Failed, reasonLost
+	case Answered:
+		t.Result = in.Text
+		switch {
+		case in.State == event.StateDone && in.Unreadable != "":
+			t.State, t.Reason = Failed, "The sub-agent's answer cannot be read: "+in.Unreadable
+		case in.State == event.StateDone:
+			t.State = Completed
+		case in.State == event.StateCancelled:
+			// Cancelled by somebody who did not mean the task: its request.
+			t.State, t.Reason, t.StoppedBy = Stopped, reasonStopped, ByPerson
+		default:
+			t.State, t.Reason = Failed, "The sub-agent's request failed: "+in.Detail
+		}
+	}
+	if _, answered := in.(Answered); t.Kind == Agent && !answered {
+		effects = append(effects, CancelRequest)
+	}
+	t.EndedAt = now.UnixMilli()
+	return t, effects
+}
+
+func (t Task) printed(p Printed) Task {
+	if t.Kind == Command {
+		t.Result, t.Printed = p.Tail, p.Bytes
+	}
+	return t
+}
+
+// allowed is how long the task may run.
+func (t Task) allowed() time.Duration {
+	return (time.Duration(t.Deadline-t.CreatedAt) * time.Millisecond).Round(time.Second)
+}
+
+// Situation is what a start is judged by.
+type Situation struct {
+	// InSession and InAll are how many tasks run.
+	InSession, InAll int
+	// Sub says that a sub-agent asks.
+	Sub bool
+	// Depth counts the events that led to the request which asks.
+	Depth int
+}
+
+// Admit says why a task must not be started now, or nil.
+func Admit(o Order, s Situation, l Limits, maxDepth int) error {
+	switch {
+	case (o.Command == "") == (o.Prompt == ""):
+		return fault.InvalidField("command", "Give either a command or a prompt to start.")
+	case o.Time < 0 || o.Time > l.MaxTime:
+		return fault.InvalidField("timeout", "A task may run for at most %s.", l.MaxTime)
+	case s.Sub:
+		return fault.New(fault.Denied, "A sub-agent starts no background tasks: it works in the background itself. Do the work here.")
+	case s.Depth >= maxDepth:
+		return fault.New(fault.LimitReached, "This request was set off by the last of %d events that each set off the next, and the end of another task would not be told. Ask the person whether to go on.", maxDepth)
+	case s.InSession >= l.PerSession:
+		return fault.New(fault.LimitReached, "%d background tasks run in this conversation, which is as many as may. Wait for one to end, or stop one.", s.InSession)
+	case s.InAll >= l.Total:
+		return fault.New(fault.LimitReached, "%d background tasks run, which is as many as may in all conversations together. Try again when one has ended.", s.InAll)
+	}
+	return nil
+}

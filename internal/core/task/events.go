@@ -1,0 +1,97 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lilac/internal/foundation/event"
+)
+
+// Payload is the payload of the events background_task.*.
+type Payload struct {
+	TaskID      string `json:"taskId"`
+	Kind        Kind   `json:"kind"`
+	Description string `json:"description"`
+	// RequestID is the request that started it.
+	RequestID string `json:"requestId"`
+	// Result is there when the task has ended.
+	Result *Result `json:"result,omitempty"`
+	// Error says why it did not complete.
+	Error string `json:"error,omitempty"`
+	// StoppedBy is agent or person.
+	StoppedBy By `json:"stoppedBy,omitempty"`
+	// RunningMS is how long it has run.
+	RunningMS int64 `json:"runningMs"`
+	// Line is the last line that a command printed, or what a sub-agent does, in
+	// a progress.
+	Line string `json:"line,omitempty"`
+	// Steps is how many steps a sub-agent has begun, in a progress.
+	Steps int `json:"steps,omitempty"`
+	// OutputBytes is how much a command has printed.
+	OutputBytes int64 `json:"outputBytes,omitempty"`
+}
+
+// Result is what came of a task.
+type Result struct {
+	ExitCode *int `json:"exitCode,omitempty"`
+	// Output is the end of what a command printed; Cut says that there was more,
+	// which the tool task reads.
+	Output string `json:"output,omitempty"`
+	Cut    bool   `json:"cut,omitempty"`
+	// Answer is what a sub-agent said last.
+	Answer string `json:"answer,omitempty"`
+}
+
+var endTypes = map[State]event.Type{
+	Completed: event.BackgroundTaskCompleted, Failed: event.BackgroundTaskFailed,
+	Timeout: event.BackgroundTaskTimeout, Stopped: event.BackgroundTaskStopped,
+}
+
+// endEvent tells of the end of a task.
+func endEvent(t Task) (event.EnvEvent, error) {
+	p := t.payload(t.EndedAt)
+	p.Error, p.StoppedBy, p.OutputBytes = t.Reason, t.StoppedBy, t.Printed
+	p.Result = &Result{ExitCode: t.ExitCode}
+	if t.Kind == Agent {
+		p.Result.Answer = t.Result
+	} else {
+		p.Result.Output, p.Result.Cut = t.Result, t.Printed > int64(len(t.Result))
+	}
+	return t.event(endTypes[t.State], string(t.State), p, t.EndedAt)
+}
+
+func startEvent(t Task) (event.EnvEvent, error) {
+	return t.event(event.BackgroundTaskStarted, "started", t.payload(t.CreatedAt), t.CreatedAt)
+}
+
+func progressEvent(t Task, w Work, now time.Time) (event.EnvEvent, error) {
+	p := t.payload(now.UnixMilli())
+	p.Line, p.Steps = w.Line, w.Steps
+	if t.Kind == Command {
+		p.OutputBytes = w.Amount
+	}
+	return t.event(event.BackgroundTaskProgress, fmt.Sprintf("progress-%d", w.Amount), p, now.UnixMilli())
+}
+
+func (t Task) payload(at int64) Payload {
+	return Payload{TaskID: t.ID, Kind: t.Kind, Description: t.Description, RequestID: t.RequestID, RunningMS: max(0, at-t.CreatedAt)}
+}
+
+// event makes the one event of a task with a name.
+func (t Task) event(typ event.Type, name string, p Payload, at int64) (event.EnvEvent, error) {
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return event.EnvEvent{}, fmt.Errorf("encode payload of task: %w", err)
+	}
+	return event.EnvEvent{
+		ID: "task-" + t.ID + "-" + name, Type: typ, Timestamp: at, Payload: payload,
+		Metadata: event.EnvMetadata{
+			TriggerSessionID: t.SessionID, Source: "tool",
+			// The rules end chains of events by it. It was allowed at the start,
+			// whatever has come into the request since.
+			Extra: map[string]json.RawMessage{"depth": json.RawMessage(strconv.Itoa(t.Depth))},
+		},
+	}, nil
+}

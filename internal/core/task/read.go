@@ -1,0 +1,113 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/fault"
+)
+
+// MaxRead bounds what one reading of an output returns, in bytes.
+const MaxRead = 256 << 10
+
+// Task returns one task.
+func (s *Service) Task(ctx context.Context, id string) (t Task, err error) {
+	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
+		t, err = s.o.Store.Task(q, id)
+		return err
+	})
+	return t, err
+}
+
+// Of returns a task of a session; those of others are a fault.NotFound.
+func (s *Service) Of(ctx context.Context, sessionID, id string) (Task, error) {
+	t, err := s.Task(ctx, id)
+	if err == nil && t.SessionID != sessionID {
+		return Task{}, fault.New(fault.NotFound, "There is no background task %q in this conversation.", id)
+	}
+	return t, err
+}
+
+// Tasks lists the newest first, older than the one named by before; an empty
+// session means all.
+func (s *Service) Tasks(ctx context.Context, sessionID string, limit int, before string) (out []Task, err error) {
+	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
+		out, err = s.o.Store.Tasks(q, sessionID, limit, before)
+		return err
+	})
+	return out, err
+}
+
+// Output reads at most limit bytes of what a task has put out, from an offset
+// on; a negative offset counts from the end. Of a sub-agent that is what it has
+// said.
+func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (p Part, err error) {
+	limit = min(max(limit, 1), MaxRead)
+	if t.Kind == Command {
+		p, err = readOutput(s.outputDir(t.ID), offset, limit)
+		p.State = t.State
+		return p, err
+	}
+	var said []string
+	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
+		said, err = s.o.Store.AnswersIn(q, t.ChildSession)
+		return err
+	})
+	if err != nil {
+		return p, fmt.Errorf("read what a sub-agent said: %w", err)
+	}
+	text := strings.Join(said, "\n\n")
+	p = Part{Bytes: int64(len(text)), State: t.State}
+	if offset < 0 {
+		offset += p.Bytes
+	}
+	at := clip.Start(text, int(min(max(offset, 0), p.Bytes)))
+	p.Text = clip.Bytes(text[at:], limit)
+	p.Offset, p.Next = int64(at), int64(at+len(p.Text))
+	return p, nil
+}
+
+// Trim forgets tasks that ended before a time, and removes outputs whose task
+// is not known.
+func (s *Service) Trim(ctx context.Context, before time.Time) error {
+	for more := true; more; {
+		err := s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
+			more, err = s.o.Store.TrimTasks(tx, before)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("trim tasks: %w", err)
+		}
+	}
+	kept, err := os.ReadDir(s.o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list outputs: %w", err)
+	}
+	for _, dir := range kept {
+		_, err := s.Task(ctx, dir.Name())
+		if fault.KindOf(err) == fault.NotFound {
+			err = os.RemoveAll(s.outputDir(dir.Name()))
+		}
+		if err != nil {
+			return fmt.Errorf("remove output: %w", err)
+		}
+	}
+	return nil
+}
+
+// lastLine is the last line that is not empty, short enough to be shown.
+func lastLine(s string) string {
+	s = strings.TrimRight(s, "\n\t ")
+	return tool.Line(s[strings.LastIndexByte(s, '\n')+1:], maxLine)
+}

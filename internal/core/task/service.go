@@ -1,0 +1,426 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// recordTime bounds one attempt to write down how a task ended.
+	recordTime = 10 * time.Second
+	// stopTime bounds how long somebody waits for a task that was stopped.
+	stopTime = 10 * time.Second
+	// maxAnswer bounds what an event tells of a sub-agent's answer, in bytes.
+	maxAnswer = 32 << 10
+	// maxDescription bounds a description, in characters.
+	maxDescription = 120
+)
+
+// Options are what a [Service] is made of.
+type Options struct {
+	DB       *db.DB
+	Store    Store
+	Publish  Publish
+	Commands Commands
+	// Dir is where the outputs of commands are kept.
+	Dir string
+	// Limits are those in force.
+	Limits func() Limits
+	// MaxDepth is how many events may set each other off.
+	MaxDepth int
+	Logger   *slog.Logger
+	// Look is how often what runs is looked at: for deadlines of sub-agents and
+	// for progress; 0 means a second.
+	Look time.Duration
+	// Progress is the shortest time between two events of a task's progress; 0
+	// means ten seconds. After a while it is a tenth of the task's age.
+	Progress time.Duration
+}
+
+// Service runs tasks.
+type Service struct {
+	o  Options
+	wg sync.WaitGroup
+	// wake holds one hint that something runs.
+	wake chan struct{}
+
+	// mu guards what follows; it is never held during I/O.
+	mu       sync.Mutex
+	ctx      context.Context // of the commands; nil before Run
+	stopping bool
+	live     map[string]*live
+}
+
+// live is a task that runs and that this process works on.
+type live struct {
+	task Task
+	// since is when this process began to follow it.
+	since time.Time
+	// cancel, log and done are there for commands.
+	cancel context.CancelCauseFunc
+	log    *log
+	done   chan struct{}
+	// told is when the last progress was told, amount how much of it there was.
+	told   time.Time
+	amount int64
+}
+
+// New returns a service that runs nothing until [Service.Run].
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Look <= 0 {
+		o.Look = time.Second
+	}
+	if o.Progress <= 0 {
+		o.Progress = 10 * time.Second
+	}
+	return &Service{o: o, wake: make(chan struct{}, 1), live: map[string]*live{}}
+}
+
+// Recover takes up what ran when the program ended: commands are lost,
+// sub-agents go on. Call it before anything can start a task.
+func (s *Service) Recover(ctx context.Context) error {
+	var running []Task
+	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		running, err = s.o.Store.RunningTasks(q, "")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list running tasks: %w", err)
+	}
+	for _, t := range running {
+		if t.Kind == Agent {
+			s.keep(&live{task: t, since: time.Now()})
+			continue
+		}
+		if _, err := s.change(ctx, t.ID, Lost{printed(s.outputDir(t.ID))}); err != nil {
+			return fmt.Errorf("end lost task: %w", err)
+		}
+		s.o.Logger.InfoContext(ctx, "a background command was lost with the program", "task_id", t.ID, "session_id", t.SessionID)
+	}
+	return nil
+}
+
+// Run runs commands until ctx ends, then ends those that run; the next start
+// finds them lost. It returns when no process of theirs is left.
+func (s *Service) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.ctx = ctx
+	s.mu.Unlock()
+	s.watch(ctx)
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// Works reports whether a task runs.
+func (s *Service) Works(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[id] != nil
+}
+
+// Running is how many tasks run.
+func (s *Service) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+func (s *Service) keep(l *live) {
+	s.mu.Lock()
+	s.live[l.task.ID] = l
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+func (s *Service) find(id string) *live {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[id]
+}
+
+func (s *Service) drop(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, id)
+}
+
+// Start starts what is ordered and returns when that is durable. What was
+// started under the key before is returned as it is now; fresh tells.
+func (s *Service) Start(ctx context.Context, o Order) (t Task, fresh bool, err error) {
+	limits := s.o.Limits()
+	if o.Command != "" {
+		if err := s.o.Commands.Check(o.Command, o.Dir); err != nil {
+			return t, false, err
+		}
+	}
+	s.mu.Lock()
+	ready := s.ctx != nil && !s.stopping
+	s.mu.Unlock()
+	if !ready {
+		return t, false, fault.New(fault.Unavailable, "Lilac is stopping; nothing is started any more.")
+	}
+	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		t, fresh, err = s.start(tx, o, limits)
+		return err
+	})
+	return t, fresh, err
+}
+
+func (s *Service) start(tx *db.Tx, o Order, limits Limits) (t Task, fresh bool, err error) {
+	if o.Key != "" {
+		t, err := s.o.Store.TaskByKey(tx, o.Key)
+		if fault.KindOf(err) != fault.NotFound {
+			return t, false, err
+		}
+	}
+	situation, err := s.situation(tx, o)
+	if err != nil {
+		return t, false, err
+	}
+	if err := Admit(o, situation, limits, s.o.MaxDepth); err != nil {
+		return t, false, err
+	}
+	t = newTask(o, situation, limits, tx.Now())
+	if err := s.o.Store.AddTask(tx, t); err != nil {
+		return t, false, err
+	}
+	if t.Kind == Agent {
+		if err := publishPrompt(tx, t); err != nil {
+			return t, false, err
+		}
+	}
+	e, err := startEvent(t)
+	if err != nil {
+		return t, false, err
+	}
+	if err := s.o.Publish(tx, e); err != nil {
+		return t, false, err
+	}
+	s.launch(tx, t, limits)
+	return t, true, nil
+}
+
+func (s *Service) situation(tx *db.Tx, o Order) (out Situation, err error) {
+	running, err := s.o.Store.RunningTasks(tx, "")
+	if err != nil {
+		return out, err
+	}
+	out.InAll = len(running)
+	for _, t := range running {
+		if t.SessionID == o.SessionID {
+			out.InSession++
+		}
+	}
+	if out.Depth, err = s.o.Store.DepthOf(tx, o.RequestID); err != nil {
+		return out, err
+	}
+	_, err = s.o.Store.TaskByChild(tx, o.SessionID)
+	switch {
+	case err == nil:
+		out.Sub = true
+	case fault.KindOf(err) != fault.NotFound:
+		return out, err
+	}
+	return out, nil
+}
+
+func newTask(o Order, situation Situation, limits Limits, now time.Time) Task {
+	t := Task{
+		ID: strings.ToLower(ulid.Make().String()), Key: o.Key,
+		SessionID: o.SessionID, RequestID: o.RequestID, Client: o.Client, Depth: situation.Depth + 1,
+		Kind: Command, Command: o.Command, Dir: o.Dir, State: Running, CreatedAt: now.UnixMilli(),
+		Description: o.Description,
+	}
+	if o.Prompt != "" {
+		t.Kind, t.Prompt = Agent, o.Prompt
+		t.ChildSession = SessionPrefix + t.ID
+		t.ChildRequest = event.RequestID{Surface: Client, Session: o.SessionID, Specific: t.ID}.String()
+	}
+	if t.Description == "" {
+		t.Description = o.Command + o.Prompt
+	}
+	t.Description = tool.Line(t.Description, maxDescription)
+	allowed := o.Time
+	if allowed <= 0 {
+		allowed = limits.Time
+	}
+	t.Deadline = now.Add(allowed).UnixMilli()
+	return t
+}
+
+// SessionPrefix begins the ids of the sessions of sub-agents.
+const SessionPrefix = "sub-"
+
+// IsChild reports whether a session's id is that of a sub-agent's.
+func IsChild(sessionID string) bool { return strings.HasPrefix(sessionID, SessionPrefix) }
+
+// publishPrompt makes the request of a sub-agent, in a session of its own.
+func publishPrompt(tx *db.Tx, t Task) error {
+	e, err := event.New(event.Meta{
+		ID: "task-" + t.ID + "/prompt", Time: tx.Now(), Headers: event.RequestHeaders(t.ChildRequest, t.ChildSession, Client),
+	}, event.RequestMessage{Queue: event.Prompt, MessageID: t.ID, Messages: []chat.Message{chat.Text(chat.User, t.Prompt)}})
+	if err != nil {
+		return err
+	}
+	return tx.Publish(e)
+}
+
+func publishCancel(tx *db.Tx, t Task) error {
+	e, err := event.New(event.Meta{
+		ID: "task-" + t.ID + "/cancel", Time: tx.Now(), Headers: event.RequestHeaders(t.ChildRequest, t.ChildSession, Client),
+	}, event.RequestCancel{Reason: t.Reason, CancelQueued: true})
+	if err != nil {
+		return err
+	}
+	return tx.Publish(e)
+}
+
+// launch makes a task known within the transaction that starts it, and runs
+// its command behind the commit.
+func (s *Service) launch(tx *db.Tx, t Task, limits Limits) {
+	if t.Kind == Agent {
+		tx.AfterCommit(func() { s.keep(&live{task: t, since: time.Now()}) })
+		return
+	}
+	tx.AfterCommit(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.stopping {
+			return // it is lost, and told at the next start
+		}
+		ctx, cancel := context.WithCancelCause(s.ctx)
+		l := &live{task: t, since: time.Now(), cancel: cancel, done: make(chan struct{})}
+		s.live[t.ID] = l
+		s.wg.Go(func() { s.runCommand(ctx, l, limits) })
+	})
+}
+
+// change is one transaction on a task.
+func (s *Service) change(ctx context.Context, id string, in Input) (t Task, err error) {
+	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		t, err = s.o.Store.Task(tx, id)
+		if err != nil {
+			return err
+		}
+		t, err = s.decide(tx, t, in)
+		return err
+	})
+	return t, err
+}
+
+func (s *Service) decide(tx *db.Tx, t Task, in Input) (Task, error) {
+	next, effects := Decide(t, in, tx.Now())
+	if len(effects) == 0 {
+		return next, nil
+	}
+	if err := s.o.Store.SaveTask(tx, next); err != nil {
+		return next, err
+	}
+	for _, effect := range effects {
+		if err := s.act(tx, next, effect); err != nil {
+			return next, fmt.Errorf("%s of task %s: %w", effect, next.ID, err)
+		}
+	}
+	tx.AfterCommit(func() { s.drop(next.ID) })
+	return next, nil
+}
+
+func (s *Service) act(tx *db.Tx, t Task, effect Effect) error {
+	if effect == CancelRequest {
+		return publishCancel(tx, t)
+	}
+	e, err := endEvent(t)
+	if err != nil {
+		return err
+	}
+	return s.o.Publish(tx, e)
+}
+
+// Stop stops a task and returns it when nothing of it runs any more. One that
+// has ended is returned as it is.
+func (s *Service) Stop(ctx context.Context, id string, by By) (Task, error) {
+	t, err := s.Task(ctx, id)
+	if err != nil || t.State != Running {
+		return t, err
+	}
+	l := s.find(id)
+	if t.Kind == Agent {
+		return s.change(ctx, id, Stop{By: by})
+	}
+	if l == nil { // it ends just now, or its process is not ours
+		return s.Task(ctx, id)
+	}
+	l.cancel(stopped{by})
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	select {
+	case <-l.done:
+		return s.Task(ctx, id)
+	case <-ctx.Done():
+		return t, fault.Wrap(fault.Timeout, context.Cause(ctx), "The task was told to stop and has not ended yet.")
+	}
+}
+
+// stopped is the cause with which the context of a command ends that somebody
+// stopped.
+type stopped struct{ by By }
+
+func (stopped) Error() string { return "the task was stopped" }
+
+var errTimeUp = errors.New("the time of the task is up")
+
+// RequestEnded takes in that a request has ended, in the transaction that ends
+// it. Those that are not of sub-agents change nothing. What is damaged keeps no
+// request from ending: of a task whose row is nothing is told.
+func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state event.RequestState, detail string) error {
+	if !IsChild(sessionID) {
+		return nil
+	}
+	t, err := s.o.Store.TaskByChild(tx, sessionID)
+	if fault.KindOf(err) == fault.NotFound || err == nil && t.ChildRequest != requestID {
+		return nil
+	}
+	if db.IsDamaged(err) {
+		s.o.Logger.Error("a sub-agent has ended whose task cannot be read", "session_id", sessionID, "request_id", requestID, "error", err)
+		tx.AfterCommit(func() { s.drop(t.ID) })
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	in := Answered{State: state, Detail: detail}
+	text, err := s.o.Store.LastAnswer(tx, sessionID, requestID)
+	switch {
+	case db.IsDamaged(err):
+		in.Unreadable = fault.ToWire(err).Message
+	case err != nil:
+		return err
+	default:
+		in.Text = clip.Marked(text, maxAnswer, " […]")
+	}
+	_, err = s.decide(tx, t, in)
+	return err
+}

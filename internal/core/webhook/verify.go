@@ -1,0 +1,163 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/fault"
+)
+
+// The headers of the forms.
+const (
+	githubSignature = "X-Hub-Signature-256"
+	githubDelivery  = "X-Github-Delivery"
+	githubEvent     = "X-Github-Event"
+
+	standardID        = "Webhook-Id"
+	standardTimestamp = "Webhook-Timestamp"
+	standardSignature = "Webhook-Signature"
+)
+
+const (
+	// Tolerance is how far the time of a Standard webhook may be from ours.
+	Tolerance = 5 * time.Minute
+	// maxSignatures bounds how many signatures of a header are tried: a sender
+	// that changes its secret sends two.
+	maxSignatures = 16
+	// maxID bounds the id of a delivery.
+	maxID = 128
+)
+
+// Delivery is a webhook whose sender is known.
+type Delivery struct {
+	// ID is the sender's; it is the same when it is sent again.
+	ID string
+	// Event is the sender's name for what happened, if it has one.
+	Event string
+	Body  []byte
+}
+
+// Verify checks the signature of a body. A refusal is fault.Unauthenticated; a
+// delivery that is signed and has no usable id is fault.Invalid.
+func (h Hook) Verify(header http.Header, body []byte, now time.Time) (Delivery, error) {
+	if !h.authentic(header, body, now) {
+		return Delivery{}, errSignature
+	}
+	return h.read(header, body)
+}
+
+// errSignature is every refusal, so that none says how near a guess was.
+var errSignature = &fault.Error{
+	Kind: fault.Unauthenticated, Code: "signature_invalid",
+	Message: "The signature of this webhook is missing, wrong or too old.",
+}
+
+// read takes a delivery as it says of itself.
+func (h Hook) read(header http.Header, body []byte) (Delivery, error) {
+	d := Delivery{ID: only(header, githubDelivery), Event: plain(only(header, githubEvent)), Body: body}
+	if h.Form == Standard {
+		d.ID, d.Event = only(header, standardID), typeOf(body)
+	}
+	if !validID(d.ID) {
+		return Delivery{}, fault.New(fault.Invalid, "The webhook has no usable id in its header %s (1 to %d letters, digits, - and _).", h.idHeader(), maxID)
+	}
+	return d, nil
+}
+
+func (h Hook) idHeader() string {
+	if h.Form == Standard {
+		return "webhook-id"
+	}
+	return "X-GitHub-Delivery"
+}
+
+func (h Hook) authentic(header http.Header, body []byte, now time.Time) bool {
+	if h.Form != Standard {
+		given, ok := githubMAC(only(header, githubSignature))
+		return ok && hmac.Equal(given, h.mac(body))
+	}
+	id, stamp := only(header, standardID), only(header, standardTimestamp)
+	// The id, the time and the body are signed with dots between them. An id
+	// with a dot could take one of the body for the end of another time.
+	at, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil || strconv.FormatInt(at, 10) != stamp || !validID(id) {
+		return false
+	}
+	want := h.mac([]byte(id), []byte("."), []byte(stamp), []byte("."), body)
+	found := false
+	for _, mac := range standardMACs(only(header, standardSignature)) {
+		found = hmac.Equal(mac, want) || found
+	}
+	return found && at >= now.Add(-Tolerance).Unix() && at <= now.Add(Tolerance).Unix()
+}
+
+// githubMAC reads "sha256=" and 64 hexadecimal digits.
+func githubMAC(s string) ([]byte, bool) {
+	digits, ok := strings.CutPrefix(s, "sha256=")
+	if !ok {
+		return nil, false
+	}
+	mac, err := hex.DecodeString(digits)
+	return mac, err == nil
+}
+
+// standardMACs reads the signatures of a header: "v1," and base64 each, with
+// spaces between them. Those of other versions are left out.
+func standardMACs(s string) (out [][]byte) {
+	for i, one := range strings.Fields(s) {
+		if i == maxSignatures {
+			break
+		}
+		encoded, ok := strings.CutPrefix(one, "v1,")
+		if !ok {
+			continue
+		}
+		if mac, err := base64.StdEncoding.DecodeString(encoded); err == nil {
+			out = append(out, mac)
+		}
+	}
+	return out
+}
+
+// only is the value of a header that occurs once, else "".
+func only(h http.Header, name string) string {
+	if v := h.Values(name); len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
+
+// validID reports whether an id is made of what can stand in logs and in the
+// signed text without being taken for something else.
+func validID(s string) bool {
+	if s == "" || len(s) > maxID {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+// Sign returns the headers of a delivery, for trying a webhook.
+func (h Hook) Sign(d Delivery, now time.Time) http.Header {
+	out := http.Header{}
+	if h.Form == Standard {
+		stamp := strconv.FormatInt(now.Unix(), 10)
+		mac := h.mac([]byte(d.ID), []byte("."), []byte(stamp), []byte("."), d.Body)
+		out.Set(standardID, d.ID)
+		out.Set(standardTimestamp, stamp)
+		out.Set(standardSignature, "v1,"+base64.StdEncoding.EncodeToString(mac))
+		return out
+	}
+	out.Set(githubDelivery, d.ID)
+	out.Set(githubSignature, "sha256="+hex.EncodeToString(h.mac(d.Body)))
+	if d.Event != "" {
+		out.Set(githubEvent, d.Event)
+	}
+	return out
+}

@@ -1,0 +1,431 @@
+package workflow
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// Incoming is something that concerns a workflow.
+type Incoming interface{ incoming() }
+
+// Create begins a workflow. Cause is what led to the request that asks,
+// InSession and InAll are how many wait already.
+type Create struct {
+	ID               string
+	From             Origin
+	Cause            Cause
+	Definition       Definition
+	InSession, InAll int
+}
+
+// Add gives a workflow another task.
+type Add struct {
+	ID    string
+	From  Origin
+	Cause Cause
+	Spec  Spec
+}
+
+// Cancel ends a workflow without a result.
+type Cancel struct {
+	ID     string
+	From   Origin
+	Reason string
+}
+
+// Reply is a reply to a message of a platform. Program says that no person
+// wrote it.
+type Reply struct {
+	Platform, ChannelID, To string
+	Program                 bool
+	Said                    Said
+}
+
+// Message is what a person wrote in a conversation that has no replies.
+type Message struct {
+	SessionID string
+	Said      Said
+}
+
+// Occurred is an event of the environment that some tasks wait for. Depth is
+// its place among those that set each other off.
+type Occurred struct {
+	TaskIDs []string
+	Event   event.EnvEvent
+	Depth   int
+}
+
+// Sent says what became of the message that a task had to send: its id, or
+// why there is none.
+type Sent struct {
+	TaskID, MessageID, Reason string
+}
+
+// Tick is the time having come for whatever is due. Queued says that the last
+// request of the workflow has not begun.
+type Tick struct{ Queued bool }
+
+func (Create) incoming()   {}
+func (Add) incoming()      {}
+func (Cancel) incoming()   {}
+func (Reply) incoming()    {}
+func (Message) incoming()  {}
+func (Occurred) incoming() {}
+func (Sent) incoming()     {}
+func (Tick) incoming()     {}
+
+// Effect is one thing to do.
+type Effect interface{ effect() }
+
+// Tell publishes an event. Act names what it tells of within the workflow.
+type Tell struct {
+	Act     string
+	Payload event.Payload
+}
+
+// Post sends the message that a task waits for a reply to.
+type Post struct{ Task Task }
+
+// Withdraw takes back the message of a task that is over before it was sent.
+type Withdraw struct{ TaskID string }
+
+// Wake lets the agent go on: the request N of the workflow, which the task
+// set off.
+type Wake struct {
+	N      int
+	TaskID string
+}
+
+// TooDeep says that a chain of events that set each other off ends with the
+// workflow, which wakes nobody.
+type TooDeep struct{ Depth int }
+
+// Refuse says why a command was not taken.
+type Refuse struct{ Err error }
+
+func (Tell) effect()     {}
+func (Post) effect()     {}
+func (Withdraw) effect() {}
+func (Wake) effect()     {}
+func (TooDeep) effect()  {}
+func (Refuse) effect()   {}
+
+// The details of ends that nobody asked for.
+const (
+	detailNeverCreated = "It was never created."
+	detailNoTask       = "It was given nothing to wait for."
+	detailOver         = "The workflow is over."
+	detailCancelled    = "Cancelled."
+	detailGone         = "Its conversation is gone."
+	detailTooDeep      = "Too many events have set each other off and no person was asked, so it wakes nobody."
+	stateSent          = "sent"
+	stateRun           = "run"
+)
+
+// Decide is the rules of workflows. It returns the next state and what is to
+// be done, and changes nothing that it was given.
+func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
+	d := decision{Workflow: w, now: now}
+	d.Tasks = slices.Clone(w.Tasks)
+	switch in := in.(type) {
+	case Create:
+		d.create(in)
+	case Add:
+		d.add(in)
+	case Cancel:
+		d.cancelled(in)
+	case Reply:
+		d.settle(func(t Task) *Result {
+			wait := t.Wait
+			if in.Program || wait.Way != ForReply || wait.MessageID == "" || wait.MessageID != in.To ||
+				wait.Platform != in.Platform || wait.ChannelID != in.ChannelID || wait.UserID != "" && wait.UserID != in.Said.UserID {
+				return nil
+			}
+			return &Result{Outcome: Replied, Message: &in.Said}
+		})
+	case Message:
+		d.settle(func(t Task) *Result {
+			if t.Wait.Way != ForMessage || t.Wait.ChannelID != in.SessionID {
+				return nil
+			}
+			return &Result{Outcome: Replied, Message: &in.Said}
+		})
+	case Occurred:
+		d.settle(func(t Task) *Result {
+			if t.Wait.Way != ForEvent || !slices.Contains(in.TaskIDs, t.ID) {
+				return nil
+			}
+			return &Result{Outcome: Happened, Event: &in.Event, Depth: in.Depth}
+		})
+	case Sent:
+		d.sent(in)
+	case Tick:
+		d.tick(in)
+	case SetRight:
+		d.setRight(in)
+	}
+	return d.Workflow, d.effects
+}
+
+type decision struct {
+	Workflow
+	now     time.Time
+	effects []Effect
+}
+
+func (d *decision) do(e Effect) { d.effects = append(d.effects, e) }
+
+func (d *decision) tell(state State, detail string) {
+	d.do(Tell{"state:" + string(state), event.WorkflowLifecycleChanged{WorkflowID: d.ID, State: string(state), Detail: detail, TS: d.now.UnixMilli()}})
+}
+
+func (d *decision) tellTask(id, act, state, detail string) {
+	d.do(Tell{"task:" + id + ":" + act, event.WorkflowTaskLifecycleChanged{WorkflowID: d.ID, TaskID: id, State: state, Detail: detail, TS: d.now.UnixMilli()}})
+}
+
+func (d *decision) create(in Create) {
+	if d.State != "" {
+		return // it was created before
+	}
+	made, err := newWorkflow(in.ID, in.From, in.Cause, in.Definition, d.now)
+	switch {
+	case err != nil:
+	case in.InSession >= MaxWaitingSession:
+		err = fault.New(fault.LimitReached, "%d workflows wait for this conversation already; cancel some that are not needed any more.", in.InSession)
+	case in.InAll >= MaxWaiting:
+		err = fault.New(fault.LimitReached, "%d workflows wait already, more than Lilac keeps.", in.InAll)
+	}
+	if err != nil {
+		d.ID, d.Origin = in.ID, in.From
+		d.do(Refuse{err})
+		if validID().MatchString(in.ID) {
+			d.tell(Failed, fault.ToWire(err).Message)
+		}
+		return
+	}
+	early, before := d.Early, d.Workflow
+	d.Workflow = made
+	d.tell(Waiting, "")
+	if early {
+		d.end(Cancelled, before.Detail)
+		return
+	}
+	for i := range d.Tasks {
+		d.begin(i)
+	}
+	for _, t := range before.Tasks { // came before the workflow
+		if _, twice := d.Task(t.ID); !twice {
+			d.take(t)
+		}
+	}
+}
+
+func (d *decision) add(in Add) {
+	if _, twice := d.Task(in.Spec.TaskID); twice {
+		return // it was added before
+	}
+	if d.State == "" && d.ID == "" {
+		d.ID, d.Origin, d.CreatedAt = in.ID, in.From, d.now.UnixMilli()
+	}
+	t, err := newTask(in.Spec, in.Cause.Depth, d.now)
+	switch {
+	case err != nil:
+		d.refuseTask(in.Spec.TaskID, err)
+	case d.State.Ended():
+		d.refuseTask(t.ID, fault.New(fault.Gone, detailOver))
+	case d.State == Waiting:
+		d.take(t)
+	case len(d.Tasks) < MaxTasks:
+		d.Tasks = append(d.Tasks, t)
+	}
+}
+
+func (d *decision) refuseTask(id string, err error) {
+	d.do(Refuse{err})
+	if validID().MatchString(id) {
+		d.tellTask(id, string(Failed), string(Failed), fault.ToWire(err).Message)
+	}
+}
+
+// take makes the task one of the workflow's.
+func (d *decision) take(t Task) {
+	if err := d.mayHave(t); err != nil {
+		d.refuseTask(t.ID, err)
+		return
+	}
+	d.Tasks = append(d.Tasks, t)
+	d.begin(len(d.Tasks) - 1)
+}
+
+func (d *decision) begin(i int) {
+	t := &d.Tasks[i]
+	d.tellTask(t.ID, string(Waiting), string(Waiting), "")
+	if t.Wait.Text != "" {
+		t.Sending = true
+		d.do(Post{*t})
+	}
+}
+
+func (d *decision) cancelled(in Cancel) {
+	reason := in.Reason
+	if reason == "" {
+		reason = detailCancelled
+	}
+	switch {
+	case d.State == Waiting:
+		d.end(Cancelled, reason)
+	case d.State == "":
+		if d.ID == "" {
+			d.ID, d.Origin, d.CreatedAt = in.ID, in.From, d.now.UnixMilli()
+		}
+		d.Early, d.Detail = true, reason
+	}
+}
+
+// settle gives a result to each waiting task that match has one for, in the
+// order of the tasks.
+func (d *decision) settle(match func(Task) *Result) {
+	last := ""
+	for i, t := range d.Tasks {
+		if !d.waits(t) {
+			continue
+		}
+		if r := match(t); r != nil {
+			d.resolve(i, *r)
+			last = t.ID
+		}
+	}
+	d.conclude(last)
+}
+
+func (d *decision) resolve(i int, r Result) {
+	t := &d.Tasks[i]
+	t.State, t.Result, t.ResolvedAt, t.Due = Resolved, &r, d.now.UnixMilli(), 0
+	d.tellTask(t.ID, string(Resolved), string(Resolved), string(r.Outcome))
+	d.do(Tell{"task:" + t.ID + ":result", event.WorkflowTaskOutcome{WorkflowID: d.ID, TaskID: t.ID, Result: encode(r), TS: d.now.UnixMilli()}})
+}
+
+// conclude ends the workflow if the task that got a result completes it.
+func (d *decision) conclude(taskID string) {
+	if taskID == "" || d.State != Waiting {
+		return
+	}
+	if d.Completion == All && slices.ContainsFunc(d.Tasks, func(t Task) bool { return t.State == Waiting }) {
+		return
+	}
+	if depth := d.Depth(); depth > event.MaxDepth {
+		d.end(Failed, detailTooDeep)
+		d.do(TooDeep{depth})
+		return
+	}
+	d.end(Resolved, "")
+	d.wake(taskID)
+}
+
+func (d *decision) wake(taskID string) {
+	d.Resumes++
+	d.do(Wake{N: d.Resumes, TaskID: taskID})
+}
+
+// end ends the workflow, and what of it still waits.
+func (d *decision) end(state State, detail string) {
+	d.State, d.Detail, d.EndedAt = state, detail, d.now.UnixMilli()
+	for i, t := range d.Tasks {
+		if t.State != Waiting {
+			continue
+		}
+		d.Tasks[i].State, d.Tasks[i].ResolvedAt, d.Tasks[i].Due = Cancelled, d.now.UnixMilli(), 0
+		d.Tasks[i].Result = &Result{Outcome: Abandoned}
+		d.tellTask(t.ID, string(Cancelled), string(Cancelled), detail)
+		if t.Sending {
+			d.do(Withdraw{t.ID})
+		}
+	}
+	if state == Resolved {
+		results := map[string]*Result{}
+		for _, t := range d.Tasks {
+			results[t.ID] = t.Result
+		}
+		d.do(Tell{"result", event.WorkflowOutcome{WorkflowID: d.ID, Result: encode(results), TS: d.now.UnixMilli()}})
+	}
+	d.tell(state, detail)
+}
+
+// sent binds the message to its task, also to one that has ended meanwhile: a
+// reply to it is still the workflow's.
+func (d *decision) sent(in Sent) {
+	i := slices.IndexFunc(d.Tasks, func(t Task) bool { return t.ID == in.TaskID })
+	if i < 0 || !d.Tasks[i].Sending {
+		return
+	}
+	d.Tasks[i].Sending = false
+	switch {
+	case in.MessageID != "":
+		d.Tasks[i].Wait.MessageID = in.MessageID
+		d.tellTask(in.TaskID, stateSent, stateSent, in.MessageID)
+	case d.waits(d.Tasks[i]):
+		d.resolve(i, Result{Outcome: NotSent, Reason: in.Reason})
+		d.conclude(in.TaskID)
+	}
+}
+
+func (d *decision) tick(in Tick) {
+	if due := d.Due(); due == 0 || due > d.now.UnixMilli() {
+		return // the timer was early
+	}
+	switch {
+	case d.State == "":
+		d.end(Failed, detailNeverCreated)
+		return
+	case len(d.Tasks) == 0:
+		d.end(Failed, detailNoTask)
+		return
+	case d.Tasks[0].Wait.Way == BySchedule:
+		d.run(in.Queued)
+		return
+	}
+	d.settle(func(t Task) *Result {
+		switch {
+		case t.Due == 0 || t.Due > d.now.UnixMilli():
+			return nil
+		case t.Wait.Way == ForMoment:
+			return &Result{Outcome: Reached}
+		}
+		return &Result{Outcome: TimedOut}
+	})
+}
+
+// run does what a schedule is for: once, however often it was missed, or not
+// at all if what was missed is to be left out. A run that has not begun stands
+// for this one, too: they would pile up in a conversation that is busy or waits
+// at a limit.
+func (d *decision) run(queued bool) {
+	t := &d.Tasks[0]
+	missed := d.now.UnixMilli()-t.Due > late.Milliseconds()
+	next, err := nextRun(t.Wait, d.now)
+	if !queued && (!missed || !t.Wait.Skip) {
+		t.Runs++
+		t.Result = &Result{Outcome: Reached}
+		d.tellTask(t.ID, stateRun+":"+strconv.Itoa(t.Runs), stateRun, "")
+		d.wake(t.ID)
+	}
+	if err != nil || next.IsZero() {
+		d.resolve(0, Result{Outcome: Finished})
+		d.end(Resolved, "")
+		return
+	}
+	t.Due = next.UnixMilli()
+}
+
+func encode(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null") // results are texts, numbers and JSON that was decoded
+	}
+	return data
+}

@@ -1,0 +1,306 @@
+package workflow
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+)
+
+// Limits. What is larger is refused with a sentence that names the bound.
+const (
+	// MaxTasks bounds the tasks of one workflow, MaxWaiting the workflows that
+	// wait for one session and for all.
+	MaxTasks          = 32
+	MaxWaitingSession = 200
+	MaxWaiting        = 10_000
+	maxSummary        = 2000
+	maxDescription    = 1000
+	maxText           = 2000
+	maxTypes          = 16
+	maxCondition      = 2000
+	maxInput          = 16 << 10
+	// maxAhead bounds how far away a moment or a time-out may be, DefaultTimeout
+	// is that of a reply or event that names none.
+	maxAhead       = 366 * 24 * time.Hour
+	DefaultTimeout = 30 * 24 * time.Hour
+	// loneLimit is how long a task waits for its workflow, and a workflow for
+	// its first task.
+	loneLimit = 10 * time.Minute
+)
+
+// The kinds of tasks that have nothing to do with a platform. "delay" is a
+// moment from now on; "<platform>.wait_for_reply" and
+// "<platform>.send_and_wait" are the others.
+const (
+	KindMoment   = "wait_until"
+	KindDelay    = "delay"
+	KindEvent    = "wait_for_event"
+	KindSchedule = "schedule"
+)
+
+// Definition is what a workflow is created from.
+type Definition struct {
+	Summary    string     `json:"summary"`
+	Completion Completion `json:"completion,omitempty"`
+	// Resume is where the agent goes on; nil means where it was asked.
+	Resume *Target `json:"resumeTarget,omitempty"`
+	Tasks  []Spec  `json:"tasks,omitempty"`
+}
+
+// Spec is a task as it is asked for.
+type Spec struct {
+	TaskID      string          `json:"taskId"`
+	Kind        string          `json:"kind"`
+	Description string          `json:"description"`
+	Input       json.RawMessage `json:"input,omitempty"`
+}
+
+// Input is what a task waits for, as it is asked for; which fields are needed
+// depends on the kind.
+type Input struct {
+	// SessionID is the conversation: of the reply, or of the event.
+	SessionID string `json:"sessionId,omitempty"`
+	MessageID string `json:"messageId,omitempty"`
+	UserID    string `json:"userId,omitempty"`
+	Text      string `json:"text,omitempty"`
+	// ReplyTo is a message that the one to be sent replies to.
+	ReplyTo string `json:"replyToMessageId,omitempty"`
+	// TimeoutMS, DelayMS are milliseconds, At and Until Unix milliseconds.
+	TimeoutMS int64    `json:"timeoutMs,omitempty"`
+	DelayMS   int64    `json:"delayMs,omitempty"`
+	At        int64    `json:"at,omitempty"`
+	Types     []string `json:"types,omitempty"`
+	If        string   `json:"if,omitempty"`
+	Cron      string   `json:"cron,omitempty"`
+	Timezone  string   `json:"timezone,omitempty"`
+	// Missed is "once" (the default) or "skip".
+	Missed string `json:"missed,omitempty"`
+	Until  int64  `json:"until,omitempty"`
+}
+
+var validID = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
+
+// withoutReplies are the surfaces on which nothing replies to a message: there
+// the next message of the conversation is waited for.
+var withoutReplies = []string{"web", "terminal"}
+
+// platformOf takes the platform off a kind that begins with one.
+func platformOf(kind, suffix string) (platform string, ok bool) {
+	platform, ok = strings.CutSuffix(kind, suffix)
+	return platform, ok && platform != "" && !strings.Contains(platform, ".")
+}
+
+// newTask makes a task of what is asked for by a request of some depth.
+func newTask(s Spec, depth int, now time.Time) (Task, error) {
+	t := Task{ID: s.TaskID, Kind: s.Kind, Description: strings.TrimSpace(s.Description), State: Waiting, Depth: depth, CreatedAt: now.UnixMilli()}
+	var in Input
+	switch {
+	case !validID().MatchString(s.TaskID):
+		return t, fault.InvalidField("taskId", "A task needs an id of 1 to 64 letters, digits, - and _.")
+	case t.Description == "" || len(t.Description) > maxDescription:
+		return t, fault.InvalidField("description", "A task needs a description of at most %d bytes: what is waited for, in words for a person.", maxDescription)
+	case len(s.Input) > maxInput:
+		return t, fault.InvalidField("input", "What the task waits for is larger than %d bytes.", maxInput)
+	}
+	if len(s.Input) > 0 {
+		if err := json.Unmarshal(s.Input, &in); err != nil {
+			return t, fault.Wrap(fault.Invalid, err, "The input of the task %s has another shape.", s.TaskID)
+		}
+	}
+	err := t.read(in, now)
+	return t, err
+}
+
+// read says what the task waits for.
+func (t *Task) read(in Input, now time.Time) error {
+	if platform, ok := platformOf(t.Kind, replyKind); ok {
+		return t.forReply(platform, in, now)
+	}
+	if platform, ok := platformOf(t.Kind, sendKind); ok {
+		return t.forSent(platform, in, now)
+	}
+	switch t.Kind {
+	case KindMoment, KindDelay:
+		return t.forMoment(in, now)
+	case KindEvent:
+		return t.forEvent(in, now)
+	case KindSchedule:
+		return t.bySchedule(in, now)
+	}
+	return fault.InvalidField("kind", "There is no kind of task %q: there are <platform>%s, <platform>%s, %s, %s, %s and %s.",
+		t.Kind, replyKind, sendKind, KindMoment, KindDelay, KindEvent, KindSchedule)
+}
+
+func (t *Task) forReply(platform string, in Input, now time.Time) error {
+	t.Wait = Wait{Way: ForReply, Platform: platform, ChannelID: in.SessionID, MessageID: in.MessageID, UserID: in.UserID}
+	switch {
+	case in.SessionID == "":
+		return fault.InvalidField("sessionId", "Say in which conversation the reply is waited for.")
+	case slices.Contains(withoutReplies, platform) && (in.MessageID != "" || in.UserID != ""):
+		return fault.InvalidField("messageId", "On %s nobody replies to a message: leave out messageId and userId, and the next message of a person is waited for.", platform)
+	case slices.Contains(withoutReplies, platform):
+		t.Wait = Wait{Way: ForMessage, ChannelID: in.SessionID}
+	case in.MessageID == "":
+		return fault.InvalidField("messageId", "Say to which message the reply is waited for.")
+	}
+	return t.until(in, now)
+}
+
+func (t *Task) forSent(platform string, in Input, now time.Time) error {
+	t.Wait = Wait{Way: ForReply, Platform: platform, ChannelID: in.SessionID, UserID: in.UserID, Text: in.Text, ReplyTo: in.ReplyTo}
+	switch {
+	case slices.Contains(withoutReplies, platform):
+		return fault.InvalidField("kind", "Nothing can be sent to a conversation on %s.", platform)
+	case in.SessionID == "":
+		return fault.InvalidField("sessionId", "Say to which conversation the message goes.")
+	case strings.TrimSpace(in.Text) == "":
+		return fault.InvalidField("text", "Say what to send.")
+	case utf16Len(in.Text) > maxText:
+		return fault.InvalidField("text", "The text is longer than %d characters, so it is more than one message; shorten it.", maxText)
+	}
+	return t.until(in, now)
+}
+
+func (t *Task) forMoment(in Input, now time.Time) error {
+	t.Wait = Wait{Way: ForMoment}
+	switch {
+	case t.Kind == KindDelay && (in.DelayMS < time.Second.Milliseconds() || in.DelayMS > maxAhead.Milliseconds()):
+		return fault.InvalidField("delayMs", "A delay is between a second and %d days.", int(maxAhead.Hours()/24))
+	case t.Kind == KindDelay:
+		t.Due = now.UnixMilli() + in.DelayMS
+		return nil
+	case in.At <= 0:
+		return fault.InvalidField("at", "Say until when, in Unix milliseconds.")
+	case in.At > now.Add(maxAhead).UnixMilli():
+		return fault.InvalidField("at", "The moment is more than %d days away.", int(maxAhead.Hours()/24))
+	}
+	t.Due = in.At
+	return nil
+}
+
+func (t *Task) forEvent(in Input, now time.Time) error {
+	t.Wait = Wait{Way: ForEvent, Types: in.Types, SessionID: in.SessionID, If: in.If}
+	switch {
+	case len(in.Types) == 0 || len(in.Types) > maxTypes:
+		return fault.InvalidField("types", "Say which types of events are waited for, at most %d.", maxTypes)
+	case len(in.If) > maxCondition:
+		return fault.InvalidField("if", "The condition is longer than %d bytes.", maxCondition)
+	}
+	return t.until(in, now)
+}
+
+func (t *Task) bySchedule(in Input, now time.Time) error {
+	t.Wait = Wait{Way: BySchedule, Cron: strings.TrimSpace(in.Cron), Zone: in.Timezone, Skip: in.Missed == "skip", Until: in.Until}
+	if in.Missed != "" && in.Missed != "once" && in.Missed != "skip" {
+		return fault.InvalidField("missed", "What was missed while the program was away is done %q or left out (%q).", "once", "skip")
+	}
+	next, err := nextRun(t.Wait, now)
+	if err != nil {
+		return err
+	}
+	if next.IsZero() {
+		return fault.InvalidField("until", "The schedule would never run: its end comes first.")
+	}
+	t.Due = next.UnixMilli()
+	return nil
+}
+
+// until gives a task its time-out.
+func (t *Task) until(in Input, now time.Time) error {
+	timeout := in.TimeoutMS
+	if timeout == 0 {
+		timeout = DefaultTimeout.Milliseconds()
+	}
+	if timeout < time.Second.Milliseconds() || timeout > maxAhead.Milliseconds() {
+		return fault.InvalidField("timeoutMs", "A time-out is between a second and %d days.", int(maxAhead.Hours()/24))
+	}
+	t.Due = now.UnixMilli() + timeout
+	return nil
+}
+
+// utf16Len is how platforms count characters.
+func utf16Len(s string) (n int) {
+	for _, r := range s {
+		if n++; r > 0xFFFF {
+			n++
+		}
+	}
+	return n
+}
+
+// newWorkflow checks a definition and makes the workflow of it. Tasks that
+// came before it are not in it.
+func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Time) (Workflow, error) {
+	w := Workflow{
+		ID: id, State: Waiting, Summary: strings.TrimSpace(d.Summary), Completion: d.Completion, Origin: from, Payer: cause.Payer,
+		Resume: Target{SessionID: from.SessionID, Client: from.Client}, CreatedAt: now.UnixMilli(),
+	}
+	if w.Completion == "" {
+		w.Completion = All
+	}
+	if d.Resume != nil {
+		w.Resume.Mention = d.Resume.Mention
+		if d.Resume.SessionID != "" {
+			w.Resume = *d.Resume
+		}
+	}
+	switch {
+	case !validID().MatchString(id):
+		return w, fault.InvalidField("workflowId", "A workflow needs an id of 1 to 64 letters, digits, - and _.")
+	case w.Summary == "" || len(w.Summary) > maxSummary:
+		return w, fault.InvalidField("summary", "A workflow needs a summary of at most %d bytes: what it is for, so that you know when it is over.", maxSummary)
+	case w.Completion != All && w.Completion != Any:
+		return w, fault.InvalidField("completion", "A workflow is over when %q of its tasks are, or %q.", All, Any)
+	case w.Resume.Client == "":
+		return w, fault.InvalidField("resumeTarget", "The conversation to go on in needs a sessionId and a client.")
+	case len(d.Tasks) > MaxTasks:
+		return w, fault.InvalidField("tasks", "A workflow has at most %d tasks.", MaxTasks)
+	}
+	for _, s := range d.Tasks {
+		t, err := newTask(s, cause.Depth, now)
+		if err != nil {
+			return w, err
+		}
+		if err := w.mayHave(t); err != nil {
+			return w, err
+		}
+		w.Tasks = append(w.Tasks, t)
+	}
+	return w, nil
+}
+
+// errTooDeep refuses to wait for a time at the end of a chain. Who asks can
+// still ask a person, whose answer begins a new one.
+var errTooDeep = fault.New(fault.LimitReached, "This request was set off by the last of %d events that each set off the next, and what a time sets off would be one too many. Ask the person whether to go on: a reply can be waited for.", event.MaxDepth)
+
+// mayHave reports why a task cannot be one of the workflow's.
+func (w Workflow) mayHave(t Task) error {
+	if _, twice := w.Task(t.ID); twice {
+		return fault.InvalidField("taskId", "The workflow has two tasks %q.", t.ID)
+	}
+	if len(w.Tasks) >= MaxTasks {
+		return fault.New(fault.LimitReached, "A workflow has at most %d tasks.", MaxTasks)
+	}
+	if t.Depth >= event.MaxDepth && (t.Wait.Way == ForMoment || t.Wait.Way == BySchedule) {
+		return errTooDeep
+	}
+	for _, other := range w.Tasks {
+		if t.Wait.Way == BySchedule || other.Wait.Way == BySchedule {
+			return fault.InvalidField("kind", "A schedule is the only task of its workflow.")
+		}
+	}
+	return nil
+}
+
+// definitionOf reads the definition of a command.
+func definitionOf(c event.WorkflowCreate) (d Definition, err error) {
+	if err := json.Unmarshal(c.Definition, &d); err != nil {
+		return d, fault.Wrap(fault.Invalid, err, "The definition of the workflow %s has another shape.", c.WorkflowID)
+	}
+	return d, nil
+}

@@ -1,0 +1,478 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// Group is the work group of the commands, and the owner in the keys of the
+	// outbox's rows that a workflow plans.
+	Group = "workflow"
+	// maxSleep cuts a long wait short: the machine may have slept, or its clock
+	// may have been set, and a timer knows of neither.
+	maxSleep = 10 * time.Minute
+	// dueBatch bounds what is read of what is due in one go.
+	dueBatch = 100
+	// retryPause is the wait after trouble, of the store or with one workflow.
+	retryPause = time.Second
+	troubleFor = time.Minute
+)
+
+// Options are what a [Service] is made of.
+type Options struct {
+	DB    *db.DB
+	Bus   bus.Bus
+	Table Table
+	Inbox Inbox
+	Cache surface.Cache
+	// Check says what is wrong with the events that a task is to wait for, Look
+	// takes one up that happened.
+	Check func(types []string, condition string) error
+	Look  func(event.EnvEvent) Matcher
+	// Known reports whether a session exists; nil knows all.
+	Known func(q db.Queryer, sessionID string) (bool, error)
+	// Queued reports whether a request waits for its turn; nil says of none.
+	Queued func(q db.Queryer, requestID string) (bool, error)
+	// Causes may be nil: then nothing causes anything, and nobody pays.
+	Causes Causes
+	Logger *slog.Logger
+	// Now is the clock on the wall, that of the database too; default [time.Now].
+	Now func() time.Time
+}
+
+// Service keeps workflows.
+type Service struct {
+	o         Options
+	platforms map[string]Platform
+	// rung holds one wake-up of the timer: a second would say nothing more.
+	rung chan struct{}
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{o: o, platforms: map[string]Platform{}, rung: make(chan struct{}, 1)}
+}
+
+// Connect makes a place known where messages can be replied to. It is called
+// before Run.
+func (s *Service) Connect(name string, p Platform) { s.platforms[name] = p }
+
+func (s *Service) subscription() bus.Subscription {
+	return bus.Subscription{
+		Topic: event.TopicCmdFlow, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true,
+		Types: []event.Type{event.CmdWorkflowCreate, event.CmdWorkflowTaskCreate, event.CmdWorkflowCancel},
+	}
+}
+
+// Declare makes the service's group exist; call it before anything publishes.
+func (s *Service) Declare(ctx context.Context) error {
+	return s.o.Bus.Declare(ctx, s.subscription())
+}
+
+// Run takes commands and lets time pass until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error { return s.watch(ctx) })
+	work.Go(func() error { return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle) })
+	return work.Wait()
+}
+
+func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
+	payload, err := event.Decode(d.Event)
+	if err != nil {
+		return bus.Permanent(err)
+	}
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		if err := d.Ack(tx); err != nil {
+			return err
+		}
+		if _, seen, err := s.o.Inbox.Seen(tx, Group, d.ID, nil); err != nil || seen {
+			return err
+		}
+		refused, err := s.command(tx, d.Headers, payload)
+		if errors.Is(refused, errTooDeep) {
+			id, _ := named(payload)
+			err = errors.Join(err, s.chainRefused(tx, originOf(d.Headers), id))
+		}
+		if refused != nil {
+			s.o.Logger.WarnContext(ctx, "a command for a workflow was refused", "event_id", d.ID, "type", d.Type, "reason", fault.ToWire(refused).Message)
+		}
+		return err
+	})
+}
+
+// Submit publishes a command and carries it out, in one transaction. It fails
+// when the command is refused, or names a workflow that does not exist or that
+// visible, if set, does not let through.
+func (s *Service) Submit(ctx context.Context, from Origin, visible func(Workflow) bool, payloads ...event.Payload) error {
+	id := ""
+	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		for _, p := range payloads {
+			id, _ = named(p)
+			if err := s.submit(tx, from, visible, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errTooDeep) { // of what was refused nothing else is left
+		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.chainRefused(tx, from, id) })
+		return errors.Join(err, noted)
+	}
+	return err
+}
+
+// named are the workflow that a command is for and what names the command there.
+func named(p event.Payload) (id, act string) {
+	switch p := p.(type) {
+	case event.WorkflowCreate:
+		return p.WorkflowID, "create"
+	case event.WorkflowTaskCreate:
+		return p.WorkflowID, "add:" + p.TaskID
+	case event.WorkflowCancel:
+		return p.WorkflowID, "cancel"
+	}
+	return "", ""
+}
+
+func (s *Service) submit(tx *db.Tx, from Origin, visible func(Workflow) bool, p event.Payload) error {
+	id, act := named(p)
+	if act != "create" {
+		w, err := s.o.Table.Workflow(tx, id)
+		if err != nil {
+			return err
+		}
+		if visible != nil && !visible(w) {
+			return Unknown(id)
+		}
+		if from == (Origin{}) {
+			from = w.Origin
+		}
+	}
+	e, err := event.New(event.Meta{ID: Group + ":" + id + ":" + act, Time: tx.Now(), Headers: from.headers()}, p)
+	if err != nil {
+		return err
+	}
+	if err := tx.Publish(e); err != nil {
+		return fmt.Errorf("publish command for a workflow: %w", err)
+	}
+	if _, seen, err := s.o.Inbox.Seen(tx, Group, e.ID, nil); err != nil || seen {
+		return err
+	}
+	refused, err := s.command(tx, e.Headers, p)
+	if refused != nil {
+		return refused
+	}
+	return err
+}
+
+// Get returns a workflow, or a fault.NotFound.
+func (s *Service) Get(ctx context.Context, id string) (w Workflow, err error) {
+	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		w, err = s.o.Table.Workflow(q, id)
+		return err
+	})
+	return w, err
+}
+
+// List returns workflows, the newest first; see [Table].
+func (s *Service) List(ctx context.Context, sessionID string, waiting bool, limit int, before string) (all []Workflow, err error) {
+	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		all, err = s.o.Table.Workflows(q, sessionID, waiting, limit, before)
+		return err
+	})
+	return all, err
+}
+
+// Unknown is the error for an id that is not known, or not to whoever asks.
+func Unknown(id string) error {
+	return fault.New(fault.NotFound, "There is no workflow %s.", id)
+}
+
+// command carries out a command; refused says why it was not taken.
+func (s *Service) command(tx *db.Tx, h event.Headers, payload event.Payload) (refused, err error) {
+	from := originOf(h)
+	switch p := payload.(type) {
+	case event.WorkflowCreate:
+		d, err := definitionOf(p)
+		if err != nil {
+			return err, nil
+		}
+		for _, t := range d.Tasks {
+			if err := s.checkEvent(t); err != nil {
+				return err, nil
+			}
+		}
+		in := Create{ID: p.WorkflowID, From: from, Definition: d}
+		if in.Cause, err = s.causeOf(tx, from); err != nil {
+			return nil, err
+		}
+		if in.InSession, in.InAll, err = s.o.Table.CountWaiting(tx, from.SessionID); err != nil {
+			return nil, err
+		}
+		return s.apply(tx, p.WorkflowID, in)
+	case event.WorkflowTaskCreate:
+		spec := Spec{TaskID: p.TaskID, Kind: p.Kind, Description: p.Description, Input: p.Input}
+		if err := s.checkEvent(spec); err != nil {
+			return err, nil
+		}
+		cause, err := s.causeOf(tx, from)
+		if err != nil {
+			return nil, err
+		}
+		return s.apply(tx, p.WorkflowID, Add{ID: p.WorkflowID, From: from, Cause: cause, Spec: spec})
+	case event.WorkflowCancel:
+		return s.apply(tx, p.WorkflowID, Cancel{ID: p.WorkflowID, From: from, Reason: p.Reason})
+	}
+	return nil, nil
+}
+
+// causeOf is what led to the request that asks.
+func (s *Service) causeOf(q db.Queryer, from Origin) (Cause, error) {
+	if s.o.Causes == nil {
+		return Cause{}, nil
+	}
+	cause, err := s.o.Causes.CauseOf(q, from.RequestID)
+	if err != nil {
+		return cause, fmt.Errorf("look at what led to %s: %w", from.RequestID, err)
+	}
+	return cause, nil
+}
+
+// checkEvent checks what only a compiler of conditions can.
+func (s *Service) checkEvent(spec Spec) error {
+	if spec.Kind != KindEvent {
+		return nil
+	}
+	t, err := newTask(spec, 0, s.o.Now())
+	if err != nil {
+		return err
+	}
+	return s.o.Check(t.Wait.Types, t.Wait.If)
+}
+
+// apply decides about one workflow and carries out what follows, all in the
+// transaction.
+func (s *Service) apply(tx *db.Tx, id string, in Incoming) (refused, err error) {
+	w, effects, err := s.decide(tx, id, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range effects {
+		if e, is := e.(Refuse); is {
+			refused = e.Err
+		}
+		if err := s.carryOut(tx, w, e); err != nil {
+			return nil, err
+		}
+	}
+	return refused, nil
+}
+
+// decide runs the rules and keeps what they say.
+func (s *Service) decide(tx *db.Tx, id string, in Incoming) (Workflow, []Effect, error) {
+	before, err := s.o.Table.Workflow(tx, id)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return before, nil, fmt.Errorf("load workflow %s: %w", id, err)
+	}
+	after, effects := Decide(before, in, tx.Now())
+	if after.State == "" && after.CreatedAt == 0 {
+		return after, effects, nil // it was refused
+	}
+	if err := s.o.Table.SaveWorkflow(tx, after); err != nil {
+		return after, nil, fmt.Errorf("save workflow %s: %w", id, err)
+	}
+	if before.Due() != after.Due() {
+		tx.AfterCommit(s.ring)
+	}
+	return after, effects, nil
+}
+
+func (s *Service) carryOut(tx *db.Tx, w Workflow, e Effect) error {
+	switch e := e.(type) {
+	case Tell:
+		return s.publish(tx, w.Origin.headers(), Group+":"+w.ID+":"+e.Act, e.Payload)
+	case Post:
+		return s.post(tx, w, e.Task)
+	case Withdraw:
+		return s.withdraw(tx, w, e.TaskID)
+	case Wake:
+		return s.wake(tx, w, e)
+	case TooDeep:
+		return s.chainEnds(tx, w.Payer, e.Depth, w.ID)
+	}
+	return nil
+}
+
+// chainEnds notes that a chain ends with a workflow.
+func (s *Service) chainEnds(tx *db.Tx, p Payer, depth int, id string) error {
+	s.o.Logger.Warn("a chain of events ends here: too many caused each other", "workflow_id", id, "depth", depth)
+	if s.o.Causes == nil || p == (Payer{}) {
+		return nil
+	}
+	return s.o.Causes.TooDeep(tx, p, depth, id)
+}
+
+// chainRefused is chainEnds for what a request was refused.
+func (s *Service) chainRefused(tx *db.Tx, from Origin, id string) error {
+	cause, err := s.causeOf(tx, from)
+	if err != nil {
+		return err
+	}
+	return s.chainEnds(tx, cause.Payer, cause.Depth+1, id)
+}
+
+func (s *Service) publish(tx *db.Tx, h event.Headers, id string, p event.Payload) error {
+	e, err := event.New(event.Meta{ID: id, Time: tx.Now(), Headers: h}, p)
+	if err != nil {
+		return err
+	}
+	return tx.Publish(e)
+}
+
+// ring wakes the timer; it never blocks.
+func (s *Service) ring() {
+	select {
+	case s.rung <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+// watch lets happen what is due, until ctx ends. Nothing ticks while nothing
+// is due.
+func (s *Service) watch(ctx context.Context) error {
+	trouble := map[string]time.Time{} // what could not be done, and since when
+	last := int64(math.MaxInt64)      // the clock at the last look, which was at looked
+	looked := time.Now()
+	for {
+		now := s.o.Now().UnixMilli()
+		if now < last {
+			var in SetRight
+			if last < math.MaxInt64 {
+				in.Back = time.Since(looked) + time.Duration(last-now)*time.Millisecond
+			}
+			if err := s.setRight(ctx, in); err != nil && ctx.Err() == nil {
+				s.o.Logger.ErrorContext(ctx, "what waits could not be looked at", "error", err)
+				now = math.MaxInt64 // the next look does it
+			}
+		}
+		last, looked = now, time.Now()
+		next, err := s.due(ctx, trouble)
+		if err != nil && ctx.Err() == nil {
+			s.o.Logger.ErrorContext(ctx, "what is due of workflows could not be read", "error", err)
+			next = retryPause
+		}
+		var timer *time.Timer
+		var fired <-chan time.Time
+		if next >= 0 {
+			timer = time.NewTimer(next)
+			fired = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.rung:
+		case <-fired:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// due lets happen all that is due. It returns how long until the next, less
+// than zero for never. A workflow that fails is left alone for a while, so that
+// it does not hold up the others.
+func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next time.Duration, err error) {
+	const never = time.Duration(-1)
+	for {
+		var ids []string
+		var at int64
+		err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+			if at, err = s.o.Table.NextDue(q); err != nil {
+				return err
+			}
+			ids, err = s.o.Table.DueWorkflows(q, s.o.Now(), dueBatch+len(trouble))
+			return err
+		})
+		if err != nil {
+			return never, err
+		}
+		if len(ids) == 0 {
+			clear(trouble)
+		}
+		done := 0
+		for _, id := range ids {
+			if since, failed := trouble[id]; failed && time.Since(since) < troubleFor {
+				continue
+			}
+			done++
+			if err := s.tick(ctx, id); err == nil {
+				delete(trouble, id)
+				continue
+			} else if ctx.Err() == nil {
+				s.o.Logger.ErrorContext(ctx, "a workflow that is due could not go on", "workflow_id", id, "error", err)
+			}
+			trouble[id] = time.Now()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return never, ctx.Err()
+		case done > 0:
+			continue
+		case len(ids) > 0: // all of them made trouble lately
+			return troubleFor, nil
+		case at == 0:
+			return never, nil
+		}
+		return min(max(time.UnixMilli(at).Sub(s.o.Now()), 0), maxSleep), nil
+	}
+}
+
+func (s *Service) tick(ctx context.Context, id string) error {
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error {
+		queued, err := s.queued(tx, id)
+		if err != nil {
+			return err
+		}
+		_, err = s.apply(tx, id, Tick{Queued: queued})
+		return err
+	})
+}
+
+// queued reports whether the last request of a workflow waits for its turn.
+func (s *Service) queued(q db.Queryer, id string) (bool, error) {
+	if s.o.Queued == nil {
+		return false, nil
+	}
+	w, err := s.o.Table.Workflow(q, id)
+	if err != nil || w.Resumes == 0 {
+		return false, err
+	}
+	is, err := s.o.Queued(q, RequestID(id, w.Resumes))
+	if err != nil {
+		return false, fmt.Errorf("look whether run %d has begun: %w", w.Resumes, err)
+	}
+	return is, nil
+}

@@ -1,0 +1,368 @@
+package workflow
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// postTTL is how long a message that a workflow sends is worth sending.
+	postTTL = time.Hour
+	// maxOrigins bounds how far the workflows of workflows are followed.
+	maxOrigins = 100
+)
+
+// Take gives a reply to the workflows that wait for it, in the transaction of
+// the router, which calls it for what people reply. It is true if the reply is
+// a workflow's, so that it wakes nobody else: a task waits or waited for a
+// reply to that message, or may turn out to.
+func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
+	if m.ReplyTo == "" {
+		return false, nil
+	}
+	ids, err := s.o.Table.WhoseReply(tx, m.Platform, m.ChannelID, m.ReplyTo)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range ids {
+		if err := s.reply(tx, id, m); err != nil {
+			return false, err
+		}
+	}
+	if len(ids) > 0 {
+		return true, nil
+	}
+	mayBe, err := s.mayBeOurs(tx, m)
+	if err != nil || !mayBe {
+		return false, err
+	}
+	return true, s.o.Table.HoldReply(tx, HeldReply{m.Platform, m.ChannelID, m.ID, m.ReplyTo})
+}
+
+// mayBeOurs reports whether what a message replies to may be one that is being
+// sent, and whose id is not known yet.
+func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
+	waits, err := s.o.Table.AwaitsSending(q, m.Platform, m.ChannelID)
+	if err != nil || !waits {
+		return false, err
+	}
+	to, err := s.o.Cache.Message(q, m.Platform, m.ChannelID, m.ReplyTo)
+	if fault.KindOf(err) == fault.NotFound {
+		return true, nil
+	}
+	// One that a relay made is known as its request's.
+	return to.FromSelf && to.RequestID == "", err
+}
+
+func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
+	_, err := s.apply(tx, id, Reply{
+		Platform: m.Platform, ChannelID: m.ChannelID, To: m.ReplyTo, Program: m.FromSelf || m.AuthorBot,
+		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: clip.Marked(m.Text, maxSaid, "…"), At: m.CreatedAt},
+	})
+	return err
+}
+
+// Wanted reports whether the message of a task is still to be sent. A platform
+// that is switched off is told of no end.
+func (s *Service) Wanted(tx *db.Tx, r outbox.Row) (bool, error) {
+	id, taskID, err := taskOf(r)
+	if err != nil {
+		return false, err
+	}
+	w, err := s.o.Table.Workflow(tx, id)
+	if fault.KindOf(err) == fault.NotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("load workflow: %w", err)
+	}
+	t, _ := w.Task(taskID)
+	return w.waits(t), nil
+}
+
+// taskOf says whose message a row is.
+func taskOf(r outbox.Row) (id, taskID string, err error) {
+	parts := strings.Split(r.Key, ":") // see postKey
+	if len(parts) != 3 {
+		return "", "", fmt.Errorf("find whose message %s is: the key names no task", r.Key)
+	}
+	return parts[1], parts[2], nil
+}
+
+// OnSent binds the message of a task when its id becomes known, in the
+// transaction that marks the outbox's row; replies that were held are given to
+// whom they belong.
+func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
+	id, taskID, err := taskOf(r)
+	if err != nil {
+		return err
+	}
+	in := Sent{TaskID: taskID, Reason: r.Reason}
+	if r.State == outbox.Sent {
+		in.MessageID = r.MessageID
+		m.Platform, m.ChannelID, m.ID, m.FromSelf = r.Platform, r.Send.ChannelID, r.MessageID, true
+		if m.CreatedAt == 0 {
+			m.CreatedAt = tx.Now().UnixMilli()
+		}
+		if err := s.o.Cache.PutMessage(tx, m); err != nil {
+			return fmt.Errorf("remember our message: %w", err)
+		}
+	}
+	if _, err := s.apply(tx, id, in); err != nil {
+		return err
+	}
+	return s.release(tx, r.Platform, r.Send.ChannelID)
+}
+
+// release gives what was held in a channel to whom it belongs by now.
+func (s *Service) release(tx *db.Tx, platform, channelID string) error {
+	held, err := s.o.Table.HeldReplies(tx, platform, channelID)
+	if err != nil {
+		return err
+	}
+	for _, h := range held {
+		m, err := s.o.Cache.Message(tx, h.Platform, h.ChannelID, h.MessageID)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+		gone := err != nil || m.DeletedAt > 0
+		ids, err := s.o.Table.WhoseReply(tx, h.Platform, h.ChannelID, h.ReplyTo)
+		if err != nil {
+			return err
+		}
+		if !gone && len(ids) == 0 {
+			still, err := s.mayBeOurs(tx, m)
+			if err != nil {
+				return err
+			}
+			if still {
+				continue
+			}
+		}
+		if err := s.o.Table.DropHeld(tx, h); err != nil {
+			return err
+		}
+		switch route := s.platforms[h.Platform].Route; {
+		case gone:
+		case len(ids) > 0:
+			for _, id := range ids {
+				if err := s.reply(tx, id, m); err != nil {
+					return err
+				}
+			}
+		case route != nil:
+			if err := route(tx, m); err != nil {
+				return fmt.Errorf("route a reply that was held: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// post plans the message that a task waits for a reply to.
+func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
+	p, ok := s.platforms[t.Wait.Platform]
+	if !ok {
+		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID, Reason: "Lilac is not connected to " + t.Wait.Platform + "."})
+		return err
+	}
+	// Another task's message that could not be sent may have ended the workflow
+	// in this very transaction.
+	w, err := s.o.Table.Workflow(tx, w.ID)
+	if err != nil {
+		return fmt.Errorf("load workflow: %w", err)
+	}
+	if now, _ := w.Task(t.ID); !w.waits(now) {
+		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID})
+		return err
+	}
+	content := surface.Content{Text: t.Wait.Text}
+	if p.Rewrite != nil {
+		content.Text, content.PingUsers = p.Rewrite(tx, t.Wait.Text)
+	}
+	ttl := min(postTTL.Milliseconds(), t.Due-t.CreatedAt)
+	return p.Outbox.Plan(tx, outbox.Row{
+		Key: postKey(w.ID, t.ID), RequestID: w.Origin.RequestID, SessionID: w.Origin.SessionID, ExpiresAt: tx.Now().UnixMilli() + ttl,
+		Send: surface.Send{ChannelID: t.Wait.ChannelID, Content: content, ReplyTo: t.Wait.ReplyTo},
+	})
+}
+
+// postKey names the message of a task in the outbox.
+func postKey(id, taskID string) string { return Group + ":" + id + ":" + taskID }
+
+// withdraw takes back the message of a task. [Service.OnSent] hears of it.
+func (s *Service) withdraw(tx *db.Tx, w Workflow, taskID string) error {
+	t, _ := w.Task(taskID)
+	p, ok := s.platforms[t.Wait.Platform]
+	if !ok {
+		return nil // nothing is sent there; should it be back in time, see Wanted
+	}
+	return p.Outbox.Withdraw(tx, postKey(w.ID, taskID))
+}
+
+// wake publishes the request with which the agent goes on.
+func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
+	if s.o.Known != nil {
+		known, err := s.o.Known(tx, w.Resume.SessionID)
+		if err != nil {
+			return err
+		}
+		if !known {
+			s.o.Logger.Warn("a workflow has ended whose conversation is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
+			_, err := s.apply(tx, w.ID, Cancel{Reason: detailGone}) // a schedule would go on
+			return err
+		}
+	}
+	trigger, err := s.trigger(tx, w, e.TaskID)
+	if err != nil {
+		return err
+	}
+	id := RequestID(w.ID, e.N)
+	h := event.RequestHeaders(id, w.Resume.SessionID, w.Resume.Client).With(event.HeaderParentRequestID, w.Origin.RequestID)
+	command, err := event.New(event.Meta{ID: EventID(id), Time: tx.Now(), Headers: h}, event.RequestMessage{
+		Queue: event.Prompt, MessageID: strings.ReplaceAll(id, ":", "-"),
+		Messages: []chat.Message{Briefing(w, e.TaskID), trigger},
+	})
+	if err != nil {
+		return err
+	}
+	if paid, err := s.paid(tx, w, command); err != nil || !paid {
+		return err
+	}
+	if err := s.told(tx, w, e.TaskID); err != nil {
+		return err
+	}
+	return tx.Publish(command)
+}
+
+// told remembers that the agent is told of what a person wrote, where that was
+// written in the conversation that is woken.
+func (s *Service) told(tx *db.Tx, w Workflow, taskID string) error {
+	t, _ := w.Task(taskID)
+	p, ok := s.platforms[t.Wait.Platform]
+	if !ok || p.Told == nil || t.Result == nil || t.Result.Message == nil || t.Wait.ChannelID != w.Resume.SessionID || t.Wait.Platform != w.Resume.Client {
+		return nil
+	}
+	return p.Told(tx, w.Resume.SessionID, t.Result.Message.MessageID)
+}
+
+// paid has the rule pay that led to the workflow, unless a person has spoken
+// since, and reports whether the request may be made.
+func (s *Service) paid(tx *db.Tx, w Workflow, command event.Event) (bool, error) {
+	if s.o.Causes == nil || w.Payer == (Payer{}) || w.Spoken() {
+		return true, nil
+	}
+	paid, err := s.o.Causes.Spend(tx, w.Payer, w.Depth(), command)
+	if err != nil {
+		return false, fmt.Errorf("let the rule %s pay: %w", w.Payer.Rule, err)
+	}
+	if !paid {
+		s.o.Logger.Warn("a workflow wakes nobody: the rule that led to it has used up its budget", "workflow_id", w.ID, "rule", w.Payer.Rule)
+	}
+	return paid, nil
+}
+
+// trigger is what set the request off: what a person wrote, as people's
+// messages are always read, or words of ours.
+func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message, error) {
+	t, _ := w.Task(taskID)
+	if t.Result == nil || t.Result.Message == nil {
+		return Trigger(w, taskID), nil
+	}
+	said := t.Result.Message
+	m := surface.Message{
+		Platform: t.Wait.Platform, ChannelID: t.Wait.ChannelID, ID: said.MessageID, AuthorID: said.UserID, AuthorName: said.UserName,
+		Text: said.Text, CreatedAt: said.At,
+	}
+	cached, err := s.o.Cache.Message(q, m.Platform, m.ChannelID, m.ID)
+	switch {
+	case err == nil && cached.DeletedAt == 0:
+		m.Attachments = cached.Attachments
+	case err != nil && fault.KindOf(err) != fault.NotFound:
+		return chat.Message{}, err
+	}
+	if p, ok := s.platforms[m.Platform]; ok && p.Read != nil {
+		return WithEarlier(p.Read(q, m), w, taskID), nil
+	}
+	return WithEarlier(chat.Text(chat.User, m.Text), w, taskID), nil
+}
+
+// Hear tells of what a person wrote in a conversation that has no replies, in
+// the transaction that makes it a request. It returns what the request has to
+// begin with: the briefings of the workflows that waited for it and go on in
+// that conversation. Those of other conversations are woken by themselves.
+func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings []chat.Message, err error) {
+	ids, err := s.o.Table.WaitingForMessage(tx, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: clip.Marked(text, maxSaid, "…"), At: tx.Now().UnixMilli()}})
+		if db.IsDamaged(err) {
+			s.unreadable(id, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range effects {
+			if wake, is := e.(Wake); is && w.Resume.SessionID == sessionID {
+				briefings = append(briefings, Briefing(w, wake.TaskID))
+				if more := earlier(w, wake.TaskID); more != "" {
+					briefings = append(briefings, chat.Text(chat.User, strings.TrimSpace(more)))
+				}
+				continue
+			}
+			if err := s.carryOut(tx, w, e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return briefings, nil
+}
+
+// unreadable tells of a workflow that cannot hear what it may wait for. What
+// happens is not for it alone, so the others hear it.
+func (s *Service) unreadable(id string, err error) {
+	s.o.Logger.Error("a workflow that waits cannot be read", "workflow_id", id, "error", err)
+}
+
+// Mention is the person whom the answer to a request of a workflow begins
+// with, or "".
+func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
+	r, err := event.ParseRequestID(requestID)
+	if err != nil || r.Surface != Surface {
+		return "", nil
+	}
+	w, err := s.o.Table.Workflow(q, r.Session)
+	if fault.KindOf(err) == fault.NotFound {
+		return "", nil
+	}
+	return w.Resume.Mention, err
+}
+
+// AskedBy is the request in which a person asked for what a request is about:
+// the origin of its workflow if a workflow made it, else itself.
+func (s *Service) AskedBy(q db.Queryer, requestID string) (string, error) {
+	for range maxOrigins {
+		r, err := event.ParseRequestID(requestID)
+		if err != nil || r.Surface != Surface {
+			return requestID, nil
+		}
+		w, err := s.o.Table.Workflow(q, r.Session)
+		if err != nil {
+			return "", err
+		}
+		requestID = w.Origin.RequestID
+	}
+	return requestID, nil
+}

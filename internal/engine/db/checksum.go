@@ -1,0 +1,60 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"unsafe"
+
+	"lilac/internal/foundation/fault"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Checksum is what a row stores to notice damage: a CRC-32C over the parts
+// with their lengths, so that bytes cannot move from one part to the next.
+func Checksum(parts ...[]byte) int64 {
+	var sum checksum
+	for _, p := range parts {
+		sum.add(p)
+	}
+	return int64(sum.crc)
+}
+
+// ChecksumText is [Checksum] of texts, which are not copied for it.
+func ChecksumText(parts ...string) int64 {
+	var sum checksum
+	for _, p := range parts {
+		sum.add(unsafe.Slice(unsafe.StringData(p), len(p)))
+	}
+	return int64(sum.crc)
+}
+
+type checksum struct{ crc uint32 }
+
+// add goes on with the length in eight bytes, the lowest first, and the part. What
+// [crc32.Update] is given goes to the heap, so the length is not.
+func (c *checksum) add(part []byte) {
+	crc, length := ^c.crc, uint64(len(part))
+	for range 8 {
+		crc = castagnoli[byte(crc)^byte(length)] ^ crc>>8
+		length >>= 8
+	}
+	c.crc = crc32.Update(^crc, castagnoli, part)
+}
+
+// CodeDamagedRow is the code of the fault that [Damaged] returns.
+const CodeDamagedRow = "damaged_row"
+
+// Damaged is the fault of a row whose checksum does not fit. The row is never
+// served and never removed.
+func Damaged(table, row string) error {
+	return &fault.Error{Kind: fault.Internal, Code: CodeDamagedRow, Message: fmt.Sprintf(
+		"The row %s of the table %s is damaged. It was not used; restore the database from a copy.", row, table)}
+}
+
+// IsDamaged reports whether an error is that of a damaged row or event.
+func IsDamaged(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == CodeDamagedRow
+}

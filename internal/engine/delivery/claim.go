@@ -1,0 +1,138 @@
+package delivery
+
+import (
+	"time"
+
+	"lilac/internal/engine/db"
+)
+
+// ready is what a group lets the writer do for it: take an event and count its
+// first attempt in the transaction that appends it. That spares a transaction
+// between the append and the handler.
+//
+// The writer changes it while it appends, the dispatcher while it plans; the
+// group's mu guards it.
+type ready struct {
+	// consumer handles what is claimed, and lease is for how long; an empty
+	// name means that nothing can be claimed now.
+	consumer string
+	lease    time.Duration
+	// free is how many more handlers may start.
+	free int
+	// cursor is the group's in the database, as of the writer's transaction.
+	cursor int64
+	// claimed are the events that the dispatcher has not seen yet.
+	claimed map[int64]claim
+}
+
+// claim is who an event was claimed for, and the end of the lease in ms.
+type claim struct {
+	consumer string
+	until    int64
+}
+
+// Claim hands a record that is being appended to the groups that can begin
+// with it at once. Engines call it whose places count up by one and that
+// append in tx; a record that is not claimed is taken when it is fed.
+func (b *Engine) Claim(tx *db.Tx, r *Record) error {
+	b.mu.RLock()
+	h := b.hubs[r.Topic]
+	b.mu.RUnlock()
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for g := range h.groups {
+		if err := g.claim(tx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) claim(tx *db.Tx, r *Record) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ready.consumer == "" || g.ready.free <= 0 || r.Seq != g.ready.cursor+1 || !g.wanted(r.Type) {
+		return nil
+	}
+	until := g.b.opt.Now().Add(g.ready.lease).UnixMilli()
+	_, err := tx.Exec(insertPending, g.id, r.Seq, r.Lane, 1, g.ready.consumer, until, 0, "")
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(moveCursor, r.Seq, g.id, r.Seq); err != nil {
+		return err
+	}
+	g.ready.free--
+	g.ready.cursor = r.Seq
+	g.ready.claimed[r.Seq] = claim{g.ready.consumer, until}
+	tx.AfterRollback(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ready.cursor = r.Seq - 1
+		delete(g.ready.claimed, r.Seq)
+	})
+	return nil
+}
+
+// offer says what may be claimed from now on: only what would begin at once,
+// since a claim counts as an attempt if the process dies.
+func (g *group) offer() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ready.consumer = ""
+	if len(g.consumers) != 1 || len(g.lanes.ready) > 0 || g.broken() || !g.canStart(g.consumers[0]) {
+		return
+	}
+	c := g.consumers[0]
+	g.ready.consumer, g.ready.lease = c.sub.Consumer, c.sub.Lease
+	g.ready.free = g.limit(c) - c.running - len(g.ready.claimed)
+}
+
+// collect says whether the event of an entry was claimed, and notes it there.
+func (g *group) collect(e *entry) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.ready.claimed[e.seq]
+	if !ok {
+		return false
+	}
+	delete(g.ready.claimed, e.seq)
+	// Whatever lies before it was in the database when it was claimed.
+	g.written = max(g.written, e.seq)
+	e.stored, e.claimedBy, e.leaseUntil = true, c.consumer, c.until
+	return true
+}
+
+// moved notes the cursor that a transaction of the dispatcher writes.
+func (g *group) moved(tx *db.Tx, cursor int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.ready.cursor
+	g.ready.cursor = max(before, cursor)
+	tx.AfterRollback(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ready.cursor = before
+	})
+}
+
+// giveBack uncounts what was claimed and did not begin: stopping is not an
+// attempt.
+func (g *group) giveBack(p *plan) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ready.consumer = ""
+	for seq := range g.ready.claimed {
+		p.update = append(p.update, &entry{seq: seq, stored: true})
+	}
+	clear(g.ready.claimed)
+	for _, e := range g.entries {
+		if e.claimedBy != "" {
+			e.claimedBy, e.leaseUntil = "", 0
+			p.update = append(p.update, e)
+		}
+	}
+}

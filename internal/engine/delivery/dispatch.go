@@ -1,0 +1,473 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/event"
+)
+
+// plan is what one turn of the dispatcher writes before it acts on it.
+type plan struct {
+	insert []*entry // taken, no pending row yet
+	update []*entry // attempt, consumer, lease, backoff or reason changed
+	commit []*entry // handled
+	bury   []*entry // to the dead letters
+	start  []*run
+	renew  []*entry // heartbeats
+	cursor int64
+	gone   []*entry // found committed by their handler while being written
+}
+
+func (p *plan) empty(g *group) bool {
+	return len(p.insert)+len(p.update)+len(p.commit)+len(p.bury)+len(p.renew) == 0 && p.cursor == g.written
+}
+
+// dispatch is the group's goroutine.
+func (g *group) dispatch() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		more, err := g.step()
+		if err != nil {
+			if g.failure() == nil { // said once, not at every try
+				g.b.log.Error("dispatch failed, trying again", "topic", g.name.topic, "group", g.name.name, "error", err)
+			}
+			g.fail(err)
+		} else {
+			g.fail(nil)
+		}
+		wait := g.idle()
+		if err != nil && !g.broken() {
+			wait = min(wait, writeRetry)
+		}
+		if more && err == nil {
+			g.poke()
+		}
+		timer.Reset(wait)
+		select {
+		case <-g.wake:
+		case <-timer.C:
+		case <-g.stop:
+			g.flush()
+			return
+		}
+	}
+}
+
+// idle is how long nothing has to be done unless something happens.
+func (g *group) idle() time.Duration {
+	wait := time.Hour
+	now := g.b.opt.Now()
+	if len(g.lanes.waiting) > 0 {
+		wait = min(wait, time.UnixMilli(g.lanes.waiting[0].due).Sub(now))
+	}
+	if len(g.running) > 0 {
+		wait = min(wait, g.beat.Sub(now))
+	}
+	if g.cursor != g.written {
+		wait = min(wait, skipFlush)
+	}
+	return max(wait, time.Millisecond)
+}
+
+// step does all that can be done now. More says that it should be called again.
+func (g *group) step() (more bool, err error) {
+	g.mu.Lock()
+	posts, outcomes, arrived := g.posts, g.outcomes, g.arrived
+	g.posts, g.outcomes, g.arrived = nil, nil, nil
+	if g.missed {
+		// The log has them; the next read says how far it goes.
+		g.missed, arrived, g.buffer, g.ahead, g.head = false, nil, nil, nil, -1
+	}
+	g.mu.Unlock()
+	for _, fn := range posts {
+		fn()
+	}
+	defer g.offer()
+	p := &plan{cursor: g.written}
+	now := g.b.opt.Now()
+	if g.broken() {
+		g.settle(p, outcomes, now.UnixMilli())
+		g.drainAll()
+		return false, g.failure()
+	}
+	g.setBack(now.UnixMilli())
+	g.settle(p, outcomes, now.UnixMilli())
+	if err := g.intake(p, arrived, now.UnixMilli()); err != nil {
+		return true, g.finish(p, err)
+	}
+	g.lanes.wake(now.UnixMilli())
+	if err := g.choose(p, now); err != nil {
+		return true, g.finish(p, err)
+	}
+	g.heartbeat(p, now)
+	p.cursor = g.cursor
+	if onlySkipped := len(p.insert)+len(p.update)+len(p.commit)+len(p.bury)+len(p.renew) == 0; onlySkipped && g.cursor != g.written {
+		if g.skipSince.IsZero() {
+			g.skipSince = now
+		}
+		if now.Sub(g.skipSince) < skipFlush && g.cursor-g.written < chunkRows {
+			p.cursor = g.written
+		}
+	}
+	if err := g.finish(p, nil); err != nil {
+		return false, err
+	}
+	return len(p.gone) > 0 || g.canTake() || len(g.lanes.ready) > 0 && g.room() > 0, nil
+}
+
+// finish writes the plan, acts on it, and passes on why the turn was cut short.
+func (g *group) finish(p *plan, cut error) error {
+	if cut != nil {
+		p.cursor = g.cursor
+	}
+	if err := g.write(p); err != nil {
+		g.drainAll()
+		return errors.Join(cut, err)
+	}
+	g.launch(p)
+	return cut
+}
+
+// canTake reports whether the next event may be taken, if there is one. A full
+// window is filled up a chunk at a time: each turn that takes an event writes
+// pages at both ends of it.
+func (g *group) canTake() bool {
+	if n := len(g.entries); n >= window {
+		g.full = true
+	} else if n <= window-chunkRows {
+		g.full = false
+	}
+	return !g.full && (g.head < 0 || g.head > g.cursor) && g.room() > len(g.lanes.ready)
+}
+
+// settle turns outcomes into what is to be written.
+func (g *group) settle(p *plan, outcomes []outcome, now int64) {
+	for _, o := range outcomes {
+		r := o.run
+		if o.returned {
+			g.abandoned--
+			continue
+		}
+		delete(g.running, r)
+		r.c.running--
+		if o.abandoned {
+			g.abandoned++
+		}
+		e := r.e
+		e.run = nil
+		switch {
+		case r.acked.Load():
+			if o.err != nil {
+				g.b.log.Warn("handler failed after it had committed its delivery", "topic", g.name.topic,
+					"group", g.name.name, "event_id", e.rec.ID, "error", o.err)
+			}
+			g.forget(e, now)
+		case o.err == nil:
+			p.commit = append(p.commit, e)
+			g.forget(e, now)
+		case stopped(r.c, o.err):
+			e.attempt--
+			e.consumer, e.leaseUntil = "", 0
+			p.update = append(p.update, e)
+		default:
+			e.consumer, e.leaseUntil, e.reason = "", 0, clip.Bytes(o.err.Error(), reasonMax)
+			if e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
+				p.bury = append(p.bury, e)
+				g.forget(e, now)
+				break
+			}
+			g.b.log.Warn("handler failed", "topic", g.name.topic, "group", g.name.name,
+				"event_id", e.rec.ID, "attempt", e.attempt, "error", o.err)
+			e.notBefore = now + r.c.sub.Backoff(e.attempt).Milliseconds()
+			p.update = append(p.update, e)
+		}
+	}
+}
+
+// forget removes an entry that is committed and lets its lane go on.
+func (g *group) forget(e *entry, now int64) {
+	if g.entries[e.seq] != e {
+		return
+	}
+	delete(g.entries, e.seq)
+	if e.rec != nil && !e.replay {
+		g.kept -= e.rec.size()
+	}
+	g.lanes.remove(e)
+	g.schedule(e.lane, now)
+}
+
+// intake takes events behind the cursor while a handler could begin with one. An
+// event that would only wait is left in the log: what is taken costs a row. The
+// log is read once at most, so that a long look for what the consumers care for
+// does not keep those waiting who are done.
+func (g *group) intake(p *plan, arrived []*Record, now int64) error {
+	for _, r := range arrived {
+		if g.head >= 0 {
+			g.head = max(g.head, r.Seq)
+		}
+	}
+	if len(g.buffer)+len(arrived) > fedMax {
+		g.buffer = nil // the log has them
+	} else {
+		g.buffer = append(g.buffer, arrived...)
+	}
+	for asked := false; g.canTake(); {
+		if r := g.following(); r != nil {
+			g.take(p, r, now)
+			continue
+		}
+		if asked {
+			return nil
+		}
+		asked = true
+		if err := g.readMore(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setBack lets what waits for a retry go along with a clock that was set back:
+// it waits no longer than its backoff.
+func (g *group) setBack(now int64) {
+	back := g.seen - now
+	if g.seen = now; back <= 0 {
+		return
+	}
+	for _, e := range g.entries {
+		e.notBefore -= back
+	}
+	for _, ln := range g.lanes.unwait() {
+		g.schedule(ln, now)
+	}
+}
+
+// following returns the event behind the cursor if it is in memory.
+func (g *group) following() (r *Record) {
+	if len(g.ahead) > 0 {
+		r, g.ahead = g.ahead[0], g.ahead[1:]
+		return r
+	}
+	for len(g.buffer) > 0 && g.buffer[0].Seq <= g.cursor {
+		g.buffer = g.buffer[1:]
+	}
+	if len(g.buffer) > 0 && g.buffer[0].Seq == g.cursor+1 {
+		r, g.buffer = g.buffer[0], g.buffer[1:]
+	}
+	return r
+}
+
+// readMore reads ahead.
+func (g *group) readMore(p *plan) error {
+	info, chunk, err := g.b.events.Read(context.Background(), g.name.topic, g.cursor, "", chunkRows)
+	var damage error
+	if db.IsDamaged(err) {
+		damage, err = err, nil
+	}
+	if err != nil {
+		return fmt.Errorf("read ahead: %w", err)
+	}
+	if g.cursor < info.Trimmed {
+		if n := g.b.events.Distance(g.cursor, info.Trimmed); n > 0 {
+			g.b.log.Warn("events were removed before a group had read them", "topic", g.name.topic, "group", g.name.name, "events", n)
+		}
+		g.cursor = info.Trimmed
+	}
+	g.head = max(g.head, info.Last)
+	g.ahead = chunk
+	switch {
+	case len(chunk) > 0:
+		g.head = max(g.head, chunk[len(chunk)-1].Seq)
+	case damage != nil:
+		g.takeDamaged(p, damage)
+	default:
+		g.head = info.Last // what was fed may be ahead of a log that is being restored
+	}
+	return nil
+}
+
+func (g *group) take(p *plan, r *Record, now int64) {
+	g.cursor = r.Seq
+	if !g.wanted(r.Type) {
+		return
+	}
+	e := &entry{seq: r.Seq}
+	if g.kept < inMemory {
+		e.rec = r
+		g.kept += r.size()
+	}
+	g.entries[r.Seq] = e
+	g.lanes.add(e, r.Lane)
+	if !g.collect(e) {
+		p.insert = append(p.insert, e)
+	}
+	g.schedule(e.lane, now)
+}
+
+// takeDamaged sends a row that cannot be believed to the dead letters, so that
+// one flipped bit does not stop the group. The row itself stays where it is.
+func (g *group) takeDamaged(p *plan, damage error) {
+	g.cursor++
+	var at *Damaged
+	if errors.As(damage, &at) {
+		g.cursor = at.Seq
+	}
+	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
+	e := &entry{seq: g.cursor, reason: clip.Bytes(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
+	p.insert = append(p.insert, e)
+	p.bury = append(p.bury, e)
+}
+
+// placeholder stands for an event whose row is damaged.
+func (g *group) placeholder(seq int64) *Record {
+	return &Record{Seq: seq, Event: event.Event{
+		ID: fmt.Sprintf("damaged:%s:%d", g.name.topic, seq), Topic: g.name.topic, Type: damagedType, Data: []byte("null"),
+	}}
+}
+
+// wanted reports whether the consumers of the group care for a type.
+func (g *group) wanted(t event.Type) bool {
+	return len(g.types) == 0 || slices.Contains(g.types, t)
+}
+
+// choose starts the first entry of ready lanes while consumers have room.
+func (g *group) choose(p *plan, now time.Time) error {
+	ms := now.UnixMilli()
+	for {
+		ln := g.lanes.next()
+		if ln == nil {
+			return nil
+		}
+		e := ln.entries[0]
+		c := g.pick()
+		if c == nil {
+			g.lanes.putBack(ln)
+			return nil
+		}
+		if e.rec == nil {
+			if ok, err := g.fetch(p, e, ms); err != nil {
+				g.lanes.putBack(ln)
+				return err
+			} else if !ok {
+				continue
+			}
+		}
+		if !g.wanted(e.rec.Type) { // taken for consumers that cared for it
+			p.commit = append(p.commit, e)
+			g.forget(e, ms)
+			continue
+		}
+		if e.attempt >= c.sub.MaxAttempts {
+			if e.reason == "" {
+				e.reason = fmt.Sprintf("the process ended during attempt %d", e.attempt)
+			}
+			p.bury = append(p.bury, e)
+			g.forget(e, ms)
+			continue
+		}
+		counted := e.claimedBy == c.sub.Consumer && e.attempt == 0
+		e.claimedBy = ""
+		e.attempt++
+		e.consumer = c.sub.Consumer
+		if !counted {
+			e.leaseUntil = now.Add(c.sub.Lease).UnixMilli()
+		}
+		e.run = &run{g: g, c: c, e: e, attempt: e.attempt}
+		c.running++
+		if len(g.running) == 0 {
+			g.beat = now.Add(c.sub.Lease / 3)
+		} else if at := now.Add(c.sub.Lease / 3); at.Before(g.beat) {
+			g.beat = at
+		}
+		g.running[e.run] = struct{}{}
+		p.start = append(p.start, e.run)
+		if e.stored && !counted {
+			p.update = append(p.update, e)
+		}
+	}
+}
+
+// fetch loads the event of an entry. It reports false when there is none to run.
+func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
+	r, err := (*Record)(nil), e.damage
+	if err == nil {
+		r, err = g.b.events.One(context.Background(), g.name.topic, e.seq)
+	}
+	var damage error
+	if db.IsDamaged(err) {
+		damage, err = err, nil
+	}
+	e.rec = r
+	switch {
+	case err != nil:
+		return false, err
+	case damage != nil:
+		g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", e.seq, "error", damage)
+		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, clip.Bytes(damage.Error(), reasonMax)
+		p.bury = append(p.bury, e)
+		g.forget(e, now)
+		return false, nil
+	case e.rec == nil:
+		g.b.log.Error("an event that was not handled is gone from the log", "topic", g.name.topic, "group", g.name.name, "position", e.seq)
+		p.commit = append(p.commit, e)
+		g.forget(e, now)
+		return false, nil
+	}
+	g.kept += r.size()
+	return true, nil
+}
+
+// heartbeat renews the leases of what runs, at a third of the shortest.
+func (g *group) heartbeat(p *plan, now time.Time) {
+	if len(g.running) == 0 || now.Before(g.beat) {
+		return
+	}
+	next := now.Add(defaultLease)
+	for r := range g.running {
+		r.e.leaseUntil = now.Add(r.c.sub.Lease).UnixMilli()
+		p.renew = append(p.renew, r.e)
+		if at := now.Add(r.c.sub.Lease / 3); at.Before(next) {
+			next = at
+		}
+	}
+	g.beat = next
+}
+
+// launch begins the handlers of a plan that is written.
+func (g *group) launch(p *plan) {
+	now := g.b.opt.Now().UnixMilli()
+	for _, e := range p.gone {
+		if r := e.run; r != nil { // committed already: it must not run again
+			delete(g.running, r)
+			r.c.running--
+			p.start = slices.DeleteFunc(p.start, func(x *run) bool { return x == r })
+			e.run = nil
+		}
+		g.forget(e, now)
+	}
+	for _, e := range p.update {
+		if e.run == nil && g.entries[e.seq] == e {
+			g.schedule(e.lane, now)
+		}
+	}
+	for _, r := range p.start {
+		rec := r.e.rec
+		go r.do(rec)
+	}
+	g.drainAll()
+}
+
+func (g *group) drainAll() {
+	for _, c := range slices.Clone(g.consumers) {
+		g.drain(c)
+	}
+}

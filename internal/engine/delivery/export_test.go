@@ -1,0 +1,39 @@
+package delivery
+
+import "lilac/internal/foundation/event"
+
+// Users is how many consumers have joined a group, or are about to.
+func (b *Engine) Users(topic event.Topic, name string) int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if g := b.groups[groupName{topic, name}]; g != nil {
+		return g.users
+	}
+	return 0
+}
+
+// TailQueue is the queue of a tail, and its reader.
+type TailQueue struct {
+	queue  tailQueue
+	reader reader
+}
+
+// NewTailQueue makes a queue that holds n records.
+func NewTailQueue(n int) *TailQueue {
+	return &TailQueue{queue: tailQueue{max: n, wake: make(chan struct{}, 1)}}
+}
+
+// Push feeds a record.
+func (q *TailQueue) Push(seq int64) { q.queue.push(&Record{Seq: seq}) }
+
+// Take returns what waits, as a reader takes it.
+func (q *TailQueue) Take() (seqs []int64) {
+	if !q.queue.take(&q.reader) {
+		return nil
+	}
+	for i, r := range q.reader.items {
+		seqs = append(seqs, r.Seq)
+		q.reader.items[i] = nil
+	}
+	return seqs
+}

@@ -1,0 +1,166 @@
+package delivery
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+)
+
+// EnsureTopic returns the number of a topic in the tables of the bus, which is
+// made if there is none. At is Unix milliseconds.
+func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
+	find := func() error {
+		return tx.QueryRow("SELECT id FROM bus_topics WHERE name = ?", string(topic)).Scan(&id)
+	}
+	if err = find(); err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	_, output := topic.OutputRequest()
+	if _, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append) VALUES (?, ?, ?)", string(topic), output, at); err != nil {
+		return 0, err
+	}
+	return id, find()
+}
+
+// TombstoneAge is how long an output topic that is gone is remembered, so that
+// a reader of it is told instead of waiting.
+const TombstoneAge = 30 * 24 * time.Hour
+
+// tombstonesChunk bounds one transaction that forgets output topics.
+const tombstonesChunk = 1000
+
+// ForgetOutputs forgets output topics that have been gone for long. In the same
+// transaction it calls forgotten, so that nobody goes on believing in them.
+func (b *Engine) ForgetOutputs(ctx context.Context, now time.Time, forgotten func()) error {
+	cutoff := now.Add(-b.opt.OutputAge - TombstoneAge).UnixMilli()
+	var due bool
+	const which = `output = 1 AND expired = 1 AND last_append < ? AND NOT EXISTS (SELECT 1 FROM bus_groups g WHERE g.topic = bus_topics.id)`
+	err := b.db.Read(ctx, func(q db.Queryer) error {
+		return q.QueryRow("SELECT EXISTS (SELECT 1 FROM bus_topics WHERE "+which+")", cutoff).Scan(&due)
+	})
+	if err != nil || !due {
+		return err
+	}
+	return b.db.Update(ctx, func(tx *db.Tx) error {
+		forgotten()
+		_, err := tx.Exec("DELETE FROM bus_topics WHERE id IN (SELECT id FROM bus_topics WHERE "+which+" LIMIT ?)", cutoff, tombstonesChunk)
+		return err
+	})
+}
+
+// seenParts says how exactly the time a group was last served is noted: to the
+// hour when a group may be silent for a week.
+const seenParts = 168
+
+// alarm logs, once each, the groups that nobody serves although there is work
+// for them, or that nobody has served for a day.
+func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
+	groups, err := b.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	silent := make(map[groupName]bool)
+	for _, g := range groups {
+		name := groupName{g.Topic, g.Group}
+		// Within the hour its consumer may still come, after a start.
+		if !g.Silent() || g.SilentMS <= b.opt.SilentAfter.Milliseconds()/seenParts {
+			continue
+		}
+		if silent[name] = true; !told[name] {
+			b.log.Error("nobody serves a group; drop it if it is not needed any more", "topic", g.Topic, "group", g.Group,
+				"backlog", g.Backlog, "pending", g.Pending, "silent_ms", g.SilentMS)
+		}
+	}
+	clear(told)
+	maps.Copy(told, silent)
+	return nil
+}
+
+// NoteAttached marks the groups that are served as alive.
+func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
+	b.mu.RLock()
+	names := make([]groupName, 0, len(b.groups))
+	for name := range b.groups {
+		names = append(names, name)
+	}
+	b.mu.RUnlock()
+	before := now.Add(-b.opt.SilentAfter / seenParts).UnixMilli()
+	stale, err := b.notedBefore(ctx, names, before)
+	if err != nil || !stale {
+		return err // mostly they were noted this hour: nothing is written
+	}
+	return b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		for _, name := range names {
+			_, err := tx.Exec(`UPDATE bus_groups SET seen_at = ? WHERE name = ? AND seen_at < ?
+				AND topic = (SELECT id FROM bus_topics WHERE name = ?)`,
+				now.UnixMilli(), name.name, before, string(name.topic))
+			if err != nil {
+				return fmt.Errorf("note group: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// notedBefore says whether one of the groups was marked as alive before a time.
+func (b *Engine) notedBefore(ctx context.Context, names []groupName, before int64) (stale bool, err error) {
+	err = b.db.Read(ctx, func(q db.Queryer) error {
+		for _, name := range names {
+			err := q.QueryRow(`SELECT EXISTS (SELECT 1 FROM bus_groups WHERE name = ? AND seen_at < ?
+				AND topic = (SELECT id FROM bus_topics WHERE name = ?))`, name.name, before, string(name.topic)).Scan(&stale)
+			if err != nil || stale {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("find when groups were noted: %w", err)
+	}
+	return stale, nil
+}
+
+// Floor is the place up to which every live group of a topic has committed;
+// last when there is no group. A group that was silent for too long does not
+// count; that is logged.
+func (b *Engine) Floor(q db.Queryer, topic event.Topic, last int64, now time.Time) (int64, error) {
+	rows, err := q.Query(`SELECT g.name, g.cursor, g.seen_at,
+		ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
+		FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?`, string(topic))
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	floor := last
+	for rows.Next() {
+		var name string
+		var cursor, seen, oldest int64
+		if err := rows.Scan(&name, &cursor, &seen, &oldest); err != nil {
+			return 0, err
+		}
+		done := min(cursor, oldest-1)
+		if done < floor && b.silent(seen, now) {
+			b.log.Warn("a group was silent for too long and no longer keeps events", "topic", topic, "group", name)
+			continue
+		}
+		floor = min(floor, done)
+	}
+	return floor, rows.Err()
+}
+
+func (b *Engine) silent(seen int64, now time.Time) bool {
+	return now.Sub(time.UnixMilli(seen)) > b.opt.SilentAfter
+}
+
+// DropStale removes what silent groups had pending of removed events.
+func (b *Engine) DropStale(tx *db.Tx, topic event.Topic, upTo int64) error {
+	_, err := tx.Exec(`DELETE FROM bus_pending WHERE seq <= ? AND event IS NULL AND grp IN
+		(SELECT g.id FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?)`, upTo, string(topic))
+	return err
+}

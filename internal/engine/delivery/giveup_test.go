@@ -1,0 +1,159 @@
+package delivery_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/logtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) (*db.DB, *sqlitebus.Bus) {
+	t.Helper()
+	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := database.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return database, b
+}
+
+func alter(t *testing.T, database *db.DB, statement string) {
+	t.Helper()
+	err := database.Update(context.Background(), func(tx *db.Tx) error {
+		_, err := tx.Exec(statement)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A consumer comes although the database cannot be written for a moment; one that
+// never can be is told.
+func TestAConsumerOutlastsADatabaseThatCannotBeWritten(t *testing.T) {
+	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
+		t.Run(name, func(t *testing.T) {
+			database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer database.Close()
+			var said logtest.Log
+			b, err := sqlitebus.New(database, sqlitebus.Options{TrimEvery: -1, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if err := b.Declare(ctx, s); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publish(ctx, bustest.Event(bustest.Topic, "e", "l")); err != nil {
+				t.Fatal(err)
+			}
+			alter(t, database, `CREATE TRIGGER refuse BEFORE UPDATE ON bus_groups BEGIN SELECT raise(FAIL, 'held'); END`)
+			handled, done := make(chan struct{}), make(chan error, 1)
+			go func() {
+				done <- b.Subscribe(ctx, s, func(context.Context, bus.Delivery) error { close(handled); return nil })
+			}()
+			for deadline := time.Now().Add(time.Minute); !strings.Contains(said.String(), "tried again"); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nothing is tried again")
+				}
+			}
+			if !mended {
+				if err := <-done; err == nil {
+					t.Error("it ended without an error")
+				}
+				return
+			}
+			alter(t, database, `DROP TRIGGER refuse`)
+			select {
+			case <-handled:
+			case err := <-done:
+				t.Fatalf("the consumer ended: %v", err)
+			}
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A consumer that joins while the dispatcher is about to give up is served by
+// the next one; it does not sit there until its context ends.
+func TestConsumerThatJoinsAGroupThatGivesUpIsServed(t *testing.T) {
+	database, b := open(t)
+	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}
+	ctx := context.Background()
+	if err := b.Declare(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(ctx, bustest.Event(bustest.Topic, "e", "l")); err != nil {
+		t.Fatal(err)
+	}
+	alter(t, database, `CREATE TRIGGER refuse BEFORE INSERT ON bus_pending BEGIN SELECT raise(FAIL, 'full'); END`)
+	handled := make(chan string, 1)
+	consume := func() (stop context.CancelFunc, done chan error) {
+		consuming, stop := context.WithCancel(ctx)
+		done = make(chan error, 1)
+		go func() {
+			done <- b.Subscribe(consuming, s, func(_ context.Context, d bus.Delivery) error {
+				handled <- d.ID
+				return nil
+			})
+		}()
+		return stop, done
+	}
+	poll := func(what string, ok func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("still not so: %s", what)
+			}
+		}
+	}
+	leave, left := consume()
+	poll("the group cannot write", func() bool { return b.Healthy(ctx) != nil })
+	stop, done := consume()
+	poll("the second consumer has joined", func() bool { return b.Users(bustest.Topic, "g") == 2 })
+	leave()
+	if err := <-left; err != nil {
+		t.Fatal(err)
+	}
+	alter(t, database, `DROP TRIGGER refuse`)
+	select {
+	case <-handled:
+	case <-time.After(time.Minute):
+		t.Error("the second consumer was never served")
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

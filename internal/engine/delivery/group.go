@@ -1,0 +1,347 @@
+package delivery
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// window bounds what a group has taken and not committed. It is large, so
+	// that a lane that waits for a retry does not hold up the others.
+	window = 4096
+	// fedMax bounds what commits hand to a group directly; beyond it the group
+	// reads the log.
+	fedMax = 1024
+	// inMemory is how many bytes of their events entries may keep in memory. A
+	// window of usual ones fits; what does not is read again when it is its turn.
+	inMemory = 4 << 20
+	// abandonedMax is how many handlers that never returned a consumer may
+	// leave behind before they count against its parallel lanes.
+	abandonedMax = 64
+	// skipFlush is how long a cursor that only skipped may stay unwritten.
+	skipFlush = time.Second
+	// reasonMax bounds the text of a failure.
+	reasonMax = 2000
+)
+
+// group dispatches the events of one group to the consumers in this process.
+// Its goroutine owns everything but what mu guards; others post to it.
+type group struct {
+	b     *Engine
+	name  groupName
+	types []event.Type // what its consumers care for; empty means all
+	users int          // guarded by Engine.mu
+
+	loaded   chan struct{} // start is over; startErr says how
+	startErr error
+	ended    chan struct{}
+	// gaveUp says that a plan could not be written when every consumer was
+	// leaving: this dispatcher starts nothing more, and the next one reads what
+	// is stored.
+	gaveUp chan struct{}
+	stop   chan struct{}
+	done   sync.WaitGroup
+	wake   chan struct{} // one slot: a wake-up that is due is enough
+	hub    *hub
+
+	mu       sync.Mutex
+	posts    []func()
+	outcomes []outcome
+	arrived  []*Record
+	missed   bool // arrived was full: the log has more
+	err      error
+	ready    ready
+
+	id        int64
+	cursor    int64 // taken up to here
+	written   int64 // the cursor in the database
+	head      int64 // known end of the topic
+	skipSince time.Time
+	seen      int64 // ms, what the clock said last
+	beat      time.Time
+	entries   map[int64]*entry
+	full      bool // entries have filled the window, and still do nearly
+	lanes     lanes
+	ahead     []*Record // read behind the cursor and not taken
+	buffer    []*Record // arrived and not taken
+	kept      int       // bytes of entries' events in memory
+	consumers []*consumer
+	turn      int
+	abandoned int
+	running   map[*run]struct{}
+}
+
+func newGroup(b *Engine, name groupName, types []event.Type) *group {
+	return &group{
+		b: b, name: name, types: types,
+		loaded: make(chan struct{}), ended: make(chan struct{}), gaveUp: make(chan struct{}), stop: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
+		entries: make(map[int64]*entry),
+		lanes:   lanes{byName: make(map[string]*lane)},
+		running: make(map[*run]struct{}),
+		ready:   ready{claimed: make(map[int64]claim)},
+	}
+}
+
+// start declares the group, listens to the topic, loads what is pending and
+// begins to dispatch.
+func (g *group) start(s bus.Subscription) error {
+	if err := g.b.Declare(g.b.ctx, s); err != nil {
+		return err
+	}
+	h, err := g.b.useHub(g.name.topic)
+	if err != nil {
+		return err
+	}
+	g.hub = h
+	h.mu.Lock()
+	h.groups[g] = struct{}{}
+	h.mu.Unlock()
+	if err := g.load(); err != nil {
+		return err
+	}
+	g.done.Go(g.dispatch)
+	return nil
+}
+
+// end stops the dispatcher after its last consumer has drained.
+func (g *group) end() {
+	close(g.stop)
+	g.done.Wait()
+	if g.hub == nil {
+		return
+	}
+	g.hub.mu.Lock()
+	delete(g.hub.groups, g)
+	g.hub.mu.Unlock()
+	g.b.leaveHub(g.name.topic, g.hub)
+}
+
+func (g *group) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.err = err
+}
+
+// broken reports whether the dispatcher has given up.
+func (g *group) broken() bool {
+	select {
+	case <-g.gaveUp:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g *group) failure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// trouble says why the group cannot deliver, or nil.
+func (g *group) trouble() error {
+	if err := g.failure(); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "The group %s of %s cannot go on.", g.name.name, g.name.topic)
+	}
+	return nil
+}
+
+func (g *group) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// post runs fn in the dispatcher.
+func (g *group) post(fn func()) {
+	g.mu.Lock()
+	g.posts = append(g.posts, fn)
+	g.mu.Unlock()
+	g.poke()
+}
+
+func (g *group) report(o outcome) {
+	g.mu.Lock()
+	g.outcomes = append(g.outcomes, o)
+	g.mu.Unlock()
+	g.poke()
+}
+
+// fed is called with committed records, in order.
+func (g *group) fed(records []*Record) {
+	g.mu.Lock()
+	if len(g.arrived)+len(records) > fedMax {
+		g.missed = true
+	} else {
+		g.arrived = append(g.arrived, records...)
+	}
+	g.mu.Unlock()
+	g.poke()
+}
+
+func (g *group) load() error {
+	now := g.b.opt.Now().UnixMilli()
+	g.seen = now
+	return g.b.db.Read(context.Background(), func(q db.Queryer) error {
+		var err error
+		if g.id, err = findGroup(q, g.name.topic, g.name.name); err != nil {
+			return err
+		}
+		g.head = -1 // the first read says how far the log goes
+		if err := q.QueryRow("SELECT cursor FROM bus_groups WHERE id = ?", g.id).Scan(&g.cursor); err != nil {
+			return err
+		}
+		g.written, g.ready.cursor = g.cursor, g.cursor
+		if err := g.loadPending(q, 0); err != nil {
+			return err
+		}
+		for _, ln := range g.lanes.byName {
+			g.schedule(ln, now)
+		}
+		return nil
+	})
+}
+
+// loadPending makes entries of the pending rows, all or the one of seq.
+func (g *group) loadPending(q db.Queryer, seq int64) error {
+	rows, err := q.Query(`SELECT p.seq, p.attempt, p.consumer, p.lease_until, p.not_before, p.reason, p.event, p.sum, p.lane
+		FROM bus_pending p WHERE p.grp = ? AND (? = 0 OR p.seq = ?) ORDER BY p.seq`, g.id, seq, seq)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e := &entry{stored: true}
+		var stored []byte
+		var sum sql.NullInt64
+		var laneName string
+		if err := rows.Scan(&e.seq, &e.attempt, &e.consumer, &e.leaseUntil, &e.notBefore, &e.reason, &stored, &sum, &laneName); err != nil {
+			return err
+		}
+		if stored != nil {
+			if e.rec, e.damage = decodeReplay(e.seq, stored, sum); e.damage == nil {
+				e.replay, laneName = true, e.rec.Lane
+			}
+		}
+		if g.entries[e.seq] == nil {
+			g.entries[e.seq] = e
+			g.lanes.add(e, laneName)
+		}
+	}
+	return rows.Err()
+}
+
+// schedule queues a lane for when its first entry may start: after its backoff,
+// and after the lease of a consumer that is not ours.
+func (g *group) schedule(ln *lane, now int64) {
+	if len(ln.entries) == 0 {
+		return
+	}
+	e := ln.entries[0]
+	due := e.notBefore
+	if e.consumer != "" && !g.serves(e.consumer) {
+		due = max(due, e.leaseUntil)
+	}
+	g.lanes.schedule(ln, now, due)
+}
+
+func (g *group) serves(consumer string) bool {
+	for _, c := range g.consumers {
+		if c.sub.Consumer == consumer {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *group) attach(c *consumer) {
+	g.consumers = append(g.consumers, c)
+	now := g.b.opt.Now().UnixMilli()
+	for _, ln := range g.lanes.unwait() {
+		g.schedule(ln, now)
+	}
+}
+
+// detach lets the consumer's handlers return; those that do not are given up
+// after the grace.
+func (g *group) detach(c *consumer) {
+	c.stopping = true
+	if g.drain(c) {
+		return
+	}
+	grace := time.AfterFunc(g.b.opt.Grace, func() {
+		g.post(func() {
+			for r := range g.running {
+				if r.c == c {
+					go r.abandon(context.Canceled)
+				}
+			}
+		})
+	})
+	g.done.Go(func() {
+		<-c.drained
+		grace.Stop()
+	})
+}
+
+// drain removes a stopping consumer once nothing of it runs.
+func (g *group) drain(c *consumer) bool {
+	if !c.stopping || c.running > 0 {
+		return false
+	}
+	for i, x := range g.consumers {
+		if x == c {
+			g.consumers = append(g.consumers[:i], g.consumers[i+1:]...)
+			close(c.drained)
+			break
+		}
+	}
+	return true
+}
+
+// stopped reports whether a failure only means that the consumer is stopping:
+// that is not an attempt.
+func stopped(c *consumer, err error) bool {
+	return c.ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(c.ctx)) ||
+		fault.KindOf(err) == fault.Cancelled)
+}
+
+func (g *group) limit(c *consumer) int {
+	return c.sub.Parallel - max(0, g.abandoned-abandonedMax)
+}
+
+// room is how many more handlers may start.
+func (g *group) room() (n int) {
+	for _, c := range g.consumers {
+		if g.canStart(c) {
+			n += g.limit(c) - c.running
+		}
+	}
+	return n
+}
+
+func (g *group) canStart(c *consumer) bool {
+	return !c.stopping && c.ctx.Err() == nil && c.running < g.limit(c)
+}
+
+// pick chooses the consumer for the next delivery, in turns.
+func (g *group) pick() *consumer {
+	for i := range g.consumers {
+		c := g.consumers[(g.turn+i)%len(g.consumers)]
+		if g.canStart(c) {
+			g.turn++
+			return c
+		}
+	}
+	return nil
+}

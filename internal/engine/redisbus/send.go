@@ -1,0 +1,389 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"lilac/internal/engine/delivery"
+	"lilac/internal/foundation/event"
+)
+
+// portion is what one batch has for one topic.
+type portion struct {
+	topic event.Topic
+	items []*item
+	// output is what is known of an output, nil for another topic, and fresh are the events
+	// that it may not have.
+	output *output
+	fresh  []*item
+}
+
+// script is a batch as the append script wants it.
+type script struct {
+	field         string
+	least, number int64
+	// careful says that Redis may have some of its events.
+	careful bool
+	// single and several are outputs of which Redis has a stream and that get one event or
+	// more, others those of which it has none, or in a careful batch all; indexed are the
+	// other topics. refreshed are the outputs whose expiry is put off.
+	single, several, others, indexed, refreshed []*portion
+}
+
+// staleTries is how often a batch is sent again because what was known of its outputs is
+// not so: they are read from Redis in between.
+const staleTries = 3
+
+// send appends items as the batch with a number, and gives each its place. Redis
+// must have the batch with the number least. careful says that it may have
+// some of the items already, at the places that they have.
+func (b *Bus) send(ctx context.Context, items []*item, least, number int64, careful bool) error {
+	for try := 1; ; try++ {
+		s, err := b.sort(ctx, items, careful, try > 1)
+		if err != nil {
+			return err
+		}
+		s.field, s.least, s.number = batches, least, number
+		if err = b.arrived(s, b.append(ctx, s)); !errors.Is(err, errStale) {
+			return err
+		}
+		b.unplace(items)
+		if try == staleTries {
+			return err
+		}
+	}
+}
+
+// sort sorts a batch by topic, gives the events of outputs their places, and finds out what
+// Redis is to be told of each topic. The order within a topic stays. What an output has
+// already is not sent, unless it may not be there. again says that what the database has
+// noted of the outputs is not enough; nor is it in a careful batch, which an earlier process
+// may have sent without the time to note anything.
+//
+// It returns errUnread while batches are on their way and an output has to be read.
+func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s script, err error) {
+	s.careful = careful
+	outputs, err := b.portions(ctx, items, &s, again || careful)
+	if err != nil {
+		return s, err
+	}
+	now := b.now()
+	for _, p := range outputs {
+		p.fresh = b.ledger.place(p.output, p.items, b.epoch, now)
+		switch {
+		case len(p.fresh) == 0:
+			continue
+		case careful || !p.output.there:
+			s.others = append(s.others, p)
+			continue
+		case len(p.fresh) == 1:
+			s.single = append(s.single, p)
+		default:
+			s.several = append(s.several, p)
+		}
+		if now.Sub(p.output.aged) >= appendRefresh {
+			s.refreshed = append(s.refreshed, p)
+		}
+	}
+	b.ledger.shrink()
+	return s, nil
+}
+
+// portions sorts a batch by topic: the outputs are returned, the other topics added to s.
+// sure is as in [Bus.output].
+func (b *Bus) portions(ctx context.Context, items []*item, s *script, sure bool) (outputs []*portion, err error) {
+	defer func() {
+		for _, p := range outputs {
+			p.output.portion = nil
+		}
+	}()
+	var p *portion
+	for i, it := range items {
+		if p == nil || p.topic != it.topic {
+			o, err := b.output(ctx, it.topic, sure)
+			if err != nil {
+				return outputs, err
+			}
+			var known bool
+			if p, known = b.portionOf(o, s.indexed, it.topic); !known {
+				p.items = items[i : i : i+1] // often it has one
+				if o != nil {
+					outputs = append(outputs, p)
+				} else {
+					s.indexed = append(s.indexed, p)
+				}
+			}
+		}
+		p.items = append(p.items, it)
+		it.output = p.output
+	}
+	return outputs, nil
+}
+
+// portionOf returns the portion that a topic has in the batch that is sorted, or a new one.
+func (b *Bus) portionOf(o *output, indexed []*portion, topic event.Topic) (p *portion, known bool) {
+	if o == nil {
+		for _, p := range indexed { // there is a handful of such topics
+			if p.topic == topic {
+				return p, true
+			}
+		}
+		return &portion{topic: topic}, false
+	}
+	if known = o.portion != nil; !known {
+		o.portion = &portion{topic: topic, output: o}
+	}
+	return o.portion, known
+}
+
+// unplace takes back the places of the events of outputs, and what was believed of these.
+func (b *Bus) unplace(items []*item) {
+	for _, it := range items {
+		if it.output != nil {
+			b.ledger.forget(it.topic)
+			it.pos = 0
+		}
+	}
+}
+
+// arrived notes what Redis says to a batch.
+func (b *Bus) arrived(s script, a answer) error {
+	if a.err != nil {
+		return b.refusedBatch(a.err)
+	}
+	if a.leftOut > 0 {
+		return errStale
+	}
+	reply, err := a.indexed, error(nil)
+	for _, p := range s.indexed {
+		if reply, err = p.placed(b.epoch, reply); err != nil {
+			return fmt.Errorf("append events to %s: %w", p.topic, err)
+		}
+	}
+	now := b.now()
+	for _, p := range s.refreshed {
+		p.output.aged = now
+	}
+	for _, p := range s.others {
+		p.output.there, p.output.gone, p.output.aged = true, false, now
+	}
+	return nil
+}
+
+// resend is the next step of a restoration: it gives items back to their places,
+// and returns for how many that cannot be.
+func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err error) {
+	s := script{field: restoring, least: b.steps, number: b.steps + 1, careful: true}
+	byTopic := make(map[event.Topic]*portion)
+	for _, it := range items {
+		p := byTopic[it.topic]
+		if p == nil {
+			p = &portion{topic: it.topic}
+			byTopic[it.topic] = p
+			if _, output := it.topic.OutputRequest(); output {
+				s.others = append(s.others, p)
+			} else {
+				s.indexed = append(s.indexed, p)
+			}
+		}
+		p.items = append(p.items, it)
+		p.fresh = p.items
+	}
+	a := b.append(ctx, s)
+	if a.err != nil {
+		return 0, b.refusedBatch(a.err)
+	}
+	b.steps++
+	return a.leftOut, nil
+}
+
+// answer is what the append script says: how many events were left out, and what it says
+// of the topics with an index.
+type answer struct {
+	leftOut int64
+	indexed []rueidis.RedisMessage
+	err     error
+}
+
+// append runs the script.
+func (b *Bus) append(ctx context.Context, s script) answer {
+	keys, args, size := b.arguments(s)
+	return b.exchange(ctx, keys, args, size)
+}
+
+// exchange runs the script with arguments that have events of a size.
+func (b *Bus) exchange(ctx context.Context, keys, args []string, size int) (a answer) {
+	began := time.Now()
+	message, err := b.link.run(ctx, appendScript, keys, args).ToMessage()
+	b.pace.took(time.Since(began), b.link.within, size > b.pace.of(chunkBytes)/2, err)
+	if a.err = err; err != nil {
+		return a
+	}
+	reply, err := message.ToArray()
+	if err != nil || len(reply) == 0 {
+		a.err = errors.Join(errAnswer, err)
+		return a
+	}
+	if a.leftOut, err = reply[0].AsInt64(); err != nil {
+		a.err = errors.Join(errAnswer, err)
+	}
+	a.indexed = reply[1:]
+	return a
+}
+
+// refusedBatch says what it means that the append script did not do its work.
+func (b *Bus) refusedBatch(err error) error {
+	if rest, ok := refused(err, refusedEpoch); ok {
+		if epoch, err := strconv.ParseInt(rest, 10, 64); err == nil && epoch > b.epoch {
+			return errReplaced(b.opt.Prefix)
+		}
+		return errNotWhole
+	}
+	if _, ok := refused(err, refusedLost); ok {
+		return errNotWhole
+	}
+	if _, ok := refused(err, refusedStale); ok {
+		return errStale
+	}
+	if errors.Is(err, errAnswer) {
+		return err
+	}
+	return b.outage(err)
+}
+
+// arguments writes a batch as the keys and arguments of the append script, and
+// returns the size of its events.
+func (b *Bus) arguments(s script) (keys, args []string, size int) {
+	count := 0
+	for _, topics := range [][]*portion{s.single, s.several, s.others, s.indexed} {
+		for _, p := range topics {
+			count += len(p.items)
+			for _, it := range p.items {
+				size += it.size()
+			}
+		}
+	}
+	keys = make([]string, 0, 2+len(s.single)+len(s.several)+2*len(s.others)+3*len(s.indexed)+len(s.refreshed))
+	args = make([]string, 0, 11+2*(len(s.several)+len(s.others)+len(s.indexed))+3*count)
+	keys = append(keys, b.link.claim, b.link.prefix+":topics")
+	args = append(args, strconv.FormatInt(b.epoch, 10), s.field, strconv.FormatInt(s.least, 10), strconv.FormatInt(s.number, 10),
+		strconv.Itoa(len(s.single)), strconv.Itoa(len(s.several)), strconv.Itoa(len(s.others)), strconv.Itoa(len(s.refreshed)),
+		yes(s.careful), milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
+	for _, p := range s.single {
+		it := p.fresh[0]
+		keys = append(keys, p.output.stream)
+		args = append(args, entryID(it.pos), it.id, it.entry)
+	}
+	for _, p := range s.several {
+		keys = append(keys, p.output.stream)
+		args = append(args, entryID(p.fresh[0].pos), strconv.Itoa(len(p.fresh)))
+		for _, it := range p.fresh {
+			args = append(args, it.id, it.entry)
+		}
+	}
+	for _, p := range s.others {
+		keys = append(keys, b.link.keys(p.topic).stream)
+		before := ""
+		if s.careful || p.output.gone {
+			before = entryID(p.fresh[0].pos - 1)
+		}
+		args = append(args, before, strconv.Itoa(len(p.fresh)))
+		for _, it := range p.fresh {
+			args = append(args, entryID(it.pos), it.id, it.entry)
+		}
+	}
+	for _, p := range s.others {
+		keys = append(keys, b.link.keys(p.topic).meta)
+	}
+	for _, p := range s.refreshed {
+		keys = append(keys, p.output.stream)
+	}
+	for _, p := range s.indexed {
+		k := b.link.keys(p.topic)
+		keys = append(keys, k.stream, k.ids, k.meta)
+		args = append(args, string(p.topic), strconv.Itoa(len(p.items)))
+		for _, it := range p.items {
+			args = append(args, it.id)
+		}
+		for _, it := range p.items {
+			args = append(args, it.entry)
+		}
+		if s.field != restoring {
+			continue
+		}
+		for _, it := range p.items {
+			args = append(args, entryID(it.pos))
+		}
+	}
+	return keys, args, size
+}
+
+// yes is a truth as the script reads it.
+func yes(is bool) string {
+	if is {
+		return "1"
+	}
+	return ""
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// placed reads where the script put the events, and returns what follows in its
+// answer.
+func (p *portion) placed(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.RedisMessage, error) {
+	if len(reply) < 2 {
+		return nil, errAnswer
+	}
+	n, err := reply[0].AsInt64()
+	exceptions, err2 := reply[1].AsInt64()
+	reply = reply[2:]
+	if err := errors.Join(err, err2); err != nil || exceptions < 0 || exceptions > int64(len(p.items)) || int64(len(reply)) < 2*exceptions {
+		return nil, errors.Join(errAnswer, err)
+	}
+	next := 0
+	for ; exceptions > 0; exceptions-- {
+		i, err := reply[0].AsInt64()
+		text, err2 := reply[1].ToString()
+		if err := errors.Join(err, err2); err != nil || i < int64(next) || i >= int64(len(p.items)) {
+			return nil, errors.Join(errAnswer, err)
+		}
+		n = follow(p.items[next:i], epoch, n)
+		seq, ok := parseEntryID(text)
+		if !ok {
+			return nil, fmt.Errorf("redis answered %q for the event %q", brief(text), p.items[i].id)
+		}
+		p.items[i].pos = seq
+		next, reply = int(i)+1, reply[2:]
+	}
+	follow(p.items[next:], epoch, n)
+	return reply, nil
+}
+
+// follow gives items the places after the n-th.
+func follow(items []*item, epoch, n int64) int64 {
+	for _, it := range items {
+		n++
+		it.pos = place(epoch, n)
+	}
+	return n
+}
+
+// The fields of the claim that count what was sent.
+const (
+	batches   = "batch"
+	restoring = "step"
+)
+
+// errUnread means that what an output has must be read first.
+var errUnread = errors.New("an output has to be read")
+
+// errStale means that an output has a stream, or has none, other than was believed. Nothing
+// was appended.
+var errStale = errors.New("redis has other outputs than were expected")
+
+var errAnswer = errors.New("redis answered for other events than were sent")

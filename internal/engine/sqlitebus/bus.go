@@ -1,0 +1,66 @@
+package sqlitebus
+
+import (
+	"context"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/delivery"
+	"lilac/internal/foundation/event"
+)
+
+// Options tune an engine. The zero value works; tests shorten the times.
+type Options = delivery.Options
+
+// Migrations make the tables of the bus; [db.Open] applies them.
+var Migrations = delivery.Migrations
+
+// Bus is the engine. It satisfies [bus.Bus].
+type Bus struct {
+	*delivery.Engine
+	db  *db.DB
+	opt Options
+
+	topics topicCache // used inside write transactions only
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+// New makes the engine on an open database that has [Migrations], and installs
+// it as the database's publisher.
+func New(database *db.DB, opt Options) (*Bus, error) {
+	opt = opt.WithDefaults()
+	deliver, err := delivery.New(database, table{database}, opt)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{Engine: deliver, db: database, opt: opt, topics: make(topicCache)}
+	database.SetPublisher(b.append)
+	b.Regularly(b.Trim)
+	return b, nil
+}
+
+// Publish makes the events durable, all or none, in order.
+func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	return b.db.Update(ctx, func(tx *db.Tx) error { return tx.Publish(events...) })
+}
+
+// Healthy returns an error while events cannot be written, read or handled.
+func (b *Bus) Healthy(ctx context.Context) error {
+	if err := b.Trouble(); err != nil {
+		return err
+	}
+	return b.db.Read(ctx, func(q db.Queryer) error {
+		var one int
+		return q.QueryRow("SELECT 1").Scan(&one)
+	})
+}
+
+// Close ends what still runs and waits for it. The database stays open.
+func (b *Bus) Close() error {
+	b.Stop()
+	return nil
+}

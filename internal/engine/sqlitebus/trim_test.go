@@ -1,0 +1,47 @@
+package sqlitebus_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/delivery"
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/bustest"
+)
+
+// D4: whatever is published, handled, refused, trimmed and restarted, every
+// event is handled by every group.
+func TestTrimmingNeverDropsWork(t *testing.T) {
+	sequences := 40
+	if bustest.Long() {
+		sequences = 10_000
+	}
+	bustest.Trimming(t, sequences, openTrimmed)
+}
+
+// The control of D4: a trim that keeps the newest events and looks at nothing
+// else, as MAXLEN does, loses work.
+func TestControlMaxLenLosesWork(t *testing.T) {
+	bustest.TrimmingLoses(t, openTrimmed, func(e bustest.Engine, _ event.Topic, newest int) {
+		if err := e.DB.Update(t.Context(), func(tx *db.Tx) error {
+			if _, err := tx.Exec("DELETE FROM bus_log WHERE pos <= (SELECT max(pos) FROM bus_log) - ?", newest); err != nil {
+				return err
+			}
+			_, err := tx.Exec("UPDATE bus_topics SET trimmed = (SELECT max(pos) & 0xffffffff FROM bus_log) - ?", newest)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// openTrimmed opens a fresh engine for sequences. What they prove is logic; the
+// syncs would only make it slow.
+func openTrimmed(t testing.TB) bustest.Engine {
+	t.Helper()
+	return storage{
+		dir: t.TempDir(), sync: "OFF", skew: new(atomic.Int64),
+		times: delivery.Options{Age: bustest.TrimAge, SilentAfter: bustest.TrimSilence},
+	}.open(t)
+}

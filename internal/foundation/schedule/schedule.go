@@ -1,0 +1,145 @@
+package schedule
+
+import (
+	"strings"
+	"time"
+
+	"github.com/netresearch/go-cron"
+
+	"lilac/internal/foundation/fault"
+)
+
+// MinEvery is the shortest interval.
+const MinEvery = time.Second
+
+// horizon is how many years ahead a slot is looked for: between two 29th of
+// February there can be eight.
+const horizon = 9
+
+var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.Extended | cron.DowOrDom).
+	WithMaxSearchYears(horizon)
+
+// Schedule is when something is due. Make one with [Cron] or [Every]; the zero
+// value is never due.
+type Schedule struct {
+	every time.Duration
+	cron  cron.Schedule
+	zone  *time.Location
+	// hourly marks an expression for every hour.
+	hourly bool
+}
+
+// Cron reads an expression of five fields (minute, hour, day of the month,
+// month, day of the week) or one of @hourly, @daily, @weekly, @monthly,
+// @yearly, whose times are those of the zone; nil is UTC. "@every 10m" is
+// [Every]. As in crontab, a day matches when it has either the day of the month
+// or that of the week, if both are restricted. The errors tell a person what is
+// wrong.
+func Cron(expression string, zone *time.Location) (Schedule, error) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	expression = strings.TrimSpace(expression)
+	if rest, ok := strings.CutPrefix(expression, "@every "); ok {
+		d, err := time.ParseDuration(strings.TrimSpace(rest))
+		if err != nil {
+			return Schedule{}, fault.New(fault.Invalid, "The interval of %q is not one such as 10m or 24h.", expression)
+		}
+		return Every(d)
+	}
+	if strings.Contains(expression, "=") {
+		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q names a time zone; it has a setting of its own.", expression)
+	}
+	parsed, err := parser.Parse(expression)
+	if err != nil {
+		return Schedule{}, fault.Wrap(fault.Invalid, err, "The cron expression %q cannot be read; it has five fields: minute, hour, day of the month, month, day of the week, for example 30 8 * * 1-5.", expression)
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q is not one of five fields.", expression)
+	}
+	spec.Location = time.UTC // it is asked about what clocks show, see wall
+	s := Schedule{cron: spec, zone: zone, hourly: spec.Hour&everyHour == everyHour}
+	if s.Next(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q never comes: there is no such day.", expression)
+	}
+	return s, nil
+}
+
+// everyHour has a bit for each hour.
+const everyHour = 1<<24 - 1
+
+// Every is due at each multiple of d since the beginning of 1970 in UTC, so
+// that 10m is at :00, :10, …, whenever it was set up. d is whole seconds, at
+// least [MinEvery].
+func Every(d time.Duration) (Schedule, error) {
+	if d < MinEvery || d%time.Second != 0 {
+		return Schedule{}, fault.New(fault.Invalid, "The interval %s is not whole seconds, at least %s.", d, MinEvery)
+	}
+	return Schedule{every: d}, nil
+}
+
+// Next is the first slot after the moment, or zero if there is none.
+func (s Schedule) Next(after time.Time) time.Time {
+	switch {
+	case s.every > 0:
+		return s.multiple(after).Add(s.every)
+	case s.cron == nil:
+		return time.Time{}
+	}
+	from := wall(after.In(s.zone))
+	if s.changes(after) {
+		from = from.Add(-change)
+	}
+	var next, nextWall time.Time
+	for w := s.cron.Next(from); !w.IsZero(); w = s.cron.Next(w) {
+		// Where the clocks change, a later time of the clock can come first.
+		if !next.IsZero() && (!s.changes(next) || w.Sub(nextWall) > change) {
+			break
+		}
+		for _, at := range s.moments(w) {
+			if at.After(after) && (next.IsZero() || at.Before(next)) {
+				next, nextWall = at, w
+			}
+		}
+	}
+	return next
+}
+
+// multiple is the newest multiple of the interval that is not after t.
+func (s Schedule) multiple(t time.Time) time.Time {
+	seconds, step := t.Unix(), int64(s.every/time.Second)
+	rest := seconds % step
+	if rest < 0 {
+		rest += step
+	}
+	return time.Unix(seconds-rest, 0).UTC()
+}
+
+// Latest is the newest slot that is not after the moment, or zero if there is
+// none in nine years.
+func (s Schedule) Latest(upTo time.Time) time.Time {
+	if s.every > 0 {
+		return s.multiple(upTo)
+	}
+	if s.cron == nil {
+		return time.Time{}
+	}
+	// Widen the look back until it holds a slot, so that the walk is short for
+	// what is due often and for what is due once a year.
+	now := wall(upTo.In(s.zone))
+	for back := change; back < horizon*366*24*time.Hour; back *= 2 {
+		var latest time.Time
+		for w := s.cron.Next(now.Add(-back)); !w.IsZero() && w.Sub(now) < change; w = s.cron.Next(w) {
+			for _, at := range s.moments(w) {
+				if !at.After(upTo) && at.After(latest) {
+					latest = at
+				}
+			}
+		}
+		if !latest.IsZero() {
+			return latest
+		}
+	}
+	return time.Time{}
+}

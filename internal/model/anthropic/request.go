@@ -1,0 +1,257 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
+)
+
+// provider is the name under which this package keeps what it does not know.
+const provider = "anthropic"
+
+// maxPicture is how many bytes of base64 a picture may have: a request with a
+// larger one is refused.
+const maxPicture = 5 << 20
+
+// typeCustom is the AI SDK's type for content that only one provider knows.
+const typeCustom chat.PartType = "custom"
+
+// object is a JSON object with open fields.
+type object map[string]any
+
+type wireMessage struct {
+	Role    string   `json:"role"`
+	Content []object `json:"content"`
+}
+
+var ephemeral = object{"type": "ephemeral"}
+
+func (m *Model) body(req llm.Request) ([]byte, error) {
+	limit := m.o.MaxOutputTokens
+	if req.MaxOutputTokens > 0 {
+		limit = req.MaxOutputTokens
+	}
+	system, messages := convert(req)
+	markTurns(messages)
+	body := object{"model": m.o.Model, "max_tokens": limit, "stream": true, "messages": messages}
+	if system != "" {
+		body["system"] = []object{{"type": "text", "text": system, "cache_control": ephemeral}}
+	}
+	if len(req.Tools) > 0 {
+		tools := make([]object, len(req.Tools))
+		for i, t := range req.Tools {
+			schema := t.Schema
+			if len(schema) == 0 {
+				schema = json.RawMessage(`{"type":"object"}`)
+			}
+			tools[i] = object{"name": t.Name, "description": t.Description, "input_schema": schema}
+		}
+		tools[len(tools)-1]["cache_control"] = ephemeral
+		body["tools"] = tools
+	}
+	for name, v := range m.o.Body {
+		body[name] = v
+	}
+	return json.Marshal(body)
+}
+
+// markTurns asks for caching up to the last two turns of the person's side:
+// the last one is written, the one before it was written by the last step.
+func markTurns(messages []wireMessage) {
+	marks := 2
+	for _, msg := range slices.Backward(messages) {
+		if marks == 0 {
+			return
+		}
+		if msg.Role == "user" && len(msg.Content) > 0 {
+			msg.Content[len(msg.Content)-1]["cache_control"] = ephemeral
+			marks--
+		}
+	}
+}
+
+// convert writes the conversation as the protocol wants it: instructions
+// apart, two roles in turn, the person's first, and tool results at the
+// beginning of the turn that follows their calls.
+func convert(req llm.Request) (system string, out []wireMessage) {
+	system = req.System
+	begun := false
+	for _, msg := range req.Messages {
+		role, content := "user", []object(nil)
+		switch msg.Role {
+		case chat.System:
+			text := msg.Text()
+			switch {
+			case text == "":
+			case !begun:
+				system = strings.TrimPrefix(system+"\n\n"+text, "\n\n")
+			default:
+				content = []object{textBlock("<system>\n" + text + "\n</system>")}
+			}
+		case chat.User:
+			content = userBlocks(msg.Parts)
+		case chat.Tool:
+			for _, p := range msg.ToolResults() {
+				content = append(content, resultBlock(p))
+			}
+		case chat.Assistant:
+			role, content = "assistant", assistantBlocks(msg.Parts)
+		}
+		if len(content) == 0 {
+			continue
+		}
+		if !begun && role == "assistant" {
+			out = append(out, wireMessage{"user", []object{textBlock("(The conversation goes on.)")}})
+		}
+		begun = true
+		if n := len(out); n > 0 && out[n-1].Role == role {
+			out[n-1].Content = append(out[n-1].Content, content...)
+			continue
+		}
+		out = append(out, wireMessage{role, content})
+	}
+	if n := len(out); n == 0 || out[n-1].Role == "assistant" {
+		out = append(out, wireMessage{"user", []object{textBlock("Go on.")}})
+	}
+	for _, msg := range out {
+		slices.SortStableFunc(msg.Content, func(a, b object) int { return order(a) - order(b) })
+	}
+	return system, out
+}
+
+func order(block object) int {
+	if block["type"] == "tool_result" {
+		return 0
+	}
+	return 1
+}
+
+func textBlock(text string) object { return object{"type": "text", "text": text} }
+
+func userBlocks(parts []chat.Part) []object {
+	var out []object
+	for _, p := range parts {
+		switch p.Type {
+		case chat.TypeText:
+			if strings.TrimSpace(p.Text) != "" { // the protocol refuses blank text
+				out = append(out, textBlock(p.Text))
+			}
+		case chat.TypeImage, chat.TypeFile:
+			out = append(out, mediaBlock(llm.MediaOf(p)))
+		}
+	}
+	return out
+}
+
+func mediaBlock(media llm.Media) object {
+	var source object
+	switch {
+	case media.URL != "":
+		source = object{"type": "url", "url": media.URL}
+	case media.Base64 != "":
+		source = object{"type": "base64", "media_type": media.Type, "data": media.Base64}
+	}
+	text, isText := media.Text()
+	switch {
+	case source != nil && media.IsPicture() && len(media.Base64) <= maxPicture:
+		return object{"type": "image", "source": source}
+	case source != nil && media.Type == "application/pdf":
+		block := object{"type": "document", "source": source}
+		if media.Filename != "" {
+			block["title"] = media.Filename
+		}
+		return block
+	case isText:
+		return textBlock(text)
+	case media.URL != "":
+		return textBlock("[File at " + media.URL + "]")
+	}
+	return textBlock(media.Placeholder())
+}
+
+func assistantBlocks(parts []chat.Part) []object {
+	var out []object
+	for _, p := range parts {
+		kept := llm.ProviderData(p.ProviderOptions, provider)
+		block := object{}
+		for name, v := range kept {
+			block[name] = v
+		}
+		switch p.Type {
+		case chat.TypeText:
+			if strings.TrimSpace(p.Text) == "" {
+				continue
+			}
+			block["type"], block["text"] = "text", p.Text
+		case chat.TypeReasoning:
+			switch data := kept["redactedData"]; {
+			case len(data) > 0:
+				delete(block, "redactedData")
+				block["type"], block["data"] = "redacted_thinking", data
+			case len(kept["signature"]) > 0:
+				block["type"], block["thinking"] = "thinking", p.Text
+			default:
+				continue
+			}
+		case chat.TypeToolCall:
+			if string(p.Extra["providerExecuted"]) == "true" {
+				continue
+			}
+			block["type"], block["id"] = "tool_use", callID(p.ToolCallID)
+			block["name"], block["input"] = llm.CallName(p.ToolName), llm.CallInput(p)
+		case typeCustom:
+			block = object{}
+			if json.Unmarshal(kept["block"], &block) != nil || len(block) == 0 {
+				continue
+			}
+		default:
+			continue
+		}
+		out = append(out, block)
+	}
+	return out
+}
+
+func resultBlock(p chat.Part) object {
+	text, failed := p.OutputText()
+	block := object{"type": "tool_result", "tool_use_id": callID(p.ToolCallID)}
+	if failed {
+		block["is_error"] = true
+	}
+	var out struct {
+		Type  string      `json:"type"`
+		Value []chat.Part `json:"value"`
+	}
+	if json.Unmarshal(p.Output, &out) == nil && out.Type == "content" {
+		var content []object
+		for _, part := range out.Value {
+			if part.Type == chat.TypeText {
+				content = append(content, userBlocks([]chat.Part{part})...)
+				continue
+			}
+			content = append(content, mediaBlock(llm.ResultMedia(part)))
+		}
+		if len(content) > 0 {
+			block["content"] = content
+		}
+		return block
+	}
+	if strings.TrimSpace(text) != "" {
+		block["content"] = text
+	}
+	return block
+}
+
+// callID makes the id of another provider's tool call acceptable here: its
+// protocol allows letters, digits, _ and - only.
+func callID(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, id)
+}

@@ -1,0 +1,181 @@
+package demo_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/demo"
+	"lilac/internal/model/llm"
+)
+
+var tools = []llm.ToolSpec{
+	{Name: "bash", Schema: json.RawMessage(`{"properties":{"command":{}}}`)},
+	{Name: "glob", Schema: json.RawMessage(`{"properties":{"pattern":{}}}`)},
+	{Name: "grep"},
+	{Name: "write"},
+	{Name: "task", Schema: json.RawMessage(`{"properties":{"action":{},"command":{}}}`)},
+	{Name: "read", Schema: json.RawMessage(`{"properties":{"file_path":{}}}`)},
+}
+
+func ask(t *testing.T, tools []llm.ToolSpec, messages ...chat.Message) llm.Chunk {
+	t.Helper()
+	var text string
+	var done llm.Chunk
+	for c, err := range demo.New(demo.Options{Delay: -1}).Stream(t.Context(), llm.Request{Messages: messages, Tools: tools}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Kind == llm.ChunkText {
+			text += c.Text
+		}
+		done = c
+	}
+	if done.Kind != llm.ChunkDone || done.Message.Text() != text {
+		t.Fatalf("the deltas say %q, the message %q", text, done.Message.Text())
+	}
+	return done
+}
+
+func user(s string) chat.Message { return chat.Text(chat.User, s) }
+
+func TestWhatIsAskedForIsCalled(t *testing.T) {
+	for said, want := range map[string]string{
+		"run echo hello":                 "bash {\"command\":\"echo hello\"}",
+		"Please run `ls -la` for me":     "bash {\"command\":\"ls -la\"}",
+		"$ cat <<X":                      "bash {\"command\":\"cat \\u003c\\u003cX\"}",
+		"list files":                     "glob {\"pattern\":\"**/*\"}",
+		"can you list the files, please": "glob {\"pattern\":\"**/*\"}",
+		"list files like *.go":           "glob {\"pattern\":\"*.go\"}",
+		"read notes.txt":                 "read {\"file_path\":\"notes.txt\"}",
+		"search for hello":               "grep {\"pattern\":\"hello\"}",
+		"write a.txt: one\ntwo":          "write {\"content\":\"one\\ntwo\\n\",\"path\":\"a.txt\"}",
+		"run echo a\nrun echo b":         "bash {\"command\":\"echo a\"} bash {\"command\":\"echo b\"}",
+		"run make all in the background": "task {\"action\":\"start\",\"command\":\"make all\"}",
+		"run `a; b` in the background":   "task {\"action\":\"start\",\"command\":\"a; b\"}",
+		"I will run away tomorrow":       "",
+	} {
+		t.Run(said, func(t *testing.T) {
+			done := ask(t, tools, user(said))
+			var got []string
+			for _, c := range done.Message.ToolCalls() {
+				got = append(got, c.ToolName+" "+string(c.Input))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("called %v", got)
+			}
+			if (want != "") != (done.Stop == llm.StopTools) {
+				t.Errorf("stop is %q", done.Stop)
+			}
+			again := ask(t, tools, user(said))
+			for i, c := range done.Message.ToolCalls() {
+				if c.ToolCallID != again.Message.ToolCalls()[i].ToolCallID {
+					t.Error("the call has another id the second time")
+				}
+			}
+		})
+	}
+}
+
+func TestTheTestsOfTheWorkspaceAreFound(t *testing.T) {
+	for _, said := range []string{"run the tests in the background", "Please run the test suite in the background", "run all tests in the background, please"} {
+		calls := ask(t, tools, user(said)).Message.ToolCalls()
+		if len(calls) != 1 || calls[0].ToolName != "task" || !strings.Contains(string(calls[0].Input), "go test ./...") {
+			t.Errorf("%q calls %+v", said, calls)
+		}
+	}
+}
+
+func TestItTellsOfEvents(t *testing.T) {
+	told := func(info string, more ...chat.Message) string {
+		return ask(t, tools, append([]chat.Message{
+			user("Observed event: x"),
+			{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "get_event_info", json.RawMessage(`{}`))}},
+			{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult("c", "get_event_info", info, false)}},
+			user("The operator's rule \"r\" is about the event above.\n\nSay what broke; run rm -rf."),
+		}, more...)...).Message.Text()
+	}
+	text := told(`{"event_type":"background_task.failed","payload":{"description":"tests","error":"The command ended with exit code 1.","result":{"output":"FAIL x\n"}}}`)
+	if text != "The background task “tests” has ended: failed. The command ended with exit code 1.\n\n```\nFAIL x\n```" {
+		t.Errorf("of a task it says %q", text)
+	}
+	text = told(`{"event_type":"webhook.received","payload":{"name":"github"}}`, user("hello"))
+	for _, want := range []string{"webhook.received", `{"name":"github"}`, "Say what broke", "Hello!"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("of a webhook it says %q, without %q", text, want)
+		}
+	}
+}
+
+func TestItSaysWhatItIsAndHowToGetMore(t *testing.T) {
+	for _, said := range []string{"hello", "What is the weather?"} {
+		text := ask(t, nil, user(said)).Message.Text()
+		for _, want := range []string{"Lilac's built-in demo model", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in %q", want, text)
+			}
+		}
+	}
+	if text := ask(t, nil, user("What is the weather?")).Message.Text(); !strings.Contains(text, "What is the weather?") {
+		t.Errorf("it does not repeat what was said: %q", text)
+	}
+	if text := ask(t, nil, user("run ls")).Message.Text(); text == "" {
+		t.Error("it is silent without tools")
+	}
+}
+
+func TestItTellsWhatToolsAnsweredAndWhoSteered(t *testing.T) {
+	call := ask(t, tools, user("run date")).Message
+	id := call.ToolCalls()[0].ToolCallID
+	result := chat.Message{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult(id, "bash", "Tuesday", false)}}
+	done := ask(t, tools, user("run date"), call, result)
+	if text := done.Message.Text(); !strings.Contains(text, "Tuesday") || done.Stop != llm.StopEnd {
+		t.Errorf("said %q and stopped with %q", text, done.Stop)
+	}
+	done = ask(t, tools, user("run date"), call, result, user("mind the time zone"), user("run pwd"))
+	if text := done.Message.Text(); !strings.Contains(text, "Tuesday") || !strings.Contains(text, "mind the time zone") {
+		t.Errorf("said %q", text)
+	}
+	calls := done.Message.ToolCalls()
+	if len(calls) != 1 || calls[0].ToolCallID == id {
+		t.Errorf("calls are %+v", calls)
+	}
+}
+
+func TestCounting(t *testing.T) {
+	if text := ask(t, tools, user("count to 5")).Message.Text(); text != "1 2 3 4 5" {
+		t.Errorf("counted %q", text)
+	}
+	if n := len(strings.Fields(ask(t, tools, user("count to 999999999")).Message.Text())); n != 10_000 {
+		t.Errorf("counted %d words", n)
+	}
+}
+
+func TestItTakesItsTimeAndStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		begun := time.Now()
+		var last error
+		words := 0
+		for _, err := range demo.New(demo.Options{}).Stream(ctx, llm.Request{Messages: []chat.Message{user("count to 100")}}) {
+			if last = err; err == nil {
+				words++
+			}
+			if words == 10 {
+				cancel()
+			}
+		}
+		if took := time.Since(begun); took != 10*demo.DefaultDelay {
+			t.Errorf("ten words took %v", took)
+		}
+		if words != 10 || fault.KindOf(last) != fault.Cancelled {
+			t.Errorf("after %d words: %v", words, last)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"lilac/internal/foundation/clip"
+)
+
+// eventTool is the tool that tells of events of the environment.
+const eventTool = "get_event_info"
+
+// ended is what an event tells of a background task that has ended.
+type ended struct {
+	Description string `json:"description"`
+	Error       string `json:"error"`
+	Result      struct {
+		Output string `json:"output"`
+		Answer string `json:"answer"`
+	} `json:"result"`
+}
+
+// ofEvent says what the model was told of an event. rest is what people have
+// said besides: the first word behind the event is that of a rule.
+func ofEvent(s situation) (text string, rest []string, ok bool) {
+	if len(s.results) != 1 || s.results[0].ToolName != eventTool || len(s.said) == 0 {
+		return "", nil, false
+	}
+	told, _ := s.results[0].OutputText()
+	var e struct {
+		Type    string          `json:"event_type"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	if json.Unmarshal([]byte(told), &e) != nil {
+		return "", nil, false
+	}
+	if how, is := strings.CutPrefix(e.Type, "background_task."); is {
+		return ofTask(how, e.Payload), s.said[1:], true
+	}
+	_, task, _ := strings.Cut(s.said[0], "\n\n")
+	text = fmt.Sprintf("I was told of the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
+		e.Type, fenced(clip.Characters(string(e.Payload), maxOutput)), quote(task))
+	return text, s.said[1:], true
+}
+
+func ofTask(how string, payload json.RawMessage) string {
+	var e ended
+	_ = json.Unmarshal(payload, &e) // one of another shape says less
+	text := fmt.Sprintf("The background task “%s” has ended: %s.", quote(e.Description), how)
+	if e.Error != "" {
+		text += " " + e.Error
+	}
+	if out := strings.TrimRight(e.Result.Output+e.Result.Answer, "\n "); out != "" {
+		text += "\n\n" + fenced(clip.Characters(out, maxOutput))
+	}
+	return text
+}

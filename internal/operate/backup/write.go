@@ -1,0 +1,274 @@
+package backup
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	manifestName = "manifest.json"
+	blobsDir     = "blobs"
+	// formatVersion is the version of the archive.
+	formatVersion = 1
+	// maxManifest bounds what is read of a manifest: 100 bytes for each of
+	// half a million files.
+	maxManifest = 64 << 20
+)
+
+// Manifest is the last entry of a backup.
+type Manifest struct {
+	Format  int       `json:"format"`
+	Version string    `json:"version"` // of the program
+	Made    time.Time `json:"made"`
+	StoreID string    `json:"storeId"`
+	Entries []Entry   `json:"entries"`
+	// Unread are directories of stored files that could not be listed: of what is
+	// in them nothing, or not all, is here.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Entry is one file of a backup.
+type Entry struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Damaged names the stored files whose bytes are not those that were stored: the
+// name of each is their SHA-256. They are in the backup as they are.
+func (m Manifest) Damaged() (names []string) {
+	for _, e := range m.Entries {
+		if base := path.Base(e.Name); e.Name != db.FileName && base != e.SHA256 {
+			names = append(names, base)
+		}
+	}
+	return names
+}
+
+// Bytes is how much the entries hold.
+func (m Manifest) Bytes() (n int64) {
+	for _, e := range m.Entries {
+		n += e.Size
+	}
+	return n
+}
+
+// Write makes a backup of a data directory in a new file and reads it again to
+// see that it is whole. Stored files that are damaged keep it from nothing, and
+// neither do directories of them that cannot be read; see [Manifest.Damaged] and
+// [Manifest.Unread]. It needs room for the database twice, beside the file.
+func Write(ctx context.Context, dataDir, file, version string, now time.Time) (m Manifest, err error) {
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return m, fault.New(fault.Conflict, "%s exists already and is not overwritten. Choose another name.", file)
+	}
+	if err != nil {
+		return m, fault.Wrap(fault.Invalid, err, "%s cannot be written", file)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file))
+		}
+		if errors.Is(err, syscall.ENOSPC) {
+			err = noRoom(err, dataDir, filepath.Dir(file))
+		}
+	}()
+	m, err = write(ctx, out, dataDir, filepath.Dir(file), version, now)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return m, err
+	}
+	if _, err := Verify(ctx, file); err != nil {
+		return m, fmt.Errorf("read the backup again: %w", err)
+	}
+	return m, syncDir(filepath.Dir(file))
+}
+
+func write(ctx context.Context, out io.Writer, dataDir, beside, version string, now time.Time) (m Manifest, err error) {
+	removeLeft(beside)
+	temp, err := os.MkdirTemp(beside, tempPrefix)
+	if err != nil {
+		return m, fmt.Errorf("make room for a copy: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	lock, ok := lockTemp(temp)
+	if !ok {
+		return m, fmt.Errorf("keep %s for this backup alone: another one has it", temp)
+	}
+	defer lock.Close()
+	copied := filepath.Join(temp, db.FileName)
+	m = Manifest{Format: formatVersion, Version: version, Made: now.UTC()}
+	if m.StoreID, err = db.Snapshot(ctx, dataDir, copied); err != nil {
+		return m, err
+	}
+	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	if err != nil {
+		return m, fmt.Errorf("compress: %w", err)
+	}
+	a := &archive{w: tar.NewWriter(zip), m: &m}
+	if err := a.add(copied, db.FileName); err != nil {
+		return m, err
+	}
+	if err := a.addBlobs(ctx, filepath.Join(dataDir, blobsDir), os.DirFS(filepath.Join(dataDir, blobsDir))); err != nil {
+		return m, err
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return m, fmt.Errorf("encode manifest: %w", err)
+	}
+	if err := a.header(manifestName, int64(len(data))); err != nil {
+		return m, err
+	}
+	if _, err := a.w.Write(data); err != nil {
+		return m, fmt.Errorf("write manifest: %w", err)
+	}
+	if err := errors.Join(a.w.Close(), zip.Close()); err != nil {
+		return m, fmt.Errorf("finish backup: %w", err)
+	}
+	return m, nil
+}
+
+type archive struct {
+	w *tar.Writer
+	m *Manifest
+}
+
+func (a *archive) header(name string, size int64) error {
+	err := a.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: a.m.Made})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// add writes a file and its entry of the manifest.
+func (a *archive) add(file, name string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", name, err)
+	}
+	return a.copy(name, f, info.Size())
+}
+
+func (a *archive) copy(name string, r io.Reader, size int64) error {
+	if err := a.header(name, size); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(a.w, sum), io.LimitReader(r, size)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	a.m.Entries = append(a.m.Entries, Entry{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	return nil
+}
+
+// addBlob is add for a stored file: the loss of one is no reason to lose the rest, too.
+// What the disk does not give is zeros, or no byte at all, and so the file one that is
+// damaged, which its name tells. One that is gone meanwhile was swept.
+func (a *archive) addBlob(file, name string) error {
+	f, err := os.Open(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case notGiven(err):
+		return a.copy(name, strings.NewReader(""), 0)
+	case err != nil:
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", name, err)
+	}
+	return a.copy(name, &asFarAsGiven{r: f}, info.Size())
+}
+
+// notGiven reports whether an error is about the disk, or about whom it gives
+// something.
+func notGiven(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, fs.ErrPermission) || corrupted(err)
+}
+
+// asFarAsGiven reads a file as far as the disk gives it, and zeros for ever after.
+type asFarAsGiven struct {
+	r    io.Reader
+	lost bool
+}
+
+func (a *asFarAsGiven) Read(p []byte) (int, error) {
+	if !a.lost {
+		n, err := a.r.Read(p)
+		if !notGiven(err) {
+			return n, err
+		}
+		a.lost = true
+		if n > 0 {
+			return n, nil
+		}
+	}
+	clear(p)
+	return len(p), nil
+}
+
+// addBlobs adds the files that are whole; one that is being written has a name
+// of its own until then. Tree is the directory; what of it cannot be listed is noted.
+func (a *archive) addBlobs(ctx context.Context, dir string, tree fs.FS) error {
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // there is none, or it was removed meanwhile
+			return nil
+		case notGiven(err):
+			a.m.Unread = append(a.m.Unread, path.Join(blobsDir, name))
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !d.Type().IsRegular() || !isBlob(d.Name()):
+			return nil
+		}
+		return a.addBlob(filepath.Join(dir, filepath.FromSlash(name)), blobsDir+"/"+d.Name()[:2]+"/"+d.Name())
+	})
+	if err != nil {
+		return fmt.Errorf("add stored files: %w", err)
+	}
+	return nil
+}
+
+// isBlob reports whether a file name is that of a stored file: its SHA-256.
+func isBlob(name string) bool {
+	raw, err := hex.DecodeString(name)
+	return err == nil && len(raw) == sha256.Size && name == hex.EncodeToString(raw)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open directory: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

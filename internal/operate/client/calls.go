@@ -1,0 +1,269 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/engine/bus"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// Page limits a list: at most Limit entries, older than the one that Before names, or behind the
+// next of an earlier page.
+type Page struct {
+	Limit  int
+	Before string
+}
+
+func (p Page) query() url.Values {
+	v := url.Values{}
+	if p.Limit > 0 {
+		v.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if p.Before != "" {
+		v.Set("before", p.Before)
+	}
+	return v
+}
+
+func withQuery(path string, v url.Values) string {
+	if len(v) == 0 {
+		return path
+	}
+	return path + "?" + v.Encode()
+}
+
+// CreateSession begins a conversation of a surface named client.
+func (c *Client) CreateSession(ctx context.Context, client, title string) (session.Session, error) {
+	in := map[string]string{"client": client}
+	if title != "" {
+		in["title"] = title
+	}
+	var out session.Session
+	err := c.Call(ctx, "POST", "/sessions", in, &out)
+	return out, err
+}
+
+// Sessions lists conversations, the most recently used first; next is the Before
+// of the next page, if one follows.
+func (c *Client) Sessions(ctx context.Context, p Page) (sessions []session.Session, next string, err error) {
+	var out struct {
+		Sessions []session.Session
+		Next     string
+	}
+	err = c.Call(ctx, "GET", withQuery("/sessions", p.query()), nil, &out)
+	return out.Sessions, out.Next, err
+}
+
+// Session returns one conversation.
+func (c *Client) Session(ctx context.Context, id string) (session.Session, error) {
+	var out session.Session
+	err := c.Call(ctx, "GET", "/sessions/"+url.PathEscape(id), nil, &out)
+	return out, err
+}
+
+// DeleteSession removes a conversation with its history.
+func (c *Client) DeleteSession(ctx context.Context, id string) error {
+	return c.Call(ctx, "DELETE", "/sessions/"+url.PathEscape(id), nil, nil)
+}
+
+// History is a page of a session's messages, oldest first, as JSON.
+type History struct {
+	Messages []json.RawMessage `json:"messages"`
+	// Cursor stands for the moment of the page: [Client.Events] after it
+	// misses nothing that the page does not show. It is empty while a part that
+	// is needed for it is away; then Waiting says which.
+	Cursor  string `json:"cursor"`
+	Waiting string `json:"waiting"`
+}
+
+// Messages returns the newest messages of a conversation.
+func (c *Client) Messages(ctx context.Context, id string, p Page) (History, error) {
+	var out History
+	err := c.Call(ctx, "GET", withQuery("/sessions/"+url.PathEscape(id)+"/messages", p.query()), nil, &out)
+	return out, err
+}
+
+// Now returns a cursor of this moment in a conversation, from which [Client.Events]
+// follows. When a part that the server needs for it is away, say Redis, it is
+// waited for as long as [Client.Events] would, and waiting is told why, once. A
+// server that does not answer is not waited for.
+func (c *Client) Now(ctx context.Context, id string, waiting func(why error)) (cursor string, err error) {
+	for attempt, deadline := 0, time.Now().Add(c.patience); ; attempt++ {
+		h, err := c.Messages(ctx, id, Page{Limit: 1})
+		if err == nil && h.Waiting != "" {
+			err = fault.New(fault.Unavailable, "%s", h.Waiting)
+		}
+		if !isAway(err) || NoServer(err) || time.Now().After(deadline) {
+			return h.Cursor, err
+		}
+		if attempt == 0 {
+			waiting(err)
+		}
+		if !sleep(ctx, c.pause(attempt)) {
+			return "", err
+		}
+	}
+}
+
+// Accepted is the answer to a prompt.
+type Accepted struct {
+	RequestID string `json:"requestId"`
+	MessageID string `json:"messageId"`
+}
+
+// promptPatience is for how long a prompt is offered to a server that is away.
+const promptPatience = 10 * time.Second
+
+// Prompt says something in a conversation. It is offered again when the server
+// went away in between; the server takes it once.
+func (c *Client) Prompt(ctx context.Context, id, content string, queue event.Queue) (Accepted, error) {
+	key := rand.Text()
+	in := map[string]any{"content": content, "queue": queue}
+	var out Accepted
+	for attempt, deadline := 0, time.Now().Add(promptPatience); ; attempt++ {
+		err := c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/prompt", in, &out, "Idempotency-Key", key)
+		if !isAway(err) || time.Now().After(deadline) || !sleep(ctx, c.pause(attempt)) {
+			return out, err
+		}
+	}
+}
+
+func isAway(err error) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Kind == fault.Unavailable
+}
+
+// sleep waits and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Cancel stops a request of a conversation; "" is the one that runs.
+func (c *Client) Cancel(ctx context.Context, id, requestID string) error {
+	in := map[string]string{"requestId": requestID}
+	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", in, nil)
+}
+
+// Answer says continue or stop to a request that waits at a limit.
+func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer) error {
+	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
+}
+
+// Requests lists requests, the newest first; an empty session means all. next is as
+// in [Client.Sessions].
+func (c *Client) Requests(ctx context.Context, sessionID string, p Page) (requests []session.Request, next string, err error) {
+	v := p.query()
+	if sessionID != "" {
+		v.Set("session_id", sessionID)
+	}
+	var out struct {
+		Requests []session.Request
+		Next     string
+	}
+	err = c.Call(ctx, "GET", withQuery("/requests", v), nil, &out)
+	return out.Requests, out.Next, err
+}
+
+// Story returns everything that happened to a request.
+func (c *Client) Story(ctx context.Context, id string) (session.Story, error) {
+	var out session.Story
+	err := c.Call(ctx, "GET", "/requests/"+url.PathEscape(id), nil, &out)
+	return out, err
+}
+
+// DeadLetters lists events that could not be handled, the newest first.
+func (c *Client) DeadLetters(ctx context.Context, p Page) ([]bus.DeadLetter, error) {
+	var out struct{ DeadLetters []bus.DeadLetter }
+	err := c.Call(ctx, "GET", withQuery("/dlq", p.query()), nil, &out)
+	return out.DeadLetters, err
+}
+
+// DeadLetter returns one dead letter.
+func (c *Client) DeadLetter(ctx context.Context, id string) (bus.DeadLetter, error) {
+	var out bus.DeadLetter
+	err := c.Call(ctx, "GET", "/dlq/"+url.PathEscape(id), nil, &out)
+	return out, err
+}
+
+// ReplayDeadLetter hands a dead letter to its group again.
+func (c *Client) ReplayDeadLetter(ctx context.Context, id string) error {
+	return c.Call(ctx, "POST", "/dlq/"+url.PathEscape(id)+"/replay", nil, nil)
+}
+
+// DropDeadLetter removes a dead letter for good.
+func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
+	return c.Call(ctx, "DELETE", "/dlq/"+url.PathEscape(id), nil, nil)
+}
+
+// DropGroup removes a group that nobody serves.
+func (c *Client) DropGroup(ctx context.Context, topic event.Topic, group string) error {
+	return c.Call(ctx, "DELETE", "/bus/groups/"+url.PathEscape(string(topic))+"/"+url.PathEscape(group), nil, nil)
+}
+
+// Login returns a new one-time link that opens the page.
+func (c *Client) Login(ctx context.Context) (string, error) {
+	var out struct{ URL, Code string }
+	if err := c.Call(ctx, "POST", "/login-codes", nil, &out); err != nil {
+		return "", err
+	}
+	if out.URL != "" {
+		return out.URL, nil
+	}
+	return c.base + "/login?code=" + url.QueryEscape(out.Code), nil
+}
+
+// Ready asks the server whether it can do its work.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.Call(ctx, "GET", "/readyz", nil, nil)
+}
+
+// Tasks lists background tasks, of one session or of all, the newest first. next is
+// as in [Client.Sessions].
+func (c *Client) Tasks(ctx context.Context, sessionID string, p Page) (tasks []task.Task, next string, err error) {
+	q := p.query()
+	if sessionID != "" {
+		q.Set("session_id", sessionID)
+	}
+	var answer struct {
+		Tasks []task.Task
+		Next  string
+	}
+	err = c.Call(ctx, "GET", withQuery("/tasks", q), nil, &answer)
+	return answer.Tasks, answer.Next, err
+}
+
+// Task returns one background task.
+func (c *Client) Task(ctx context.Context, id string) (t task.Task, err error) {
+	err = c.Call(ctx, "GET", "/tasks/"+url.PathEscape(id), nil, &t)
+	return t, err
+}
+
+// TaskOutput reads what a task has put out from an offset on; a negative one
+// counts from the end.
+func (c *Client) TaskOutput(ctx context.Context, id string, offset int64) (p task.Part, err error) {
+	err = c.Call(ctx, "GET", fmt.Sprintf("/tasks/%s/output?offset=%d", url.PathEscape(id), offset), nil, &p)
+	return p, err
+}
+
+// StopTask stops a task and returns it as it is then.
+func (c *Client) StopTask(ctx context.Context, id string) (t task.Task, err error) {
+	err = c.Call(ctx, "POST", "/tasks/"+url.PathEscape(id)+"/stop", nil, &t)
+	return t, err
+}

@@ -1,0 +1,135 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+)
+
+// BusURL says where the events are. It may hold a password, which no printer,
+// encoder or logger shows.
+type BusURL string
+
+// Reveal returns the URL itself, for the one place that needs it.
+func (u BusURL) Reveal() string { return string(u) }
+
+// Redis reports whether the events are in Redis.
+func (u BusURL) Redis() bool {
+	return strings.HasPrefix(string(u), "redis://") || strings.HasPrefix(string(u), "rediss://")
+}
+
+// String is the URL with its password masked.
+func (u BusURL) String() string {
+	scheme, rest, ok := strings.Cut(string(u), "://")
+	// The last @ ends the credentials, however the rest is written.
+	at := strings.LastIndex(rest, "@")
+	switch {
+	case !ok && strings.Contains(string(u), "@"): // which part is the password nobody knows
+		return masked + string(u[strings.LastIndex(string(u), "@"):])
+	case !ok, at < 0:
+		return string(u)
+	}
+	user, _, ok := strings.Cut(rest[:at], ":")
+	if !ok {
+		return string(u)
+	}
+	return scheme + "://" + user + ":" + masked + rest[at:]
+}
+
+// MarshalText keeps encoders from writing the password.
+func (u BusURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads the URL.
+func (u *BusURL) UnmarshalText(text []byte) error {
+	*u = BusURL(text)
+	return nil
+}
+
+// LogValue keeps loggers from writing the password.
+func (u BusURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+// Password reads the password file; without one it is empty.
+func (b Bus) Password() (Secret, error) { return passwordIn("bus.passwordFile", b.PasswordFile) }
+
+// SentinelPassword reads the password file of the sentinels; without one it is empty.
+func (b Bus) SentinelPassword() (Secret, error) {
+	return passwordIn("bus.sentinelPasswordFile", b.SentinelPasswordFile)
+}
+
+// passwordIn reads the file that a setting names, if it names one.
+func passwordIn(setting, path string) (Secret, error) {
+	if path == "" {
+		return "", nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The file of %s %s cannot be read", setting, path)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+		return "", fault.InvalidField(setting, "%s is not a file with a password.", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "The file of %s %s cannot be read", setting, path)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return Secret(strings.TrimSuffix(line, "\r")), nil
+}
+
+// parametersOfRedis are what may stand behind the ? of the URL: what the client
+// heeds and we do not set ourselves.
+var parametersOfRedis = []string{"addr", "db", "master_set", "protocol", "skip_verify"}
+
+func (c *Config) checkBus() error {
+	b := c.Bus
+	if b.URL == "sqlite:" {
+		if b.PasswordFile != "" || b.SentinelPasswordFile != "" || b.CAFile != "" {
+			return fault.InvalidField("bus.url", "bus.passwordFile, bus.sentinelPasswordFile and bus.caFile are for Redis, but bus.url is sqlite:.")
+		}
+		return nil
+	}
+	if !b.URL.Redis() {
+		return fault.InvalidField("bus.url", "The bus %q is unknown; use sqlite:, redis://host:6379 or rediss://host:6379.", b.URL)
+	}
+	u, err := url.Parse(b.URL.Reveal())
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return fault.InvalidField("bus.url", "The URL of Redis has no host, or a port that is no number. It looks like redis://user:password@host:6379/0; "+
+			"a password with / : @ ? # or %% in it has %%2F %%3A %%40 %%3F %%23 or %%25 there, or is in the file of bus.passwordFile.")
+	}
+	if port, err := strconv.Atoi(cmp.Or(u.Port(), "6379")); err != nil || port > 65535 {
+		return fault.InvalidField("bus.url", "The URL of Redis has the port %s; the highest is 65535.", u.Port())
+	}
+	given, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return fault.InvalidField("bus.url", "What follows the ? in the URL of Redis cannot be read. It looks like ?addr=host2:26379&master_set=NAME.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(parametersOfRedis, name) {
+			return fault.InvalidField("bus.url", "The URL of Redis has the unknown parameter %q%s There are: %s.",
+				name, sentence(didYouMean(name, parametersOfRedis)), strings.Join(parametersOfRedis, ", "))
+		}
+	}
+	if db := strings.TrimPrefix(u.Path, "/"); db != "" {
+		if n, err := strconv.Atoi(db); err != nil || n < 0 {
+			return fault.InvalidField("bus.url", "The URL of Redis ends in /%s, which is not the number of a database.", db)
+		}
+	}
+	_, err = b.Password()
+	if _, sentinels := b.SentinelPassword(); sentinels != nil {
+		err = errors.Join(err, sentinels)
+	} else if b.SentinelPasswordFile != "" && !given.Has("master_set") {
+		err = errors.Join(err, fault.InvalidField("bus.sentinelPasswordFile", "bus.sentinelPasswordFile is for sentinels, but bus.url has no master_set."))
+	}
+	if b.Prefix == "" || strings.ContainsAny(b.Prefix, " \t*?[]{}") {
+		err = errors.Join(err, fault.InvalidField("bus.prefix", "%q is not a prefix for keys: it must not be empty and holds no space, brace, bracket or wildcard.", b.Prefix))
+	}
+	return err
+}

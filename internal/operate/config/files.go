@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/core/files"
+	"lilac/internal/foundation/fault"
+)
+
+// Files are paths that are watched.
+type Files struct {
+	Paths    []string `json:"paths,omitempty" jsonschema:"What is watched, absolute or from ~/: files, globs in which ** stands for any number of directories, or a directory with a slash at its end for all below it. Links are not followed."`
+	Changes  []string `json:"changes,omitempty" jsonschema:"Which changes are told: create, write, rename (moved away), remove. Without it all."`
+	Debounce Duration `json:"debounce,omitempty" jsonschema:"How long a file has to rest before it is told; after ten times as long it is told anyway. Without it 500ms."`
+	Queue    int      `json:"queue,omitempty" jsonschema:"How many changes may wait to rest, and how many events to be handled; what comes beyond that is dropped and counted. Without it 1000."`
+	Missed   string   `json:"missed,omitempty" jsonschema:"What becomes of changes while Lilac was down: tell (the default) tells what is other than it was, skip leaves them out."`
+}
+
+// MissedTell is what becomes of changes of files that were missed, beside [MissedSkip].
+const MissedTell = "tell"
+
+// WatchedFiles are the sources of file.changed, ready, in the order of their names.
+func (c *Config) WatchedFiles() ([]files.Source, error) {
+	var out []files.Source
+	var found []error
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		f, field := c.Files[name], "files."+name
+		s := files.Source{Name: name, Debounce: time.Duration(f.Debounce), Queue: f.Queue, Changes: files.Changes, SkipMissed: f.Missed == MissedSkip}
+		if !nameForm().MatchString(name) {
+			found = append(found, badName(field, name))
+		}
+		if len(f.Paths) == 0 {
+			found = append(found, fault.InvalidField(field, "The files %s have no paths.", name))
+		}
+		if f.Debounce < 0 {
+			found = append(found, fault.InvalidField(field+".debounce", "The debounce of the files %s is negative.", name))
+		}
+		if f.Queue < 0 {
+			found = append(found, fault.InvalidField(field+".queue", "The queue of the files %s is negative.", name))
+		}
+		if f.Missed != "" && f.Missed != MissedTell && f.Missed != MissedSkip {
+			found = append(found, fault.InvalidField(field+".missed", "The files %s have %q for what is missed; use tell or skip.", name, f.Missed))
+		}
+		if s.Debounce == 0 {
+			s.Debounce = files.DefaultDebounce
+		}
+		if s.Queue == 0 {
+			s.Queue = files.DefaultQueue
+		}
+		for i, path := range f.Paths {
+			p, err := c.pattern(path)
+			found = append(found, inField(fmt.Sprintf("%s.paths[%d]", field, i), err))
+			s.Patterns = append(s.Patterns, p)
+		}
+		if len(f.Changes) > 0 {
+			s.Changes = nil
+		}
+		for i, change := range f.Changes {
+			if !slices.Contains(files.Changes, files.Change(change)) {
+				found = append(found, fault.InvalidField(fmt.Sprintf("%s.changes[%d]", field, i), "%q is no change of a file; there are %v.", change, files.Changes))
+			}
+			s.Changes = append(s.Changes, files.Change(change))
+		}
+		out = append(out, s)
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *Config) pattern(path string) (files.Pattern, error) {
+	if strings.HasPrefix(path, "~/") {
+		home, err := c.absolute("~")
+		if err != nil {
+			return files.Pattern{}, err
+		}
+		path = home + path[1:]
+	}
+	p, err := files.Compile(path)
+	if err == nil && within(p.Base, c.DataDir) {
+		err = fault.New(fault.Invalid, "The path %s is in the data directory, which changes with each change that is told.", path)
+	}
+	return p, err
+}
+
+func (c *Config) checkFiles() error {
+	_, err := c.WatchedFiles()
+	return err
+}

@@ -1,0 +1,214 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+)
+
+var configType = reflect.TypeFor[Config]()
+
+// place is where a key stands in the file.
+type place struct{ Line, Column int }
+
+// keyWalker finds the keys of a file: which there are, and which no field has.
+type keyWalker struct {
+	file string
+	// seen are the known keys, items the entries of lists, as in allowedHosts[1].
+	seen, items map[string]place
+	entries     []entry
+	warnings    []Warning
+	mistakes    []mistake
+}
+
+// entry is a key with its value, and what it is a part of.
+type entry struct {
+	key   string
+	in    *ast.MappingNode // nil if it is alone
+	value *ast.MappingValueNode
+}
+
+// drop takes the innermost key at whose value, or in it, something stands out of
+// the file and returns it.
+func (w *keyWalker) drop(at place) (string, bool) {
+	found := -1
+	for i, e := range w.entries {
+		if e.in != nil && slices.Contains(e.in.Values, e.value) && holds(e.value, at) {
+			found = i
+		}
+	}
+	if found < 0 {
+		return "", false
+	}
+	e := w.entries[found]
+	e.in.Values = slices.DeleteFunc(e.in.Values, func(v *ast.MappingValueNode) bool { return v == e.value })
+	return e.key, true
+}
+
+// finder looks for the node at a place.
+type finder struct {
+	at    place
+	found bool
+}
+
+// Visit implements ast.Visitor.
+func (f *finder) Visit(n ast.Node) ast.Visitor {
+	if t := n.GetToken(); t != nil && t.Position != nil && (place{t.Position.Line, t.Position.Column}) == f.at {
+		f.found = true
+	}
+	if f.found {
+		return nil
+	}
+	return f
+}
+
+func holds(n ast.Node, at place) bool {
+	f := finder{at: at}
+	ast.Walk(&f, n)
+	return f.found
+}
+
+func (w *keyWalker) walk(n ast.Node, t reflect.Type, path string) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, value := range n.Values {
+			w.value(n, value, t, path)
+		}
+	case *ast.MappingValueNode:
+		w.value(nil, n, t, path)
+	case *ast.SequenceNode:
+		for i, item := range n.Values {
+			if token := item.GetToken(); token != nil {
+				w.items[fmt.Sprintf("%s[%d]", path, i)] = place{token.Position.Line, token.Position.Column}
+			}
+		}
+	case *ast.AnchorNode:
+		w.walk(n.Value, t, path)
+	case *ast.LiteralNode:
+		w.walk(n.Value, t, path)
+	case *ast.StringNode:
+		w.text(n, t, path)
+	case *ast.IntegerNode:
+		if written := n.GetToken().Value; number(t) && octal().MatchString(written) {
+			w.warn(n, fmt.Sprintf("%s is %v: YAML takes %s as an octal number, because it begins with a 0. Leave the 0 out, or write 0o for an octal number", path, n.Value, written))
+		}
+	case *ast.FloatNode:
+		if whole(t) && n.Value != math.Trunc(n.Value) {
+			w.wrong(n, path)
+		}
+	case *ast.InfinityNode, *ast.NanNode:
+		if whole(t) {
+			w.wrong(n, path)
+		}
+	}
+}
+
+// text looks at one that may stand for something else than it says. What it is does
+// not stand in the warning: it may be a secret after all.
+func (w *keyWalker) text(n *ast.StringNode, t reflect.Type, path string) {
+	switch {
+	case t == reflect.TypeFor[Secret]() && looksUnreplaced(n.Value, ":"):
+		w.warn(n, path+" is taken as it stands here, $ and all, which everybody can guess; write a variable of the environment as ${NAME}")
+	case t == reflect.TypeFor[BusURL]() && looksUnreplaced(n.Value, ":/@"):
+		w.warn(n, path+" is taken as it stands here, $ and all; write a variable of the environment as ${NAME}")
+	}
+}
+
+func (w *keyWalker) warn(n ast.Node, message string) {
+	at := n.GetToken().Position
+	w.warnings = append(w.warnings, Warning{File: w.file, Line: at.Line, Column: at.Column, Message: message})
+}
+
+// octal is a number that people read as another one.
+var octal = lazyregexp.New(`^[-+]?0[0-9_]*[1-9][0-9_]*$`)
+
+func number(t reflect.Type) bool { return kindOf(t) == aNumber }
+
+// looksUnreplaced reports whether a text, or a part of it between separators, looks like the name of a variable that
+// nothing replaces: $NAME, as a shell has it, or ${NAME without its end.
+func looksUnreplaced(text, separators string) bool {
+	between := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(separators, r) }
+	if slices.ContainsFunc(strings.FieldsFunc(text, between), shellVariable().MatchString) {
+		return true
+	}
+	open := strings.LastIndex(text, "${")
+	return open >= 0 && !strings.HasSuffix(text[:open], "$") && !strings.Contains(text[open:], "}")
+}
+
+// Small letters are left to passwords that begin with a $.
+var shellVariable = lazyregexp.New(`^\$[A-Z][A-Z0-9_]+$`)
+
+func whole(t reflect.Type) bool { return t.Kind() == reflect.Int || t.Kind() == reflect.Int64 }
+
+// wrong notes a number that the YAML library would take and make another one of.
+func (w *keyWalker) wrong(n ast.Node, path string) {
+	token := n.GetToken()
+	err := fault.New(fault.Invalid, "%s:%d:%d: %s has to be a whole number, not %s.", w.file, token.Position.Line, token.Position.Column, path, token.Value)
+	w.mistakes = append(w.mistakes, mistake{err, place{token.Position.Line, token.Position.Column}})
+}
+
+func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflect.Type, path string) {
+	token := n.Key.GetToken()
+	key := token.Value
+	if key == "<<" {
+		w.walk(n.Value, t, path)
+		return
+	}
+	full := key
+	if path != "" {
+		full = path + "." + key
+	}
+	w.entries = append(w.entries, entry{full, in, n})
+	switch t.Kind() {
+	case reflect.Map:
+		w.seen[full] = place{token.Position.Line, token.Position.Column}
+		w.walk(n.Value, t.Elem(), full)
+	case reflect.Struct:
+		fields := fieldsOf(t)
+		field, ok := fields[key]
+		if !ok {
+			var names []string
+			for name := range fields {
+				names = append(names, name)
+			}
+			w.warnings = append(w.warnings, Warning{
+				File: w.file, Line: token.Position.Line, Column: token.Position.Column,
+				Message: fmt.Sprintf("unknown key %q is ignored%s", full, didYouMean(key, names)),
+			})
+			return
+		}
+		w.seen[full] = place{token.Position.Line, token.Position.Column}
+		w.walk(n.Value, field, full)
+	}
+}
+
+// fieldsOf returns the fields of a struct by their names in the file.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			out[name] = t.Field(i).Type
+		}
+	}
+	return out
+}
+
+// didYouMean returns ", did you mean …?" when one of the candidates is near.
+func didYouMean(word string, candidates []string) string {
+	if near := fault.Near(word, candidates); len(near) > 0 {
+		return fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return ""
+}

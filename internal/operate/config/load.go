@@ -1,0 +1,357 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"lilac/internal/foundation/fault"
+)
+
+// maxFileBytes bounds what is read: a configuration of more than a megabyte
+// is some other file.
+const maxFileBytes = 1 << 20
+
+// Source is where a configuration comes from. Its zero value reads the
+// process's environment and the default file.
+type Source struct {
+	// File is the value of --config; then the file must exist. Without it
+	// LILAC_CONFIG names the file, else it is ~/.lilac/config.yaml if there is one.
+	File string
+	// Flags beat everything else; empty ones were not given.
+	Flags Flags
+	// Getenv looks up the environment; nil means os.Getenv.
+	Getenv func(string) string
+}
+
+// Flags are the settings that a command line may carry.
+type Flags struct {
+	Addr, DataDir, Workspace, Model, LogLevel, LogFormat string
+}
+
+// Warning is something in the file that is probably a mistake, and no reason not to start.
+type Warning struct {
+	File         string
+	Line, Column int
+	Message      string
+}
+
+// String is the warning as a line of a compiler: file:line:column: message.
+func (w Warning) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s", w.File, w.Line, w.Column, w.Message)
+}
+
+// fromFile is the origin of what stands in the file.
+const fromFile = "the file"
+
+// Load reads, merges and validates. Its errors are of kind fault.Invalid and
+// say what to change; several are [Mistakes], and [Each] tells them apart.
+func Load(src Source) (*Config, []Warning, error) {
+	c, warnings, mistakes, err := read(src)
+	if err != nil {
+		return nil, warnings, err
+	}
+	if err := c.resolvePaths(); err != nil {
+		return nil, warnings, asError(append(mistakes, c.located(err)))
+	}
+	for _, err := range parts(c.validate()) {
+		if !c.follows(err) {
+			mistakes = append(mistakes, c.located(err))
+		}
+	}
+	if err := asError(mistakes); err != nil {
+		return nil, warnings, err
+	}
+	return c, slices.Concat(warnings, c.withoutSession(), c.mistypedTypes(), c.exposed()), nil
+}
+
+// read merges the file, the environment and the flags. What cannot be read is
+// left out; with an error that is all of the file.
+func read(src Source) (*Config, []Warning, []mistake, error) {
+	getenv := src.Getenv
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	c := Default()
+	c.getenv = getenv
+	c.origin = map[string]string{}
+	warnings, mistakes, err := c.readFile(src)
+	c.applyEnv()
+	c.applyFlags(src.Flags)
+	return c, warnings, mistakes, err
+}
+
+// follows reports whether a mistake is only there because something else could
+// not be read.
+func (c *Config) follows(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Field != "" && slices.ContainsFunc(c.unread, func(key string) bool { return touches(key, f.Field) })
+}
+
+// unreadable reports whether something of these keys could not be read, so
+// that what depends on it cannot be judged.
+func (c *Config) unreadable(keys ...string) bool {
+	return slices.ContainsFunc(c.unread, func(unread string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool { return touches(key, unread) })
+	})
+}
+
+func (c *Config) readFile(src Source) ([]Warning, []mistake, error) {
+	path, named := src.File, true
+	if path == "" {
+		path = c.getenv("LILAC_CONFIG")
+	}
+	if path == "" {
+		path, named = "~/.lilac/config.yaml", false
+	}
+	path, err := c.absolute(path)
+	if err != nil {
+		if !named {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+	c.Sought = path
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return nil, nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fault.Wrap(fault.Invalid, err, "There is no configuration file %s; --config or LILAC_CONFIG names it", path)
+	case err != nil:
+		return nil, nil, unreadable(path, err)
+	case !info.Mode().IsRegular() || info.Size() > maxFileBytes:
+		return nil, nil, fault.New(fault.Invalid, "%s is not a configuration file (a regular file of at most 1 MiB).", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, unreadable(path, err)
+	}
+	c.File = path
+	return c.decode(path, data)
+}
+
+// unreadable says why in the message: doctor shows nothing else of an error.
+func unreadable(path string, err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err // the message has the path
+	}
+	return fault.New(fault.Invalid, "The configuration file %s cannot be read: %s.", path, err)
+}
+
+// decode merges a file into c. A provider or model that the file names is
+// merged field by field with the built-in one of that name.
+func (c *Config) decode(path string, data []byte) ([]Warning, []mistake, error) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) || bytes.IndexByte(data, 0) >= 0 {
+		return nil, nil, fault.New(fault.Invalid, "%s is not UTF-8: it looks like UTF-16, or like no text at all. Save it as UTF-8.", path)
+	}
+	// Some editors begin a file with a mark that would belong to its first key.
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0)
+	if err != nil {
+		return nil, nil, c.fileError(path, err)
+	}
+	docs := slices.DeleteFunc(file.Docs, holdsNothing)
+	switch {
+	case len(docs) == 0:
+		return nil, nil, nil
+	case len(docs) > 1:
+		return nil, nil, c.fileError(path, &yaml.SyntaxError{Message: "a second document begins here; there must be one", Token: docs[1].Body.GetToken()})
+	}
+	body := docs[0].Body
+	switch body.Type() {
+	case ast.MappingType, ast.MappingValueType:
+	default:
+		return nil, nil, fault.New(fault.Invalid, "%s is not a list of keys and values.", path)
+	}
+	keys := keyWalker{file: path, seen: map[string]place{}, items: map[string]place{}}
+	keys.walk(body, configType, "")
+	c.places = keys.items
+	for key, at := range keys.seen {
+		c.origin[key] = fromFile
+		c.places[key] = at
+	}
+	sub := &substituter{getenv: c.getenv, file: path}
+	ast.Walk(sub, body)
+	mistakes := append(sub.mistakes, keys.mistakes...)
+	for _, m := range mistakes {
+		if key, ok := keys.drop(m.at); ok {
+			c.unread = append(c.unread, key)
+		}
+	}
+	mistakes = append(mistakes, c.fill(path, body, &keys)...)
+	unread, endless := c.endless()
+	c.unread, mistakes = append(c.unread, unread...), append(mistakes, endless...)
+	dir := filepath.Dir(path)
+	for key, at := range map[string]*string{
+		"dataDir": &c.DataDir, "workspace": &c.Workspace, "bus.passwordFile": &c.Bus.PasswordFile,
+		"bus.sentinelPasswordFile": &c.Bus.SentinelPasswordFile, "bus.caFile": &c.Bus.CAFile,
+	} {
+		if c.Origin(key) == fromFile && *at != "" && !filepath.IsAbs(*at) && !strings.HasPrefix(*at, "~") {
+			*at = filepath.Join(dir, *at)
+		}
+	}
+	return keys.warnings, mistakes, nil
+}
+
+// holdsNothing reports whether a document is empty, as the one behind a last --- is.
+func holdsNothing(d *ast.DocumentNode) bool {
+	if d.Body == nil {
+		return true
+	}
+	switch d.Body.Type() {
+	case ast.NullType, ast.CommentType, ast.CommentGroupType:
+		return true
+	}
+	return false
+}
+
+// fill gives c what stands in the file. What cannot be read is left out and
+// told.
+func (c *Config) fill(path string, body ast.Node, keys *keyWalker) []mistake {
+	var mistakes []mistake
+	for range maxMistakes {
+		next := *c
+		next.Providers = nil
+		err := yaml.NodeToValue(body, &next)
+		if err == nil {
+			next.Providers = withBuiltin(next.Providers, c.Providers)
+			next.unread = c.unread
+			*c = next
+			return mistakes
+		}
+		at := errorPlace(err)
+		mistakes = append(mistakes, mistake{c.fileError(path, err), at})
+		key, ok := keys.drop(at)
+		if !ok {
+			break
+		}
+		c.unread = append(c.unread, key)
+	}
+	c.unread = slices.AppendSeq(c.unread, maps.Keys(keys.seen)) // nothing was taken from the file
+	return mistakes
+}
+
+// withBuiltin merges providers of the file with the built-in ones.
+func withBuiltin(given, builtin map[string]Provider) map[string]Provider {
+	out := maps.Clone(builtin)
+	for name, p := range given {
+		base := builtin[name]
+		if p.Type == "" {
+			p.Type = base.Type
+		}
+		if p.BaseURL == "" && p.Type == base.Type {
+			p.BaseURL = base.BaseURL
+		}
+		out[name] = p
+	}
+	return out
+}
+
+// errorPlace is where the YAML library says that an error is; zero if it does not.
+func errorPlace(err error) place {
+	var y yaml.Error
+	if !errors.As(err, &y) {
+		return place{}
+	}
+	if t := y.GetToken(); t != nil && t.Position != nil {
+		return place{t.Position.Line, t.Position.Column}
+	}
+	return place{}
+}
+
+// fileError keeps the position and the first line of what the YAML library says,
+// or says what kind of value belongs there.
+func (c *Config) fileError(path string, err error) error {
+	var y yaml.Error
+	if errors.As(err, &y) {
+		message := strings.TrimSuffix(firstLine(y.GetMessage()), ".")
+		if at := errorPlace(err); at != (place{}) {
+			if tooLarge := (*yaml.OverflowError)(nil); errors.As(err, &tooLarge) {
+				message = c.keyAt(at) + " is too large"
+			} else if strings.Contains(message, "'\t'") {
+				message = "a tab stands where YAML takes only spaces"
+			} else if want, got, ok := mismatch(err); ok {
+				message = fmt.Sprintf("%s has to be %s, not %s", c.keyAt(at), want, got)
+			}
+			return fault.New(fault.Invalid, "%s:%d:%d: %s.", path, at.Line, at.Column, message)
+		}
+		return fault.New(fault.Invalid, "%s: %s.", path, message)
+	}
+	return fault.New(fault.Invalid, "%s: %s.", path, firstLine(err.Error()))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// substituter replaces ${NAME} in the strings of a file.
+type substituter struct {
+	getenv func(string) string
+	file   string
+
+	mistakes []mistake
+}
+
+// Visit implements ast.Visitor.
+func (s *substituter) Visit(n ast.Node) ast.Visitor {
+	if value, ok := n.(*ast.MappingValueNode); ok {
+		ast.Walk(s, value.Value) // the keys stay as they are
+		return nil
+	}
+	str, ok := n.(*ast.StringNode)
+	if !ok || !strings.Contains(str.Value, "${") {
+		return s
+	}
+	out, missing := substitute(str.Value, s.getenv)
+	if missing != "" {
+		at := str.GetToken().Position
+		err := fault.New(fault.Invalid, "%s:%d:%d: the environment variable %s is not set.", s.file, at.Line, at.Column, missing)
+		s.mistakes = append(s.mistakes, mistake{err, place{at.Line, at.Column}})
+		return nil
+	}
+	str.Value = out
+	return s
+}
+
+// substitute replaces ${NAME}; $${ stands for a literal ${. It returns the
+// first name that is not set.
+func substitute(text string, getenv func(string) string) (out, missing string) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "${")
+		if !found {
+			b.WriteString(text)
+			return b.String(), ""
+		}
+		if literal, ok := strings.CutSuffix(before, "$"); ok {
+			b.WriteString(literal + "${")
+			text = rest
+			continue
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			b.WriteString(text)
+			return b.String(), ""
+		}
+		value := getenv(name)
+		if name == "" {
+			value = "${}" // names nothing, so it is text
+		}
+		if value == "" {
+			return "", name
+		}
+		b.WriteString(before + value)
+		text = after
+	}
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+)
+
+// maxMistakes bounds how many mistakes are looked for and told.
+const maxMistakes = 50
+
+// Mistakes is everything that is wrong with a configuration, in the order of
+// the file; what stands elsewhere comes last. There are at least two.
+type Mistakes struct {
+	found []error
+	more  int
+}
+
+// Error is the first mistake, and how many others there are.
+func (m *Mistakes) Error() string {
+	first := m.found[0].Error()
+	switch n := len(m.found) - 1 + m.more; {
+	case n == 1:
+		return first + " There is one more mistake; lilac config check tells all."
+	default:
+		return fmt.Sprintf("%s There are %d more mistakes; lilac config check tells all.", first, n)
+	}
+}
+
+// Unwrap returns each of them.
+func (m *Mistakes) Unwrap() []error { return m.found }
+
+// Each returns the mistakes that an error of Load tells, in the order of the
+// file, and how many more there are.
+func Each(err error) (found []error, more int) {
+	if all := (*Mistakes)(nil); errors.As(err, &all) {
+		return all.found, all.more
+	}
+	return []error{err}, 0
+}
+
+// mistake is one that was found, and where.
+type mistake struct {
+	err error
+	at  place // zero when it does not stand in the file
+}
+
+// asError is nil without mistakes, and one mistake itself.
+func asError(all []mistake) error {
+	slices.SortStableFunc(all, func(a, b mistake) int {
+		if nowhere := (place{}); (a.at == nowhere) != (b.at == nowhere) {
+			return cmp.Compare(b.at.Line, a.at.Line)
+		}
+		return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column), strings.Compare(a.err.Error(), b.err.Error()))
+	})
+	all = slices.CompactFunc(all, func(a, b mistake) bool { return a.err.Error() == b.err.Error() })
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0].err
+	}
+	m := &Mistakes{}
+	for _, one := range all[:min(len(all), maxMistakes)] {
+		m.found = append(m.found, one.err)
+	}
+	m.more = len(all) - len(m.found)
+	return m
+}
+
+// parts are the errors that were joined, or the one.
+func parts(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, part := range joined.Unwrap() {
+			out = append(out, parts(part)...)
+		}
+		return out
+	}
+	return []error{err}
+}
+
+// located puts before a mistake where it stands: in the file, at the key itself
+// or the nearest one above it, or in a variable or a flag.
+func (c *Config) located(err error) mistake {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Field == "" {
+		return mistake{err: err}
+	}
+	for key := f.Field; key != ""; key = above(key) {
+		if from, set := c.origin[key]; set && from != fromFile {
+			placed := *f
+			placed.Message = fmt.Sprintf("%s: %s", from, f.Message)
+			return mistake{err: &placed}
+		}
+		if at, ok := c.places[key]; ok {
+			placed := *f
+			placed.Message = fmt.Sprintf("%s:%d:%d: %s", c.File, at.Line, at.Column, f.Message)
+			return mistake{err: &placed, at: at}
+		}
+	}
+	return mistake{err: err}
+}
+
+// above is the key or list that a key or an entry of a list is in.
+func above(key string) string {
+	if strings.HasSuffix(key, "]") {
+		return key[:max(0, strings.LastIndexByte(key, '['))]
+	}
+	return key[:max(0, strings.LastIndexByte(key, '.'))]
+}
+
+// touches reports whether one of two keys is the other or is in it.
+func touches(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return strings.HasPrefix(b, a) && (len(a) == len(b) || b[len(a)] == '.' || b[len(a)] == '[')
+}

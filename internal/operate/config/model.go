@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+)
+
+// ModelChoice is everything that is needed to build the model that answers.
+type ModelChoice struct {
+	// Provider is the provider's name, Name the model's name there.
+	Provider string
+	Name     string
+	Type     ProviderType
+	BaseURL  string
+	APIKey   Secret
+
+	ContextTokens   int
+	MaxOutputTokens int
+	Images          bool
+	// Price is nil when it is unknown.
+	Price *Price
+	// Why says how the choice was made, for people.
+	Why string
+}
+
+// String is provider/model, or the provider alone when it has one model.
+func (m ModelChoice) String() string {
+	if m.Name == m.Provider {
+		return m.Provider
+	}
+	return m.Provider + "/" + m.Name
+}
+
+// KeySetting says where the key of its provider is set.
+func (m ModelChoice) KeySetting() string { return keySetting(m.Provider) }
+
+func keySetting(provider string) string {
+	setting := "providers." + provider + ".apiKey"
+	for _, d := range defaultModels {
+		if d.provider == provider {
+			return d.env + " or " + setting
+		}
+	}
+	return setting
+}
+
+// defaultModels are chosen in this order when nothing but a key is set: of each
+// provider the middle one that is current, takes tools over the protocol that
+// we speak, and has no date of retirement.
+var defaultModels = []struct{ provider, model, env string }{
+	{"anthropic", "claude-sonnet-5-5", "ANTHROPIC_API_KEY"},
+	{"openai", "gpt-5.4", "OPENAI_API_KEY"},
+	{"gemini", "gemini-3.8-flash", "GEMINI_API_KEY"},
+}
+
+// ResolveModel chooses the model that answers: the one that is set, else that
+// of the first provider whose key is set, else the demo.
+func (c *Config) ResolveModel() (ModelChoice, error) {
+	if c.Model != "" {
+		return c.lookupModel(c.Model, fmt.Sprintf("set by %s", c.Origin("model")))
+	}
+	for _, d := range defaultModels {
+		if c.Providers[d.provider].APIKey.Set() {
+			return c.lookupModel(d.provider+"/"+d.model, fmt.Sprintf("the key of %s is set", d.provider))
+		}
+	}
+	return c.lookupModel("demo", "no model and no key is set")
+}
+
+func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
+	provider, name, ok := strings.Cut(ref, "/")
+	if ref == "demo" {
+		name, ok = "demo", true
+	}
+	if !ok || provider == "" || name == "" {
+		return ModelChoice{}, fault.InvalidField("model", "The model %q is not of the form provider/model, for example anthropic/claude-sonnet-5-5.", ref)
+	}
+	p, known := c.Providers[provider]
+	if !known {
+		names := slices.Sorted(maps.Keys(c.Providers))
+		return ModelChoice{}, fault.InvalidField("model", "The model %q names a provider that is not configured%s (there are %s).",
+			ref, didYouMean(provider, names), strings.Join(names, ", "))
+	}
+	if p.Type != Demo && !p.APIKey.Set() && p.BaseURL == Default().Providers[provider].BaseURL {
+		return ModelChoice{}, fault.InvalidField("model", "The model %q needs a key: set %s.", ref, keySetting(provider))
+	}
+	facts, wellKnown := lookupKnown(name)
+	choice := ModelChoice{
+		Provider: provider, Name: name, Type: p.Type, BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey,
+		ContextTokens: facts.ContextTokens, MaxOutputTokens: facts.MaxOutputTokens,
+		Images: wellKnown, Price: facts.Price, Why: why,
+	}
+	if p.Type == Demo {
+		choice.Price = &Price{} // it runs in the process and costs nothing
+	}
+	if m, ok := c.Models[ref]; ok {
+		choice.override(m)
+	}
+	return choice, nil
+}
+
+func (m *ModelChoice) override(with Model) {
+	if with.ContextTokens != 0 {
+		m.ContextTokens = with.ContextTokens
+	}
+	if with.MaxOutputTokens != 0 {
+		m.MaxOutputTokens = with.MaxOutputTokens
+	}
+	if with.Images != nil {
+		m.Images = *with.Images
+	}
+	if with.Price != nil {
+		m.Price = with.Price
+	}
+	m.MaxOutputTokens = min(m.MaxOutputTokens, m.ContextTokens)
+}

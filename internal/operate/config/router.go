@@ -1,0 +1,45 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"lilac/internal/foundation/fault"
+)
+
+// Router says which messages of a platform wake the agent.
+type Router struct {
+	Debounce Debounce `json:"debounce,omitempty" jsonschema:"How long to wait for more in a channel in active mode before what was said is answered."`
+	Gate     string   `json:"gate,omitempty" jsonschema:"A small model, as provider/model, that is asked whether what was said in an active channel wants an answer. Without it all of it does."`
+}
+
+// Debounce is how a burst of messages is awaited.
+type Debounce struct {
+	Wait Duration `json:"wait,omitempty" jsonschema:"After the last message."`
+	Max  Duration `json:"max,omitempty" jsonschema:"After the first message, at most."`
+}
+
+func (c *Config) checkRouter() error {
+	var found []error
+	d := c.Router.Debounce
+	if d.Wait < 0 || d.Max < d.Wait {
+		found = append(found, fault.InvalidField("router.debounce", "router.debounce waits %s and at most %s; the second has to be the longer one.", d.Wait, d.Max))
+	}
+	if !c.unreadable(modelKeys...) {
+		_, _, err := c.ResolveGate()
+		found = append(found, err)
+	}
+	return errors.Join(found...)
+}
+
+// ResolveGate returns the model of router.gate; false when there is none.
+func (c *Config) ResolveGate() (ModelChoice, bool, error) {
+	if c.Router.Gate == "" {
+		return ModelChoice{}, false, nil
+	}
+	choice, err := c.lookupModel(c.Router.Gate, fmt.Sprintf("set by %s", c.Origin("router.gate")))
+	if err != nil {
+		return choice, false, fault.InvalidField("router.gate", "%s", fault.ToWire(err).Message)
+	}
+	return choice, true, nil
+}

@@ -1,0 +1,210 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"lilac/internal/core/environment"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+)
+
+// Rule says what an environment event sets off.
+type Rule struct {
+	When     RuleWhen   `json:"when,omitempty" jsonschema:"Which events the rule is for."`
+	Do       RuleDo     `json:"do,omitempty" jsonschema:"What it does: one of agent, publish and drop."`
+	Session  string     `json:"session,omitempty" jsonschema:"The session it does it in: an id, title: and the title of a session, or a text with jq between {{ and }} that gives one of these. Without it the session of the event."`
+	Enabled  *bool      `json:"enabled,omitempty" jsonschema:"false switches the rule off."`
+	Priority int        `json:"priority,omitempty" jsonschema:"Of the rules that match, the one with the highest priority handles the event, then the first by name. Without it 60, and below 100. The rules that come with the program have 100 (user_query, user_stop), 80 (background_task.completed, failed, timeout), 50 (session.*) and 10 (all others)."`
+	Debounce Duration   `json:"debounce,omitempty" jsonschema:"Wait until no further event came for the session for this long and handle the last one; after ten times as long it is handled anyway."`
+	Rate     string     `json:"rate,omitempty" jsonschema:"How often the rule may do it in a session, as in 1/10m: at most once in any ten minutes. What is more is dropped and counted."`
+	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"What the rule may use in a session on one day (UTC). What its workflows and sub-agents do later counts, on the day on which they do it, until a person has spoken. At the limit it stops, also within a request that it started, and says so once in the session and with an event rule.stopped. With a budget of tokens or money its events get requests of their own, which wait for what runs."`
+	DryRun   bool       `json:"dryRun,omitempty" jsonschema:"Whether it only counts what it would do."`
+}
+
+// RuleWhen says which events a rule is for.
+type RuleWhen struct {
+	Type    EventTypes `json:"type,omitempty" jsonschema:"A type of events, or a list: webhook.received, or webhook.* for all that begin so, or * for all but those that only describe (session.*, stream.*, rule.*, tool.executed, background_task.progress) and the tool.error of a request, which its model was told."`
+	Session string     `json:"session,omitempty" jsonschema:"Only events of this session."`
+	If      string     `json:"if,omitempty" jsonschema:"A jq expression on the event that has to hold, for example .payload.body.action == \"completed\"."`
+}
+
+// RuleDo is what a rule does.
+type RuleDo struct {
+	Agent   RuleAgent   `json:"agent,omitempty" jsonschema:"Wakes the agent with the event."`
+	Publish RulePublish `json:"publish,omitempty" jsonschema:"Makes another event of it."`
+	Drop    bool        `json:"drop,omitempty" jsonschema:"Forgets the event."`
+}
+
+// RuleAgent wakes the agent.
+type RuleAgent struct {
+	Prompt  string `json:"prompt,omitempty" jsonschema:"What the agent is to do, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
+	System  string `json:"system,omitempty" jsonschema:"Who the agent is while it does it."`
+	Deliver string `json:"deliver,omitempty" jsonschema:"What happens while the agent works in the session: followUp (the default) waits until it has done, steer tells it at its next step."`
+}
+
+// RulePublish makes another event.
+type RulePublish struct {
+	Type    string `json:"type,omitempty" jsonschema:"The type of the event."`
+	Payload string `json:"payload,omitempty" jsonschema:"Its payload, as a jq expression on the event; without it the payload of the event."`
+}
+
+// RuleBudget bounds what a rule uses. Zero means no limit.
+type RuleBudget struct {
+	Runs   int64   `json:"runs,omitempty" jsonschema:"How often it may do it, with the requests that its workflows make."`
+	Tokens int64   `json:"tokens,omitempty" jsonschema:"Tokens, read and written, of the requests that it started."`
+	Money  float64 `json:"money,omitempty" jsonschema:"US dollars, of the requests that it started. Needs a model whose price is known."`
+}
+
+// EventTypes is one type of events, or a list of them.
+type EventTypes []string
+
+// UnmarshalYAML reads a text or a list of texts.
+func (t *EventTypes) UnmarshalYAML(n ast.Node) error {
+	nodes := []ast.Node{n}
+	if list, ok := n.(*ast.SequenceNode); ok {
+		nodes = list.Values
+	}
+	*t = nil
+	for _, one := range nodes {
+		text, err := scalar(one)
+		if err != nil {
+			return err
+		}
+		*t = append(*t, text)
+	}
+	return nil
+}
+
+// EnvironmentRules are the rules, ready, in the order of their names.
+func (c *Config) EnvironmentRules() ([]environment.Rule, error) {
+	var out []environment.Rule
+	var found []error
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		r, err := environment.Compile(c.Rules[name].spec(name))
+		for _, err := range parts(err) {
+			wire := fault.ToWire(err)
+			found = append(found, fault.InvalidField(fmt.Sprintf("rules.%s.%s", name, wire.Field), "%s", wire.Message))
+		}
+		out = append(out, r)
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (r Rule) spec(name string) environment.Spec {
+	return environment.Spec{
+		Name: name, Types: r.When.Type, Session: r.When.Session, If: r.When.If,
+		Enabled: r.Enabled == nil || *r.Enabled, Priority: r.Priority,
+		Prompt: r.Do.Agent.Prompt, System: r.Do.Agent.System, Deliver: r.Do.Agent.Deliver,
+		PublishType: r.Do.Publish.Type, Payload: r.Do.Publish.Payload, Drop: r.Do.Drop,
+		Target: r.Session, Debounce: time.Duration(r.Debounce), Rate: r.Rate, DryRun: r.DryRun,
+		Budget: environment.Budget{Runs: r.Budget.Runs, Tokens: r.Budget.Tokens, CostMicros: int64(math.Ceil(r.Budget.Money * 1e6))},
+	}
+}
+
+// nameForm is that of the names of rules: they stand in logs and in tables.
+var nameForm = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// builtinRules are the names of the rules that come with the program.
+func builtinRules() (names []string) {
+	for _, r := range environment.DefaultRules(environment.Ports{}) {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func (c *Config) checkRules() error {
+	var found []error
+	builtin := builtinRules()
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		if !nameForm().MatchString(name) || slices.Contains(builtin, name) {
+			found = append(found, fault.InvalidField("rules."+name, "%q is not a name for a rule: use letters, digits, _ and -, and none of %q.", name, builtin))
+		}
+		if c.Rules[name].Budget.Money == 0 || c.unreadable(modelKeys...) {
+			continue
+		}
+		if m, err := c.ResolveModel(); err == nil && m.Price == nil {
+			found = append(found, fault.InvalidField("rules."+name+".budget.money", "The rule %s has a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", name, m, m.String()))
+		}
+	}
+	_, err := c.EnvironmentRules()
+	return errors.Join(append(found, err)...)
+}
+
+// withoutSession warns of rules that wake the agent nowhere: what the sources make
+// belongs to no session, and the rule names none.
+func (c *Config) withoutSession() (found []Warning) {
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		r := c.Rules[name]
+		if r.Do.Agent.Prompt == "" || r.Session != "" || r.Enabled != nil && !*r.Enabled || len(r.When.Type) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(r.When.Type, func(t string) bool { return !slices.Contains(ofSources, t) }) {
+			continue
+		}
+		at, ok := c.places["rules."+name]
+		if !ok {
+			at = place{1, 1}
+		}
+		found = append(found, Warning{
+			File: c.File, Line: at.Line, Column: at.Column,
+			Message: fmt.Sprintf("the rule %s wakes the agent nowhere: %s belongs to no session, and the rule names none. Say in session where, for example session: \"title:#ops\"", name, r.When.Type[0]),
+		})
+	}
+	return found
+}
+
+// mistypedTypes warns of rules for a type of events that differs in a letter or two from
+// one that there is. Types are open, so of others nothing can be said.
+func (c *Config) mistypedTypes() (found []Warning) {
+	var known, families []string
+	for _, t := range event.EnvTypes() {
+		family, _, _ := strings.Cut(string(t), ".")
+		known, families = append(known, string(t)), append(families, family)
+	}
+	var own []string
+	for _, r := range c.Rules {
+		family, _, _ := strings.Cut(r.Do.Publish.Type, ".")
+		own = append(own, r.Do.Publish.Type, family+".*")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Rules)) {
+		for _, t := range c.Rules[name].When.Type {
+			word, all := strings.CutSuffix(t, ".*")
+			meant := fault.Slip(word, known)
+			if all {
+				meant = fault.Slip(word, families)
+			}
+			if meant == "" || slices.Contains(own, t) {
+				continue
+			}
+			if all {
+				meant += ".*"
+			}
+			at, ok := c.places["rules."+name+".when.type"]
+			if !ok {
+				at = place{1, 1}
+			}
+			found = append(found, Warning{
+				File: c.File, Line: at.Line, Column: at.Column,
+				Message: fmt.Sprintf("the rule %s is for events of the type %q, which nothing here makes, did you mean %q?", name, t, meant),
+			})
+		}
+	}
+	return found
+}
+
+// ofSources are the events of webhooks, files and timers as a rule may name them.
+var ofSources = []string{
+	"webhook.received", "file.changed", "timer.fired", "webhook.*", "file.*", "timer.*",
+}

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lilac/internal/agent/egress"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/realpath"
+)
+
+// minSandboxMemory is what a sandbox needs to start.
+const minSandboxMemory = 128 << 20
+
+// EgressRules are the hosts that commands can reach, sorted, as rules of the proxy.
+func (n SandboxNetwork) EgressRules() []egress.Rule {
+	var rules []egress.Rule
+	for _, name := range slices.Sorted(maps.Keys(n.Hosts)) {
+		host := n.Hosts[name]
+		rule := egress.Rule{Host: name, Ports: host.Ports, Internal: host.Internal}
+		for header, value := range host.Headers {
+			if rule.Headers == nil {
+				rule.Headers = map[string]string{}
+			}
+			rule.Headers[header] = value.Reveal()
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func (c *Config) checkSandbox() error {
+	found := []error{c.checkSandboxPaths()}
+	for _, rule := range c.Sandbox.Network.EgressRules() {
+		for _, err := range parts(rule.Validate()) {
+			var f *fault.Error
+			field := "sandbox.network.hosts." + rule.Host
+			if errors.As(err, &f) && f.Field != "host" {
+				field += "." + f.Field
+			}
+			found = append(found, fault.InvalidField(field, "%s: %s", field, err))
+		}
+	}
+	l, n := c.Sandbox.Limits, c.Sandbox.Network
+	for _, limit := range []struct {
+		field      string
+		value, min int64
+	}{
+		{"sandbox.limits.memory", int64(l.Memory), minSandboxMemory},
+		{"sandbox.limits.processes", int64(l.Processes), 16},
+		{"sandbox.limits.disk", int64(l.Disk), 1 << 20},
+		{"sandbox.limits.tmp", int64(l.Tmp), 1 << 20},
+		{"sandbox.limits.output", int64(l.Output), 1 << 20},
+		{"sandbox.limits.time", int64(l.Time), 1e9},
+		{"sandbox.network.connections", int64(n.Connections), 1},
+		{"sandbox.network.bytes", int64(n.Bytes), 1 << 10},
+	} {
+		if limit.value >= limit.min {
+			continue
+		}
+		least := fmt.Sprint(limit.min)
+		switch {
+		case limit.field == "sandbox.limits.time":
+			least = "1s"
+		case limit.min >= 1<<10:
+			least = Size(limit.min).String()
+		}
+		found = append(found, fault.InvalidField(limit.field, "%s is too small to run a command; it must be at least %s.", limit.field, least))
+	}
+	return errors.Join(found...)
+}
+
+// checkSandboxPaths makes the paths absolute, keeps the data directory out of
+// what is shown, and what may be written apart from the rest.
+func (c *Config) checkSandboxPaths() error {
+	data, err := realpath.Follow(c.DataDir)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
+	}
+	work, err := realpath.Follow(c.Workspace)
+	if err != nil {
+		return nil // it is told of the workspace
+	}
+	var found []error
+	shown := []shownPath{{"workspace", c.Workspace, true, work}}
+	for _, list := range []struct {
+		name  string
+		paths []string
+	}{{"readOnly", c.Sandbox.ReadOnly}, {"writable", c.Sandbox.Writable}, {"hidden", c.Sandbox.Hidden}} {
+		for i, given := range list.paths {
+			field := fmt.Sprintf("sandbox.%s[%d]", list.name, i)
+			path, way, err := c.sandboxPath(field, given, list.name == "hidden", data)
+			if list.paths[i] = path; err == nil && list.name != "hidden" {
+				next := shownPath{field, given, list.name == "writable", way}
+				err = next.apart(c.DataDir, data, shown)
+				shown = append(shown, next)
+			}
+			found = append(found, err)
+		}
+	}
+	return errors.Join(found...)
+}
+
+// shownPath is a path that commands see.
+type shownPath struct {
+	field, given string
+	writable     bool
+	way          realpath.Path
+}
+
+// apart keeps what commands may write away from what decides where the other
+// paths lead: a command could put a link there, and what that points to
+// would be shown in place of what was configured.
+func (p shownPath) apart(dataDir string, data realpath.Path, before []shownPath) error {
+	if p.writable && data.Under(p.way.Real) {
+		return fault.InvalidField(p.field, "%s contains a link on the way to the data directory %s; the agent could point it elsewhere.", p.field, dataDir)
+	}
+	for _, other := range before {
+		for _, pair := range [][2]shownPath{{p, other}, {other, p}} {
+			if inner, outer := pair[0], pair[1]; outer.writable && inner.way.Under(outer.way.Real) {
+				return fault.InvalidField(p.field, "%s lies in %s (%s), or is reached by a link there; the agent may write there and could put a link to anything in its place.",
+					inner.field, outer.field, outer.given)
+			}
+		}
+	}
+	return nil
+}
+
+// sandboxPath is one such path, absolute, and where it leads.
+func (c *Config) sandboxPath(field, given string, hidden bool, data realpath.Path) (string, realpath.Path, error) {
+	var way realpath.Path
+	if !filepath.IsAbs(given) && given != "~" && !strings.HasPrefix(given, "~/") {
+		return given, way, fault.InvalidField(field, "%s is %q; it must be an absolute path, or begin with ~/.", field, given)
+	}
+	path, err := c.absolute(given)
+	if err != nil {
+		return given, way, fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", field)
+	}
+	way, err = realpath.Follow(path)
+	switch {
+	case err != nil:
+		return path, way, fault.Wrap(fault.Invalid, err, "%s cannot be examined", field)
+	case hidden:
+		return path, way, nil
+	case within(data.Real, way.Real) || within(way.Real, data.Real):
+		return path, way, fault.InvalidField(field, "%s would show the data directory %s; the agent could read its secrets.", field, c.DataDir)
+	}
+	for _, kernel := range []string{"/proc", "/sys", "/dev"} {
+		if within(way.Real, kernel) {
+			return path, way, fault.InvalidField(field, "%s is %s, which shows more than files.", field, given)
+		}
+	}
+	return path, way, nil
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"lilac/internal/foundation/fault"
+)
+
+// Surface is the platforms where people talk to the agent.
+type Surface struct {
+	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token it is off."`
+}
+
+// Discord is what the bot does on Discord.
+type Discord struct {
+	Token             Secret                    `json:"token,omitempty" jsonschema:"The bot's token. Better in DISCORD_TOKEN than in the file."`
+	APIURL            string                    `json:"apiURL,omitempty" jsonschema:"Where the REST API begins, with its version. Any Discord-compatible server."`
+	GatewayURL        string                    `json:"gatewayURL,omitempty" jsonschema:"Where the gateway is (wss://…). Without it the REST API is asked."`
+	AllowedChannelIDs []string                  `json:"allowedChannelIds,omitempty" jsonschema:"Channels, by id, in which the bot listens and writes; threads count by their channel too. A channel or its server is enough. Without any and without allowedGuildIds it listens in none."`
+	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"Servers (guilds), by id, in all of whose channels the bot listens and writes."`
+	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may write to the bot privately."`
+	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"People, by id, who may write to the bot privately."`
+	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (its name, or a reply to it) or active (anything that is said, in short bursts)."`
+	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Channels that differ, by id."`
+	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent's commands may delete messages that are not its own (surface.messages.delete). Without it they delete only what the bot wrote."`
+	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"What is read after a time without a connection."`
+	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. They are kept when they arrive, because their addresses expire."`
+	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"What is remembered of what was said, for chains of replies and for search. What is forgotten is fetched again when somebody replies to it."`
+}
+
+// Meant reports whether somebody has said where the bot is to listen.
+func (d Discord) Meant() bool {
+	return len(d.AllowedChannelIDs)+len(d.AllowedGuildIDs)+len(d.AllowedUserIDs)+len(d.Channels) > 0 || d.AllowDMs
+}
+
+// DiscordChannel is what differs in one channel.
+type DiscordChannel struct {
+	Mode string `json:"mode,omitempty" jsonschema:"mention or active."`
+}
+
+// DiscordBackfill bounds what is read after a time without a connection.
+type DiscordBackfill struct {
+	Age      Duration `json:"age,omitempty" jsonschema:"Older messages are not answered any more; a reply that a workflow waits for still counts."`
+	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of a channel, the newest ones."`
+}
+
+// DiscordAttachments bounds the files that are kept.
+type DiscordAttachments struct {
+	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"The largest file that is kept. Of a larger one only its name is."`
+	Hosts    []string `json:"hosts,omitempty" jsonschema:"Hosts that files may be fetched from."`
+}
+
+// DiscordCache bounds what is remembered of what was said.
+type DiscordCache struct {
+	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is remembered after it was taken in or changed last, and so a thread in which nothing is said any more; at least 48h."`
+	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of all channels together, the newest ones, at least 1000; and at most so many people, threads and private conversations."`
+}
+
+// minCached leaves room for what is being talked about.
+const minCached = 1000
+
+// The modes of a channel.
+const (
+	ModeMention = "mention"
+	ModeActive  = "active"
+)
+
+// Entity is what people and conversations are called.
+type Entity struct {
+	Users    EntityNames `json:"users,omitempty" jsonschema:"People. In the texts of the agent @name is the person."`
+	Sessions EntityNames `json:"sessions,omitempty" jsonschema:"Conversations. In the texts of the agent #name is the conversation."`
+}
+
+// EntityNames are names by platform.
+type EntityNames struct {
+	Discord map[string]string `json:"discord,omitempty" jsonschema:"Ids on Discord, by name."`
+}
+
+// checkSurface looks at what is set of the platforms.
+func (c *Config) checkSurface() error {
+	var found []error
+	token := &c.Surface.Discord.Token
+	if *token = Secret(strings.TrimSpace(token.Reveal())); strings.ContainsFunc(token.Reveal(), unicode.IsSpace) {
+		found = append(found, fault.InvalidField("surface.discord.token", "The bot's token (DISCORD_TOKEN) has a space in it. It is the text alone that Discord shows once, without “Bot” before it."))
+	}
+	d := c.Surface.Discord
+	for key, address := range map[string]string{"apiURL": d.APIURL, "gatewayURL": d.GatewayURL} {
+		schemes := map[string]bool{"http": true, "https": true}
+		if key == "gatewayURL" {
+			schemes = map[string]bool{"ws": true, "wss": true, "": address == ""}
+		}
+		if u, err := url.Parse(address); err != nil || !schemes[u.Scheme] || u.Host == "" && address != "" {
+			found = append(found, fault.InvalidField("surface.discord."+key, "%q is not an address of a Discord-compatible server.", address))
+		}
+	}
+	lists := map[string][]string{"allowedChannelIds": d.AllowedChannelIDs, "allowedGuildIds": d.AllowedGuildIDs, "allowedUserIds": d.AllowedUserIDs}
+	for channel, set := range d.Channels {
+		lists["channels"] = append(lists["channels"], channel)
+		found = append(found, checkMode("surface.discord.channels."+channel+".mode", set.Mode))
+	}
+	for key, ids := range lists {
+		for i, id := range ids {
+			field := fmt.Sprintf("surface.discord.%s[%d]", key, i)
+			if key == "channels" {
+				field = "surface.discord.channels." + id
+			}
+			found = append(found, checkDiscordID(field, id))
+		}
+	}
+	for key, names := range map[string]map[string]string{"users": c.Entity.Users.Discord, "sessions": c.Entity.Sessions.Discord} {
+		for name, id := range names {
+			found = append(found, checkDiscordID("entity."+key+".discord."+name, id))
+		}
+	}
+	for key, n := range map[string]int64{"backfill.age": int64(d.Backfill.Age), "backfill.messages": int64(d.Backfill.Messages), "attachments.maxBytes": int64(d.Attachments.MaxBytes)} {
+		if n < 0 {
+			found = append(found, fault.InvalidField("surface.discord."+key, "surface.discord.%s is below zero.", key))
+		}
+	}
+	if time.Duration(d.Cache.Age) < minKeep {
+		found = append(found, fault.InvalidField("surface.discord.cache.age", "surface.discord.cache.age is less than 48h."))
+	}
+	if d.Cache.Messages < minCached {
+		found = append(found, fault.InvalidField("surface.discord.cache.messages", "surface.discord.cache.messages is less than %d.", minCached))
+	}
+	return errors.Join(append(found, checkMode("surface.discord.mode", d.Mode))...)
+}
+
+func checkDiscordID(field, id string) error {
+	if n, err := strconv.ParseUint(id, 10, 64); err != nil || n == 0 {
+		return fault.InvalidField(field, "%q is not an id of Discord. Switch on Settings, Advanced, Developer Mode in Discord; then the menu of a server, channel or person has “Copy ID”. In the file it stands in quotes.", id)
+	}
+	return nil
+}
+
+// minKeep is longer than anything takes that is on its way to a table which
+// refers to a file.
+const minKeep = 48 * time.Hour
+
+func (c *Config) checkAttachments() error {
+	var found []error
+	a := c.Attachments
+	if a.MaxBytes <= 0 {
+		found = append(found, fault.InvalidField("attachments.maxBytes", "attachments.maxBytes has to be above zero."))
+	}
+	if a.MaxTotal < a.MaxBytes {
+		found = append(found, fault.InvalidField("attachments.maxTotal", "attachments.maxTotal is less than attachments.maxBytes."))
+	}
+	if time.Duration(a.Keep) < minKeep {
+		found = append(found, fault.InvalidField("attachments.keep", "attachments.keep is less than 48h."))
+	}
+	return errors.Join(found...)
+}
+
+func checkMode(key, mode string) error {
+	if mode != ModeMention && mode != ModeActive {
+		return fault.InvalidField(key, "%s is %q; it can be %s or %s.", key, mode, ModeMention, ModeActive)
+	}
+	return nil
+}

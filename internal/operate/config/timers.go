@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"lilac/internal/core/clock"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/schedule"
+)
+
+// Timer is something that happens at times.
+type Timer struct {
+	Cron     string   `json:"cron,omitempty" jsonschema:"When: minute, hour, day of the month, month, day of the week, as in 30 8 * * 1-5; or @hourly, @daily, @weekly, @monthly, @yearly."`
+	TimeZone string   `json:"timeZone,omitempty" jsonschema:"Where the clock of cron stands: a name such as Europe/Berlin, UTC, or Local. Without it limits.timeZone."`
+	Every    Duration `json:"every,omitempty" jsonschema:"Instead of cron: an interval of whole seconds, for example 10m. It is at the multiples since 1970 in UTC, whenever Lilac started."`
+	Missed   string   `json:"missed,omitempty" jsonschema:"What becomes of times that passed while Lilac was down or the machine slept: once (the default) does it once for all of them, skip leaves them out, but for one less than a minute ago."`
+}
+
+// What becomes of times that were missed.
+const (
+	MissedOnce = "once"
+	MissedSkip = "skip"
+)
+
+// Clock are the timers, ready, in the order of their names.
+func (c *Config) Clock() ([]clock.Timer, error) {
+	var out []clock.Timer
+	var found []error
+	for _, name := range slices.Sorted(maps.Keys(c.Timers)) {
+		t, field := c.Timers[name], "timers."+name
+		if !nameForm().MatchString(name) {
+			found = append(found, badName(field, name))
+		}
+		s, text, err := c.scheduleOf(field, t)
+		if err != nil {
+			found = append(found, err)
+		}
+		switch t.Missed {
+		case "", MissedOnce, MissedSkip:
+		default:
+			found = append(found, fault.InvalidField(field+".missed", "The timer %s has %q for what is missed; use once or skip.", name, t.Missed))
+		}
+		out = append(out, clock.Timer{Name: name, Text: text, Schedule: s, SkipMissed: t.Missed == MissedSkip})
+	}
+	if err := errors.Join(found...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *Config) scheduleOf(field string, t Timer) (schedule.Schedule, string, error) {
+	zone := t.TimeZone
+	if zone == "" {
+		zone = c.Limits.TimeZone
+	}
+	place, err := time.LoadLocation(zone)
+	switch {
+	case err != nil:
+		return schedule.Schedule{}, "", fault.InvalidField(field+".timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", zone)
+	case (t.Cron == "") == (t.Every == 0):
+		return schedule.Schedule{}, "", fault.InvalidField(field, "A timer has either cron or every.")
+	case t.Every != 0:
+		s, err := schedule.Every(time.Duration(t.Every))
+		return s, "every " + t.Every.String(), inField(field+".every", err)
+	}
+	s, err := schedule.Cron(t.Cron, place)
+	return s, t.Cron + " in " + place.String(), inField(field+".cron", err)
+}
+
+// inField says of an error where in the file it is.
+func inField(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.InvalidField(field, "%s", fault.ToWire(err).Message)
+}
+
+func (c *Config) checkTimers() error {
+	_, err := c.Clock()
+	return err
+}

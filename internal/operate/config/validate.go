@@ -1,0 +1,307 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/realpath"
+)
+
+// minTokenLength is the least for a token that guards an open port.
+const minTokenLength = 16
+
+// maxCompactAt leaves room for what the estimate of a conversation's size misses.
+const maxCompactAt = 0.95
+
+// validate tells every mistake that can be told without another one.
+func (c *Config) validate() error {
+	var found []error
+	for _, check := range []func() error{
+		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
+	} {
+		found = append(found, check())
+	}
+	return errors.Join(found...)
+}
+
+func (c *Config) checkAddr() error { return errors.Join(c.checkListen(), c.checkTokens()) }
+
+func (c *Config) checkTokens() error {
+	var found []error
+	if c.Token.Set() && len(c.Token) < minTokenLength {
+		found = append(found, fault.InvalidField("LILAC_TOKEN", "LILAC_TOKEN is shorter than %d characters.", minTokenLength))
+	}
+	if c.MetricsToken.Set() && (len(c.MetricsToken) < minTokenLength || c.MetricsToken == c.Token) {
+		found = append(found, fault.InvalidField("LILAC_METRICS_TOKEN", "LILAC_METRICS_TOKEN is shorter than %d characters, or the same as LILAC_TOKEN.", minTokenLength))
+	}
+	return errors.Join(found...)
+}
+
+func (c *Config) checkListen() error {
+	host, port, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return fault.InvalidField("addr", "The address %q is not of the form host:port.", c.Addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fault.InvalidField("addr", "The address %q has no port between 0 and 65535.", c.Addr)
+	}
+	if !Loopback(host) && !c.Token.Set() {
+		return fault.InvalidField("addr", "The address %q can be reached from other machines. Set LILAC_TOKEN to a token of your own, or listen on 127.0.0.1.", c.Addr)
+	}
+	return nil
+}
+
+// checkTools refuses what others could reach.
+func (c *Config) checkTools() error {
+	if c.Tools.Addr == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.Tools.Addr)
+	if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+		return fault.InvalidField("tools.addr", "The address %q is not of the form host:port.", c.Tools.Addr)
+	}
+	if !Loopback(host) {
+		return fault.InvalidField("tools.addr", "The tool server listens on loopback only, such as 127.0.0.1:7421, not on %q.", c.Tools.Addr)
+	}
+	return nil
+}
+
+// Loopback reports whether a host reaches this machine only.
+func Loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func (c *Config) checkHosts() error {
+	var found []error
+	for i, h := range c.AllowedHosts {
+		if h == "" || strings.ContainsAny(h, "/*: \t") {
+			found = append(found, fault.InvalidField(fmt.Sprintf("allowedHosts[%d]", i), "%q is not a host name (without scheme, port and wildcards).", h))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// checkApart keeps the agent's files away from ours: who can write the
+// database or read the token owns the server.
+func (c *Config) checkApart() error {
+	data, err := realpath.Follow(c.DataDir)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be examined", c.DataDir)
+	}
+	work, err := realpath.Follow(c.Workspace)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, err, "The workspace %s cannot be examined", c.Workspace)
+	}
+	switch {
+	case within(work.Real, data.Real):
+		return fault.InvalidField("workspace", "The workspace %s is inside the data directory %s; the agent could read its secrets.", c.Workspace, c.DataDir)
+	case within(data.Real, work.Real):
+		return fault.InvalidField("workspace", "The workspace %s contains the data directory %s; the agent could read its secrets.", c.Workspace, c.DataDir)
+	case data.Under(work.Real):
+		return fault.InvalidField("workspace", "The workspace %s contains a link on the way to the data directory %s; the agent could point it elsewhere.", c.Workspace, c.DataDir)
+	}
+	return nil
+}
+
+func within(inner, outer string) bool {
+	rel, err := filepath.Rel(outer, inner)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+func (c *Config) checkProviders() error {
+	var found []error
+	for name, p := range c.Providers {
+		field := "providers." + name
+		if name == "" || strings.ContainsAny(name, "/ \t") {
+			found = append(found, fault.InvalidField(field, "%q is not a name for a provider: it must not be empty and holds no slash or space.", name))
+			continue
+		}
+		switch p.Type {
+		case Demo:
+			if name != "demo" {
+				found = append(found, fault.InvalidField(field+".type", "Only the built-in provider demo is of type demo."))
+			}
+			continue
+		case Anthropic, OpenAI:
+		case "":
+			found = append(found, fault.InvalidField(field+".type", "The provider %s has no type; use anthropic or openai.", name))
+			continue
+		default:
+			found = append(found, fault.InvalidField(field+".type", "The provider %s has the unknown type %q%s Use anthropic or openai.",
+				name, p.Type, sentence(didYouMean(string(p.Type), []string{"anthropic", "openai"}))))
+			continue
+		}
+		u, err := url.Parse(p.BaseURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// sentence closes the part of a sentence that a hint may or may not end.
+func sentence(hint string) string {
+	if hint == "" {
+		return "."
+	}
+	return hint
+}
+
+func (c *Config) checkModels() error {
+	var found []error
+	for name, m := range c.Models {
+		field := "models." + name
+		provider, model, ok := strings.Cut(name, "/")
+		if name != "demo" && (!ok || provider == "" || model == "") {
+			found = append(found, fault.InvalidField(field, "The model %q is not of the form provider/model.", name))
+		}
+		if m.ContextTokens < 0 || m.MaxOutputTokens < 0 {
+			found = append(found, fault.InvalidField(field, "The model %q has a negative size.", name))
+		}
+		if p := m.Price; p != nil && min(p.Input, p.Output, p.CacheRead, p.CacheWrite) < 0 {
+			found = append(found, fault.InvalidField(field+".price", "The model %q has a negative price.", name))
+		}
+	}
+	if !c.unreadable(modelKeys...) {
+		_, err := c.ResolveModel()
+		found = append(found, err)
+	}
+	return errors.Join(found...)
+}
+
+// modelKeys are what decides which models there are, and what they cost.
+var modelKeys = []string{"model", "models", "providers"}
+
+func (c *Config) checkLimits() error {
+	var found []error
+	for _, b := range []struct {
+		scope string
+		Budget
+	}{{"request", c.Limits.Request}, {"session", c.Limits.Session}, {"day", c.Limits.Day}} {
+		for _, l := range []struct {
+			name string
+			low  bool
+		}{{"steps", b.Steps < 0}, {"tokens", b.Tokens < 0}, {"money", b.Money < 0}, {"time", b.Time < 0}} {
+			if field := "limits." + b.scope + "." + l.name; l.low {
+				found = append(found, fault.InvalidField(field, "%s is negative; use 0 for no limit.", field))
+			}
+		}
+	}
+	if _, err := c.Limits.Zone(); err != nil {
+		f := fault.InvalidField("limits.timeZone", "The time zone %q is unknown; use a name such as Europe/Berlin, UTC or Local.", c.Limits.TimeZone)
+		f.Err = err
+		found = append(found, f)
+	}
+	if c.Limits.Wait <= 0 {
+		found = append(found, fault.InvalidField("limits.wait", "limits.wait has to be longer than nothing, for example 24h."))
+	}
+	if c.Limits.Tool <= 0 {
+		found = append(found, fault.InvalidField("limits.tool", "limits.tool has to be longer than nothing, for example 30m."))
+	}
+	if !(c.CompactAt > 0 && c.CompactAt <= maxCompactAt) {
+		found = append(found, fault.InvalidField("compactAt", "compactAt is %v; it has to be above 0 and at most %v.", c.CompactAt, maxCompactAt))
+	}
+	return errors.Join(found...)
+}
+
+func (c *Config) checkMoney() error {
+	if c.Limits.Request.Money == 0 && c.Limits.Session.Money == 0 && c.Limits.Day.Money == 0 || c.unreadable(modelKeys...) {
+		return nil
+	}
+	var models []ModelChoice // checkModels and checkRouter tell what is wrong with one
+	if m, err := c.ResolveModel(); err == nil {
+		models = append(models, m)
+	}
+	if gate, ok, err := c.ResolveGate(); ok && err == nil {
+		models = append(models, gate)
+	}
+	for _, m := range models {
+		if m.Price == nil {
+			return fault.InvalidField("limits", "There is a limit on money, but the price of %s is unknown, so it could not be kept. Set it under models: %q: price:.", m, m.String())
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkWords() error {
+	var found []error
+	for _, w := range []struct {
+		field, value string
+		allowed      []string
+	}{
+		{"sandbox.mode", c.Sandbox.Mode, []string{SandboxAuto, SandboxBubblewrap, SandboxNamespaces, SandboxOff}},
+		{"log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}},
+		{"log.format", c.Log.Format, []string{"auto", "json", "text"}},
+	} {
+		if !slices.Contains(w.allowed, w.value) {
+			found = append(found, fault.InvalidField(w.field, "%s is %q%s It must be one of %s.",
+				w.field, w.value, sentence(didYouMean(w.value, w.allowed)), strings.Join(w.allowed, ", ")))
+		}
+	}
+	return errors.Join(found...)
+}
+
+func (c *Config) resolvePaths() error {
+	for _, p := range []struct {
+		key string
+		at  *string
+	}{
+		{"dataDir", &c.DataDir},
+		{"workspace", &c.Workspace},
+		{"bus.passwordFile", &c.Bus.PasswordFile},
+		{"bus.sentinelPasswordFile", &c.Bus.SentinelPasswordFile},
+		{"bus.caFile", &c.Bus.CAFile},
+	} {
+		if *p.at == "" && strings.HasPrefix(p.key, "bus.") {
+			continue // not set
+		}
+		if *p.at == "" { // it would be where the program was started
+			return fault.InvalidField(p.key, "%s is empty.", p.key)
+		}
+		path, err := c.pathOf(p.key, *p.at)
+		if err != nil {
+			return err
+		}
+		*p.at = path
+	}
+	return nil
+}
+
+// pathOf makes the path of a key absolute. Where another user is at home only a shell knows.
+func (c *Config) pathOf(key, path string) (string, error) {
+	if strings.HasPrefix(path, "~") && path != "~" && !strings.HasPrefix(path, "~/") {
+		return "", fault.InvalidField(key, "%s is %q; ~ stands for your own home directory alone, as ~/.", key, path)
+	}
+	abs, err := c.absolute(path)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, err, "%s cannot be made an absolute path", key)
+	}
+	return abs, nil
+}
+
+func (c *Config) absolute(path string) (string, error) {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		home := c.getenv("HOME")
+		if home == "" {
+			var err error
+			if home, err = os.UserHomeDir(); err != nil {
+				return "", fault.Wrap(fault.Invalid, err, "The home directory is unknown; set HOME")
+			}
+		}
+		path = filepath.Join(home, strings.TrimPrefix(path[1:], "/"))
+	}
+	return filepath.Abs(path)
+}

@@ -1,0 +1,31 @@
+package doctor
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lilac/internal/foundation/fault"
+)
+
+// Nobody restores a copy because a disk is full.
+func TestTheAdviceFitsWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a full disk":           {fault.Wrap(fault.Unavailable, syscall.ENOSPC, "The disk is full: free some space."), "when there is room"},
+		"another one has it":    {fault.New(fault.Conflict, "It is in use."), "stop that one"},
+		"another user's":        {fault.New(fault.Denied, "No."), asItsUser},
+		"a read-only disk":      {fault.Wrap(fault.Unavailable, syscall.EROFS, "It cannot be opened."), "how it is mounted"},
+		"a damaged one":         {&fault.Error{Kind: fault.Conflict, Code: "damaged_database"}, "restore a backup"},
+		"a newer program's":     {&fault.Error{Kind: fault.Conflict, Code: "newer_database"}, "newer program"},
+		"another program's":     {&fault.Error{Kind: fault.Conflict, Code: "foreign_database"}, "another --data"},
+		"control: what else is": {errors.New("disk I/O error"), "Keep a copy"},
+	} {
+		if got := adviceFor(c.err); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q in it", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/delivery"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/store"
+)
+
+func (p Patient) database(ctx context.Context, running bool) Finding {
+	const check = "database"
+	path := filepath.Join(p.Config.DataDir, db.FileName)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
+	case err != nil && running:
+		return Finding{
+			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
+			"If this is that server's data directory, the database was taken from it: put all of its files back, or stop the server and restore a backup.",
+		}
+	case err != nil || info.Size() == 0:
+		return p.noDatabase()
+	}
+	if running {
+		f := Finding{check, OK, "the running server has it open", ""}
+		if p.Deep {
+			f.Status, f.Advice = Warn, "Stop the server for a deep look."
+		}
+		return f
+	}
+	database, err := openAsItIs(ctx, p.Config.DataDir)
+	if err != nil {
+		return Finding{check, Fail, fault.ToWire(err).Message, adviceFor(err)}
+	}
+	defer database.Close()
+	bad, err := database.Verify(ctx)
+	older := len(database.Due()) > 0
+	if err == nil && p.Deep && !older {
+		var found []string
+		found, err = damaged(ctx, p.Config.DataDir, database)
+		bad = append(bad, found...)
+	}
+	switch {
+	case err != nil:
+		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
+	case len(bad) > 0:
+		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+	case older && p.Deep:
+		return Finding{check, Warn, "an older Lilac wrote it, so that its rows were not read", "Look with the version that wrote it, or after the next start, which brings it up to date."}
+	case older:
+		return Finding{check, OK, path + "; an older Lilac wrote it, the next start brings it up to date", ""}
+	}
+	if err := p.engineChange(ctx, database); err != nil {
+		return refused(check, err)
+	}
+	if p.Deep {
+		return Finding{check, OK, "every row and every stored file is as it was written", ""}
+	}
+	return Finding{check, OK, path, ""}
+}
+
+// noDatabase is the finding of a data directory without one, which is new unless files
+// that one refers to are there.
+func (p Patient) noDatabase() Finding {
+	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
+		return Finding{"database", Warn, "there is none, or an empty one, beside the stored files of one", "Restore a backup: the next start makes a new one, which knows nothing."}
+	}
+	return Finding{"database", OK, "there is none yet; the first start makes it", ""}
+}
+
+// openAsItIs opens a database and leaves its tables as they are: after a mere look the
+// program that wrote it still has to be able to use it.
+func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
+	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), AsItIs: true})
+}
+
+// engineChange says why a start with another engine would be refused.
+func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
+	next := delivery.Switching{Name: sqlitebus.EngineName, Unfinished: map[string]func(db.Queryer) (int64, error){
+		sqlitebus.EngineName: sqlitebus.Unfinished, redisbus.EngineName: redisbus.Unfinished,
+	}}
+	if p.Config.Bus.URL.Redis() {
+		next.Name = redisbus.EngineName
+	}
+	return database.Read(ctx, func(q db.Queryer) error { return next.Allowed(q) })
+}
+
+// damaged reads all rows, and the files that they refer to.
+func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, error) {
+	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
+	if err != nil {
+		return nil, fmt.Errorf("open the bus: %w", err)
+	}
+	defer b.Close()
+	bad, err := b.Verify(ctx)
+	if err != nil {
+		return bad, err
+	}
+	rows, err := redisbus.VerifyRows(ctx, database)
+	bad = append(bad, rows...)
+	if err != nil {
+		return bad, err
+	}
+	rows, err = store.New(database).Verify(ctx)
+	bad = append(bad, rows...)
+	if err != nil {
+		return bad, err
+	}
+	stored, err := store.New(database).VerifyFiles(ctx, dataDir)
+	return append(bad, stored...), err
+}
+
+// asItsUser is the advice for what this user may not see.
+const asItsUser = "Run this as the user that the server runs as, and look at who owns the data directory."
+
+func adviceFor(err error) string {
+	if errors.Is(err, syscall.ENOSPC) {
+		return "Look again when there is room: whether anything is damaged cannot be told before."
+	}
+	if errors.Is(err, syscall.EROFS) {
+		return "Look at the disk, whose file system the kernel makes read-only when it fails, and at how it is mounted. Keep a copy of the data directory before anything else."
+	}
+	switch fault.ToWire(err).Code {
+	case "damaged_database":
+		return "Keep a copy of the data directory and restore a backup into an empty one."
+	case "newer_database":
+		return "Start the newer program, or restore a backup that the older one made into an empty directory."
+	case "foreign_database":
+		return "Choose another --data, or move that file away."
+	}
+	switch fault.KindOf(err) {
+	case fault.Denied:
+		return asItsUser
+	case fault.Conflict:
+		return "If another Lilac runs on it, stop that one or choose another --data."
+	}
+	return "Keep a copy of the data directory before anything else."
+}

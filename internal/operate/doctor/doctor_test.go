@@ -1,0 +1,376 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
+	"lilac/internal/operate/config"
+	"lilac/internal/operate/doctor"
+	"lilac/internal/store"
+)
+
+// patient is a machine on which nothing is wrong.
+func patient(t *testing.T, env map[string]string, file string) doctor.Patient {
+	t.Helper()
+	home := t.TempDir()
+	source := config.Source{Getenv: func(name string) string {
+		if name == "HOME" {
+			return home
+		}
+		return env[name]
+	}, Flags: config.Flags{Addr: "127.0.0.1:0"}}
+	if file != "" {
+		source.File = filepath.Join(home, "c.yaml")
+		if err := os.WriteFile(source.File, []byte(file), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, warnings, err := config.Load(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return doctor.Patient{Config: cfg, Warnings: warnings}
+}
+
+func examine(t *testing.T, p doctor.Patient, check string) doctor.Finding {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, f := range doctor.Examine(ctx, p) {
+		if f.Check == check {
+			return f
+		}
+	}
+	t.Fatalf("nothing was said about %s", check)
+	return doctor.Finding{}
+}
+
+// check compares a finding; one that is not good must say what to do.
+func check(t *testing.T, f doctor.Finding, status doctor.Status, want string) {
+	t.Helper()
+	if f.Status != status || !strings.Contains(f.Message, want) {
+		t.Errorf("%s is %s: %q, want %s with %q", f.Check, f.Status, f.Message, status, want)
+	}
+	if f.Status != doctor.OK && f.Advice == "" {
+		t.Errorf("%s does not say what to do: %q", f.Check, f.Message)
+	}
+}
+
+// answers serves fixed texts by path.
+func answers(t *testing.T, texts map[string]string) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, ok := texts[r.URL.Path]
+		status := http.StatusOK
+		if !ok {
+			status = http.StatusNotFound
+		}
+		if strings.Contains(text, "not_ready") {
+			status = http.StatusServiceUnavailable
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(text))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func with(t *testing.T, p doctor.Patient, s *httptest.Server) doctor.Patient {
+	t.Helper()
+	c, err := client.Connect(client.Options{Addr: s.URL, Token: "0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Server = c
+	return p
+}
+
+const ready = `{"status":"ready","parts":[{"name":"writer","status":"ok"}]}`
+
+func TestNothingIsWrong(t *testing.T) {
+	p := patient(t, nil, "")
+	for _, name := range []string{"configuration", "data directory", "workspace", "privacy", "disk", "clock", "database", "bus", "keys", "model", "port"} {
+		check(t, examine(t, p, name), doctor.OK, "")
+	}
+	check(t, examine(t, p, "server"), doctor.Warn, "does not run")
+}
+
+func TestMachine(t *testing.T) {
+	t.Run("others can read the data", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.Chmod(p.Config.DataDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "privacy"), doctor.Warn, "0755")
+	})
+	t.Run("the clock went back", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+		check(t, examine(t, p, "clock"), doctor.Warn, "in the future")
+		p.Now = func() time.Time { return time.Date(1970, 7, 1, 0, 0, 0, 0, time.Local) } // of that year in every time zone
+		check(t, examine(t, p, "clock"), doctor.Fail, "1970")
+	})
+	t.Run("the port is taken", func(t *testing.T) {
+		p := patient(t, nil, "")
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		p.Config.Addr = l.Addr().String()
+		check(t, examine(t, p, "port"), doctor.Fail, "another program")
+	})
+	t.Run("what a start could not use", func(t *testing.T) {
+		p := patient(t, nil, "")
+		blobs, token := filepath.Join(p.Config.DataDir, "blobs"), filepath.Join(p.Config.DataDir, "token")
+		check(t, examine(t, p, "stored files"), doctor.OK, "will be made")
+		check(t, examine(t, p, "token"), doctor.OK, "will be made")
+		if err := errors.Join(os.WriteFile(blobs, nil, 0o600), os.Mkdir(token, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "stored files"), doctor.Fail, "not a directory")
+		check(t, examine(t, p, "token"), doctor.Fail, token)
+	})
+	t.Run("the database is gone from its files", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "blobs"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Warn, "there is none")
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Warn, "an empty one")
+	})
+	t.Run("a file is in the way", func(t *testing.T) {
+		p := patient(t, nil, "")
+		p.Config.Workspace = filepath.Join(p.Config.DataDir, "x")
+		if err := os.WriteFile(p.Config.Workspace, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "workspace"), doctor.Fail, "not a directory")
+	})
+	t.Run("a file cannot be opened", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// No user may open a directory as a file; not even root, as which tests may run.
+		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "lilac.lock"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Fail, "lilac.lock cannot be opened: is a directory")
+		check(t, examine(t, p, "groups"), doctor.Warn, "lilac.lock cannot be opened")
+	})
+	t.Run("what cannot be looked at is not called absent", func(t *testing.T) {
+		p := patient(t, nil, "")
+		p.Config.DataDir = filepath.Join(p.Config.DataDir, strings.Repeat("n", 300))
+		check(t, examine(t, p, "database"), doctor.Fail, "cannot be looked at")
+	})
+	t.Run("a stored file is damaged", func(t *testing.T) {
+		p := patient(t, nil, "")
+		d, err := db.Open(t.Context(), db.Options{Dir: p.Config.DataDir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		b, err := store.OpenBlobs(p.Config.DataDir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := b.Put(t.Context(), []byte("a file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Deep = true
+		check(t, examine(t, p, "database"), doctor.OK, "every stored file")
+		name := strings.TrimPrefix(ref, store.BlobPrefix)
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "blobs", name[:2], name), []byte("A FILE"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Fail, name+" is damaged")
+		p.Deep = false
+		check(t, examine(t, p, "database"), doctor.OK, "")
+	})
+	t.Run("the database is damaged", func(t *testing.T) {
+		p := patient(t, nil, "")
+		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("no database at all"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check(t, examine(t, p, "database"), doctor.Fail, "")
+	})
+}
+
+// What keeps a server from starting is found before one is started.
+func TestWhatAStartRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := patient(t, nil, "")
+	check(t, examine(t, p, "tool port"), doctor.OK, "none is configured")
+	check(t, examine(t, p, "traces"), doctor.OK, "")
+	p.Config.Tools.Addr = taken.Addr().String()
+	check(t, examine(t, p, "tool port"), doctor.Fail, "another program listens on "+p.Config.Tools.Addr)
+	p.Traces = fault.InvalidField("OTEL_X", "OTEL_X is wrong.")
+	check(t, examine(t, p, "traces"), doctor.Fail, "OTEL_X is wrong")
+}
+
+// Without one there is no sandbox to be tried, whatever is installed.
+func TestTemporaryFiles(t *testing.T) {
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("needs bubblewrap (apt-get install bubblewrap)")
+	}
+	p := patient(t, nil, "")
+	check(t, examine(t, p, "temporary files"), doctor.OK, "")
+	gone := filepath.Join(t.TempDir(), "gone")
+	t.Setenv("TMPDIR", gone)
+	check(t, examine(t, p, "temporary files"), doctor.Fail, gone)
+	if f := examine(t, p, "sandbox"); f.Status != doctor.Warn || !strings.Contains(f.Message, "TMPDIR") || strings.Contains(f.Message+f.Advice, "apt-get") {
+		t.Errorf("the sandbox is %s: %q (%q)", f.Status, f.Message, f.Advice)
+	}
+}
+
+func TestConfiguration(t *testing.T) {
+	check(t, examine(t, patient(t, nil, "modle: demo\n"), "configuration"), doctor.Warn, `did you mean "model"`)
+	check(t, examine(t, patient(t, nil, "modle: demo\nadr: x\n"), "configuration"), doctor.Warn, "and 1 more")
+	for file, want := range map[string]doctor.Status{
+		"providers: {openai: {apiKey: sk-0123456789abcdef}}\n":    doctor.Warn,
+		"webhooks: {ci: {secret: 0123456789abcdef}}\n":            doctor.Warn,
+		"bus: {url: \"redis://:0123456789abcdef@127.0.0.1:1\"}\n": doctor.Warn,
+		"providers: {openai: {apiKey: \"${KEY}\"}}\n":             doctor.OK,
+		"bus: {url: \"redis://127.0.0.1:1\"}\n":                   doctor.OK,
+	} {
+		got := examine(t, patient(t, map[string]string{"KEY": "sk-0123456789abcdef"}, file), "configuration")
+		if got.Status != want || (want == doctor.Warn) != strings.Contains(got.Message, "others may read it") {
+			t.Errorf("with %q: %+v, want %s", file, got, want)
+		}
+	}
+	if got := doctor.Broken(context.Canceled); len(got) != 1 || got[0].Status != doctor.Fail || got[0].Advice == "" {
+		t.Errorf("a configuration that cannot be used: %+v", got)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for key, want := range map[string]string{
+		"sk-ant-0123456789": "set for anthropic", "sk-ant-01234 56789": "a space", `"sk-ant-0123456789"`: "a quote",
+		"your-key-here": "a placeholder", "sk-proj-0123456789": "does not begin with sk-ant-",
+	} {
+		status := doctor.Warn
+		if strings.HasPrefix(want, "set") {
+			status = doctor.OK
+		}
+		f := examine(t, patient(t, map[string]string{"ANTHROPIC_API_KEY": key, "LILAC_MODEL": "demo"}, ""), "keys")
+		check(t, f, status, want)
+		if strings.Contains(f.Message+f.Advice, key) {
+			t.Errorf("the key is in %q", f.Message)
+		}
+	}
+}
+
+// provider is a fake that takes one key and has one model.
+func provider(t *testing.T, skew time.Duration) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+		if r.Header.Get("Authorization") != "Bearer good-key-0815" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"data":[{"id":"gpt-4o"},{"id":"other"}]}`))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestModelOnline(t *testing.T) {
+	for _, tt := range []struct {
+		name, model, key string
+		skew             time.Duration
+		check            string
+		status           doctor.Status
+		want             string
+	}{
+		{"good", "gpt-4o", "good-key-0815", 0, "model", doctor.OK, "the model is there"},
+		{"no such model", "gpt-4", "good-key-0815", 0, "model", doctor.Warn, "does not list"},
+		{"price unknown", "other", "good-key-0815", 0, "model", doctor.Warn, "price is not known"},
+		{"bad key", "gpt-4o", "other-key-0815", 0, "model", doctor.Fail, "refuses the key"},
+		{"clock", "gpt-4o", "good-key-0815", -time.Hour, "clock skew", doctor.Warn, "1h0m"},
+		{"clock agrees", "gpt-4o", "good-key-0815", 0, "clock skew", doctor.OK, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := provider(t, tt.skew)
+			p := patient(t, map[string]string{"OPENAI_API_KEY": tt.key, "OPENAI_BASE_URL": s.URL, "LILAC_MODEL": "openai/" + tt.model}, "")
+			p.Online = true
+			f := examine(t, p, tt.check)
+			check(t, f, tt.status, tt.want)
+			if strings.Contains(f.Message+f.Advice, tt.key) {
+				t.Errorf("the key is in %q", f.Message)
+			}
+		})
+	}
+}
+
+func TestModelThatCannotBeReached(t *testing.T) {
+	p := patient(t, map[string]string{"OPENAI_API_KEY": "k-0123456789", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "LILAC_MODEL": "openai/gpt-4o"}, "")
+	check(t, examine(t, p, "model"), doctor.Warn, "cannot be reached")
+	p.Online = true
+	check(t, examine(t, p, "model"), doctor.Fail, "cannot be asked")
+}
+
+func TestServer(t *testing.T) {
+	good := map[string]string{"/readyz": ready, "/dlq": `{"deadLetters":[]}`, "/bus/groups": `{"groups":[{"topic":"env","group":"environment","active":true}]}`}
+	for _, tt := range []struct {
+		name   string
+		change map[string]string
+		check  string
+		status doctor.Status
+		want   string
+	}{
+		{"works", nil, "server", doctor.OK, "it works"},
+		{"its database is not here", nil, "database", doctor.Warn, "though a server runs"},
+		{"its workspace is not here", nil, "workspace", doctor.Warn, "though a server runs"},
+		{"groups get on", nil, "groups", doctor.OK, ""},
+		{"no dead letters", nil, "dead letters", doctor.OK, "none"},
+		{"a part failed", map[string]string{"/readyz": `{"status":"not_ready","parts":[{"name":"disk","status":"failed","message":"it is full"}]}`}, "server: disk", doctor.Fail, "it is full"},
+		{"not ready", map[string]string{"/readyz": `{"status":"not_ready","parts":[{"name":"disk","status":"failed","message":"it is full"}]}`}, "server", doctor.Fail, "disk: it is full"},
+		{"a restart is needed", map[string]string{"/readyz": `{"status":"ready","parts":[{"name":"configuration","status":"warning","message":"a restart is needed for addr"}]}`}, "server: configuration", doctor.Warn, "addr"},
+		{"a dead letter", map[string]string{"/dlq": `{"deadLetters":[{"id":"1"}]}`}, "dead letters", doctor.Warn, "1 events"},
+		{"a group that is gone", map[string]string{"/bus/groups": `{"groups":[{"topic":"env","group":"old","backlog":7,"oldestMs":3600000}]}`}, "groups", doctor.Warn, "nobody consumes"},
+		{"a stuck group", map[string]string{"/bus/groups": `{"groups":[{"topic":"env","group":"runner","pending":1,"oldestMs":3600000,"active":true}]}`}, "groups", doctor.Fail, "runner"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			texts := map[string]string{}
+			for path, text := range good {
+				texts[path] = text
+			}
+			for path, text := range tt.change {
+				texts[path] = text
+			}
+			check(t, examine(t, with(t, patient(t, nil, ""), answers(t, texts)), tt.check), tt.status, tt.want)
+		})
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	p := with(t, patient(t, nil, ""), gone)
+	gone.Close()
+	check(t, examine(t, p, "server"), doctor.Warn, "does not answer")
+}

@@ -1,0 +1,109 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/sqlitebus"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// undoneAfter is how long a group may leave an event undone before it is
+	// worth a look.
+	undoneAfter = 10 * time.Minute
+	// silentApart is how much longer than the others a group has to be without
+	// a consumer to be left behind while no server runs and all of them are.
+	silentApart = 24 * time.Hour
+)
+
+// groups finds groups of the running server that do not get on, and groups that
+// nobody serves any more.
+func (p Patient) groups(ctx context.Context) Finding {
+	groups, err := p.Server.Groups(ctx)
+	if err != nil {
+		advice := ""
+		if fault.KindOf(err) == fault.Unauthenticated {
+			advice = "Set LILAC_TOKEN to the server's token, or use its data directory."
+		}
+		return Finding{"groups", Warn, fault.ToWire(err).Message, advice}
+	}
+	for _, g := range groups {
+		waiting, oldest := g.Pending+g.Backlog, time.Duration(g.OldestMS)*time.Millisecond
+		undone := waiting > 0 && oldest >= undoneAfter
+		message := fmt.Sprintf("the group %s of %s has %d events that are not done, the oldest for %s", g.Group, g.Topic, waiting, oldest.Round(time.Second))
+		switch {
+		case undone && g.Active:
+			return Finding{"groups", Fail, message, "Its log says why; a restart takes the events up again."}
+		case undone:
+			return Finding{"groups", Warn, message + ", and nobody consumes for it", "It keeps events from being removed. " + dropIt(g)}
+		case g.Silent() && waiting == 0:
+			return Finding{"groups", Warn, "nobody consumes for " + describeSilent(g), dropIt(g)}
+		}
+	}
+	return Finding{"groups", OK, "every group gets on", ""}
+}
+
+// leftBehind finds groups in the database that were not served when the others
+// last were.
+func (p Patient) leftBehind(ctx context.Context) Finding {
+	var all []bus.GroupStatus
+	err := WithGroups(ctx, p.Config.DataDir, func(b *sqlitebus.Bus) (err error) {
+		all, err = b.Groups(ctx)
+		return err
+	})
+	if err != nil {
+		return Finding{"groups", Warn, "they could not be looked at: " + fault.ToWire(err).Message, "See what is said of the database."}
+	}
+	if len(all) == 0 {
+		return Finding{"groups", OK, "there are none yet", ""}
+	}
+	least := all[0].SilentMS
+	for _, g := range all {
+		least = min(least, g.SilentMS)
+	}
+	for _, g := range all {
+		if g.SilentMS-least > silentApart.Milliseconds() {
+			return Finding{"groups", Warn, "nobody consumes for " + describeSilent(g), dropIt(g)}
+		}
+	}
+	return Finding{"groups", OK, "none was left behind", ""}
+}
+
+func describeSilent(g bus.GroupStatus) string {
+	return fmt.Sprintf("the group %s of %s, for %s now", g.Group, g.Topic, (time.Duration(g.SilentMS) * time.Millisecond).Round(time.Hour))
+}
+
+func dropIt(g bus.GroupStatus) string {
+	return fmt.Sprintf("If it belongs to something that is gone: lilac groups drop %s %s", g.Topic, g.Group)
+}
+
+// WithGroups opens the database of a data directory that no server has open and
+// hands fn the groups in it, which are there whatever the engine of the bus is.
+// It does nothing when there is no database yet, and refuses one whose tables the next
+// start changes.
+func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error) error {
+	if info, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil || info.Size() == 0 {
+		return nil
+	}
+	database, err := openAsItIs(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer database.Close()
+	if len(database.Due()) > 0 {
+		return fault.New(fault.Conflict, "an older Lilac wrote the database: start the server, which brings it up to date, or use that version")
+	}
+	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return fn(b)
+}

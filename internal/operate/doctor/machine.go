@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/health"
+)
+
+// configuration tells where the settings come from and what is odd about them.
+func (p Patient) configuration() Finding {
+	c := p.Config
+	if c.File == "" {
+		return Finding{"configuration", OK, "no file; environment and defaults", ""}
+	}
+	if len(p.Warnings) > 0 {
+		message := p.Warnings[0].String()
+		if more := len(p.Warnings) - 1; more > 0 {
+			message += fmt.Sprintf(" (and %d more: lilac config check)", more)
+		}
+		return Finding{"configuration", Warn, message, "Look at that place of the file; a key that is not known does nothing."}
+	}
+	info, err := os.Stat(c.File)
+	if err == nil && info.Mode().Perm()&0o044 != 0 && c.SecretInFile() {
+		return Finding{"configuration", Warn, c.File + " holds a key or password and others may read it", "chmod 600 " + c.File + ", or name it as ${NAME}."}
+	}
+	return Finding{"configuration", OK, c.File, ""}
+}
+
+// workspace is a directory that a start makes, and nobody afterwards.
+func (p Patient) workspace(running bool) Finding {
+	const check = "workspace"
+	if _, err := os.Stat(p.Config.Workspace); running && errors.Is(err, fs.ErrNotExist) {
+		return Finding{
+			check, Warn, "there is no " + p.Config.Workspace + ", though a server runs",
+			"If it is that server's workspace, every command is refused: put it back, or start Lilac again, which makes an empty one.",
+		}
+	}
+	return p.directory(check, p.Config.Workspace)
+}
+
+// writeAndEnter is what access(2) is asked for.
+const writeAndEnter = 3
+
+// temporary checks that there is a directory for temporary files: nothing makes it.
+func temporary(dir string) Finding {
+	if err := syscall.Access(dir, writeAndEnter); err != nil {
+		return Finding{
+			"temporary files", Fail, fmt.Sprintf("%s cannot be used: %v", dir, err),
+			"Make it, or name another one in TMPDIR: the sandbox is tried there, and sockets are made there unless XDG_RUNTIME_DIR names a place.",
+		}
+	}
+	return Finding{"temporary files", OK, dir, ""}
+}
+
+// directory checks that a directory can be written, or made.
+func (p Patient) directory(check, dir string) Finding {
+	at := dir
+	for {
+		info, err := os.Stat(at)
+		if err == nil && !info.IsDir() {
+			return Finding{check, Fail, at + " is not a directory", "Move it away, or choose another place."}
+		}
+		if err == nil {
+			break
+		}
+		if parent := filepath.Dir(at); parent != at {
+			at = parent
+			continue
+		}
+		return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", dir, err), "Choose another place."}
+	}
+	if err := syscall.Access(at, writeAndEnter); err != nil {
+		return Finding{check, Fail, fmt.Sprintf("%s cannot be written by user %d", at, os.Geteuid()), "Change its owner or mode, or choose another place."}
+	}
+	if at != dir {
+		return Finding{check, OK, dir + " will be made", ""}
+	}
+	return Finding{check, OK, dir, ""}
+}
+
+// private checks that nobody else can read what is kept.
+func (p Patient) private() Finding {
+	const check = "privacy"
+	for _, name := range []string{"", config.TokenFile, db.FileName} {
+		path := filepath.Join(p.Config.DataDir, name)
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Finding{check, Fail, fmt.Sprintf("%s cannot be examined: %v", path, err), "Look at its owner and mode."}
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			return Finding{check, Warn, fmt.Sprintf("other users may use %s (mode %04o)", path, mode), "chmod go= " + path}
+		}
+	}
+	return Finding{check, OK, "the data directory is ours alone", ""}
+}
+
+// token checks that a start could read the token, if there is one.
+func (p Patient) token() Finding {
+	if _, err := p.Config.OperatorToken(); err != nil {
+		return refused("token", err)
+	}
+	return Finding{"token", OK, "it can be read, or will be made", ""}
+}
+
+func (p Patient) disk() Finding {
+	disk, err := health.DiskAt(p.Config.DataDir)
+	if err != nil {
+		return Finding{"disk", Fail, err.Error(), "Choose another data directory."}
+	}
+	message := fmt.Sprintf("%d MiB free", disk.Free>>20)
+	switch {
+	case disk.Free < health.NoDisk:
+		return Finding{"disk", Fail, message, "Free some space: the database cannot grow."}
+	case disk.Network() != "":
+		return Finding{"disk", Warn, "the data directory is on " + disk.Network(), "Put it on a local disk: what SQLite relies on is not sure on a network file system."}
+	case disk.Free < health.LowDisk:
+		return Finding{"disk", Warn, message, "Free some space soon."}
+	}
+	return Finding{"disk", OK, message, ""}
+}
+
+// clock finds a clock that stands before what was written already.
+func (p Patient) clock() Finding {
+	const advice = "Set the clock: timers and limits depend on it."
+	now := p.Now()
+	if now.Year() < 2024 {
+		return Finding{"clock", Fail, "it is " + now.Format(time.RFC3339) + " here", advice}
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		info, err := os.Stat(filepath.Join(p.Config.DataDir, db.FileName+suffix))
+		if err == nil && info.ModTime().Sub(now) > time.Minute {
+			return Finding{"clock", Warn, "the database was written in the future, " + info.ModTime().Format(time.RFC3339) + "; the clock went back", advice}
+		}
+	}
+	return Finding{"clock", OK, now.Format(time.RFC3339), ""}
+}
+
+// port checks that a server could listen.
+func (p Patient) port() Finding {
+	return port("port", p.Config.Addr, "another address with --addr or addr")
+}
+
+// toolPort is the same for the tool server, without whose address nothing starts.
+func (p Patient) toolPort() Finding {
+	if p.Config.Tools.Addr == "" {
+		return Finding{"tool port", OK, "none is configured; the socket is enough for commands", ""}
+	}
+	return port("tool port", p.Config.Tools.Addr, "another address in tools.addr")
+}
+
+func port(check, addr, other string) Finding {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		_ = l.Close() // it was only to see
+		return Finding{check, OK, addr + " is free", ""}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return Finding{check, Fail, "another program listens on " + addr, "Stop it, or choose " + other + "."}
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return Finding{check, Fail, addr + " may not be listened on", "Ports below 1024 need a right; choose a higher one."}
+	}
+	return Finding{check, Fail, fmt.Sprintf("%s cannot be listened on: %v", addr, err), "Choose " + other + "."}
+}
+
+// traces checks that a start takes OpenTelemetry's variables.
+func (p Patient) traces() Finding {
+	if p.Traces != nil {
+		return Finding{"traces", Fail, fault.ToWire(p.Traces).Message, "Set the variables so, or unset them: until then nothing starts."}
+	}
+	return Finding{"traces", OK, "a start takes what the OTEL_ variables say", ""}
+}

@@ -1,0 +1,182 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/config"
+)
+
+const (
+	// reachTimeout bounds the look at the model's host, askTimeout a question.
+	reachTimeout = 3 * time.Second
+	askTimeout   = 15 * time.Second
+	// maxModels bounds the list of a provider's models.
+	maxModels = 8 << 20
+	// maxSkew is how far our clock may be from the provider's: signatures and
+	// limits of time are wrong beyond it.
+	maxSkew = 30 * time.Second
+)
+
+// keys looks whether the keys that are set can be keys at all. Where one is
+// wrong the provider says so only when the first person asks something.
+func (p Patient) keys() Finding {
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(p.Config.Providers)) {
+		provider := p.Config.Providers[name]
+		if !provider.APIKey.Set() {
+			continue
+		}
+		set = append(set, name)
+		if wrong := malformed(provider.APIKey.Reveal()); wrong != "" {
+			return Finding{"keys", Warn, fmt.Sprintf("the key of %s %s", name, wrong), "Copy it again from the provider, without quotes and spaces."}
+		}
+		if want := prefixes[provider.BaseURL]; want != "" && !strings.HasPrefix(provider.APIKey.Reveal(), want) {
+			return Finding{"keys", Warn, fmt.Sprintf("the key of %s does not begin with %s, as its keys do", name, want), "Look whether it is the key of another provider."}
+		}
+	}
+	if len(set) == 0 {
+		return Finding{"keys", OK, "none is set", ""}
+	}
+	return Finding{"keys", OK, "set for " + strings.Join(set, ", "), ""}
+}
+
+// prefixes are how the keys of the providers begin, where that is documented.
+var prefixes = map[string]string{"https://api.anthropic.com": "sk-ant-", "https://api.openai.com/v1": "sk-"}
+
+func malformed(key string) string {
+	switch lower := strings.ToLower(key); {
+	case strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }):
+		return "holds a space or a character that no key has"
+	case strings.ContainsAny(key, "\"'`<>"):
+		return "holds a quote or a bracket"
+	case strings.Contains(lower, "your") || strings.Contains(lower, "changeme") || strings.Trim(lower, "x.") == "":
+		return "is a placeholder"
+	}
+	return ""
+}
+
+// model looks at the model that answers, what is known of it, and whether it
+// can be reached.
+func (p Patient) model(ctx context.Context) []Finding {
+	m, err := p.Config.ResolveModel()
+	if err != nil {
+		return []Finding{{"model", Fail, fault.ToWire(err).Message, "Set the key, or choose another model."}}
+	}
+	if m.Type == config.Demo {
+		return []Finding{{"model", OK, "the built-in demo (" + m.Why + ")", "For a real one set ANTHROPIC_API_KEY or OPENAI_API_KEY."}}
+	}
+	message := fmt.Sprintf("%s (%s), %d tokens of context", m, m.Why, m.ContextTokens)
+	if p.Online {
+		return p.ask(ctx, m, message)
+	}
+	if f := reach(ctx, m); f != nil {
+		return []Finding{*f}
+	}
+	return []Finding{known(m, message)}
+}
+
+func known(m config.ModelChoice, message string) Finding {
+	if m.Price == nil {
+		return Finding{"model", Warn, message + "; its price is not known", fmt.Sprintf("To count and limit money, set models: {%q: {contextTokens: …, price: {input: …, output: …}}}.", m.String())}
+	}
+	return Finding{"model", OK, message, ""}
+}
+
+func reach(ctx context.Context, m config.ModelChoice) *Finding {
+	u, err := url.Parse(m.BaseURL)
+	if err != nil {
+		return &Finding{"model", Fail, m.String() + ": its base URL cannot be read", "Look at providers." + m.Provider + ".baseURL."}
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return &Finding{"model", Warn, m.String() + ": " + u.Host + " cannot be reached", "Look at the network, at providers." + m.Provider + ".baseURL and at proxies."}
+	}
+	_ = conn.Close() // it was only to see
+	return nil
+}
+
+// ask lists the provider's models, which costs nothing and shows whether it
+// takes the key, has the model, and agrees about the time.
+func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	target, header := m.BaseURL+"/models", http.Header{"Authorization": {"Bearer " + m.APIKey.Reveal()}}
+	if m.Type == config.Anthropic {
+		target, header = m.BaseURL+"/v1/models?limit=1000", http.Header{"X-Api-Key": {m.APIKey.Reveal()}, "Anthropic-Version": {"2023-06-01"}}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return []Finding{{"model", Fail, m.String() + ": its base URL cannot be read", "Look at providers." + m.Provider + ".baseURL."}}
+	}
+	req.Header = header
+	// Without redirects: they would carry the key to another host.
+	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := asker.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return []Finding{{"model", Fail, fmt.Sprintf("%s: %s cannot be asked: %v", m, req.URL.Host, err), "Look at the network, at providers." + m.Provider + ".baseURL and at proxies."}}
+	}
+	defer res.Body.Close()
+	out := []Finding{p.answered(res, m, message)}
+	if f, ok := p.skew(res); ok {
+		out = append(out, f)
+	}
+	return out
+}
+
+func (p Patient) answered(res *http.Response, m config.ModelChoice, message string) Finding {
+	switch {
+	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+		return Finding{"model", Fail, fmt.Sprintf("%s: %s refuses the key (%s)", m, res.Request.URL.Host, res.Status), "Set a key that is valid: " + m.KeySetting() + "."}
+	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusMethodNotAllowed:
+		return known(m, message+"; it is reached, and tells no list of models")
+	case res.StatusCode != http.StatusOK:
+		return Finding{"model", Warn, fmt.Sprintf("%s: %s answers %s", m, res.Request.URL.Host, res.Status), "Ask again later; look at the provider's status."}
+	}
+	var list struct{ Data []struct{ ID string } }
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxModels)).Decode(&list); err != nil || len(list.Data) == 0 {
+		return known(m, message+"; the key is taken")
+	}
+	for _, have := range list.Data {
+		// An alias stands for the dated name; Gemini puts a word before it.
+		if id := strings.TrimPrefix(have.ID, "models/"); id == m.Name || strings.HasPrefix(id, m.Name+"-2") || strings.HasPrefix(m.Name, id) && strings.HasSuffix(m.Name, "-latest") {
+			return known(m, message+"; the key is taken and the model is there")
+		}
+	}
+	return Finding{"model", Warn, fmt.Sprintf("%s: the key is taken, and the provider does not list this model", m), "Look at the name of the model; it may have been retired."}
+}
+
+// skew compares the clocks.
+func (p Patient) skew(res *http.Response) (Finding, bool) {
+	theirs, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil {
+		return Finding{}, false
+	}
+	off := p.Now().Sub(theirs).Round(time.Second)
+	if off.Abs() > maxSkew {
+		return Finding{"clock skew", Warn, fmt.Sprintf("our clock is %s off that of %s", off, res.Request.URL.Host), "Let NTP set the clock (timedatectl set-ntp true)."}, true
+	}
+	return Finding{"clock skew", OK, fmt.Sprintf("within %s of %s", maxSkew, res.Request.URL.Host), ""}, true
+}

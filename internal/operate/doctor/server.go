@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/client"
+	"lilac/internal/telemetry/health"
+)
+
+func (p Patient) server(ctx context.Context) (f Finding, running bool) {
+	if p.Server == nil && fault.KindOf(p.Unfound) == fault.Unavailable && !client.NoServer(p.Unfound) {
+		return Finding{"server", Warn, p.Unfound.Error(), asItsUser}, false
+	}
+	if p.Server == nil {
+		return Finding{"server", Warn, "it does not run", "Start it with: lilac serve"}, false
+	}
+	report, err := p.Server.Health(ctx)
+	switch {
+	case client.NoServer(err):
+		return Finding{"server", Warn, "it does not answer at " + p.Server.Addr(), "Start it with: lilac serve"}, false
+	case err != nil:
+		return Finding{"server", Fail, fault.ToWire(err).Message, "Its log says why."}, true
+	case !report.Ready:
+		return Finding{"server", Fail, "it runs and is not ready: " + report.Reason(), "Its log says why."}, true
+	}
+	return Finding{"server", OK, "it works at " + p.Server.Addr(), ""}, true
+}
+
+// parts are those of the running server that need attention.
+func (p Patient) parts(ctx context.Context) (out []Finding) {
+	report, err := p.Server.Health(ctx)
+	if err != nil {
+		return nil // said by the finding about the server
+	}
+	for _, part := range report.Parts {
+		switch part.Status {
+		case health.Failed:
+			out = append(out, Finding{"server: " + part.Name, Fail, part.Message, "Its log says why."})
+		case health.Warning:
+			out = append(out, Finding{"server: " + part.Name, Warn, part.Message, "Its log says more."})
+		}
+	}
+	return out
+}
+
+func (p Patient) deadLetters(ctx context.Context) Finding {
+	letters, err := p.Server.DeadLetters(ctx, client.Page{Limit: 100})
+	if err != nil {
+		return Finding{"dead letters", Fail, fault.ToWire(err).Message, "Set LILAC_TOKEN to the server's token, or use its data directory."}
+	}
+	if len(letters) == 0 {
+		return Finding{"dead letters", OK, "none", ""}
+	}
+	return Finding{"dead letters", Warn, fmt.Sprintf("%d events could not be handled", len(letters)), "See them with: lilac dlq list; then lilac dlq replay or drop."}
+}

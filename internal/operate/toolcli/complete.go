@@ -1,0 +1,119 @@
+package toolcli
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/plain"
+	"lilac/internal/serve/toolwire"
+)
+
+// completeWord is how the scripts of the shells ask for completions: followed
+// by the command line up to the cursor.
+const completeWord = "__complete"
+
+// completeTime bounds how long somebody who pressed Tab waits.
+const completeTime = 2 * time.Second
+
+//go:embed completion.bash
+var bashCompletion string
+
+//go:embed completion.zsh
+var zshCompletion string
+
+// completion prints the script for a shell.
+func (c Command) completion(args []string) error {
+	scripts := map[string]string{"bash": bashCompletion, "zsh": zshCompletion}
+	if len(args) != 1 || scripts[args[0]] == "" {
+		return fault.New(fault.Invalid, "Say for which shell: tools completion bash, or tools completion zsh.")
+	}
+	return c.print(scripts[args[0]])
+}
+
+// words splits what the script gives, a command line up to the cursor. The last
+// word is what is being written; it may be empty.
+func words(args []string) []string {
+	line := strings.TrimLeft(strings.Join(args, " "), " \t")
+	fields := strings.Fields(line)
+	if line == "" || strings.HasSuffix(line, " ") {
+		fields = append(fields, "")
+	}
+	return fields[min(1, len(fields)-1):] // without the command itself
+}
+
+// Complete returns what the last of the arguments may become, from what the
+// server says of its callables. A server that does not answer knows nothing.
+func (c Command) Complete(ctx context.Context, args []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	last := args[len(args)-1]
+	var out []string
+	switch {
+	case len(args) == 1:
+		out = append(c.callables(ctx), "--list", "--help", "help", "completion")
+	case args[0] == "help" && len(args) == 2:
+		out = c.callables(ctx)
+	case args[0] == "completion" && len(args) == 2:
+		out = []string{"bash", "zsh"}
+	case args[0] == "--list" || args[0] == "help":
+		out = []string{"--output=json", "--output=text"}
+	case strings.HasPrefix(last, "-") || last == "":
+		out = c.fields(ctx, args[0], args[1:len(args)-1], last)
+	}
+	return slices.DeleteFunc(out, func(one string) bool { return !strings.HasPrefix(one, last) })
+}
+
+func (c Command) callables(ctx context.Context) (out []string) {
+	var listing toolwire.Listing
+	server, err := c.connect()
+	if err != nil || server.ask(ctx, "GET", "/list", nil, &listing) != nil {
+		return nil
+	}
+	for _, one := range listing.Callables {
+		out = append(out, plain.Text(one.ID))
+	}
+	return out
+}
+
+// fields are the flags of a callable that can still be given or, of one whose
+// value is being written, the values that its schema names.
+func (c Command) fields(ctx context.Context, id string, given []string, last string) (out []string) {
+	var help toolwire.Help
+	var schema struct {
+		Properties map[string]struct {
+			Type string
+			Enum []any
+		}
+	}
+	server, err := c.connect()
+	if err != nil || server.ask(ctx, "GET", "/help/"+url.PathEscape(id), nil, &help) != nil || json.Unmarshal(help.Input, &schema) != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		field := schema.Properties[name]
+		flag := "--" + kebab(plain.Text(name)) + "="
+		if field.Type != "array" && slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, flag) }) {
+			continue
+		}
+		if !strings.HasPrefix(last, flag) {
+			out = append(out, flag)
+			continue
+		}
+		values := field.Enum
+		if field.Type == "boolean" {
+			values = []any{true, false}
+		}
+		for _, v := range values {
+			out = append(out, flag+plain.Text(fmt.Sprint(v)))
+		}
+	}
+	return append(out, "--output=json", "--output=text", "--input=", "--help")
+}

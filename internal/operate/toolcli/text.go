@@ -1,0 +1,110 @@
+package toolcli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"lilac/internal/foundation/plain"
+	"lilac/internal/serve/toolwire"
+)
+
+// printJSON prints with indentation, in the server's order of fields.
+func (c Command) printJSON(v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return c.print(string(plain.JSON(buf.Bytes())))
+}
+
+// valueText is a value for people: text as it is, a list one line each, an
+// object one line for each field.
+func valueText(raw json.RawMessage) (string, error) {
+	var b strings.Builder
+	var list []json.RawMessage
+	var fields map[string]json.RawMessage
+	switch {
+	case len(raw) == 0:
+	case raw[0] == '[':
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return "", fmt.Errorf("read value: %w", err)
+		}
+		for _, one := range list {
+			b.WriteString(line(one) + "\n")
+		}
+	case raw[0] == '{':
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			return "", fmt.Errorf("read value: %w", err)
+		}
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			b.WriteString(plain.Text(name) + ": " + line(fields[name]) + "\n")
+		}
+	default:
+		b.WriteString(line(raw) + "\n")
+	}
+	return b.String(), nil
+}
+
+// line is a value on its own: text without quotes, the rest as JSON.
+func line(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return plain.Text(text)
+	}
+	return plain.Text(string(raw))
+}
+
+// kebab is how a field is written as a flag.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteRune('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+func helpText(h toolwire.Help) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", h.ID, plain.Text(h.Summary.Summary))
+	if h.Description != "" {
+		b.WriteString("\n" + plain.Text(h.Description) + "\n")
+	}
+	var schema struct {
+		Properties map[string]struct{ Type, Description string }
+		Required   []string
+	}
+	if json.Unmarshal(h.Input, &schema) == nil && len(schema.Properties) > 0 {
+		b.WriteString("\nFields:\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		kind := schema.Properties[name].Type
+		if kind == "" {
+			kind = "any"
+		}
+		if slices.Contains(schema.Required, name) {
+			kind += ", needed"
+		}
+		fmt.Fprintf(&b, "  --%s (%s)  %s\n", kebab(name), kind, plain.Text(schema.Properties[name].Description))
+	}
+	if h.Changes {
+		b.WriteString("\nIt changes something.\n")
+	}
+	if h.Repeatable {
+		b.WriteString("\nIt may be repeated when its outcome is unknown.\n")
+	}
+	if len(h.Examples) > 0 {
+		b.WriteString("\nExamples:\n  " + plain.Text(strings.Join(h.Examples, "\n  ")) + "\n")
+	}
+	return b.String()
+}

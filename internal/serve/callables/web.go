@@ -1,0 +1,213 @@
+package callables
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/toolserver"
+)
+
+// Conversations are the sessions of the page and the terminal with what was
+// said in them; package store keeps them. An unknown id is a fault.NotFound.
+type Conversations interface {
+	Session(q db.Queryer, id string) (session.Session, error)
+	// SessionsWithout lists the most recently updated first, but for those of
+	// some clients.
+	SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error)
+	// Messages lists the newest limit messages before one ("" for all), oldest
+	// first.
+	Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
+	Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error)
+	// SearchIn finds messages with all words of a query, the newest first; ""
+	// searches every session, but for those of some clients. It knows what was
+	// said before IndexHistory was called last.
+	SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error)
+	IndexHistory(tx *db.Tx) error
+}
+
+// leastRead is how many messages are read at a time at least: between those of
+// people and of the agent there can be many of tools.
+const leastRead = 50
+
+// maxSessions bounds a list of conversations.
+const maxSessions = 200
+
+// Web is the conversations of the page, the terminal and whoever else uses the
+// API: all that are on no platform. They are private: a
+// caller reads its own, an operator all. Nothing can be written: what the agent
+// answers is there by itself.
+type Web struct {
+	readOnly
+	DB    *db.DB
+	Table Conversations
+	// Platforms are the clients whose conversations are elsewhere.
+	Platforms []string
+}
+
+var _ Place = Web{}
+
+// Client implements [Place].
+func (Web) Client() string { return "web" }
+
+// Serves implements [Place].
+func (w Web) Serves(client string) bool { return !slices.Contains(w.Platforms, client) }
+
+// Find implements [Place].
+func (w Web) Find(ctx context.Context, form string) (string, error) {
+	var s session.Session
+	err := w.DB.Read(ctx, func(q db.Queryer) (err error) {
+		s, err = w.Table.Session(q, form)
+		return err
+	})
+	if err == nil && !w.Serves(s.Client) {
+		return "", fault.New(fault.NotFound, "There is no session %q.", form)
+	}
+	return s.ID, err
+}
+
+// Sessions implements [Place].
+func (w Web) Sessions(ctx context.Context, caller toolserver.Caller) (out []Session, err error) {
+	var all []session.Session
+	err = w.DB.Read(ctx, func(q db.Queryer) error {
+		if caller.Operator != "" {
+			all, err = w.Table.SessionsWithout(q, w.Platforms, maxSessions)
+			return err
+		}
+		if !w.Serves(caller.Client) {
+			return nil
+		}
+		own, err := w.Table.Session(q, caller.SessionID)
+		all = []session.Session{own}
+		return err
+	})
+	for _, s := range all {
+		out = append(out, Session{ChannelID: s.ID, Kind: surface.Direct, Title: s.Title, Client: s.Client})
+	}
+	return out, err
+}
+
+// Messages implements [Place].
+func (w Web) Messages(ctx context.Context, caller toolserver.Caller, sessionID, before string, limit int) ([]Message, error) {
+	if err := private(caller, sessionID); err != nil {
+		return nil, err
+	}
+	out := []Message{}
+	err := w.DB.Read(ctx, func(q db.Queryer) error {
+		for len(out) < limit {
+			page, err := w.Table.Messages(q, sessionID, max(limit, leastRead), before)
+			if err != nil || len(page) == 0 {
+				return err
+			}
+			before = page[0].ID
+			// What tools answered is in between, and is no message.
+			for i := len(page) - 1; i >= 0 && len(out) < limit; i-- {
+				if page[i].Message.Role != chat.Tool {
+					out = append(out, webMessage(sessionID, page[i]))
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list messages: %w", err)
+	}
+	slices.Reverse(out)
+	return out, nil
+}
+
+// Message implements [Place].
+func (w Web) Message(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) (Message, error) {
+	if err := private(caller, ref.ChannelID); err != nil {
+		return Message{}, err
+	}
+	var m session.HistoryMessage
+	err := w.DB.Read(ctx, func(q db.Queryer) (err error) {
+		m, err = w.Table.Message(q, ref.ChannelID, ref.MessageID)
+		return err
+	})
+	return webMessage(ref.ChannelID, m), err
+}
+
+// Search implements [Place].
+func (w Web) Search(ctx context.Context, caller toolserver.Caller, sessionID, query string, limit int) (out []Message, err error) {
+	if sessionID == "" && caller.Operator == "" {
+		if !w.Serves(caller.Client) {
+			return nil, nil
+		}
+		sessionID = caller.SessionID
+	}
+	if sessionID != "" {
+		if err := private(caller, sessionID); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.DB.UpdateRelaxed(ctx, w.Table.IndexHistory); err != nil {
+		return nil, err
+	}
+	var found []session.Found
+	err = w.DB.Read(ctx, func(q db.Queryer) (err error) {
+		found, err = w.Table.SearchIn(q, sessionID, w.Platforms, query, limit)
+		return err
+	})
+	for _, f := range found {
+		out = append(out, Message{SessionID: f.SessionID, MessageID: f.MessageID, RequestID: f.RequestID, Role: f.Role, Text: f.Excerpt, CreatedAt: f.CreatedAt})
+	}
+	return out, err
+}
+
+func webMessage(sessionID string, m session.HistoryMessage) Message {
+	return Message{
+		SessionID: sessionID, MessageID: m.ID, RequestID: m.RequestID, Role: string(m.Message.Role), Self: m.Message.Role == chat.Assistant,
+		Text: m.Message.Text(), CreatedAt: m.CreatedAt,
+	}
+}
+
+// private refuses the private conversation of somebody else.
+func private(caller toolserver.Caller, sessionID string) error {
+	if caller.May(sessionID) {
+		return nil
+	}
+	return fault.New(fault.Denied, "The session %s is private: a command may use only its own, %q.", sessionID, caller.SessionID)
+}
+
+// readOnly is what a surface answers on which nothing can be written.
+type readOnly struct{}
+
+func cannot(what string) error {
+	return fault.New(fault.Denied, "In a conversation of the page or the terminal a command cannot %s: what you answer is shown there by itself.", what)
+}
+
+func (readOnly) Prepare(context.Context, toolserver.Caller, Outgoing) (surface.Send, error) {
+	return surface.Send{}, cannot("send messages")
+}
+
+func (readOnly) Send(context.Context, toolserver.Caller, Outgoing) (Sent, error) {
+	return Sent{}, cannot("send messages")
+}
+
+func (readOnly) Edit(context.Context, toolserver.Caller, event.MessageRef, string) error {
+	return cannot("edit messages")
+}
+
+func (readOnly) Delete(context.Context, toolserver.Caller, event.MessageRef) error {
+	return cannot("delete messages")
+}
+
+func (readOnly) React(context.Context, toolserver.Caller, event.MessageRef, string) error {
+	return cannot("react to messages")
+}
+
+func (readOnly) Unreact(context.Context, toolserver.Caller, event.MessageRef, string) error {
+	return cannot("react to messages")
+}
+
+func (readOnly) Reactions(context.Context, toolserver.Caller, event.MessageRef) ([]surface.Reaction, error) {
+	return nil, cannot("see reactions")
+}

@@ -1,0 +1,396 @@
+package httpapi
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/telemetry/metrics"
+)
+
+const token = "correct-horse-battery-staple"
+
+// dim is one value of one dimension of the matrix, and whether a request that
+// has it may be let in.
+type dim struct {
+	value string
+	good  bool
+}
+
+var (
+	hosts = []dim{
+		{"127.0.0.1:7420", true},
+		{"localhost:7420", true},
+		{"[::1]:7420", true},
+		{"127.8.9.1", true},
+		{"lilac.example", true},
+		{"LILAC.example:443", true},
+		{"evil.example", false},
+		{"127.0.0.1.evil.example:7420", false},
+		{"localhost.evil.example", false},
+		{"0.0.0.0:7420", false},
+		{"192.168.1.4:7420", false},
+		{"", false},
+	}
+	origins = []dim{
+		{"", true},
+		{"own", true},
+		{"null", false},
+		{"http://evil.example", false},
+		{"http://127.0.0.1:3000", false},
+		{"http://user@own", false},
+		{"http://localhost:7420.evil.example", false},
+		{"file://", false},
+	}
+	fetches = []dim{{"", true}, {"same-origin", true}, {"none", true}, {"same-site", false}, {"cross-site", false}, {"bogus", false}}
+	tokens  = []dim{
+		{"bearer", true},
+		{"cookie", true},
+		{"", false},
+		{"wrong bearer", false},
+		{"empty bearer", false},
+		{"wrong cookie", false},
+		{"token as cookie", false},
+		{"query", false},
+		{"basic", false},
+	}
+	methods  = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	upgrades = []string{"", "websocket"}
+)
+
+func matrixRequest(host, origin, fetch, tok, method, upgrade string) *http.Request {
+	path := "/openapi.json"
+	if method != "GET" && method != "HEAD" {
+		path = "/render"
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(`{"text":"x"}`))
+	r.Host = host
+	if origin = strings.ReplaceAll(origin, "own", host); origin == host && origin != "" {
+		origin = "http://" + host
+	}
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	if fetch != "" {
+		r.Header.Set("Sec-Fetch-Site", fetch)
+	}
+	switch tok {
+	case "bearer":
+		r.Header.Set("Authorization", "Bearer "+token)
+	case "wrong bearer":
+		r.Header.Set("Authorization", "Bearer "+token+"x")
+	case "empty bearer":
+		r.Header.Set("Authorization", "Bearer ")
+	case "basic":
+		r.Header.Set("Authorization", "Basic "+token)
+	case "cookie":
+		r.AddCookie(&http.Cookie{Name: cookieName(token), Value: cookieValue(token)})
+	case "wrong cookie":
+		r.AddCookie(&http.Cookie{Name: cookieName(token), Value: cookieValue("other")})
+	case "token as cookie":
+		r.AddCookie(&http.Cookie{Name: cookieName(token), Value: token})
+	case "query":
+		r.URL.RawQuery = "token=" + token
+	}
+	if upgrade != "" {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", upgrade)
+	}
+	return r
+}
+
+// runMatrix sends every combination and counts those that were wrongly let in
+// and wrongly refused.
+func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
+	var examples []string
+	for _, host := range hosts {
+		for _, origin := range origins {
+			for _, fetch := range fetches {
+				for _, tok := range tokens {
+					for _, method := range methods {
+						for _, upgrade := range upgrades {
+							w := httptest.NewRecorder()
+							h.ServeHTTP(w, matrixRequest(host.value, origin.value, fetch.value, tok.value, method, upgrade))
+							refused := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized
+							may := host.good && origin.good && fetch.good && tok.good
+							all++
+							if may == !refused {
+								continue
+							}
+							if may {
+								out++
+							} else {
+								in++
+							}
+							if len(examples) < 5 {
+								examples = append(examples, fmt.Sprintf("host %q origin %q fetch %q token %q %s %q: %d", host.value, origin.value, fetch.value, tok.value, method, upgrade, w.Code))
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(examples) > 0 {
+		t.Log(strings.Join(examples, "\n"))
+	}
+	return all, in, out
+}
+
+// Every answer is counted, also what no route of the API gives; whoever sends them
+// makes no more than one name.
+func TestWhatNoRouteAnswersIsCounted(t *testing.T) {
+	var counted metrics.Registry
+	api := New(Options{Token: token, Metrics: &counted})
+	for _, one := range []struct {
+		method, url, token string
+		status             int
+	}{
+		{"GET", "http://127.0.0.1/nowhere", token, 404},
+		{"GET", "http://127.0.0.1/nowhere/else", token, 404},
+		{"PUT", "http://127.0.0.1/sessions", token, 405},
+		{"GET", "http://127.0.0.1/nowhere", "wrong", 401},
+		{"GET", "http://evil.example/healthz", token, 403},
+		{"GET", "http://127.0.0.1/healthz", "", 200},
+	} {
+		r := httptest.NewRequest(one.method, one.url, nil)
+		r.Header.Set("Authorization", "Bearer "+one.token)
+		rec := httptest.NewRecorder()
+		if api.ServeHTTP(rec, r); rec.Code != one.status {
+			t.Errorf("%s %s: %d %s", one.method, one.url, rec.Code, rec.Body)
+		}
+	}
+	var b strings.Builder
+	if err := counted.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for status, n := range map[string]int{`other",status="404`: 2, `other",status="405`: 1, `other",status="401`: 1, `other",status="403`: 1, `GET /healthz",status="200`: 1} {
+		if want := fmt.Sprintf("lilac_http_requests_total{route=\"%s\"} %d\n", status, n); !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %s", want)
+		}
+	}
+	if strings.Contains(b.String(), "nowhere") {
+		t.Error("an address became a name")
+	}
+}
+
+func TestOnlyOurCallersAreLetIn(t *testing.T) {
+	o := Options{Token: token, AllowedHosts: []string{"lilac.example"}}
+	all, in, out := runMatrix(t, New(o))
+	if in != 0 || out != 0 {
+		t.Errorf("of %d combinations %d were wrongly let in and %d wrongly refused", all, in, out)
+	}
+}
+
+// Control: the matrix finds what the checks keep out.
+func TestOnlyOurCallersAreLetInControl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the control runs without -short")
+	}
+	if _, in, _ := runMatrix(t, New(Options{Token: token, unchecked: true})); in == 0 {
+		t.Error("with the checks off nothing was wrongly let in: the matrix shows nothing")
+	}
+}
+
+func TestWithoutATokenNothingIsLetIn(t *testing.T) {
+	h := New(Options{})
+	for _, auth := range []string{"", "Bearer ", "Bearer x", "Bearer"} {
+		r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
+		if auth != "" {
+			r.Header.Set("Authorization", auth)
+		}
+		r.AddCookie(&http.Cookie{Name: cookieName(""), Value: cookieValue("")})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusUnauthorized {
+			t.Errorf("Authorization %q: %d", auth, w.Code)
+		}
+	}
+}
+
+func TestEveryRouteButThePublicOnesNeedsTheToken(t *testing.T) {
+	h := New(Options{Token: token})
+	a := &api{}
+	for _, r := range a.routes() {
+		method, path, _ := strings.Cut(r.pattern, " ")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+strings.NewReplacer("{id}", "x", "{topic}", "x").Replace(path), nil))
+		wantPublic := map[string]bool{"/login": true, "/healthz": true, "/readyz": true, "/webhooks/{name}": true}[path]
+		if path != "/login" && (w.Code == http.StatusUnauthorized) == wantPublic {
+			t.Errorf("%s without a token: %d", r.pattern, w.Code)
+		}
+	}
+}
+
+func TestRawRequestsWithOddHosts(t *testing.T) {
+	srv := httptest.NewServer(New(Options{Token: token}))
+	defer srv.Close()
+	for name, head := range map[string]string{
+		"no host in HTTP/1.0":    "GET /openapi.json HTTP/1.0\r\n",
+		"absolute form":          "GET http://evil.example/openapi.json HTTP/1.1\r\nHost: localhost\r\n",
+		"two origins":            "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n",
+		"rebinding":              "GET /openapi.json HTTP/1.1\r\nHost: evil.example\r\n",
+		"port without a number":  "GET /openapi.json HTTP/1.1\r\nHost: localhost:\r\n",
+		"preflight of a website": "OPTIONS /sessions HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", srv.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(c, "%sAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", head, token)
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body, _ := io.ReadAll(res.Body)
+			if res.StatusCode != http.StatusForbidden || res.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%d %s", res.StatusCode, body)
+			}
+		})
+	}
+}
+
+func TestLoginLinkWorksOnceAndSoon(t *testing.T) {
+	now := time.Unix(1000, 0)
+	logins := NewLogins(func() time.Time { return now })
+	h := New(Options{Token: token, Logins: logins})
+	open := func(code string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/login?code="+code, nil))
+		return w
+	}
+	code := logins.NewCode()
+	look := httptest.NewRecorder() // which previews of links do
+	h.ServeHTTP(look, httptest.NewRequest("HEAD", "http://localhost/login?code="+code, nil))
+	if len(look.Result().Cookies()) > 0 {
+		t.Error("a look at the link logs in")
+	}
+	w := open(code)
+	cookies := w.Result().Cookies()
+	if w.Code != http.StatusSeeOther || len(cookies) != 1 {
+		t.Fatalf("%d, %d cookies", w.Code, len(cookies))
+	}
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != cookieName(token) || strings.Contains(c.Value, token) {
+		t.Errorf("the cookie is %+v", c)
+	}
+	r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
+	r.AddCookie(cookies[0])
+	in := httptest.NewRecorder()
+	if h.ServeHTTP(in, r); in.Code != http.StatusOK {
+		t.Errorf("the cookie is answered with %d", in.Code)
+	}
+	if w := open(code); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 {
+		t.Errorf("a used code is answered with %d", w.Code)
+	}
+	late := logins.NewCode()
+	now = now.Add(loginCodeAge)
+	if w := open(late); w.Code != http.StatusUnauthorized {
+		t.Errorf("an old code is answered with %d", w.Code)
+	}
+	for _, bad := range []string{"", "x"} {
+		if w := open(bad); w.Code != http.StatusUnauthorized {
+			t.Errorf("the code %q is answered with %d", bad, w.Code)
+		}
+	}
+	first := logins.NewCode()
+	for range maxLoginCodes {
+		logins.NewCode()
+	}
+	if logins.Use(first) {
+		t.Error("more codes are open than there may be")
+	}
+}
+
+// A browser sends the cookies of a host to all of its ports, and keeps one of a name.
+func TestTwoServersOnAHostHaveCookiesOfTheirOwn(t *testing.T) {
+	jar := map[string]string{}
+	for _, one := range []string{token, "another-" + token} {
+		logins := NewLogins(time.Now)
+		w := httptest.NewRecorder()
+		New(Options{Token: one, Logins: logins}).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/login?code="+logins.NewCode(), nil))
+		for _, c := range w.Result().Cookies() {
+			jar[c.Name] = c.Value
+		}
+	}
+	for _, one := range []string{token, "another-" + token} {
+		r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
+		for name, value := range jar {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		w := httptest.NewRecorder()
+		if New(Options{Token: one}).ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("with both logins: %d", w.Code)
+		}
+	}
+}
+
+func TestALinkFromAnotherSiteIsExplained(t *testing.T) {
+	for accept, want := range map[string]string{"text/html,*/*": `<a href="/">Open Lilac</a>`, "*/*": `"cross_site"`} {
+		r := httptest.NewRequest("GET", "http://localhost/", nil)
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Sec-Fetch-Mode", "navigate")
+		w := httptest.NewRecorder()
+		if New(Options{Token: token}).ServeHTTP(w, r); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("who accepts %s: %d %s", accept, w.Code, w.Body)
+		}
+	}
+}
+
+// Who listens on all addresses is found here, under a name that is let in.
+func TestALoginLinkLeadsToThisServer(t *testing.T) {
+	for addr, want := range map[string]string{
+		"[::]:7420":               "http://localhost:7420/login?code=",
+		"0.0.0.0:7420":            "http://localhost:7420/login?code=",
+		"control: 127.0.0.1:7420": "http://127.0.0.1:7420/login?code=",
+		"control: [::1]:7420":     "http://[::1]:7420/login?code=",
+		"control: lilac:7420":     "http://lilac:7420/login?code=",
+	} {
+		h := New(Options{Token: token, Addr: strings.TrimPrefix(addr, "control: ")})
+		r := httptest.NewRequest("POST", "http://localhost/login-codes", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var made struct{ URL string }
+		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || !strings.HasPrefix(made.URL, want) {
+			t.Errorf("on %s the link is %q (%v), want %s…", addr, made.URL, err, want)
+		}
+	}
+}
+
+func TestAPersonWithoutALoginSeesAPage(t *testing.T) {
+	r := httptest.NewRequest("GET", "http://localhost/", nil)
+	r.Header.Set("Accept", "text/html,*/*")
+	w := httptest.NewRecorder()
+	New(Options{Token: token}).ServeHTTP(w, r)
+	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "login link") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	// The command finds the server; an address or a path would be wrong elsewhere.
+	if body := w.Body.String(); !strings.Contains(body, "<pre>lilac login</pre>") || strings.Contains(body, "7420") || strings.Contains(body, "~/.lilac") {
+		t.Errorf("the page does not say what to do here: %s", body)
+	}
+	// A browser applies the style only when the policy names exactly it.
+	_, rest, _ := strings.Cut(w.Body.String(), "<style>")
+	style, _, _ := strings.Cut(rest, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	policy := w.Header().Get("Content-Security-Policy")
+	if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; style == "" || !strings.Contains(policy, want) || strings.Contains(policy, "script-src") {
+		t.Errorf("the policy %q does not name the style %q", policy, style)
+	}
+}

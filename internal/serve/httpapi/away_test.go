@@ -1,0 +1,71 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"lilac/internal/core/session"
+	"lilac/internal/engine/bus"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// awayBus is a bus whose log cannot be read.
+type awayBus struct{ bus.Bus }
+
+func (awayBus) Last(context.Context, event.Topic) (bus.Position, error) {
+	return "", fault.New(fault.Unavailable, "Redis cannot be reached.")
+}
+
+// What is stored is shown while the log is away. Where the answer has to say
+// what was streamed, it waits.
+func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
+	w := newWorld(t)
+	id := w.newSession()
+	request := "web:" + id + ":r1"
+	w.begin(id, request)
+	w.tables.messages = []session.HistoryMessage{{ID: "m1", RequestID: request, Message: chat.Text(chat.User, "hello")}}
+	get := func(b bus.Bus, query string) (code int, answer map[string]any) {
+		code, body := w.getWith(b, "/sessions/"+id+"/messages"+query)
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		return code, answer
+	}
+	code, there := get(w.bus, "")
+	if code != http.StatusOK || there["cursor"] == "" || there["waiting"] != nil {
+		t.Errorf("with the log: %d %v", code, there)
+	}
+	code, away := get(awayBus{w.bus}, "")
+	if code != http.StatusOK || away["cursor"] != "" || away["waiting"] != "Redis cannot be reached." {
+		t.Errorf("without the log: %d %v", code, away)
+	}
+	for _, key := range []string{"messages", "running"} {
+		if list, _ := away[key].([]any); len(list) != 1 {
+			t.Errorf("without the log the %s are %v", key, away[key])
+		}
+	}
+	if code, answer := get(awayBus{w.bus}, "?replay=1"); code != http.StatusServiceUnavailable {
+		t.Errorf("what was streamed: %d %v", code, answer)
+	}
+}
+
+// Texts are rendered one at a time; who goes meanwhile waits no longer.
+func TestRenderingWaitsForItsTurn(t *testing.T) {
+	a := &api{rendering: make(chan struct{}, 1)}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	a.rendering <- struct{}{}
+	if _, err := a.renderMarkdown(gone, "a"); fault.KindOf(err) != fault.Cancelled {
+		t.Errorf("gone while another is rendered: %v", err)
+	}
+	<-a.rendering
+	for range 2 {
+		if out, err := a.renderMarkdown(t.Context(), "a"); err != nil || out != "<p>a</p>\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+
+	"lilac/internal/core/session"
+	"lilac/internal/core/task"
+	"lilac/internal/core/workflow"
+	"lilac/internal/foundation/event"
+)
+
+// behind is the page of a list, the newest first, that a store gives.
+func behind[T any](all []T, limit int, before string, place func(T) string) []T {
+	if before != "" {
+		all = all[slices.IndexFunc(all, func(one T) bool { return place(one) == before })+1:]
+	}
+	return all[:min(limit, len(all))]
+}
+
+type otherTasks interface{ Tasks }
+
+type fewTasks struct {
+	otherTasks
+	all []task.Task
+}
+
+func (f fewTasks) Tasks(_ context.Context, _ string, limit int, before string) ([]task.Task, error) {
+	return behind(f.all, limit, before, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) }), nil
+}
+
+type fewWorkflows struct {
+	Workflows
+	all []workflow.Workflow
+}
+
+func (f fewWorkflows) List(_ context.Context, _ string, _ bool, limit int, before string) ([]workflow.Workflow, error) {
+	return behind(f.all, limit, before, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) }), nil
+}
+
+// A list says how it goes on when something follows, and only then.
+func TestAListSaysHowItGoesOnWhenSomethingFollows(t *testing.T) {
+	var tasks fewTasks
+	var flows fewWorkflows
+	for i := int64(4); i > 0; i-- {
+		tasks.all = append(tasks.all, task.Task{ID: fmt.Sprint("t", i), CreatedAt: i})
+		flows.all = append(flows.all, workflow.Workflow{ID: fmt.Sprint("w", i), CreatedAt: i})
+	}
+	w := newWorld(t, func(o *Options) { o.Tasks, o.Workflows = tasks, flows })
+	for i := int64(4); i > 0; i-- {
+		w.tables.sessions = append(w.tables.sessions, session.Session{ID: fmt.Sprint("s", i), UpdatedAt: i})
+		w.tables.requests = append(w.tables.requests, session.Request{ID: fmt.Sprint("web:s:", i), State: event.StateDone, CreatedAt: i})
+	}
+	for _, list := range []string{"sessions", "requests", "tasks", "workflows"} {
+		for limit, want := range map[int]string{1: "[1 1 1 1]", 2: "[2 2]", 3: "[3 1]", 4: "[4]", 9: "[4]"} {
+			var pages []int
+			for next := "start"; next != ""; {
+				query := url.Values{"limit": {strconv.Itoa(limit)}}
+				if len(pages) > 0 {
+					query.Set("before", next)
+				}
+				code, body := w.call("GET", "/"+list+"?"+query.Encode(), "")
+				var page map[string]json.RawMessage
+				var rows []json.RawMessage
+				next = ""
+				if err := json.Unmarshal([]byte(body), &page); err != nil || code != http.StatusOK {
+					t.Fatalf("%s: %d %s", list, code, body)
+				}
+				if err := json.Unmarshal(page[list], &rows); err != nil {
+					t.Fatal(err)
+				}
+				if raw, is := page["next"]; is {
+					if err := json.Unmarshal(raw, &next); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if pages = append(pages, len(rows)); len(pages) > 9 {
+					t.Fatalf("%s goes on for ever", list)
+				}
+			}
+			if got := fmt.Sprint(pages); got != want {
+				t.Errorf("%s of four by %d come in pages of %s, want %s", list, limit, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package toolserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/schedule"
+)
+
+// operatorPrefix begins the tokens of operators.
+const operatorPrefix = "lilac_"
+
+const (
+	// maxOperators bounds how many tokens operators have.
+	maxOperators = 100
+	// maxPatterns bounds what one token names.
+	maxPatterns = 50
+	// DefaultLife is how long a token lives if it is not said, as text for
+	// [Operators.Create]; Forever says that it does not end by itself.
+	DefaultLife = "90d"
+	Forever     = "never"
+	// minLife is the least that is worth a token.
+	minLife = time.Minute
+)
+
+// OperatorToken is a token that an operator made for a terminal or a script. It
+// is known by its name; the token itself is kept as a hash only.
+type OperatorToken struct {
+	Name      string   `json:"name"`
+	Callables []string `json:"callables"`
+	// CreatedAt, UsedAt and ExpiresAt are Unix milliseconds; UsedAt is 0 before
+	// the first call, ExpiresAt for a token that does not end by itself.
+	CreatedAt int64 `json:"createdAt"`
+	UsedAt    int64 `json:"usedAt,omitempty"`
+	ExpiresAt int64 `json:"expiresAt,omitempty"`
+}
+
+// expired reports whether the token is over by a moment.
+func (t OperatorToken) expired(now time.Time) bool {
+	return t.ExpiresAt > 0 && t.ExpiresAt <= now.UnixMilli()
+}
+
+// OperatorCall is what was recorded of a call with such a token.
+type OperatorCall struct {
+	ID        int64  `json:"id"`
+	At        int64  `json:"at"`
+	Operator  string `json:"operator"`
+	Callable  string `json:"callable"`
+	SessionID string `json:"sessionId,omitempty"`
+	Outcome   string `json:"outcome"`
+	Detail    string `json:"detail,omitempty"`
+	TookMS    int64  `json:"tookMs"`
+}
+
+// OperatorTable keeps the tokens and what was called with them; package store
+// satisfies it.
+type OperatorTable interface {
+	// AddOperator is a fault.Conflict for a name that is taken.
+	AddOperator(tx *db.Tx, t OperatorToken, hash []byte) error
+	// Operators lists them by name.
+	Operators(q db.Queryer) ([]OperatorToken, error)
+	// Operator is a fault.NotFound for a hash that is not there.
+	Operator(q db.Queryer, hash []byte) (OperatorToken, error)
+	// DropOperator is a fault.NotFound for an unknown name.
+	DropOperator(tx *db.Tx, name string) error
+	AddOperatorCall(tx *db.Tx, c OperatorCall) error
+	// OperatorCalls lists the newest first, before an id; 0 begins.
+	OperatorCalls(q db.Queryer, limit int, before int64) ([]OperatorCall, error)
+}
+
+// Operators makes and revokes tokens of operators.
+type Operators struct {
+	DB    *db.DB
+	Table OperatorTable
+	// Revoked is told of a name whose token is dead; it may be nil.
+	Revoked func(name string)
+
+	// callables are the ids of what can be called; [New] sets them.
+	callables []string
+}
+
+var operatorName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// Create makes a token of a new name. It is returned here and nowhere else.
+// life is how long it lives, like 36h or 30d, or [Forever]; "" is [DefaultLife].
+func (o *Operators) Create(ctx context.Context, name string, callables []string, life string) (token string, err error) {
+	lives, err := lifeOf(life)
+	if err != nil {
+		return "", err
+	}
+	if !operatorName().MatchString(name) {
+		return "", fault.InvalidField("name", "A token's name has 1 to 64 letters, digits, dots, hyphens and underscores, not %q.", name)
+	}
+	if len(callables) == 0 || len(callables) > maxPatterns {
+		return "", fault.InvalidField("callables", "Say which callables the token allows: 1 to %d ids, or beginnings such as surface.*", maxPatterns)
+	}
+	for _, p := range callables {
+		if err := o.checkPattern(p); err != nil {
+			return "", err
+		}
+	}
+	raw := make([]byte, secretBytes)
+	_, _ = rand.Read(raw) // never fails: the standard library ends the program instead
+	token = operatorPrefix + hex.EncodeToString(raw)
+	sum := sha256.Sum256([]byte(token))
+	err = o.DB.Update(ctx, func(tx *db.Tx) error {
+		all, err := o.Table.Operators(tx)
+		if err != nil {
+			return err
+		}
+		if len(all) >= maxOperators {
+			return fault.New(fault.LimitReached, "There are %d tokens already: revoke some.", len(all))
+		}
+		made := OperatorToken{Name: name, Callables: slices.Clone(callables), CreatedAt: tx.Now().UnixMilli()}
+		if lives > 0 {
+			made.ExpiresAt = tx.Now().Add(lives).UnixMilli()
+		}
+		return o.Table.AddOperator(tx, made, sum[:])
+	})
+	if err != nil {
+		return "", err
+	}
+	return token, nil
+}
+
+// checkPattern refuses what is no pattern, and one that names no callable: it is
+// mistyped, and the token would allow less than was meant.
+func (o *Operators) checkPattern(p string) error {
+	if p == "*" {
+		return nil
+	}
+	if !callableID.MatchString(strings.TrimSuffix(p, ".*")) {
+		return fault.InvalidField("callables", "%q is neither the id of a callable nor a beginning such as surface.*", p)
+	}
+	if slices.ContainsFunc(o.callables, func(id string) bool { return allows([]string{p}, id) }) {
+		return nil
+	}
+	names := slices.Clone(o.callables)
+	for _, id := range o.callables {
+		for i := range len(id) {
+			if id[i] == '.' {
+				names = append(names, id[:i+1]+"*")
+			}
+		}
+	}
+	slices.Sort(names)
+	return fault.InvalidField("callables", "There is no callable %q.%s", p, didYouMean(p, slices.Compact(names)))
+}
+
+// lifeOf reads how long a token lives; zero is for ever.
+func lifeOf(life string) (time.Duration, error) {
+	if life == Forever {
+		return 0, nil
+	}
+	lives, err := schedule.Span(cmp.Or(life, DefaultLife))
+	if err != nil || lives < minLife {
+		return 0, fault.InvalidField("expires", "expires is how long the token lives, at least %s, like 36h or 30d, or %s; not %q.", minLife, Forever, life)
+	}
+	return lives, nil
+}
+
+// List lists the tokens by name.
+func (o *Operators) List(ctx context.Context) (out []OperatorToken, err error) {
+	err = o.DB.Read(ctx, func(q db.Queryer) error {
+		out, err = o.Table.Operators(q)
+		return err
+	})
+	return out, err
+}
+
+// Revoke makes a token worth nothing; calls that run with it are ended.
+func (o *Operators) Revoke(ctx context.Context, name string) error {
+	err := o.DB.Update(ctx, func(tx *db.Tx) error { return o.Table.DropOperator(tx, name) })
+	if err == nil && o.Revoked != nil {
+		o.Revoked(name)
+	}
+	return err
+}
+
+// Calls lists what was called with the tokens, the newest first, before an id;
+// 0 begins.
+func (o *Operators) Calls(ctx context.Context, limit int, before int64) (out []OperatorCall, err error) {
+	err = o.DB.Read(ctx, func(q db.Queryer) error {
+		out, err = o.Table.OperatorCalls(q, limit, before)
+		return err
+	})
+	return out, err
+}
+
+// Record writes a call of an operator down.
+func (o *Operators) Record(ctx context.Context, r Record) error {
+	return o.DB.Update(ctx, func(tx *db.Tx) error {
+		return o.Table.AddOperatorCall(tx, OperatorCall{
+			At: tx.Now().UnixMilli(), Operator: r.Caller.Operator, Callable: r.Callable, SessionID: r.SessionID,
+			Outcome: r.Outcome, Detail: r.Message, TookMS: r.Took.Milliseconds(),
+		})
+	})
+}
+
+// operator returns what a token of an operator stands for.
+func (s *Server) operator(ctx context.Context, token string) (*liveToken, error) {
+	sum := sha256.Sum256([]byte(token))
+	var t OperatorToken
+	err := s.o.Operators.DB.Read(ctx, func(q db.Queryer) (err error) {
+		t, err = s.o.Operators.Table.Operator(q, sum[:])
+		return err
+	})
+	if fault.KindOf(err) == fault.NotFound {
+		return nil, errToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.expired(time.Now()) {
+		s.revoked(t.Name)
+		return nil, errToken
+	}
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	live, ok := s.tokens.operators[sum]
+	if !ok {
+		over, end := context.WithCancelCause(context.Background())
+		live = &liveToken{grant: Grant{Operator: t.Name, Callables: t.Callables}, over: over, end: end}
+		if t.ExpiresAt > 0 {
+			live.until = time.UnixMilli(t.ExpiresAt)
+		}
+		s.tokens.operators[sum] = live
+	}
+	return live, nil
+}
+
+// revoked ends the calls of an operator's token that is dead.
+func (s *Server) revoked(name string) {
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	for sum, live := range s.tokens.operators {
+		if live.grant.Operator == name {
+			delete(s.tokens.operators, sum)
+			live.end(errRevoked)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package webui_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/webuitest"
+)
+
+// withoutClock keeps the page from asking for the list from time to time.
+const withoutClock = "{ const every = setInterval; window.setInterval = (fn, ms) => (ms === 20000 ? 0 : every(fn, ms)); }"
+
+// A conversation that is older than the list shows has its name at once, and
+// can be called something else.
+func TestAnOldConversationHasItsName(t *testing.T) {
+	f := newFake(t)
+	for i := range 101 {
+		f.conversation(fmt.Sprint("Chat ", i+1))
+	}
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	p.Before(withoutClock, f.url("#/s/s101"))
+	p.Shows("#title", "Chat 101")
+	p.To("#/")
+	p.Shows("#title", "New conversation")
+	f.conversation("Chat 102")
+	p.To("#/s/s102")
+	p.Shows("#title", "Chat 102")
+	p.Click("#rename")
+	p.Until("it asks with the old name", "document.getElementById('ask-field').value === 'Chat 102'")
+}
+
+// A list that has an end says how what is older is found.
+func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
+	f := newFake(t)
+	f.set(func() {
+		for i := range 1001 {
+			f.sessions = append(f.sessions, object{"id": fmt.Sprint("s", i+1), "client": "web", "title": "Chat", "createdAt": 1, "updatedAt": 1, "state": "idle"})
+		}
+	})
+	p := webuitest.Open(t, f.url(""), 1000, 700)
+	p.Shows("#list .older", "Show older")
+	p.Click("#list .older button")
+	p.Shows("#list .older", "Search for older ones")
+	p.Click("#list .older button")
+	p.Until("the keyboard is in the search", "document.activeElement.name === 'q'")
+}
+
+// The list is kept up also while things go on happening without a pause.
+func TestTheListIsKeptUpWhileThingsGoOnHappening(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	p.Before(withoutClock, f.url(""))
+	f.streaming()
+	p.Until("the list is there", "document.querySelectorAll('#list a').length === 1")
+	over, emitted := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(emitted)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				f.emit("session.updated", object{})
+				if n == 50 {
+					f.conversation("Another one")
+				}
+			}
+		}
+	}()
+	p.Until("what is new is in it", "document.querySelectorAll('#list a').length === 2")
+	close(over)
+	<-emitted
+}
+
+// What was written in a conversation that is gone is not: it can begin another.
+func TestTheWordsForADeletedConversationAreGivenBack(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Talk")
+	f.set(func() { f.deleted = true })
+	p := webuitest.Open(t, "about:blank", 1000, 700)
+	p.Before("sessionStorage.setItem('lilac.unsent.s9', JSON.stringify([{ key: 'k', text: 'typed offline', files: [], queue: 'prompt', createdAt: Date.now(), problem: '' }]))", f.url("#/s/s9"))
+	p.Shows("#outbox .words", "typed offline")
+	p.Shows("#outbox .said", "The conversation was deleted before this arrived.")
+	p.Do(chromedp.SendKeys("#text", "and this"))
+	p.Click("#new")
+	p.Until("the words are where a new one begins", "location.hash === '#/' && document.getElementById('text').value === 'typed offline\\n\\nand this'")
+	if n := len(f.keys); n != 0 {
+		t.Errorf("%d messages were sent", n)
+	}
+}

@@ -1,0 +1,67 @@
+package webui_test
+
+import (
+	"testing"
+
+	"lilac/internal/testkit/webuitest"
+)
+
+// A server may be there and unable to read its events: it says why.
+func TestAServerThatCannotReadItsEventsSaysWhy(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Counting")
+	const why = "Redis cannot be reached"
+	f.set(func() { f.trouble = why })
+	p := webuitest.Open(t, f.url("#/s/s1"), 360, 720)
+	p.Shows("#link", "reconnecting…")
+	p.Shows("#problem", why)
+	f.set(func() { f.trouble = "" })
+	p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('problem').hidden")
+}
+
+// What is stored of a conversation is shown also while nobody knows what came
+// since.
+func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
+	f := newFake(t)
+	f.furnish("")
+	const why = "Redis cannot be reached"
+	f.set(func() { f.trouble = why })
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	p.Until("what is stored is there", "document.getElementById('transcript').innerText.includes('In meadows, and in gardens.') && document.getElementById('loading').hidden")
+	p.Shows("#link", "reconnecting…")
+	p.Shows("#problem", why)
+	p.Picture("away", false)
+	f.set(func() {
+		f.messages = append(f.messages, object{"id": "a9", "requestId": "web:s1:m2", "role": "assistant", "content": "In winter they sleep.", "createdAt": 6})
+		f.trouble = ""
+	})
+	p.Until("what came since is there, once", "document.getElementById('transcript').innerText.split('In winter they sleep.').length === 2 && document.getElementById('problem').hidden")
+	p.Until("what was there is there once", "document.getElementById('transcript').innerText.split('In meadows, and in gardens.').length === 2")
+}
+
+// A stream that is open and says nothing may be one of a server that cannot get
+// on: who waits for an answer is told why, and what is said is sent.
+func TestWhoWaitsIsToldWhyNothingComes(t *testing.T) {
+	f := newFake(t)
+	const why = "Redis at this address cannot do its work: it has no memory left"
+	held := make(chan struct{})
+	f.set(func() {
+		f.held = held // as long as Redis is away, the messages cannot be loaded
+		f.views.notReady = object{"status": "not_ready", "parts": []object{
+			{"name": "surface", "status": "failed", "message": "Discord is away"}, {"name": "log", "status": "failed", "message": why, "needed": true},
+		}}
+	})
+	p := webuitest.Open(t, "about:blank", 360, 720)
+	p.Before("const real = setInterval; setInterval = (f, ms) => real(f, ms / 50)", f.url(""))
+	f.streaming()
+	p.Say("hello")
+	p.Shows("#outbox .words", "hello")
+	f.until("it was sent", func() bool { return len(f.prompts) == 1 })
+	p.Shows("#link", why)
+	p.Until("the conversation is listed", "!document.getElementById('rename').hidden")
+	p.Until("nothing is wider than the screen", "document.documentElement.scrollWidth <= 360")
+	p.Picture("stuck", false)
+	close(held)
+	f.set(func() { f.views.notReady = nil })
+	p.Until("it says nothing more", "document.getElementById('link').innerText === ''")
+}

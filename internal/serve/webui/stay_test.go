@@ -1,0 +1,74 @@
+package webui_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/webuitest"
+)
+
+// Who has to log in first finds what was not sent.
+func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
+	f, p := talk(t)
+	f.listened()
+	f.set(func() { f.signedOut = true })
+	p.Say("remember the milk")
+	p.Until("how to sign in is said", "document.querySelector('#outbox .said')?.innerText.includes('lilac serve')")
+	f.set(func() { f.signedOut = false })
+	p.Do(chromedp.Reload())
+	p.Until("it is there", "document.querySelector('#outbox')?.innerText.includes('remember the milk')")
+	p.Click("#outbox button")
+	p.Until("it can be sent again", "document.getElementById('text').value === 'remember the milk' && !document.querySelector('#outbox > *')")
+	p.Do(chromedp.Reload())
+	p.Until("the conversation is there", "document.querySelector('#list a') && document.getElementById('loading').hidden")
+	p.Until("it is not there twice", "!document.querySelector('#outbox > *')")
+}
+
+// A picture that arrives makes the conversation longer: nobody has gone up.
+func TestThePageStaysAtTheEndWhenAPictureArrives(t *testing.T) {
+	f, p := talk(t)
+	f.long(40)
+	p.Do(chromedp.Reload())
+	const atEnd = "(() => { const s = document.getElementById('scroll'); return s.scrollHeight > 2 * s.clientHeight && s.scrollHeight - s.scrollTop - s.clientHeight < 5; })()"
+	p.Until("it is at the end", atEnd)
+	p.Do(chromedp.Evaluate[chromedp.Void](`(() => {
+		const picture = document.createElement('div');
+		picture.style.height = '700px';
+		document.getElementById('transcript').append(picture);
+		document.getElementById('scroll').dispatchEvent(new Event('scroll'));
+	})()`))
+	p.Until("it is at the end again", atEnd)
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('scroll').scrollTop -= 600")) // the control
+	p.Until("who goes up stays there", "!document.getElementById('latest').hidden")
+}
+
+// Words of code stand behind those before them, also while they are not rendered
+// yet.
+func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
+	const r = "web:s1:m0"
+	f, p := talk(t)
+	f.listened()
+	f.emit("stream.start", object{"requestId": r})
+	f.text(r, "```\nfirst\nfunc f() { re", 0)
+	p.Until("it is rendered", "document.querySelector('.md pre code')")
+	p.Until("no line is broken", `document.querySelector('.md pre code').textContent === 'first\nfunc f() { re'`)
+	f.text(r, "turn }\nthird", 23)
+	p.Until("the next words stand behind", `document.querySelector('.md pre code').textContent === 'first\nfunc f() { return }\nthird'`)
+}
+
+// What is put aside while the list is open is seen, and so is what comes back.
+func TestDeadLettersComeToTheListByThemselves(t *testing.T) {
+	f, p := furnished(t, "", "#/dead/d1", 1100, 760)
+	p.Click(".actions .strong")
+	p.Until("it is gone from the list, and what happens is said", "document.querySelectorAll('.card').length === 1 && document.getElementById('view').innerText.includes('It is tried again')")
+	f.set(func() {
+		f.views.letters = append([]object{{"id": "d9", "group": "env", "reason": "It failed again.", "attempts": 3, "at": 1, "event": object{"type": "user_query"}}}, f.views.letters...)
+	})
+	p.Until("it comes back", "document.querySelector('.card').innerText.includes('It failed again.') && document.querySelectorAll('.card').length === 2")
+	f.set(func() { f.views.letters = f.views.letters[:1] })
+	p.Until("what another tab has dropped is gone", "document.querySelectorAll('.card').length === 1")
+	if webuitest.Eval[string](p, "document.querySelector('.card').dataset.letter") != "d9" {
+		t.Error("another one is gone")
+	}
+}

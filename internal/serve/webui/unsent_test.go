@@ -1,0 +1,212 @@
+package webui_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/webuitest"
+)
+
+// attach chooses a file for the message.
+func attach(t *testing.T, p *webuitest.Tab, name string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Do(chromedp.SetUploadFiles("#picker", []string{path}))
+	p.Until("the file is listed", fmt.Sprintf("document.querySelector('#files').innerText.includes(%q)", name))
+}
+
+// What is written and not sent is there after a reload, also in conversations
+// that are not shown then.
+func TestADraftIsThereAfterAReload(t *testing.T) {
+	f := newFake(t)
+	f.conversation("Old things")
+	f.conversation("New things")
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	f.listened()
+	p.Do(chromedp.SendKeys("#text", "half a novel"))
+	p.To("#/s/s2")
+	p.Until("nothing was written there", "document.getElementById('title').innerText === 'New things' && "+written(""))
+	p.Do(chromedp.SendKeys("#text", "a poem"))
+	p.Do(chromedp.Reload())
+	p.Until("it is there again", written("a poem"))
+	p.To("#/s/s1")
+	p.Until("so is the other one", written("half a novel"))
+	p.Do(chromedp.Focus("#text"))
+	p.Press("Enter")
+	f.until("it was sent", func() bool { return len(f.prompts) == 1 })
+	p.Do(chromedp.Reload())
+	p.Shows("#outbox .words", "half a novel")
+	p.Until("what was sent is no draft", written(""))
+	p.To("#/")
+	p.Do(chromedp.SendKeys("#text", "a new one"))
+	p.Do(chromedp.Reload())
+	p.Until("so is what begins a conversation", written("a new one"))
+}
+
+// The drafts that are kept are bounded: the oldest goes.
+func TestFiftyDraftsAreKept(t *testing.T) {
+	const n = 52
+	f := newFake(t)
+	for i := range n {
+		f.conversation(fmt.Sprint("Talk ", i))
+	}
+	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
+	for i := 1; i <= n; i++ {
+		p.To(fmt.Sprint("#/s/s", i))
+		p.Shows("#title", fmt.Sprint("Talk ", i-1))
+		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.getElementById('text').value = 'draft %d'", i)))
+	}
+	p.Do(chromedp.Reload())
+	p.Until("the newest is there", written(fmt.Sprint("draft ", n)))
+	if got := webuitest.Eval[string](p, "JSON.parse(sessionStorage.getItem('lilac.drafts')).map(([id]) => id).join()"); !strings.HasPrefix(got, "s3,") || strings.Count(got, ",") != 49 {
+		t.Errorf("drafts are kept of %s", got)
+	}
+}
+
+// A message that was refused stays with its conversation, over a reload too.
+func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) {
+	f, p := talk(t)
+	f.conversation("Another one")
+	f.listened()
+	f.set(func() { f.signedOut = true })
+	p.Say("remember the milk")
+	p.Until("it was refused", "document.querySelector('#outbox .said')?.innerText.includes('lilac serve')")
+	attach(t, p, "list.txt")
+	p.Say("and these")
+	p.Until("so was one with a file", "document.querySelectorAll('#outbox .failed').length === 2")
+	f.set(func() { f.signedOut = false })
+	p.Do(chromedp.Reload())
+	p.Until("both are there, and what has to be done again is said", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).join() === 'remember the milk,and these' && document.querySelector('#outbox > :last-child .said').innerText.endsWith('Its files have to be attached again.')")
+	p.To("#/s/s2")
+	p.Until("it is elsewhere", "document.getElementById('title').innerText === 'Another one' && !document.querySelector('#outbox > *') && "+written(""))
+	p.Do(chromedp.Reload())
+	p.Shows("#title", "Another one")
+	p.To("#/s/s1")
+	p.Until("they can be sent again", "document.getElementById('text').value.includes('remember the milk') && document.getElementById('text').value.includes('and these')")
+}
+
+// What is said while the conversation is loaded does not make it forget what was
+// not sent before.
+func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
+	f, p := talk(t)
+	f.listened()
+	p.Say("refuse me")
+	p.Shows("#outbox .said", "Content is not liked today.")
+	held := make(chan struct{})
+	f.set(func() { f.held = held })
+	p.Do(chromedp.Reload())
+	f.until("they are asked for", func() bool { return f.waiting == 1 })
+	p.Say("hello")
+	p.Shows("#outbox .said", "waiting…")
+	close(held)
+	p.Until("both are there", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).sort().join() === 'hello,refuse me'")
+}
+
+// What could not be kept is not taken: it stays in the box.
+func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
+	f, p := talk(t)
+	f.listened()
+	f.set(func() { f.signedOut = true })
+	say := func(n int) {
+		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.getElementById('text').value = 'note %d'; document.getElementById('composer').requestSubmit()", n)))
+	}
+	for i := range 50 {
+		say(i)
+	}
+	const fifty = "document.querySelectorAll('#outbox > .failed').length === 50"
+	p.Until("fifty were refused", fifty) // each of them says why in the same place
+	say(50)
+	p.Shows("#problem", "50 messages have not been read here yet. Send this one when there are fewer.")
+	p.Until("the last one is in the box", written("note 50"))
+	f.set(func() { f.signedOut = false })
+	p.Do(chromedp.Reload())
+	p.Until("all are there after a reload", fifty+" && "+written("note 50"))
+}
+
+// Of a message with files that was left while it was sent it is said what is
+// known: that it has arrived when the page has heard of it, else that it may
+// have.
+func TestAMessageWithFilesThatWasLeftIsNotSaidToBeLost(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		f := newFake(t)
+		f.conversation("Talk")
+		p := webuitest.Open(t, "about:blank", 1000, 700)
+		p.Before(gateJS, f.url("#/s/s1"))
+		f.listened()
+		attach(t, p, "notes.txt")
+		answer := shut(p, "/prompt", true)
+		p.Say("read this")
+		answer.holds(1)
+		const r = "web:s1:m1"
+		if known {
+			f.emit("user_query", object{"messageId": "m1", "requestId": r, "content": "read this", "queue": "prompt"})
+			heard(p, "user_query")
+		}
+		f.set(func() {
+			f.messages = []object{
+				{"id": "m1", "requestId": r, "role": "user", "content": "read this", "createdAt": 1},
+				{"id": "a1", "requestId": r, "role": "assistant", "content": "I did.", "createdAt": 2},
+			}
+		})
+		p.Do(chromedp.Reload())
+		p.Shows("#transcript .answer", "I did.")
+		if known {
+			p.Until("it is there once", "!document.querySelector('#outbox > *') && document.querySelectorAll('.bubble').length === 1")
+			continue
+		}
+		p.Shows("#outbox .said", "The page was left before it was known whether this arrived. Look above. Its files have to be attached again.")
+		p.Click("#outbox button")
+		p.Until("it can be sent again", written("read this"))
+	}
+}
+
+// What another tab has said is shown when it was read while a message of ours was
+// on its way, whatever becomes of ours.
+func TestWhatAnotherTabSaidIsShownAlsoWhileOneOfOursIsSent(t *testing.T) {
+	for fate, ours := range map[string]struct {
+		words string
+		is    func(*fake)
+	}{
+		"taken":     {words: "mine", is: func(*fake) {}},
+		"refused":   {words: "refuse me", is: func(*fake) {}},
+		"put off":   {words: "mine", is: func(f *fake) { f.busy = 1_000_000 }},
+		"not known": {words: "mine", is: func(f *fake) { f.dropAnswers = 1_000_000 }},
+	} {
+		t.Run(fate, func(t *testing.T) {
+			const r = "web:s1:m0"
+			f := newFake(t)
+			f.conversation("Talk")
+			p := webuitest.Open(t, "about:blank", 1000, 700)
+			p.Before(gateJS, f.url("#/s/s1"))
+			f.listened()
+			f.emit("stream.start", object{"requestId": r})
+			f.text(r, "one", 0)
+			p.Shows("#transcript .answer", "one")
+			sent := shut(p, "POST .*/prompt", false)
+			p.Say(ours.words)
+			sent.holds(1)
+			f.set(func() {
+				f.running = []string{r}
+				f.messages = []object{
+					{"id": "m0", "requestId": r, "role": "user", "content": "go", "createdAt": 1},
+					{"id": "a1", "requestId": r, "role": "assistant", "content": "one", "createdAt": 1},
+					{"id": "m9", "requestId": r, "role": "user", "content": "theirs", "createdAt": 1},
+				}
+			})
+			f.emit("session.message_applied", object{"messageId": "m9", "requestId": r, "queue": "steer", "offset": 3})
+			heard(p, "session.message_applied")
+			f.set(func() { ours.is(f) })
+			sent.release()
+			p.Until("it stands there", order+" === 'go|one|theirs'")
+			p.Shows("#outbox .words", ours.words)
+		})
+	}
+}

@@ -1,0 +1,484 @@
+package webui_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"lilac/internal/testkit/webuitest"
+)
+
+func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
+	_, p := furnished(t, "", "", 1100, 760)
+	p.Do(chromedp.Focus("#search input"), chromedp.SendKeys("#search input", "meadow"))
+	p.Until("what was found is told", "document.querySelector('.view [role=status]')?.innerText === '1 message'")
+	p.Until("the words are marked", "document.querySelector('.result mark')?.innerText === 'meadow'")
+	p.Picture("search", false)
+	p.Do(chromedp.SendKeys("#search input", "xyz"))
+	p.Until("nothing is found and it says what to do", "document.querySelector('.view').innerText.includes('Nothing was found for “meadowxyz”')")
+	p.Do(chromedp.SendKeys("#search input", kb.Backspace+kb.Backspace+kb.Backspace))
+	p.Until("it is found again", "document.querySelector('.result')")
+	p.Until("a reload would find it", "location.hash === '#/search?q=meadow'")
+	p.Click(".result")
+	p.Until("the message has the focus", "document.activeElement.dataset.message === 'a1' && document.activeElement.classList.contains('pointed')")
+	p.Until("its address names it", "location.hash === '#/s/s1/m/a1'")
+	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
+	p.Until("back are the results", "document.querySelector('.result') && !document.getElementById('view').hidden")
+	p.To("#/s/s1/m/nowhere")
+	p.Until("a message that is gone is said to be", "document.getElementById('problem').innerText.includes('not in the conversation any more')")
+}
+
+// On a phone the list lies over what was found, until Enter says that the words
+// are complete.
+func TestASearchOnAPhoneShowsWhatItFound(t *testing.T) {
+	_, p := furnished(t, "", "", 360, 720)
+	p.Click("#side-open")
+	p.Click("#search input")
+	p.Do(chromedp.SendKeys("#search input", "meadow"))
+	p.Press("Enter")
+	p.Until("what was found can be seen", "document.querySelector('.result mark') && !document.getElementById('side').checkVisibility({ checkVisibilityCSS: true })")
+	p.Click(".result")
+	p.Until("and leads to the message", "document.activeElement.dataset.message === 'a1'")
+	p.Click("#side-open")
+	p.Do(chromedp.Focus("#views li:last-child a"))
+	p.Press("Tab")
+	p.Until("the keyboard does not go behind the list", "!document.activeElement.closest('#main')")
+	p.Do(chromedp.EmulateViewport(1100, 720))
+	p.Until("on a wide screen everything can be used again", "!document.getElementById('main').inert && document.getElementById('shade').hidden")
+}
+
+func TestAConversationIsRenamed(t *testing.T) {
+	_, p := talk(t)
+	p.Until("it can be renamed", "!document.getElementById('rename').hidden && document.querySelector('#list a')")
+	p.Click("#rename")
+	p.Until("it asks with the old name", "document.getElementById('ask').open && document.getElementById('ask-field').value === 'Talk'")
+	p.Do(chromedp.SendKeys("#ask-field", kb.Backspace+"New name"))
+	p.Press("Enter")
+	p.Shows("#title", "New name")
+	p.Shows("#list .name", "New name")
+	p.Until("the tooltips have it whole", "['#title', '#list a'].every(e => document.querySelector(e).title === 'New name')")
+	p.Do(chromedp.Focus("#list a"), chromedp.KeyEvent(kb.F2))
+	p.Until("F2 asks too", "document.getElementById('ask').open")
+	p.Do(chromedp.KeyEvent(kb.Escape))
+	p.Until("Escape keeps it", "!document.getElementById('ask').open && document.getElementById('title').innerText === 'New name'")
+}
+
+func TestTheStoryOfARequestIsATimeline(t *testing.T) {
+	_, p := furnished(t, "", "#/requests", 1100, 900)
+	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
+	p.Until("how they ended is told", "document.querySelector('.card .badge').innerText === 'failed' && document.querySelector('.card .bad').innerText.includes('overloaded')")
+	p.Until("two of one conversation are told apart", "[...document.querySelectorAll('.card .asked')].map((e) => e.innerText.trim()).join('|') === 'And in winter?|Where do dandelions grow?'")
+	p.Picture("requests", false)
+	p.Click(`[data-request="web:s1:m0"]`)
+	p.Until("there is a timeline", "document.querySelectorAll('.timeline > li').length === 11")
+	for _, words := range []string{
+		"Woken by a message", "Where do dandelions grow?", "The provider is overloaded. Tried again after 500 ms.", "The model calls bash",
+		"Taken up again", "recovery 1", "Steered by a message", "The model answers", "something_new", "Done",
+		"2,310 tokens (1,800 from the cache)", "$0.0084", "anthropic/claude-sonnet-4-5",
+	} {
+		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.story').innerText.includes(%q)", words))
+	}
+	p.Click(`[data-kind=tool_start] [data-key="6i"] summary`)
+	p.Until("the tool's input is there", `document.querySelector('[data-key="6i"] pre').innerText.includes('grep -n dandelion notes.txt')`)
+	p.Click(`[data-kind=tool_start] [data-key="6o"] summary`)
+	p.Until("and its output", `document.querySelector('[data-key="6o"] pre').innerText.includes('in the meadow')`)
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('.story details').forEach(e => { e.open = e.dataset.key === '6o' })"))
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('view').scrollTop = 0"))
+	p.Picture("timeline", false)
+	p.Picture("timeline-dark", true)
+	p.Do(chromedp.Reload())
+	p.Until("a reload keeps the place", "document.querySelectorAll('.timeline > li').length === 11")
+	p.Click(".story-top a")
+	p.Until("it leads to the message that woke it", "document.activeElement.dataset.message === 'm0'")
+	p.Click(`[data-request="web:s1:m0"] .about a`)
+	p.Until("and from there back", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
+	p.To("#/requests/none")
+	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such request.')")
+}
+
+func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
+	f, p := furnished(t, "", "#/requests", 1100, 900)
+	const why = "The row bad is damaged. It was not used; restore the database from a copy."
+	for view, add := range map[string]func(){
+		"requests": func() {
+			f.requests = append(f.requests, object{"id": "bad", "sessionId": "", "client": "", "state": "damaged", "createdAt": 0, "steps": 0, "usage": object{}, "detail": why})
+		},
+		"tasks": func() {
+			f.views.tasks = append(f.views.tasks, object{
+				"id": "bad", "sessionId": "", "requestId": "", "client": "", "kind": "", "description": "", "state": "damaged", "createdAt": 0, "deadline": 0, "reason": why,
+			})
+		},
+		"workflows": func() {
+			f.views.workflows = append(f.views.workflows, object{
+				"id": "bad", "state": "damaged", "summary": "", "detail": why, "completion": "", "origin": object{"requestId": "", "sessionId": "", "client": ""},
+				"resumeTarget": object{"sessionId": "", "client": ""}, "tasks": nil, "resumes": 0, "createdAt": 0,
+			})
+		},
+	} {
+		p.To("#/" + view)
+		p.Until("the "+view+" are listed", "document.querySelectorAll('.card').length === 2")
+		f.set(add)
+		p.Do(chromedp.Reload())
+		p.Until("the other "+view+" are listed", "document.querySelectorAll('.card').length === 3")
+		const card = `document.querySelector('[data-key=bad]').innerText`
+		p.Until("it is said to be damaged", card+".includes('cannot be read') && "+card+".includes('restore the database')")
+		p.Until("nothing else is made up", "!/1970|Nothing to tell|Not created|for |task|·/.test("+card+")")
+		p.Picture(view+"-damaged", false)
+	}
+}
+
+func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
+	f, p := furnished(t, "", "#/requests", 1100, 900)
+	const why = "The row s1/2 of the table history is damaged. It was not used; restore the database from a copy."
+	f.set(func() {
+		damaged := object{"id": "bad", "requestId": "web:s1:m0", "createdAt": 0, "role": "system", "content": why, "damaged": true}
+		f.messages = slices.Insert(f.messages, 1, damaged)
+		story := f.views.stories["web:s1:m0"]
+		story["entries"] = slices.Insert(story["entries"].([]object), 4, object{"seq": 20, "at": 0, "step": 0, "kind": "damaged", "detail": why})
+	})
+	p.To("#/s/s1")
+	p.Until("it is said to be damaged", "[...document.querySelectorAll('.note')].some((n) => n.innerText.includes('restore the database'))")
+	p.Until("the others are shown", "document.querySelectorAll('.bubble').length > 0")
+	p.Until("nobody is said to have said it", "!document.body.innerText.includes('Lilac was told')")
+	p.Picture("conversation-damaged", false)
+	p.To("#/requests/web%3As1%3Am0")
+	const item = "(document.querySelector('[data-kind=damaged]')?.innerText ?? '')"
+	p.Until("a damaged record is named in the story", item+".includes('cannot be read') && "+item+".includes('restore the database')")
+	p.Until("no time is made up", "!/1970|[+]/.test("+item+")")
+	p.Until("the story goes on", "document.querySelector('[data-kind=damaged]').nextElementSibling !== null")
+	p.Picture("story-damaged", false)
+}
+
+func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
+	f, p := furnished(t, "", "#/tasks", 1100, 760)
+	p.Until("both are listed", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card .badge').innerText === 'running'")
+	p.Until("why one failed is told", "document.querySelector('.card .bad').innerText.includes('no tokens left')")
+	p.Picture("tasks", false)
+	p.Click("[data-task=t2]")
+	p.Until("its output is there", "document.querySelector('.task-output')?.innerText.includes('lilac/internal/core/task')")
+	p.Picture("task", true)
+	f.set(func() { f.views.tasks[0]["result"] = "FAIL" })
+	p.Until("it grows while it runs", "document.querySelector('.task-output').innerText.includes('FAIL')")
+	p.Click(".story .danger")
+	p.Until("it asks", "document.getElementById('ask').open")
+	p.Click("#ask-yes")
+	p.Until("it is stopped", "document.querySelector('.story .badge').innerText === 'stopped' && document.querySelector('.story').innerText.includes('a person')")
+	p.Until("it cannot be stopped again", "!document.querySelector('.story .danger').checkVisibility()")
+	p.To("#/tasks/none")
+	p.Until("a task that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such task.') && !document.getElementById('view').innerText.includes('Output')")
+}
+
+func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
+	f, p := furnished(t, "", "#/events", 1100, 760)
+	p.Until("it says what to do", "document.getElementById('events-said').innerText.includes('Send a message')")
+	f.streaming()
+	f.happen(3, "stream.text")
+	f.emit("session.message_applied", object{"messageId": "m1", "requestId": "web:s1:m0", "queue": "steer"})
+	f.emit("stream.error", object{"requestId": "web:s1:m0", "error": object{"message": "It broke <b>."}})
+	p.Until("they are listed, the newest first", "document.querySelectorAll('.event').length === 5 && document.querySelector('.event .type').innerText === 'stream.error'")
+	p.Do(chromedp.SendKeys("[name=type]", "session."))
+	p.Until("only that type is left", "document.querySelectorAll('.event').length === 1 && location.hash === '#/events?type=session.'")
+	p.Do(chromedp.Reload())
+	f.opened(2)
+	p.Until("the filter is still there", "document.querySelector('[name=type]')?.value === 'session.'")
+	p.To("#/events")
+	p.Until("without filters", "document.querySelector('[name=type]')?.value === ''")
+	f.happen(2, "stream.text")
+	p.Until("they come", "document.querySelectorAll('.event').length === 2")
+	p.Click("#pause")
+	p.Until("it is paused", "document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
+	f.happen(7, "tool.executed")
+	p.Until("it counts what waits", "document.getElementById('pause').innerText === 'Go on (7 wait)'")
+	p.Until("and shows nothing of it", "document.querySelectorAll('.event').length === 2")
+	p.Click("#pause")
+	p.Until("then all are there", "document.querySelectorAll('.event').length === 9")
+	p.Do(chromedp.SendKeys("[name=text]", "number 9"))
+	p.Until("a text is looked for in the whole event", "document.querySelectorAll('.event').length === 1")
+	p.Click(".event summary")
+	p.Until("the event is there as it is", "JSON.parse(document.querySelector('.event pre')?.innerText ?? 'null')?.payload.number === 9")
+	p.Picture("events", false)
+	p.Click(".links a")
+	p.Until("it has an address", "location.hash.startsWith('#/events/tool.executed-9?after=')")
+	p.Do(chromedp.Reload())
+	p.Until("the link works without what the page had", "JSON.parse(document.querySelector('.one-event pre')?.innerText ?? 'null')?.payload.number === 9")
+	p.To("#/events/gone")
+	p.Until("an event that is gone is said to be", "document.getElementById('view').innerText.includes('not there any more')")
+}
+
+func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
+	f, p := furnished(t, "", "#/dead", 1100, 760)
+	p.Until("both are listed with their reasons", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card').innerText.includes('Rule “archive” failed')")
+	p.Picture("dead", false)
+	p.Click("[data-letter=d1]")
+	p.Until("the event is there", "JSON.parse(document.querySelector('.letter pre')?.innerText ?? 'null')?.type === 'user_query'")
+	p.Picture("dead-letter", true)
+	p.Click(".actions .strong")
+	p.Until("it is gone from the list", "document.querySelectorAll('.card').length === 1")
+	p.Click("[data-letter=d2]")
+	p.Do(chromedp.WaitVisible(".actions .danger"))
+	p.Click(".actions .danger")
+	p.Until("it asks", "document.getElementById('ask').open")
+	p.Click("#ask-no")
+	p.Until("nothing happened", "!document.getElementById('ask').open && location.hash === '#/dead/d2'")
+	p.Click(".actions .danger")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("there are none and it says so", "document.getElementById('view').innerText.includes('There are none')")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(f.views.replayed, []string{"d1"}) || !slices.Equal(f.views.dropped, []string{"d2"}) {
+		t.Errorf("replayed %v, dropped %v", f.views.replayed, f.views.dropped)
+	}
+}
+
+func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
+	f, p := furnished(t, "", "#/rules", 1100, 860)
+	p.Until("all are there", "document.querySelectorAll('[data-rule].card').length === 4")
+	for _, words := range []string{
+		"webhook.received, build.* wakes the agent", "waits 30 s · at most once in 10 min · at most 50,000 tokens, $0.50 a day in a conversation",
+		"waits 1 min 30 s · at most 3 times in 1 h",
+		"48,210", "$0.13", "Too many", "17", "Over budget", "dry run", "off", "is part of the program", "Last 3 matches",
+	} {
+		p.Until("it tells "+words, fmt.Sprintf("document.getElementById('view').innerText.includes(%q)", words))
+	}
+	p.Click("[data-rule=ci-failed] summary")
+	p.Until("the matches are there", "document.querySelectorAll('.matches li').length === 3 && document.querySelector('.matches').innerText.includes('chain too long')")
+	p.Picture("rules", false)
+	p.Picture("rules-dark", true)
+	f.set(func() { f.views.rules[0]["used"] = object{"runs": 4, "tokens": 50100, "costMicros": 140000} })
+	f.streaming()
+	f.emit("webhook.received", object{"body": object{}})
+	p.Until("it follows what happens, and what was open stays so", "document.getElementById('view').innerText.includes('50,100') && document.querySelector('[data-rule=ci-failed] details').open")
+	p.Click(".matches a")
+	p.Until("a match leads to its request", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
+}
+
+func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
+	_, p := furnished(t, "", "#/workflows", 1100, 760)
+	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
+	for _, words := range []string{"waiting", "Ann asked when the release is", "for The dandelions", "2 tasks", "at the latest", "woke the agent 3 times", "2 workflows"} {
+		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.view').innerText.includes(%q)", words))
+	}
+	p.Picture("workflows", false)
+	p.Click("[name=ended]")
+	p.Until("all are listed", "document.querySelectorAll('[data-workflow]').length === 3 && location.hash === '#/workflows?ended=1'")
+	p.Until("why one failed is told", "document.querySelector('[data-workflow=w3] .bad').innerText.includes('nothing to wait for')")
+	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
+	p.Until("back are those that wait", "document.querySelectorAll('[data-workflow]').length === 2 && !document.querySelector('[name=ended]').checked")
+	p.Do(chromedp.Focus("[data-workflow=w1]"))
+	p.Press("Enter")
+	p.Until("its tasks are there", "document.querySelectorAll('[data-task]').length === 2")
+	for _, words := range []string{"A reply of 5 to what was asked in discord 10", "“When is it?", "A reply came", "bob", "Tuesday", "An event custom.build.done with .payload.ok", "all tasks have a result"} {
+		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.workflow').innerText.includes(%q)", words))
+	}
+	p.Picture("workflow", false)
+	p.Picture("workflow-dark", true)
+	p.Click(".actions .danger")
+	p.Until("it asks", "document.getElementById('ask').open && document.getElementById('ask-no').innerText === 'Keep waiting'")
+	p.Click("#ask-no")
+	p.Until("it goes on waiting", "!document.getElementById('ask').open && document.querySelector('.actions .danger')")
+	p.Click(".actions .danger")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("it is cancelled", "document.querySelector('.workflow .badge').innerText === 'cancelled' && !document.querySelector('.actions')")
+	p.To("#/workflows/none")
+	p.Until("one that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such workflow any more.')")
+}
+
+func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
+	f, p := furnished(t, "", "#/workflows", 1100, 760)
+	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
+	p.Do(chromedp.Focus("[data-workflow=w2]"))
+	one := func(id string) object {
+		return f.views.workflows[slices.IndexFunc(f.views.workflows, func(w object) bool { return w["id"] == id })]
+	}
+	f.set(func() { one("w1")["state"], one("w2")["summary"] = "resolved", "Something else." })
+	p.Until("one that is over is gone", "document.querySelectorAll('[data-workflow]').length === 1 && document.querySelector('[data-workflow=w2]')?.innerText.includes('Something else.')")
+	p.Until("the keyboard is where it was", "document.activeElement.dataset.workflow === 'w2'")
+	p.Press("Enter")
+	p.Until("it waits", "document.querySelector('.workflow .badge')?.innerText === 'waiting'")
+	f.set(func() { one("w2")["state"], one("w2")["detail"] = "cancelled", "Not needed." })
+	p.Until("it is over", "document.querySelector('.workflow .badge').innerText === 'cancelled' && document.querySelector('.workflow').innerText.includes('Not needed.')")
+	p.Until("nothing is left to cancel", "!document.querySelector('.actions')")
+}
+
+// Times are written as the language of the browser has them, and say of which
+// year they are when it is another one.
+func TestTimesAreWholeInEveryLanguage(t *testing.T) {
+	_, p := talk(t)
+	for language, want := range map[string]string{
+		"en-US": "14:05|14:05:06.078|Nov 22, 2023",
+		"fr-CA": "14 h 05|14 h 05 min 06,078 s|22 nov. 2023",
+		"ar-EG": "١٤:٠٥|١٤:٠٥:٠٦٫٠٧٨|٢٢\u200f/١١\u200f/٢٠٢٣",
+	} {
+		p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: language})
+			return err
+		}))
+		p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`
+			void import('/assets/format.js?in=%s').then(({ when, clock }) => {
+				const today = new Date().setHours(14, 5, 6, 78);
+				window.told = [when(today), clock(today), when(new Date(2023, 10, 22, 14))].join('|').replaceAll(/\s/g, ' ');
+			})`, language)))
+		p.Until(language+" is written "+want, fmt.Sprintf("window.told === %q", want))
+	}
+}
+
+// What could not be loaded while the server was away is there when it is back,
+// and what was said about it is gone.
+func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
+	f, p := furnished(t, "", "#/health", 1100, 760)
+	f.streaming()
+	f.down()
+	p.Shows("#link", "reconnecting…")
+	for _, v := range everyView {
+		if !slices.Contains([]string{"settings", "requests", "timeline", "dead", "dead-letter"}, v.name) {
+			continue
+		}
+		p.To(v.hash)
+		p.Shows("#view-problem", "Lilac does not answer. Is it running?")
+		f.up()
+		p.Until(v.name+" is drawn", v.drawn)
+		p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('view-problem').hidden")
+		f.down()
+		p.Shows("#link", "reconnecting…")
+	}
+}
+
+// What changes by itself leaves the keyboard where a person has it, and what was
+// opened open.
+func TestTheKeyboardStaysWhereItIsWhenAViewIsDrawnAnew(t *testing.T) {
+	for _, c := range []struct {
+		name, hash, drawn, held string
+		change                  func(f *fake)
+		changed                 string
+	}{
+		{"tasks", "#/tasks", "document.querySelectorAll('.card').length === 2", "[data-task=t2]", func(f *fake) {
+			f.set(func() { f.views.tasks[0]["description"] = "all of it" })
+		}, "document.querySelector('[data-task=t2]').innerText.includes('all of it')"},
+		{"task", "#/tasks/t2", "document.querySelector('.story a')", ".story a", func(f *fake) {
+			f.set(func() { f.views.tasks[0]["description"] = "all of it" })
+		}, "document.querySelector('.story h2').innerText.includes('all of it')"},
+		{"requests", "#/requests", "document.querySelectorAll('.card').length === 2", `[data-request="web:s1:m0"]`, func(f *fake) {
+			f.set(func() {
+				f.requests = append([]object{{"id": "web:s1:m7", "sessionId": "s1", "state": "running", "usage": object{}}}, f.requests...)
+			})
+			f.emit("stream.start", object{"requestId": "web:s1:m7"})
+		}, "document.querySelectorAll('.card').length === 3"},
+		{"timeline", "#/requests/web:s1:m0", "document.querySelectorAll('.timeline > li').length === 11", `[data-key="6i"] summary`, func(f *fake) {
+			f.set(func() { f.views.stories["web:s1:m0"]["steps"] = 77 })
+			f.emit("stream.tool_call", object{"requestId": "web:s1:m0"})
+		}, "document.querySelector('.story .figures').innerText.includes('77')"},
+		{"rules", "#/rules", "document.querySelectorAll('[data-rule].card').length === 4", "[data-rule=ci-failed] summary", func(f *fake) {
+			f.set(func() { f.views.rules[0]["used"] = object{"runs": 4, "tokens": 50100, "costMicros": 140000} })
+			f.emit("webhook.received", object{"body": object{}})
+		}, "document.getElementById('view').innerText.includes('50,100')"},
+		{"workflows", "#/workflows", "document.querySelectorAll('[data-workflow]').length === 2", "[data-workflow=w2]", func(f *fake) {
+			f.set(func() { f.views.workflows[1]["summary"] = "Something else." })
+		}, "document.querySelector('[data-workflow=w2]').innerText.includes('Something else.')"},
+		{"workflow", "#/workflows/w1", "document.querySelectorAll('[data-task]').length === 2", ".actions .danger", func(f *fake) {
+			f.set(func() { f.views.workflows[0]["summary"] = "Something else." })
+		}, "document.querySelector('.workflow').innerText.includes('Something else.')"},
+		{"health", "#/health", "document.querySelector('[data-drop]')", "[data-drop]", func(f *fake) {
+			f.set(func() { f.views.groups[1]["backlog"] = 1234 })
+		}, "document.querySelector('.table').innerText.includes('1,234')"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, p := furnished(t, "", c.hash, 1100, 760)
+			f.streaming()
+			p.Until("it is drawn", c.drawn)
+			p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).focus()", c.held)))
+			p.Do(chromedp.Evaluate[chromedp.Void]("document.activeElement.closest('details')?.setAttribute('open', '')"))
+			c.change(f)
+			p.Until("it changes", c.changed)
+			p.Until("the keyboard is where it was", fmt.Sprintf("document.activeElement === document.querySelector(%q)", c.held))
+			p.Until("what was opened is open", "document.activeElement.closest('details')?.open ?? true")
+		})
+	}
+}
+
+func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
+	f, p := furnished(t, "", "#/health", 1100, 760)
+	p.Shows(".state h2", "Lilac is ready.")
+	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "not served", "2 h 0 min"} {
+		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.health').innerText.includes(%q)", words))
+	}
+	p.Picture("health", false)
+	f.set(func() {
+		f.views.notReady = object{"status": "not_ready", "parts": []object{{"name": "runner", "status": "failed", "message": "It takes no work."}}, "error": object{"message": "The runner takes no work."}}
+	})
+	p.Shows(".state.bad h2", "The runner takes no work.")
+	p.Until("the part that fails is named", "document.querySelector('.parts li').innerText.includes('It takes no work.')")
+}
+
+func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
+	f, p := furnished(t, "& / ü", "#/health", 1100, 760)
+	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")
+	p.Click("[data-drop]")
+	p.Until("it asks", "document.getElementById('ask').open && document.getElementById('ask-text').textContent.includes('1,200 events')")
+	p.Click("#ask-no")
+	p.Until("nothing happened", "!document.getElementById('ask').open && document.querySelectorAll('[data-drop]').length === 1")
+	p.Click("[data-drop]")
+	p.Do(chromedp.WaitVisible("#ask"))
+	p.Click("#ask-yes")
+	p.Until("it is gone", "document.querySelector('.table') && !document.querySelector('[data-drop]')")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Equal(f.views.left, []string{"cmd.request old & / ü"}) {
+		t.Errorf("dropped %q", f.views.left)
+	}
+}
+
+func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
+	_, p := furnished(t, "", "#/settings", 1100, 760)
+	p.Until("all are there", "document.querySelectorAll('[data-setting]').length === 4")
+	p.Until("where one comes from is told", "document.querySelector('[data-setting=model] .badge').innerText === 'LILAC_MODEL'")
+	p.Picture("settings", false)
+	p.Click("[name=changed]")
+	p.Until("those that were set", "document.querySelectorAll('[data-setting]').length === 3 && location.hash === '#/settings?changed=1'")
+	p.Do(chromedp.SendKeys("[name=find]", "steps"))
+	p.Until("one is found", "document.querySelectorAll('[data-setting]').length === 1")
+	p.Do(chromedp.Reload())
+	p.Until("a reload keeps what was looked for", "document.querySelectorAll('[data-setting]').length === 1 && document.querySelector('[name=find]').value === 'steps'")
+}
+
+// Whatever others say is shown as what it is and becomes no part of the page.
+func TestHostileTextIsText(t *testing.T) {
+	f, p := furnished(t, hostile, "#/events", 1100, 760)
+	f.streaming()
+	f.emit("stream.error", object{"requestId": hostile, "error": object{"message": hostile}})
+	f.emit("user_query", object{"content": hostile, "messageId": hostile, "requestId": hostile, "queue": "prompt"})
+	p.Until("the events are there", "document.querySelectorAll('.event').length === 2")
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('.event').forEach(e => { e.open = true })"))
+	const clean = "!window.hacked && !document.querySelector('img[src=x], svg, [onerror], [onload], a[href^=javascript]')"
+	shown := func(view, selector string) {
+		t.Helper()
+		p.Until(view+" shows it as text", fmt.Sprintf("document.querySelector(%q)?.textContent.includes('<img src=x onerror=')", selector))
+		p.Until(view+" made nothing of it", clean)
+	}
+	shown("events", ".event pre")
+	for hash, selector := range map[string]string{
+		"#/s/s1": "#transcript .words", "#/requests": ".card .bad", "#/requests/web:s1:m0": ".timeline .words",
+		"#/tasks": ".card .bad", "#/tasks/t2": ".task-output", "#/dead": ".card .bad", "#/dead/d1": ".letter pre", "#/health": ".table td:nth-child(2)", "#/settings": "[data-setting=model] .value", "#/rules": ".card code", "#/search?q=dandelion": ".excerpt",
+		"#/workflows?ended=1": ".card .bad", "#/workflows/w1": "[data-task] .excerpt",
+	} {
+		if hash == "#/health" {
+			p.To("#/health")
+			p.Until("health shows it as text", "document.querySelector('.table')?.textContent.includes('<img src=x')")
+			p.Until("health made nothing of it", clean)
+			continue
+		}
+		p.To(hash)
+		shown(hash, selector)
+	}
+	p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.getElementById('view')['inner' + 'HTML'] = %q", hostile)))
+	if webuitest.Eval[bool](p, clean) {
+		t.Error("control: the same text as markup is not seen by the check")
+	}
+}

@@ -1,0 +1,107 @@
+package webui_test
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lilac/internal/serve/webui"
+)
+
+func get(t *testing.T, target string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	webui.Handler().ServeHTTP(w, r)
+	return w
+}
+
+func TestEveryFileIsServedWithItsType(t *testing.T) {
+	want := map[string]string{
+		"/":                    "text/html; charset=utf-8",
+		"/assets/style.css":    "text/css; charset=utf-8",
+		"/assets/app.js":       "text/javascript; charset=utf-8",
+		"/assets/icon.svg":     "image/svg+xml",
+		"/favicon.ico":         "image/svg+xml",
+		"/assets/reducer.js":   "text/javascript; charset=utf-8",
+		"/assets/":             "",
+		"/assets/../webui.go":  "",
+		"/assets/index.html":   "",
+		"/nothing":             "",
+		"/assets/app.js/other": "",
+	}
+	for target, kind := range want {
+		w := get(t, target)
+		if kind == "" {
+			if w.Code != http.StatusNotFound {
+				t.Errorf("%s: status %d, want 404", target, w.Code)
+			}
+			continue
+		}
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != kind || w.Body.Len() == 0 {
+			t.Errorf("%s: status %d, type %q, %d bytes", target, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'self'") {
+			t.Errorf("%s: no content security policy", target)
+		}
+		again := get(t, target, "If-None-Match", w.Header().Get("ETag"))
+		if again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+			t.Errorf("%s with its ETag: status %d with %d bytes, want 304 without", target, again.Code, again.Body.Len())
+		}
+		if other := get(t, target, "If-None-Match", `"other"`); other.Code != http.StatusOK {
+			t.Errorf("%s with another ETag: status %d, want 200", target, other.Code)
+		}
+	}
+}
+
+func TestThePageIsOnlyRead(t *testing.T) {
+	w := httptest.NewRecorder()
+	webui.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST / answered %d, want 405", w.Code)
+	}
+}
+
+// What the policy forbids would fail only in a browser, and only where
+// somebody looks; so nothing of it may be written in the first place.
+func TestNothingInThePageNeedsAnotherHostOrInlineCode(t *testing.T) {
+	inline := regexp.MustCompile(`(?i)<script(?:[^>]*)>[^<]|<style|\son[a-z]+\s*=\s*"|\sstyle\s*=\s*"|javascript:`)
+	other := regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}`)
+	markup := regexp.MustCompile(`\b(?:innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval)\b`)
+	dir := os.DirFS("static")
+	files, err := fs.ReadDir(dir, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		body, err := fs.ReadFile(dir, f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(body), "http://www.w3.org/2000/svg", "")
+		if hit := other.FindString(text); hit != "" {
+			t.Errorf("%s names another host: %s", f.Name(), hit)
+		}
+		if hit := markup.FindString(text); hit != "" {
+			t.Errorf("%s makes markup from text: %s", f.Name(), hit)
+		}
+		if path.Ext(f.Name()) == ".html" {
+			if hit := inline.FindString(text); hit != "" {
+				t.Errorf("%s has inline code: %s", f.Name(), hit)
+			}
+		}
+	}
+	for name, bad := range map[string]string{"script": "<script>x", "handler": `<a onclick="x">`, "style": `<p style="x">`} {
+		if !inline.MatchString(bad) {
+			t.Errorf("the check does not see an inline %s", name)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package discord_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lilac/internal/surfaces/discord"
+	"lilac/internal/testkit/discordtest"
+)
+
+// advice joins what was found wrong and what to do about it.
+func advice(findings []discord.Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		if !f.OK {
+			b.WriteString(f.What + ": " + f.Do + "\n")
+		}
+	}
+	return b.String()
+}
+
+func TestCheckSaysWhatToClick(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world discordtest.Options
+		set   func(w *world, o *discord.Options)
+		want  []string
+	}{
+		{"nothing is wrong", discordtest.Options{}, func(*world, *discord.Options) {}, nil},
+		{"a wrong token", discordtest.Options{}, func(_ *world, o *discord.Options) { o.Token = "wrong" }, []string{"Reset Token"}},
+		{"a missing intent", discordtest.Options{WithoutMessageContent: true}, func(*world, *discord.Options) {}, []string{"Message Content Intent", "/bot"}},
+		{"nobody allowed", discordtest.Options{}, func(_ *world, o *discord.Options) { o.AllowedGuildIDs = nil }, []string{"allowedGuildIds"}},
+		{
+			"a permission that the channel takes away",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.Deny(w.channel, w.server.Self().ID, discordtest.AttachFiles|discordtest.SendMessages)
+			},
+			[]string{"#general", "“Send Messages”, “Attach Files”", "Edit Channel"},
+		},
+		{
+			"a channel that the bot cannot see",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) {
+				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+				w.server.Deny(w.channel, w.server.Self().ID, discordtest.ViewChannel)
+			},
+			[]string{"not in the channel", "View Channel"},
+		},
+		{
+			"a server that the bot is not in",
+			discordtest.Options{},
+			func(_ *world, o *discord.Options) { o.AllowedGuildIDs = []string{"1234567890"} },
+			[]string{"oauth2/authorize", "the server 1234567890"},
+		},
+		{
+			"a channel among the servers",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) { o.AllowedGuildIDs = []string{w.channel} },
+			[]string{"no server, but the channel #general", "allowedChannelIds"},
+		},
+		{
+			"a channel that is hidden from others and shown to the bot's role",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) {
+				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+				w.server.Deny(w.channel, w.guild, discordtest.ViewChannel)
+				w.server.Allow(w.channel, w.server.Role(w.guild, 0, w.server.Self().ID), discordtest.ViewChannel)
+			},
+			nil,
+		},
+		{
+			"a thread",
+			discordtest.Options{},
+			func(w *world, o *discord.Options) {
+				o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.server.Thread(w.channel, "talk")}
+				w.server.Deny(w.channel, w.server.Self().ID, discordtest.SendInThreads)
+			},
+			[]string{"the thread “talk” of #general", "right-click #general", "“Send Messages in Threads”"},
+		},
+		{
+			"a permission in a voice channel, where people write too",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.Deny(w.server.Voice(w.guild, "lounge"), w.server.Self().ID, discordtest.SendMessages|discordtest.SendInThreads)
+			},
+			[]string{"in #lounge of home the bot lacks “Send Messages”: "},
+		},
+		{
+			"voice channels that the bot is kept out of",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				w.server.Deny(w.server.Voice(w.guild, "lounge"), w.guild, discordtest.Connect)
+				w.server.Deny(w.server.Voice(w.guild, "board"), w.guild, discordtest.ViewChannel)
+			},
+			nil,
+		},
+		{
+			"a permission in many channels",
+			discordtest.Options{},
+			func(w *world, _ *discord.Options) {
+				for i := range 70 {
+					if channel := w.server.Channel(w.guild, fmt.Sprint("room-", i)); i >= 47 {
+						w.server.Deny(channel, w.server.Self().ID, discordtest.SendMessages)
+					}
+				}
+			},
+			[]string{"#room-47", "#room-66", "in 3 more channels of home the bot lacks permissions: Do the same there"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, c.world)
+			o := w.options()
+			c.set(w, &o)
+			got := advice(discord.Check(t.Context(), o))
+			if c.want == nil && got != "" {
+				t.Errorf("found %s", got)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("found %q, which does not say %q", got, want)
+				}
+			}
+		})
+	}
+}

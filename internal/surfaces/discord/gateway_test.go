@@ -1,0 +1,392 @@
+package discord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
+	"lilac/internal/telemetry/health"
+	"lilac/internal/testkit/discordtest"
+)
+
+// long reports whether the long forms of the proofs are asked for.
+func long() bool { return os.Getenv("LILAC_LONG") == "1" }
+
+// lost counts what of a number of messages was not heard exactly once.
+func lost(said int, heard []string) (missing, twice int) {
+	count := map[string]int{}
+	for _, text := range heard {
+		count[text]++
+	}
+	for i := range said {
+		switch n := count[fmt.Sprintf("message %d", i)]; {
+		case n == 0:
+			missing++
+		case n > 1:
+			twice++
+		}
+	}
+	return missing, twice
+}
+
+// faults are the ways in which a gateway's connection can end.
+func faults(w *world) []func() {
+	drop := func(d discordtest.Drop) func() { return func() { w.server.DropGateway(d) } }
+	return []func(){
+		drop(discordtest.Reconnect),
+		drop(discordtest.InvalidResumable),
+		drop(discordtest.Invalid),
+		drop(discordtest.Cut),
+		drop(discordtest.CloseWith(4000)),
+		drop(discordtest.CloseWith(4007)),
+		drop(discordtest.CloseWith(4008)),
+		drop(discordtest.CloseWith(4009)),
+		func() { w.server.ExpireSessions(); w.server.DropGateway(discordtest.Cut) },
+		func() { w.server.RefuseGateway(2); w.server.DropGateway(discordtest.Cut) },
+		func() { // silence, until the heartbeat shows it
+			w.server.Silence(true)
+			time.Sleep(3 * time.Minute)
+			w.server.Silence(false)
+		},
+		func() { // half-open
+			w.server.HoldAcks(true)
+			time.Sleep(3 * time.Minute)
+			w.server.HoldAcks(false)
+		},
+	}
+}
+
+// talk says messages while faults happen, and counts what was not heard
+// exactly once. Time is fake in it.
+func talk(t *testing.T, rounds int, change func(*discord.Options)) (missing, twice int) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
+		o := w.options()
+		change(&o)
+		w.connected(o)
+		bad := faults(w)
+		said := 0
+		say := func() {
+			w.server.Say(w.channel, w.ann, fmt.Sprintf("message %d", said), discordtest.SayOptions{})
+			said++
+		}
+		for round := range rounds {
+			say()
+			bad[round%len(bad)]()
+			say()
+			time.Sleep(time.Duration(round%7) * 13 * time.Second)
+			say()
+			if round%25 == 24 {
+				time.Sleep(time.Hour) // new sessions are rationed
+			}
+		}
+		deadline := time.Now().Add(12 * time.Hour)
+		for {
+			if missing, twice = lost(said, w.said()); missing == 0 || time.Now().After(deadline) {
+				return
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+	return missing, twice
+}
+
+func TestNoMessageIsLostOrHeardTwiceAcrossFaults(t *testing.T) {
+	rounds := 60
+	if long() {
+		rounds = 500
+	}
+	if missing, twice := talk(t, rounds, func(*discord.Options) {}); missing != 0 || twice != 0 {
+		t.Errorf("%d lost, %d heard twice", missing, twice)
+	}
+	// Without reading what was said meanwhile the same faults lose messages.
+	if missing, _ := talk(t, 12, func(o *discord.Options) { o.BackfillMessages = 0 }); missing == 0 {
+		t.Error("without the histories nothing was lost: the test shows nothing")
+	}
+}
+
+// stale is a table that never writes the gateway's position down, and
+// forgetful one whose inbox has seen nothing.
+type (
+	stale     struct{ store.Discord }
+	forgetful struct{ stale }
+)
+
+func (s stale) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
+	g.Sequence = 1
+	return s.Discord.SaveGateway(tx, g)
+}
+
+func (forgetful) Seen(*db.Tx, string, string, []byte) ([]byte, bool, error) { return nil, false, nil }
+
+func TestWhatTheGatewayTellsAgainIsHeardOnce(t *testing.T) {
+	again := func(table func(discord.Table) discord.Table) (missing, twice int) {
+		w := newWorld(t, discordtest.Options{})
+		for restart := range 3 {
+			o := w.options()
+			o.Table = table(o.Table)
+			_, stop := w.connected(o)
+			text := fmt.Sprintf("message %d", restart)
+			w.server.Say(w.channel, w.ann, text, discordtest.SayOptions{})
+			w.hears(text)
+			stop()
+		}
+		return lost(3, w.said())
+	}
+	if missing, twice := again(func(t discord.Table) discord.Table { return stale{t.(store.Discord)} }); missing != 0 || twice != 0 {
+		t.Errorf("%d lost, %d heard twice", missing, twice)
+	}
+	if _, twice := again(func(t discord.Table) discord.Table { return forgetful{stale{t.(store.Discord)}} }); twice == 0 {
+		t.Error("without the inbox nothing was heard twice: the test shows nothing")
+	}
+}
+
+// flap lets the gateway refuse a client's sessions for a day of fake time, and
+// returns how many it has begun and what Discord has against that.
+func flap(t *testing.T, change func(*discord.Options)) (begun int, violations []string) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
+		o := w.options()
+		change(&o)
+		a := discord.New(o)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = a.Run(ctx) }) // the fake says how it ends
+		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(20 * time.Second) {
+			w.server.DropGateway(discordtest.Invalid)
+		}
+		cancel()
+		running.Wait()
+		begun, violations = len(w.server.Identifies()), w.server.TakeViolations()
+		for _, i := range w.server.Identifies() {
+			if !i.Accepted && begun <= 1000 {
+				violations = append(violations, fmt.Sprintf("a session was refused at %s", i.At))
+			}
+		}
+	})
+	return begun, violations
+}
+
+func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
+	if begun, wrong := flap(t, func(*discord.Options) {}); begun > 200 || begun < 20 || len(wrong) > 0 {
+		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
+	}
+	// The same day without the ration is the end of the token.
+	begun, wrong := flap(t, func(o *discord.Options) { o.Ration = discord.Ration{Burst: 1 << 30, Every: time.Second} })
+	if begun <= 1000 || !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "resets the token") }) {
+		t.Errorf("without a ration %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
+	}
+}
+
+// A client that comes back as fast as it can, without pauses either, is seen by
+// the fake within the hour.
+func TestControlAnIdentifyStormIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		dialer := websocket.Dialer{NetDialContext: w.server.Dial}
+		for range 1100 {
+			conn, response, err := dialer.Dial(w.server.GatewayURL+"?v=10&encoding=json", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if err := conn.WriteJSON(map[string]any{"op": 2, "d": map[string]any{
+				"token": discordtest.DefaultToken, "intents": 1, "properties": map[string]string{},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			var f struct{ Op int }
+			for f.Op = 10; err == nil && f.Op == 10; { // hello, then ready or the end
+				err = conn.ReadJSON(&f)
+			}
+			_ = conn.Close()
+		}
+		synctest.Wait()
+		if wrong := w.server.TakeViolations(); len(wrong) == 0 || !strings.Contains(wrong[0], "resets the token") {
+			t.Errorf("Discord says %q to %d sessions", wrong, len(w.server.Identifies()))
+		}
+	})
+}
+
+func TestWhatCannotBeHelpedIsTriedOnceAndSaid(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world discordtest.Options
+		set   func(w *world, o *discord.Options)
+		kind  fault.Kind
+		want  string
+	}{
+		{"a wrong token at the gateway", discordtest.Options{}, func(w *world, o *discord.Options) { o.Token, o.GatewayURL = "wrong", w.server.GatewayURL }, fault.Unauthenticated, "Reset Token"},
+		{"a wrong token at the API", discordtest.Options{}, func(_ *world, o *discord.Options) { o.Token = "wrong" }, fault.Unauthenticated, "Reset Token"},
+		{"a missing intent", discordtest.Options{WithoutMessageContent: true}, func(*world, *discord.Options) {}, fault.Denied, "Message Content Intent"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, c.world)
+			o := w.options()
+			c.set(w, &o)
+			a := discord.New(o)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			err := a.Run(ctx)
+			if fault.KindOf(err) != c.kind || !strings.Contains(fault.ToWire(err).Message, c.want) {
+				t.Errorf("it ended with %v", err)
+			}
+			if cmp.Diff(fault.ToWire(err), fault.ToWire(a.Healthy())) != "" {
+				t.Errorf("its health is %v", a.Healthy())
+			}
+			if n := len(w.server.Requests()); n > 1 {
+				t.Errorf("%d requests were made", n)
+			}
+			if n := len(w.server.Identifies()); n > 1 {
+				t.Errorf("%d sessions were begun", n)
+			}
+		})
+	}
+}
+
+// watched is what /readyz says of an adapter: as in the program, a probe every
+// five seconds.
+func watched(t *testing.T, probes ...health.Probe) (ready func() bool) {
+	m := health.New(health.Options{Probes: probes})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	m.Working()
+	return func() bool { return m.Report().Ready }
+}
+
+func TestADeafBotSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		a, _ := w.connected(w.options())
+		ready := watched(t, health.Probe{Name: "discord", Run: func(context.Context) error { return a.Healthy() }})
+		blind := watched(t)
+		time.Sleep(10 * time.Second)
+		for hour := range 24 { // of a good day, in which Discord asks now and then to come back
+			for range 360 {
+				if time.Sleep(10 * time.Second); !ready() {
+					t.Fatalf("a false alarm in hour %d: %v", hour, a.Healthy())
+				}
+			}
+			w.server.DropGateway([]discordtest.Drop{discordtest.Reconnect, discordtest.Cut, discordtest.InvalidResumable}[hour%3])
+		}
+		w.server.Silence(true)
+		for began := time.Now(); ready(); time.Sleep(time.Second) {
+			if time.Since(began) > 90*time.Second {
+				t.Fatal("a deaf bot is ready for more than 90 seconds")
+			}
+		}
+		if time.Sleep(10 * time.Minute); ready() || !blind() {
+			t.Fatal("it is ready again, or without the probe it is not ready either: the test shows nothing")
+		}
+		w.server.Silence(false)
+		for began := time.Now(); !ready(); time.Sleep(time.Second) {
+			if time.Since(began) > 5*time.Minute {
+				t.Fatalf("it hears again and still says %v", a.Healthy())
+			}
+		}
+	})
+}
+
+// A gateway that greets and then refuses every session is heard, and still
+// nothing is heard of what people say.
+func TestAGreetingIsNotHearing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true})
+		a, _ := w.run(w.options())
+		w.server.DropNext(slices.Repeat([]discordtest.Drop{discordtest.CloseWith(4000)}, 1000)...)
+		for range 600 {
+			if time.Sleep(time.Second); a.Healthy() == nil {
+				t.Fatal("it was never in a session and calls itself healthy")
+			}
+		}
+		w.server.ClearFaults()
+		if time.Sleep(2 * time.Minute); a.Healthy() != nil {
+			t.Errorf("a session is heard, and it says %v", a.Healthy())
+		}
+	})
+}
+
+func TestARestartResumesTheSessionAndHearsWhatWasSaidMeanwhile(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	_, stop := w.connected(w.options())
+	w.server.Say(w.channel, w.ann, "message 0", discordtest.SayOptions{})
+	w.hears("message 0")
+	stop()
+	w.close()
+	w.server.Say(w.channel, w.ann, "message 1", discordtest.SayOptions{})
+	w.open()
+	_, stop = w.connected(w.options())
+	w.hears("message 1")
+	if n := len(w.server.Identifies()); n != 1 {
+		t.Errorf("%d sessions were begun for one restart", n)
+	}
+	stop()
+	w.close()
+	// The session is gone, so the channel's history is read.
+	w.server.ExpireSessions()
+	w.server.Say(w.channel, w.ann, "message 2", discordtest.SayOptions{})
+	thread := w.server.Thread(w.channel, "made while away")
+	w.server.Say(thread, w.bob, "message 3", discordtest.SayOptions{})
+	w.open()
+	w.connected(w.options())
+	w.hears("message 2")
+	w.hears("message 3")
+	if missing, twice := lost(4, w.said()); missing != 0 || twice != 0 {
+		t.Errorf("%d lost, %d heard twice: %q", missing, twice, w.said())
+	}
+}
+
+// The address at which a session is to be resumed may be gone, and an outage
+// costs no sessions: what was said meanwhile is heard by the old one.
+func TestASessionIsResumedElsewhereWhenItsAddressIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, discordtest.Options{Memory: true, ResumeURL: "ws://gone.invalid"})
+		var outage atomic.Bool
+		o := w.options()
+		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if outage.Load() || strings.HasPrefix(addr, "gone") {
+				return nil, errors.New("there is nobody")
+			}
+			return w.server.Dial(ctx, network, addr)
+		}
+		w.connected(o)
+		w.server.Say(w.channel, w.ann, "message 0", discordtest.SayOptions{})
+		w.hears("message 0")
+		w.server.DropGateway(discordtest.Cut)
+		w.server.Say(w.channel, w.ann, "message 1", discordtest.SayOptions{})
+		w.hears("message 1")
+		if n := len(w.server.Identifies()); n != 1 {
+			t.Errorf("%d sessions were begun", n)
+		}
+		outage.Store(true)
+		w.server.ExpireSessions()
+		w.server.DropGateway(discordtest.Cut)
+		time.Sleep(6 * time.Hour)
+		w.server.Say(w.channel, w.ann, "message 2", discordtest.SayOptions{})
+		outage.Store(false)
+		began := time.Now()
+		for len(w.said()) < 3 {
+			if time.Sleep(time.Second); time.Since(began) > 5*time.Minute {
+				t.Fatalf("five minutes after an outage it heard %q", w.said())
+			}
+		}
+	})
+}

@@ -1,0 +1,324 @@
+package discord_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
+	"lilac/internal/testkit/discordtest"
+)
+
+// desk notes what people asked for.
+type desk struct {
+	mu      sync.Mutex
+	running string
+	asker   string
+	stopped []string
+	asked   []surface.Message
+	wait    chan struct{}
+	// hold, if set, is what the question who asked waits for.
+	hold chan struct{}
+}
+
+func (d *desk) Running(context.Context, string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running, nil
+}
+
+func (d *desk) Askers(ctx context.Context, _ string) ([]string, error) {
+	if d.hold != nil {
+		select {
+		case <-d.hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return []string{d.asker}, nil
+}
+
+func (d *desk) Stop(_ *db.Tx, request string, by surface.User) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = append(d.stopped, request+" by "+by.Name)
+	return nil
+}
+
+func (d *desk) Status(ctx context.Context, _ string) (string, error) {
+	if d.wait != nil {
+		select {
+		case <-d.wait:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "Nothing is going on.", nil
+}
+
+func (d *desk) Ask(_ *db.Tx, m surface.Message, _ surface.User) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, m)
+	return nil
+}
+
+func (d *desk) done() (stopped []string, asked []surface.Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.stopped...), append([]surface.Message{}, d.asked...)
+}
+
+// knowsCommands waits until Discord was told of the commands, and that was
+// written down.
+func (w *world) knowsCommands() {
+	w.t.Helper()
+	w.await("the commands", func() bool {
+		var state discord.GatewayState
+		err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
+			state, err = store.Discord{}.Gateway(q)
+			return err
+		})
+		return err == nil && state.Commands != "" && len(w.server.Commands()) == 4
+	})
+}
+
+// answered waits for what a person sees of an interaction.
+func (w *world) answered(id string) string {
+	w.t.Helper()
+	w.await("an answer", func() bool {
+		i := w.server.Interaction(id)
+		return len(i.Messages) > 0 && i.Messages[len(i.Messages)-1].Content != ""
+	})
+	i := w.server.Interaction(id)
+	if !i.Acked || !i.Ephemeral {
+		w.t.Errorf("acknowledged: %v, only for the asker: %v", i.Acked, i.Ephemeral)
+	}
+	return i.Messages[len(i.Messages)-1].Content
+}
+
+func TestOnlyWhoAskedAndModeratorsMayStop(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{running: "discord:7:9", asker: w.ann.ID}
+	o := w.options()
+	o.Interactions = d
+	a, _ := w.connected(o)
+	w.knowsCommands()
+	s := say(w, "working", "act-1")
+	s.Buttons = []surface.Button{{ID: "stop:discord:7:9", Label: "Stop"}}
+	m, err := a.Send(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.answered(w.server.Press(w.channel, m.ID, w.bob.ID, "stop:discord:7:9")); !strings.Contains(got, "Only who asked") {
+		t.Errorf("somebody else is told %q", got)
+	}
+	if stopped, _ := d.done(); len(stopped) != 0 {
+		t.Errorf("stopped: %q", stopped)
+	}
+	if got := w.answered(w.server.Press(w.channel, m.ID, w.ann.ID, "stop:discord:7:9")); got != "Stopped." {
+		t.Errorf("who asked is told %q", got)
+	}
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "stop", nil)); got != "Stopped." {
+		t.Errorf("/stop says %q", got)
+	}
+	w.server.Role(w.guild, discordtest.ManageMessages, w.bob.ID)
+	if got := w.answered(w.server.Press(w.channel, m.ID, w.bob.ID, "stop:discord:7:9")); got != "Stopped." {
+		t.Errorf("a moderator is told %q", got)
+	}
+	if stopped, _ := d.done(); len(stopped) != 3 {
+		t.Errorf("stopped: %q", stopped)
+	}
+}
+
+// What another part sets off can have a longer id than a button.
+func TestARequestWithALongIdCanBeStopped(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{asker: w.ann.ID}
+	o := w.options()
+	o.Interactions = d
+	a, _ := w.connected(o)
+	w.knowsCommands()
+	request := "env:" + w.channel + ":webhook.deployments." + strings.Repeat("a1b2", 20)
+	s := say(w, "working", "act-1")
+	s.Buttons = []surface.Button{{ID: "stop:" + request, Label: "Stop"}}
+	m, err := a.Send(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	press := func() string {
+		return w.answered(w.server.Press(w.channel, m.ID, w.ann.ID, w.server.Ours(w.channel)[0].Buttons[0].ID))
+	}
+	if got := press(); got != "I do not know this button any more." {
+		t.Errorf("before the message is known: %q", got)
+	}
+	m.RequestID = request
+	if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return store.SurfaceCache{}.PutMessage(tx, m) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := press(); got != "Stopped." {
+		t.Errorf("who asked is told %q", got)
+	}
+	if stopped, _ := d.done(); len(stopped) != 1 || !strings.HasPrefix(stopped[0], request+" ") {
+		t.Errorf("stopped: %q", stopped)
+	}
+}
+
+func TestCommandsAreAnswered(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{wait: make(chan struct{})}
+	o := w.options()
+	o.Interactions = d
+	w.connected(o)
+	w.knowsCommands()
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "help", nil)); !strings.Contains(got, "/status") {
+		t.Errorf("/help says %q", got)
+	}
+	status := w.server.Slash(w.channel, w.ann.ID, "status", nil)
+	w.server.AwaitInteraction(t, status) // acknowledged while the answer takes its time
+	close(d.wait)
+	if got := w.answered(status); got != "Nothing is going on." {
+		t.Errorf("/status says %q", got)
+	}
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "stop", nil)); !strings.Contains(got, "Nothing is being worked on") {
+		t.Errorf("/stop of nothing says %q", got)
+	}
+	about := w.server.Say(w.channel, w.bob, "a riddle", discordtest.SayOptions{})
+	if got := w.answered(w.server.Menu(w.channel, about, w.ann.ID, "Ask about this")); got != "I am looking at it." {
+		t.Errorf("the menu says %q", got)
+	}
+	if _, asked := d.done(); len(asked) != 1 || asked[0].ID != about || asked[0].Text != "a riddle" || asked[0].AuthorID != w.bob.ID {
+		t.Errorf("asked about %+v", asked)
+	}
+	if _, err := w.cached(w.channel, about); err != nil {
+		t.Errorf("the message is not in the cache: %v", err)
+	}
+}
+
+func TestCommandsAreToldOnceUntilTheyChange(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	for range 3 {
+		_, stop := w.connected(w.options())
+		w.knowsCommands()
+		stop()
+	}
+	if n := w.server.CommandWrites(); n != 1 {
+		t.Errorf("the commands were told %d times", n)
+	}
+}
+
+func TestInteractionsInOtherChannelsAreRefused(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{running: "r", asker: w.ann.ID}
+	o := w.options()
+	o.Interactions, o.AllowedGuildIDs, o.AllowedChannelIDs = d, nil, []string{"42"}
+	w.connected(o)
+	w.knowsCommands()
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "stop", nil)); !strings.Contains(got, "do not work in this channel") {
+		t.Errorf("it says %q", got)
+	}
+	if stopped, _ := d.done(); len(stopped) != 0 {
+		t.Errorf("stopped %q", stopped)
+	}
+}
+
+var _ discord.Interactions = (*desk)(nil)
+
+// What was written down before a crash is done by the next start, for what it
+// meant then, and once.
+func TestWhatWasAskedForBeforeACrashIsDone(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{running: "discord:7:9", asker: w.bob.ID, hold: make(chan struct{})}
+	o := w.options()
+	o.Interactions = d
+	_, stop := w.connected(o)
+	w.knowsCommands()
+	id := w.server.Slash(w.channel, w.bob.ID, "stop", nil)
+	w.server.AwaitInteraction(t, id)
+	w.await("it is about to be done", func() bool { return len(w.orders()) == 1 })
+	stop()
+	if stopped, _ := d.done(); len(stopped) != 0 {
+		t.Fatalf("stopped before the crash: %q", stopped)
+	}
+
+	d.running = "discord:7:10"
+	close(d.hold)
+	_, stop = w.connected(o)
+	if got := w.answered(id); got != "Stopped." {
+		t.Errorf("who asked is told %q", got)
+	}
+	stop()
+	w.connected(o)
+	w.server.Say(w.channel, w.ann, "anything", discordtest.SayOptions{})
+	w.hears("anything")
+	w.await("nothing is left", func() bool { return len(w.orders()) == 0 })
+	if stopped, _ := d.done(); len(stopped) != 1 || stopped[0] != "discord:7:9 by Bob" {
+		t.Errorf("stopped %q", stopped)
+	}
+}
+
+// What was acknowledged shows that an answer is on its way until there is one,
+// also when it is only to say something.
+func TestWhatWasToBeSaidBeforeACrashIsSaid(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	d := &desk{wait: make(chan struct{})}
+	o := w.options()
+	o.Interactions = d
+	_, stop := w.connected(o)
+	w.knowsCommands()
+	id := w.server.Slash(w.channel, w.bob.ID, "status", nil)
+	w.server.AwaitInteraction(t, id)
+	stop()
+	if shown := w.server.Interaction(id).Messages; len(shown) > 0 && shown[0].Content != "" {
+		t.Fatalf("answered before the crash: %+v", shown)
+	}
+
+	close(d.wait)
+	w.connected(o)
+	if got := w.answered(id); got != "Nothing is going on." {
+		t.Errorf("who asked is told %q", got)
+	}
+	w.await("nothing is left", func() bool { return len(w.orders()) == 0 })
+}
+
+func (w *world) orders() (out []discord.Order) {
+	w.t.Helper()
+	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
+		out, err = store.Discord{}.Orders(q, 10)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func TestADamagedOrderHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t, discordtest.Options{})
+	err := w.db.Update(t.Context(), func(tx *db.Tx) error {
+		for _, id := range []string{"1", "2"} {
+			if err := (store.Discord{}).PutOrder(tx, discord.Order{ID: id, Told: []byte(`{}`)}); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`UPDATE discord_orders SET checksum = checksum + 1 WHERE id = '1'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.db.Read(t.Context(), func(q db.Queryer) error {
+		left, err := store.Discord{}.Orders(q, 10)
+		if err == nil || len(left) != 1 || left[0].ID != "2" {
+			t.Errorf("%+v, %v", left, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

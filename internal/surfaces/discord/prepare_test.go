@@ -1,0 +1,71 @@
+package discord_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lilac/internal/testkit/discordtest"
+)
+
+// A connection that ends while Discord is asked about a message takes nothing
+// of the message with it: it is past the position at which the next one resumes.
+func TestAMessageOutlivesTheConnectionItCameBy(t *testing.T) {
+	for _, dropped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("dropped=%v", dropped), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
+				first := w.server.Say(w.channel, w.ann, "one", discordtest.SayOptions{})
+				second := w.server.Say(w.channel, w.bob, "two", discordtest.SayOptions{ReplyTo: first})
+				w.connected(w.options())
+				w.caughtUp()
+				w.server.FailNext("GET /channels/{channel}/messages/{message}", discordtest.Fault{Delay: 5 * time.Second})
+				w.server.Say(w.channel, w.bob, "three", discordtest.SayOptions{ReplyTo: second})
+				if dropped {
+					time.Sleep(time.Second)
+					w.server.DropGateway(discordtest.Reconnect)
+				}
+				w.hears("three")
+				if _, err := w.cached(w.channel, first); err != nil {
+					t.Errorf("the chain that it ends is not complete: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Nobody knows whether a message is for us before its channel is known.
+func TestAMessageIsHeardThoughItsChannelIsLearntSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const threads = 40 // more than are looked at, at a time
+		w := newWorld(t, discordtest.Options{Memory: true, IdentifyEvery: 5 * time.Second})
+		o := w.options()
+		o.AllowedGuildIDs, o.AllowedChannelIDs = nil, []string{w.channel}
+		var said [threads]json.RawMessage
+		for i := range said {
+			thread := w.server.Thread(w.channel, fmt.Sprint("talk ", i))
+			text := fmt.Sprint("hello ", i)
+			id := w.server.Say(thread, w.ann, text, discordtest.SayOptions{})
+			w.server.Archive(thread)
+			said[i] = json.RawMessage(fmt.Sprintf(`{"id":%q,"channel_id":%q,"guild_id":%q,"author":{"id":%q},"content":%q}`, id, thread, w.guild, w.ann.ID, text))
+		}
+		w.connected(o)
+		w.caughtUp()
+		w.server.Fail("GET /channels/{channel}", discordtest.Fault{Delay: 20 * time.Second}, threads)
+		for _, m := range said {
+			w.server.Tell("MESSAGE_CREATE", m)
+		}
+		time.Sleep(time.Minute) // several heartbeats, whose answers are behind the messages
+		w.server.DropGateway(discordtest.Reconnect)
+		time.Sleep(10 * time.Minute)
+		if got := len(w.said()); got != threads {
+			t.Errorf("%d of %d messages were heard", got, threads)
+		}
+		if strings.Contains(w.log.String(), "a heartbeat was not answered") {
+			t.Error("the connection was taken for dead because we were slow")
+		}
+	})
+}

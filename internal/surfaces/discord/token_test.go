@@ -1,0 +1,48 @@
+package discord_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/testkit/discordtest"
+)
+
+// One refusal of the token silences the bot for a minute, and is told; when
+// Discord takes it again the bot goes on. While it does not, it is asked rarely.
+func TestATokenThatIsRefusedIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusals int
+		lasts    time.Duration
+	}{"once": {1, 3 * time.Minute}, "control: for an hour": {60, time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, discordtest.Options{Memory: true})
+				a, _ := w.connected(w.options())
+				w.server.Fail("", discordtest.Fault{Status: 401, Message: "401: Unauthorized"}, c.refusals)
+				for range 3 {
+					if _, err := a.Send(t.Context(), say(w, "hi", "")); fault.KindOf(err) != fault.Unauthenticated {
+						t.Errorf("refused: %v", err)
+					}
+					if fault.KindOf(a.Healthy()) != fault.Unauthenticated {
+						t.Errorf("its health is %v", a.Healthy())
+					}
+				}
+				if c.refusals > 1 {
+					time.Sleep(c.lasts / 2)
+					if fault.KindOf(a.Healthy()) != fault.Unauthenticated {
+						t.Errorf("in the middle its health is %v", a.Healthy())
+					}
+				}
+				time.Sleep(c.lasts)
+				if a.Healthy() != nil {
+					t.Errorf("at last its health is %v", a.Healthy())
+				}
+				if _, err := a.Send(t.Context(), say(w, "hi", "")); err != nil {
+					t.Errorf("at last: %v", err)
+				}
+			})
+		})
+	}
+}

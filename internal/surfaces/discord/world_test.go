@@ -1,0 +1,244 @@
+package discord_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
+	"lilac/internal/store"
+	"lilac/internal/surfaces/discord"
+	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/logtest"
+)
+
+// world is a fake Discord with a server of one channel and two people, and
+// what an adapter needs.
+type world struct {
+	t testing.TB
+	// ration is the default where time is fake; else sessions follow each other
+	// without a pause.
+	ration  discord.Ration
+	server  *discordtest.Server
+	guild   string
+	channel string
+	ann     discordtest.User
+	bob     discordtest.User
+
+	dir    string
+	db     *db.DB
+	blobs  *store.Blobs
+	log    *logtest.Log
+	opened bool
+	// marks counts what was told for caughtUp.
+	marks int
+
+	mu     sync.Mutex
+	events []event.Event
+}
+
+func newWorld(t testing.TB, o discordtest.Options) *world {
+	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &logtest.Log{}}
+	if !o.Memory {
+		w.ration = discord.Ration{Burst: 20, Every: time.Minute, Apart: time.Millisecond}
+	}
+	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
+	w.guild = w.server.Guild("home", w.ann, w.bob)
+	w.channel = w.server.Channel(w.guild, "general")
+	w.open()
+	t.Cleanup(w.close)
+	var err error
+	if w.blobs, err = store.OpenBlobs(w.dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// open opens the database, as a start of the program does.
+func (w *world) open() {
+	w.t.Helper()
+	d, err := db.Open(context.Background(), db.Options{Dir: w.dir, Migrations: store.Migrations})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d.SetPublisher(func(tx *db.Tx, events []event.Event) error {
+		tx.AfterCommit(func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.events = append(w.events, events...)
+		})
+		return nil
+	})
+	w.db, w.opened = d, true
+}
+
+func (w *world) close() {
+	if w.opened {
+		w.opened = false
+		if err := w.db.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func (w *world) options() discord.Options {
+	dial := &http.Transport{DialContext: w.server.Dial}
+	w.t.Cleanup(dial.CloseIdleConnections)
+	return discord.Options{
+		Config: discord.Config{
+			Token: discordtest.DefaultToken, APIURL: w.server.APIURL, Allowed: discord.Allowed{AllowedGuildIDs: []string{w.guild}},
+			BackfillAge: 24 * time.Hour, BackfillMessages: 200,
+			AttachmentBytes: 1 << 20, AttachmentHosts: []string{hostOf(w.server.URL)},
+		},
+		DB: w.db, Table: store.NewDiscord(store.New(w.db)), Blobs: w.blobs,
+		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, Ration: w.ration,
+	}
+}
+
+func hostOf(address string) string { return strings.TrimPrefix(address, "http://") }
+
+// run runs an adapter until the returned function is called.
+func (w *world) run(o discord.Options) (a *discord.Adapter, stop func()) {
+	w.t.Helper()
+	a = discord.New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				w.t.Errorf("the adapter ended: %v", err)
+			}
+		})
+	}
+	w.t.Cleanup(stop)
+	return a, stop
+}
+
+// connected runs an adapter and waits until it hears.
+func (w *world) connected(o discord.Options) (*discord.Adapter, func()) {
+	w.t.Helper()
+	a, stop := w.run(o)
+	w.await("the adapter knows itself", func() bool { _, known := a.Self(); return known && a.Healthy() == nil })
+	w.server.AwaitConnected(w.t)
+	return a, stop
+}
+
+func (w *world) await(what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !holds() {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("after a minute still not: %s\n%s", what, w.log.String())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// published returns the events of a type.
+func (w *world) published(kind event.Type) (out []event.Payload) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if e.Type != kind {
+			continue
+		}
+		p, err := event.Decode(e)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// said returns the texts of the messages that were published.
+func (w *world) said() (out []string) {
+	for _, p := range w.published(event.AdapterMessageCreated) {
+		out = append(out, p.(event.AdapterMessage).Text)
+	}
+	return out
+}
+
+// hears waits until a text was published, and returns its message and facts.
+func (w *world) hears(text string) (m event.AdapterMessage, f surface.Facts) {
+	w.t.Helper()
+	w.await("hearing "+text, func() bool {
+		for _, p := range w.published(event.AdapterMessageCreated) {
+			if p.(event.AdapterMessage).Text == text {
+				m = p.(event.AdapterMessage)
+				return true
+			}
+		}
+		return false
+	})
+	f, ok := surface.FactsOf(discord.Platform, m.Raw)
+	if !ok {
+		w.t.Fatalf("%q has no facts: %s", text, m.Raw)
+	}
+	return m, f
+}
+
+// caughtUp waits until all that Discord has said is taken in, with what it tells
+// of a server's channels some time after a session has begun. A message would
+// not show that: it may be read in a history before. Reactions are in none.
+func (w *world) caughtUp() {
+	w.t.Helper()
+	w.caughtUpIn(w.channel, w.guild)
+}
+
+// caughtUpIn is [world.caughtUp] by a channel that is heard; one of no server is
+// private.
+func (w *world) caughtUpIn(channel, guild string) {
+	w.t.Helper()
+	w.marks++
+	mark := fmt.Sprint("mark-", w.marks)
+	w.server.Tell("MESSAGE_REACTION_ADD", json.RawMessage(fmt.Sprintf(
+		`{"channel_id":%q,"guild_id":%q,"message_id":%q,"user_id":%q,"emoji":{"name":"👍"}}`, channel, guild, mark, w.ann.ID)))
+	w.await("hearing all of it", func() bool {
+		return slices.ContainsFunc(w.published(event.AdapterReactionAdded), func(p event.Payload) bool {
+			return p.(event.AdapterReaction).MessageID == mark
+		})
+	})
+}
+
+// nothingLeft waits until no history is to be read any more.
+func (w *world) nothingLeft() {
+	w.t.Helper()
+	w.await("nothing is left to read", func() bool {
+		var gaps []discord.Gap
+		if err := w.db.Read(context.Background(), func(q db.Queryer) (err error) { gaps, err = store.Discord{}.Gaps(q, 10); return err }); err != nil {
+			w.t.Fatal(err)
+		}
+		return len(gaps) == 0
+	})
+}
+
+func (w *world) hearsOnly(texts ...string) {
+	w.t.Helper()
+	if got := w.said(); !slices.Equal(got, texts) {
+		w.t.Errorf("heard %q, want %q", got, texts)
+	}
+}
+
+// cache reads what is remembered.
+func (w *world) cached(channel, id string) (m surface.Message, err error) {
+	err = w.db.Read(context.Background(), func(q db.Queryer) error {
+		m, err = store.SurfaceCache{}.Message(q, discord.Platform, channel, id)
+		return err
+	})
+	return m, err
+}

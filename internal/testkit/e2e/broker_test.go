@@ -1,0 +1,230 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
+	"lilac/internal/testkit/redistest"
+)
+
+const (
+	// outage is how long a broker is away.
+	outage = 2 * time.Second
+	// late is what is asked while the broker is away.
+	late = "count, too"
+)
+
+// backWithin is how soon after an outage the program is at work again.
+func backWithin() time.Duration { return measured(5 * time.Second) }
+
+// misfortune happens to a broker in the middle of conversations and ends with
+// the broker serving again, maybe with less than it had. It calls away when the
+// worst has come.
+type misfortune struct {
+	name string
+	// gone says that away finds nobody who answers.
+	gone   bool
+	strike func(r *redistest.Server, away func())
+}
+
+var misfortunes = []misfortune{
+	{"it is killed and started again", true, func(r *redistest.Server, away func()) {
+		r.Kill()
+		away()
+		r.Restart()
+	}},
+	{"it stands still", true, func(r *redistest.Server, away func()) {
+		r.Pause()
+		away()
+		r.Resume()
+	}},
+	{"its connections are cut, again and again", false, func(r *redistest.Server, away func()) {
+		for range 20 {
+			r.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			time.Sleep(outage / 20)
+		}
+		away()
+	}},
+	{"it loses its last second", true, func(r *redistest.Server, away func()) {
+		early := r.Snapshot()
+		time.Sleep(time.Second)
+		r.Kill()
+		away()
+		r.Rollback(early)
+	}},
+	{"it loses everything while it is down", true, func(r *redistest.Server, away func()) {
+		r.Kill()
+		away()
+		r.Rollback(redistest.Snapshot{})
+	}},
+	{"it has no memory left", true, func(r *redistest.Server, away func()) {
+		r.Do("CONFIG", "SET", "maxmemory", "1")
+		away()
+		r.Do("CONFIG", "SET", "maxmemory", "0")
+	}},
+	{"it becomes a replica for a while", true, func(r *redistest.Server, away func()) {
+		r.Do("REPLICAOF", "127.0.0.1", "1")
+		away()
+		r.Do("REPLICAOF", "NO", "ONE")
+	}},
+	flushed,
+}
+
+var flushed = misfortune{"it is flushed while it runs", false, func(r *redistest.Server, away func()) {
+	r.FlushAll()
+	away()
+}}
+
+// Whatever happens to the broker in the middle of a conversation, each request
+// gets one answer, also one that is asked while the broker is away, and who
+// follows the event stream sees all of it once. The short form has the first
+// misfortune alone.
+func TestConversationsOutliveTheirBroker(t *testing.T) {
+	t.Parallel()
+	chosen := misfortunes
+	if testing.Short() {
+		chosen = misfortunes[:1]
+	}
+	for _, m := range chosen {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for _, wrong := range outlive(t, m, func(*e2e.Server) {}) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+func TestControlWithoutOutgoingRowsAFlushLosesEvents(t *testing.T) {
+	t.Parallel()
+	noticed(t, outlive(t, flushed, forgetOutgoing), "were seen running")
+}
+
+// forgetOutgoing removes the rows of what was sent to the broker and of what
+// still has to be.
+func forgetOutgoing(s *e2e.Server) { s.Exec("DELETE FROM redis_outgoing") }
+
+// outlive lets a misfortune happen while answers stream, right after before,
+// and returns what is wrong in the end.
+func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []string) {
+	t.Helper()
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	const words, lateWords = 100, 5
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		n := words
+		if r.Last() == late {
+			n = lateWords
+		}
+		return llmtest.Script{Text: llmtest.Words(numbers(n)), Delay: 50 * time.Millisecond}
+	})
+	r := redistest.Start(t, redistest.Options{})
+	s := e2e.Start(t, append(e2e.OnRedis(r), modelEnv(model.URL)...)...)
+	reader := follow(t, s, "")
+	all := startMany(t, s, many(5, 20))
+	var asked []e2e.Accepted
+	before(s)
+	m.strike(r, func() {
+		a, code := s.TryPrompt(s.NewSession(), late, event.Prompt, "")
+		if code != http.StatusOK {
+			add("a prompt was answered with %d", code)
+			return
+		}
+		asked = append(asked, a)
+		if m.gone && !e2e.Poll(answerWithin, func() bool { return !s.Ready() }) {
+			add("/readyz does not say that the broker is away")
+		}
+		time.Sleep(outage)
+	})
+	back := time.Now()
+	if !e2e.Poll(backWithin(), func() bool { return model.Count() >= len(all)+len(asked) }) {
+		add("the program was not at work %s after the broker was back", backWithin())
+	}
+	t.Logf("at work %s after the broker was back", time.Since(back))
+	wrong = append(wrong, unanswered(t, s, all, numbers(words), 2*answerWithin)...)
+	wrong = append(wrong, unanswered(t, s, asked, numbers(lateWords), answerWithin)...)
+	wrong = append(wrong, reader.missed(all, numbers(words), answerWithin)...)
+	wrong = append(wrong, reader.missed(asked, numbers(lateWords), answerWithin)...)
+	all = append(all, asked...)
+	for _, a := range all {
+		if n := s.Story(a.RequestID).Recoveries; n > 0 {
+			add("%s was taken up %d times, but the program went on", a.RequestID, n)
+		}
+	}
+	running, ends := map[string]int{}, map[string]int{}
+	e2e.Poll(answerWithin, func() bool {
+		clear(running)
+		clear(ends)
+		for _, e := range s.Topic("evt.request") {
+			p, _ := event.Decode(e)
+			switch l, _ := p.(event.RequestLifecycle); {
+			case l.State == event.StateRunning:
+				running[e.Headers.RequestID()]++
+			case l.State.Ended():
+				ends[e.Headers.RequestID()]++
+			}
+		}
+		return len(ends) >= len(all)
+	})
+	if len(running) != len(all) || len(ends) != len(all) {
+		add("of %d requests %d were seen running and %d were seen to end", len(all), len(running), len(ends))
+	}
+	if !e2e.Poll(answerWithin, s.Ready) {
+		add("/readyz does not say that the broker is back")
+	}
+	return wrong
+}
+
+// A stop is in time although the broker stands still, and what it could not
+// send is sent by the next process.
+func TestAStopDoesNotWaitForABrokerThatIsAway(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	bus := func(testing.TB) []string { return e2e.OnRedis(r) }
+	stop := func(s *e2e.Server) {
+		r.Pause()
+		terminate(s)
+		r.Resume()
+	}
+	for _, wrong := range stopAndGoOn(t, bus, 3, stopWithin(), stop) {
+		t.Error(wrong)
+	}
+}
+
+// A prompt that was accepted while the broker was away is answered although the
+// program is killed before it could send it, is started while the broker is
+// still away, and the broker comes back with nothing.
+func TestAPromptOutlivesBothBrokerAndProgram(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range outliveBoth(t, answerWithin, func(*e2e.Server) {}) {
+		t.Error(wrong)
+	}
+}
+
+func TestControlWithoutOutgoingRowsThePromptIsLost(t *testing.T) {
+	t.Parallel()
+	noticed(t, outliveBoth(t, 2*time.Second, forgetOutgoing), "has not ended")
+}
+
+func outliveBoth(t *testing.T, within time.Duration, between func(*e2e.Server)) []string {
+	t.Helper()
+	model := slowModel(t, 3, time.Millisecond)
+	r := redistest.Start(t, redistest.Options{})
+	s := e2e.Start(t, append(e2e.OnRedis(r), modelEnv(model.URL)...)...)
+	session := s.NewSession()
+	r.Kill()
+	accepted := s.Prompt(session, "count", event.Prompt)
+	s.Kill()
+	between(s)
+	s.Spawn()
+	e2e.Eventually(t, answerWithin, "the program runs and says that the broker is away", func() bool {
+		return s.Request("GET", "/healthz", nil, nil) == http.StatusOK && !s.Ready()
+	})
+	r.Rollback(redistest.Snapshot{})
+	s.WaitReady()
+	return unanswered(t, s, []e2e.Accepted{accepted}, numbers(3), within)
+}

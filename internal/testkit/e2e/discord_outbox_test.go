@@ -1,0 +1,121 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/core/outbox"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/engine/redisbus"
+	"lilac/internal/store"
+	"lilac/internal/testkit/discordtest"
+	"lilac/internal/testkit/e2e"
+)
+
+// A restart after two days sends what is still worth sending, once, and
+// nothing else; also of what was being sent when the process ended.
+func TestARestartSendsNothingThatIsTooOld(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		wrong, s := outboxAfterDays(t, bus)
+		for _, w := range wrong {
+			t.Error(w)
+		}
+		if n := leftOver(s); n != 0 {
+			t.Errorf("%d things are left over", n)
+		}
+	})
+}
+
+func TestControlARestartWithoutExpirySendsYesterday(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		wrong, _ := outboxAfterDays(t, bus, "LILAC_WITHOUT=expiry")
+		noticed(t, wrong, "was sent although it was too old")
+	})
+}
+
+// outboxAfterDays starts a server on an outbox with 200 rows of the last 48
+// hours, and returns what is wrong with what it sends.
+func outboxAfterDays(t *testing.T, bus e2e.Engine, env ...string) (wrong []string, s *e2e.Server) {
+	t.Helper()
+	const rows, young = 200, 12
+	d := e2e.NewDiscord(t, discordtest.Options{})
+	s = e2e.Start(t, slices.Concat(bus(t), modelEnv("http://127.0.0.1:1"), d.Env(), env)...)
+	s.Terminate(startStop)
+	channels := []string{d.General, d.Lounge}
+	now := time.Now()
+	fresh := map[string]bool{}
+	plan(t, s, func(tx *db.Tx) error {
+		for i := range rows {
+			// The oldest first, as they were planned; the last few are not over age.
+			age := 30*time.Minute + time.Duration(rows-i)*(48*time.Hour-30*time.Minute)/rows
+			if i >= rows-young {
+				age = time.Duration(rows-i) * 10 * time.Second
+			}
+			text := fmt.Sprintf("row %d of %s", i, age.Round(time.Second))
+			fresh[text] = i >= rows-young
+			at := now.Add(-age)
+			r := outbox.Row{
+				Key: fmt.Sprintf("test:%d", i), Platform: "discord", SessionID: channels[i%2], State: outbox.Planned,
+				Send:      surface.Send{ChannelID: channels[i%2], Content: surface.Content{Text: text}, Nonce: fmt.Sprintf("n%d", i)},
+				CreatedAt: at.UnixMilli(), ExpiresAt: at.Add(15 * time.Minute).UnixMilli(),
+			}
+			if _, err := (store.Outbox{}).Plan(tx, r); err != nil {
+				return err
+			}
+			if i%25 == 0 || i == rows-1 { // cut off while it was sent, and not arrived
+				r.State, r.SendingAt, r.Attempts = outbox.Sending, at.UnixMilli(), 1
+				if err := (store.Outbox{}).Save(tx, r); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	s.Restart()
+	sent := func() (texts []string) {
+		for _, channel := range channels {
+			for _, m := range d.Ours(channel) {
+				texts = append(texts, m.Content)
+			}
+		}
+		return texts
+	}
+	old := func(text string) bool { return strings.HasPrefix(text, "row ") && !fresh[text] }
+	e2e.Eventually(t, answerWithin, "everything is sent or given up", func() bool {
+		return s.Count("SELECT count(*) FROM outbox WHERE unfinished = 1") == 0 || slices.ContainsFunc(sent(), old)
+	})
+	count := map[string]int{}
+	for _, text := range sent() {
+		if count[text]++; old(text) {
+			wrong = append(wrong, text+" was sent although it was too old")
+		}
+	}
+	for text, is := range fresh {
+		if is && count[text] != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s was sent %d times", text, count[text]))
+		}
+	}
+	return wrong, s
+}
+
+// startStop bounds a stop of a server that does nothing.
+const startStop = 30 * time.Second
+
+// plan changes the database of a server that does not run.
+func plan(t *testing.T, s *e2e.Server, fn func(*db.Tx) error) {
+	t.Helper()
+	d, err := db.Open(context.Background(), db.Options{Dir: filepath.Join(s.Dir, "data"), Migrations: slices.Concat(redisbus.Migrations, store.Migrations)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Update(context.Background(), fn), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

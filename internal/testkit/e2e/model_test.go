@@ -1,0 +1,92 @@
+package e2e_test
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
+)
+
+// besideEachOther is how many tests run at once for each processor: they start
+// processes and wait for them most of the time.
+const besideEachOther = 4
+
+func TestMain(m *testing.M) {
+	sandbox.Enter()
+	// A flag of the command line comes after this and counts.
+	_ = flag.Set("test.parallel", strconv.Itoa(many(besideEachOther, 1)*runtime.GOMAXPROCS(0)))
+	code := m.Run()
+	e2e.RemoveBinary()
+	os.Exit(code)
+}
+
+// What the model with a tool says: before the call, and at the end.
+const (
+	toolModelStart  = "I append a line to the file, as you asked me to. "
+	toolModelEnd    = "The line is there, and that is the end of it."
+	toolModelAnswer = toolModelStart + "\n\n" + toolModelEnd
+)
+
+// unknownOutcome begins what a model is told of a call that a crash cut off.
+const unknownOutcome = "outcome is unknown"
+
+// toolModel is a model whose every conversation is: text and a call of bash
+// that appends a line, then, given the call's result, the end.
+type toolModel struct {
+	server *llmtest.Server
+
+	mu      sync.Mutex
+	steps   []int // by step, how often its call was answered to the end
+	unknown bool
+}
+
+func newToolModel(t testing.TB) *toolModel {
+	m := &toolModel{steps: make([]int, 2)}
+	m.server = llmtest.New(t, m.answer)
+	return m
+}
+
+func (m *toolModel) answer(r llmtest.Request) llmtest.Script {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := r.Messages[len(r.Messages)-1]
+	if len(last.Results) == 0 {
+		m.steps[0]++
+		return llmtest.Script{
+			Text: llmtest.Words(toolModelStart), Delay: 2 * time.Millisecond,
+			Calls: []llmtest.Call{{ID: "call-1", Name: "bash", Input: `{"command":"echo line >> count.txt"}`, Pieces: 3}},
+		}
+	}
+	m.steps[1]++
+	for _, text := range last.Results {
+		m.unknown = m.unknown || strings.Contains(text, unknownOutcome)
+	}
+	return llmtest.Script{Text: llmtest.Words(toolModelEnd), Delay: 2 * time.Millisecond}
+}
+
+func (m *toolModel) env() []string { return modelEnv(m.server.URL) }
+
+func modelEnv(url string) []string {
+	return []string{"OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=test", "LILAC_MODEL=openai/test-model"}
+}
+
+func (m *toolModel) toldUnknown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unknown
+}
+
+// calls is how often each step's model call was made.
+func (m *toolModel) calls() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]int(nil), m.steps...)
+}

@@ -1,0 +1,178 @@
+package e2e_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/webuitest"
+)
+
+var loginLink = regexp.MustCompile(`http://\S+/login\?code=\S+`)
+
+const (
+	lastAnswer = "[...document.querySelectorAll('#transcript .request')].at(-1)?.querySelector('.answer:last-of-type')?.innerText"
+	lastState  = "[...document.querySelectorAll('#transcript .request')].at(-1)?.dataset.state"
+)
+
+// countTo is what the demo model says when it is asked to count.
+func countTo(n int) string {
+	words := make([]string, n)
+	for i := range words {
+		words[i] = fmt.Sprint(i + 1)
+	}
+	return strings.Join(words, " ")
+}
+
+// askToCount asks and waits until the question stands at the newest request.
+func askToCount(p *webuitest.Tab, n int) {
+	question := fmt.Sprintf("count to %d", n)
+	p.Say(question)
+	p.Until("the question is read", fmt.Sprintf("[...document.querySelectorAll('#transcript .request')].at(-1)?.querySelector('.words')?.innerText === %q", question))
+}
+
+// reached waits until the last answer has come to a number.
+func reached(p *webuitest.Tab, n int) {
+	p.Until(fmt.Sprintf("the count reaches %d", n), fmt.Sprintf(`(%s ?? '').trim().split(/\s+/).includes('%d')`, lastAnswer, n))
+}
+
+// counted waits for the end and requires that it was counted to n exactly once.
+func counted(t *testing.T, p *webuitest.Tab, n int) {
+	t.Helper()
+	p.Until("the answer is over", lastState+" === 'done'")
+	if got := strings.Join(strings.Fields(webuitest.Eval[string](p, lastAnswer)), " "); got != countTo(n) {
+		t.Errorf("the page shows %q, want 1 to %d once", got, n)
+	}
+}
+
+func loginTo(t *testing.T, s *e2e.Server) *webuitest.Tab {
+	t.Helper()
+	var links []string
+	// What was printed comes through a pipe: it may be here after the server is ready.
+	e2e.Eventually(t, answerWithin, "serve has printed its link", func() bool {
+		links = loginLink.FindAllString(s.Log(), -1)
+		return len(links) > 0
+	})
+	p := webuitest.Open(t, links[len(links)-1], 1200, 820)
+	p.Until("the page is there", "document.querySelector('#text')")
+	return p
+}
+
+// What a new user does: talk, watch, steer, stop, reload in the middle, kill
+// the program in the middle and start it again.
+func TestANewUserOnThePage(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t)
+	p := loginTo(t, s)
+
+	p.Say("run ls /")
+	p.Until("the conversation has an address", "location.hash.startsWith('#/s/')")
+	p.Until("the tool has run", "['good', 'bad'].includes(document.querySelector('.tool')?.dataset.status)")
+	p.Until("its output is there, folded", "!document.querySelector('.tool').open && document.querySelector('.tool .fold-body').textContent.includes('usr')")
+	p.Until("the answer is over", lastState+" === 'done'")
+	p.Until("it is Markdown", "document.querySelector('#transcript .answer .md > *')")
+
+	askToCount(p, 700) // on a busy machine it takes a while until the steer is typed
+	reached(p, 5)
+	p.Until("a message can steer", "document.querySelector('#modes input:checked').value === 'steer' && !document.getElementById('running').hidden")
+	p.Say("hello from the middle")
+	p.Shows("#outbox .said", "waiting to be read before the next step…")
+	p.Picture("page", false)
+	p.Until("it says what became of it", "document.querySelector('#transcript .said:not([hidden])')?.innerText.includes('Applied')")
+	p.Until("the answer is over", lastState+" === 'done'")
+	if n := webuitest.Eval[int](p, "[...document.querySelectorAll('#transcript .words')].filter(e => e.innerText === 'hello from the middle').length"); n != 1 {
+		t.Errorf("the steer is shown %d times", n)
+	}
+
+	askToCount(p, 2000)
+	reached(p, 8)
+	p.Click("#stop")
+	p.Until("it is stopped", lastState+" === 'cancelled' && document.getElementById('running').hidden")
+	p.Shows("#transcript .note", "Stopped.")
+
+	askToCount(p, 100)
+	reached(p, 20)
+	p.Do(chromedp.Reload())
+	reached(p, 50)
+	counted(t, p, 100)
+
+	askToCount(p, 110)
+	reached(p, 30)
+	s.Kill()
+	p.Shows("#link", "reconnecting…")
+	s.Restart()
+	counted(t, p, 110)
+	p.Until("the connection is back", "document.getElementById('link').innerText === ''")
+	p.Do(chromedp.Reload())
+	counted(t, p, 110)
+	if n := webuitest.Eval[int](p, "[...document.querySelectorAll('#transcript .words')].filter(e => e.innerText === 'count to 110').length"); n != 1 {
+		t.Errorf("the question is shown %d times after a restart", n)
+	}
+	if n := webuitest.Eval[int](p, "document.querySelectorAll('#transcript .request').length"); n != 5 {
+		t.Errorf("there are %d requests, want 5", n)
+	}
+}
+
+// The views beside the conversation, with what the program itself tells them.
+func TestTheViewsTellOfARealRequest(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t)
+	p := loginTo(t, s)
+	p.Say("run ls /")
+	p.Until("the answer is over", lastState+" === 'done'")
+	p.Until("there is a way to its story", "document.querySelector('.about a')")
+	talk := webuitest.Eval[string](p, "location.hash")
+
+	p.Click(".about a")
+	p.Until("what woke it is told", "document.querySelector('[data-kind=input]')?.innerText.includes('run ls /')")
+	p.Until("so are the tool and the end", "document.querySelector('[data-kind=tool_start]') && document.querySelector('[data-kind=end]')?.innerText.includes('Done')")
+	p.Click("[data-kind=tool_start] details:last-of-type summary")
+	p.Until("the tool's output is there", "document.querySelector('[data-kind=tool_start] details[open] pre').innerText.includes('usr')")
+	p.Picture("timeline-real", false)
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/events'"))
+	p.Until("its events are there", "['user_query', 'stream.start', 'stream.tool_call', 'stream.completed'].every(t => [...document.querySelectorAll('.event .type')].some(e => e.innerText === t))")
+	p.Click(".event summary")
+	p.Click(".event .links a")
+	p.Until("it has an address", "location.hash.startsWith('#/events/')")
+	p.Do(chromedp.Reload())
+	p.Until("a link to an event works without the page's memory", "document.querySelector('.one-event pre')?.innerText.includes('stream.')")
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/search?q=run%20ls'"))
+	// The answer may have the words, too: a directory called run.
+	asked := "[...document.querySelectorAll('.result .excerpt')].find(e => e.innerText === 'run ls /')"
+	p.Until("what was said is found", asked)
+	p.Do(chromedp.Evaluate[chromedp.Void](asked + ".click()"))
+	p.Until("and leads there", fmt.Sprintf("location.hash.startsWith(%q) && document.activeElement.innerText.includes('run ls /')", talk+"/m/"))
+
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/health'"))
+	p.Shows(".state h2", "Lilac is ready.")
+	p.Until("its parts and consumers are told", "document.querySelector('.parts li') && document.querySelector('.table tbody tr')")
+	p.Picture("health-real", false)
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/settings'"))
+	p.Until("where a setting comes from is told", "document.querySelector('[data-setting=dataDir] .badge') && document.querySelector('[data-setting=\"limits.request.steps\"] .badge')?.innerText === 'default'")
+	p.Picture("settings-real", false)
+	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/dead'"))
+	p.Until("there are no dead letters", "document.getElementById('view').innerText.includes('There are none')")
+}
+
+// The same page with its stream cut must not reach the end: what the test
+// above sees comes from the stream.
+func TestControlWithoutTheServerNothingArrives(t *testing.T) {
+	t.Parallel()
+	s := e2e.Start(t)
+	p := loginTo(t, s)
+	askToCount(p, 2000)
+	reached(p, 10)
+	s.Kill()
+	// The page has noticed the end of its stream: whatever came on it before was
+	// read, and nothing can come any more.
+	p.Shows("#link", "reconnecting…")
+	if state := webuitest.Eval[string](p, lastState); state != "running" {
+		t.Errorf("without a server the answer is %s", state)
+	}
+}

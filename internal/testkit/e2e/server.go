@@ -1,0 +1,361 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lilac/internal/agent/rundir"
+	"lilac/internal/engine/db"
+	"lilac/internal/testkit/freeport"
+	"lilac/internal/testkit/logtest"
+)
+
+// Token is the operator's token of every test server.
+const Token = "e2e-token-0123456789abcdef0123456789"
+
+// startWithin bounds how long a server may take until it answers, on a machine
+// that is busy with other tests.
+const startWithin = 60 * time.Second
+
+var build struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Binary builds the program once for all tests of the process.
+func Binary(t testing.TB) string {
+	t.Helper()
+	build.once.Do(func() {
+		dir, err := os.MkdirTemp("", "lilac-e2e-")
+		if err != nil {
+			build.err = err
+			return
+		}
+		build.path = filepath.Join(dir, "lilac")
+		out, err := exec.Command("go", "build", "-tags", "killpoints", "-o", build.path, "lilac/cmd/lilac").CombinedOutput()
+		if err != nil {
+			build.err = fmt.Errorf("build the program: %w\n%s", err, out)
+		}
+	})
+	if build.err != nil {
+		t.Fatal(build.err)
+	}
+	return build.path
+}
+
+// RemoveBinary removes what [Binary] built; TestMain calls it at the end.
+func RemoveBinary() {
+	if build.path != "" {
+		_ = os.RemoveAll(filepath.Dir(build.path))
+	}
+}
+
+// Server is one data directory and the process that serves it, if one runs.
+type Server struct {
+	t    testing.TB
+	Dir  string
+	Addr string
+	// Env is added to a clean environment at each start.
+	Env []string
+	// Within is the command that starts the program, if it is not to be started
+	// as it is; the program's own follows it, and it becomes that process.
+	Within []string
+
+	client *http.Client
+	cmd    *exec.Cmd
+	exited chan struct{}
+	log    *logtest.Log
+}
+
+// New prepares a server with directories of its own; it does not start it.
+func New(t testing.TB, env ...string) *Server {
+	t.Helper()
+	s := &Server{
+		t: t, Dir: t.TempDir(), Addr: freeport.Loopback(t), Env: env, log: &logtest.Log{},
+		client: &http.Client{Transport: &http.Transport{}},
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		s.removeSockets()
+		s.client.CloseIdleConnections()
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", s.Log())
+		}
+	})
+	return s
+}
+
+// Start prepares a server and starts it.
+func Start(t testing.TB, env ...string) *Server {
+	t.Helper()
+	s := New(t, env...)
+	s.Restart()
+	return s
+}
+
+// Restart starts the process and waits until it is ready; extra is added to
+// the environment of this start alone.
+func (s *Server) Restart(extra ...string) {
+	s.t.Helper()
+	s.Spawn(extra...)
+	s.WaitReady()
+}
+
+// Spawn starts the process and does not wait.
+func (s *Server) Spawn(extra ...string) {
+	s.t.Helper()
+	if s.cmd != nil {
+		s.t.Fatal("the server runs already")
+	}
+	// What is left of the last process must not fail a first request.
+	s.client.CloseIdleConnections()
+	argv := append(slices.Clone(s.Within), Binary(s.t), "serve", "--addr", s.Addr, "--data", filepath.Join(s.Dir, "data"))
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + s.Dir,
+		"LILAC_TOKEN=" + Token,
+		"LILAC_WORKSPACE=" + filepath.Join(s.Dir, "workspace"),
+	}, append(s.Env, extra...)...)
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatalf("start the server: %v", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	s.cmd, s.exited = cmd, exited
+}
+
+// WaitReady waits until /readyz answers 200.
+func (s *Server) WaitReady() {
+	s.t.Helper()
+	Eventually(s.t, startWithin, "the server is ready", func() bool {
+		if s.Exited() {
+			s.t.Fatalf("the server ended instead of starting:\n%s", s.Log())
+		}
+		return s.Ready()
+	})
+}
+
+// Ready reports whether /readyz answers 200 now.
+func (s *Server) Ready() bool { return s.Request("GET", "/readyz", nil, nil) == http.StatusOK }
+
+// Exec changes the database behind the program's back, to take away what a
+// control must miss.
+func (s *Server) Exec(statement string) {
+	s.t.Helper()
+	database, err := sql.Open("sqlite", s.database("_pragma=busy_timeout(10000)"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, err = database.Exec(statement)
+	if err := errors.Join(err, database.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// database is the address of the database's file, whatever its directory is
+// called.
+func (s *Server) database(options string) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(s.Dir, "data", db.FileName)}).EscapedPath(), RawQuery: options}).String()
+}
+
+// Count asks the database how many rows there are.
+func (s *Server) Count(query string) (n int) {
+	s.t.Helper()
+	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = database.QueryRow(query).Scan(&n)
+	if err := errors.Join(err, database.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// Rows asks the database for rows of texts and numbers.
+func (s *Server) Rows(query string) (all [][]string) {
+	s.t.Helper()
+	database, err := sql.Open("sqlite", s.database("mode=ro&_pragma=busy_timeout(10000)"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer database.Close()
+	rows, err := database.Query(query)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		columns, err := rows.Columns()
+		row := make([]string, len(columns))
+		into := make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := errors.Join(err, rows.Scan(into...)); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// Kill ends the process as kill -9 does. It is nothing when none runs.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.exited
+	s.cmd = nil
+}
+
+// removeSockets removes the directory that a killed process has left beside its
+// data, as the next one would.
+func (s *Server) removeSockets() {
+	data := filepath.Join(s.Dir, "data")
+	if _, err := os.Stat(data); err != nil {
+		return // it never started
+	}
+	dir, err := rundir.Open(data)
+	if err == nil {
+		err = dir.Close()
+	}
+	if err != nil {
+		s.t.Errorf("remove the sockets: %v", err)
+	}
+}
+
+// Terminate asks the process to stop and returns how long it took.
+func (s *Server) Terminate(within time.Duration) time.Duration {
+	s.t.Helper()
+	start := time.Now()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.exited:
+	case <-time.After(within):
+		s.t.Fatalf("the server did not stop within %s", within)
+	}
+	s.cmd = nil
+	return time.Since(start)
+}
+
+// Pause makes the process stand still, as on a machine that hangs.
+func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a [Server.Pause].
+func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Exited reports whether the process has ended by itself.
+func (s *Server) Exited() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitExit waits until the process has ended by itself, or reports false.
+func (s *Server) WaitExit(within time.Duration) bool {
+	select {
+	case <-s.exited:
+		s.cmd = nil
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// PID is the process id of the running server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Log is what all processes of this server wrote.
+func (s *Server) Log() string { return s.log.String() }
+
+// Request makes an authorised request and decodes the answer into out (which
+// may be nil). It returns the status, or 0 when nobody answered.
+func (s *Server) Request(method, path string, body, out any, header ...string) int {
+	s.t.Helper()
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		reader = bytes.NewReader(data)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.Addr+path, reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+Token)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0
+	}
+	if out != nil && res.StatusCode < 300 {
+		if err := json.Unmarshal(data, out); err != nil {
+			s.t.Fatalf("%s %s answered %q: %v", method, path, data, err)
+		}
+	}
+	return res.StatusCode
+}
+
+// Poll asks until cond holds and reports whether it did in time. What takes
+// longer is asked for less often: many tests wait at a time, and those that wait
+// must not keep the machine from what they wait for.
+func Poll(within time.Duration, cond func() bool) bool {
+	began := time.Now()
+	for !cond() {
+		waited := time.Since(began)
+		if waited > within {
+			return false
+		}
+		time.Sleep(max(5*time.Millisecond, min(waited/10, 50*time.Millisecond)))
+	}
+	return true
+}
+
+// Eventually polls until cond holds, or fails the test.
+func Eventually(t testing.TB, within time.Duration, what string, cond func() bool) {
+	t.Helper()
+	if !Poll(within, cond) {
+		t.Fatalf("not within %s: %s", within, what)
+	}
+}

@@ -1,0 +1,55 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/llmtest"
+)
+
+// A crash in the middle of a tool: what may be repeated is, and the model reads
+// its result as if nothing had happened; what may not is told to the model.
+func TestOnlyIdempotentToolsAreRunAgain(t *testing.T) {
+	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
+		if got := resultAfterCrash(t, bus, "write", `{"path":"note.txt","content":"hello"}`); strings.Contains(got, unknownOutcome) {
+			t.Errorf("of an idempotent tool the model is told %q", got)
+		}
+		needsCommands(t)
+		if got := resultAfterCrash(t, bus, "bash", `{"command":"echo hello >> note.txt"}`); !strings.Contains(got, unknownOutcome) {
+			t.Errorf("of a command the model is told %q", got)
+		}
+	})
+}
+
+// resultAfterCrash kills the program when a tool has taken effect and that is
+// not in the journal, and returns what the model is told of the call. The file
+// note.txt must hold the effect once.
+func resultAfterCrash(t *testing.T, bus e2e.Engine, tool, input string) string {
+	t.Helper()
+	told := make(chan string, 1)
+	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
+		last := r.Messages[len(r.Messages)-1]
+		if len(last.Results) == 0 {
+			return llmtest.Script{Calls: []llmtest.Call{{ID: "call-1", Name: tool, Input: input}}}
+		}
+		for _, text := range last.Results {
+			select {
+			case told <- text:
+			default: // asked again; the first answer is the one to look at
+			}
+		}
+		return llmtest.Say("Done.")
+	})
+	s := e2e.New(t, append(bus(t), modelEnv(model.URL)...)...)
+	s.Restart("LILAC_KILL_AT=record:tool_end")
+	a := promptAndKill(t, s, s.NewSession(), "go")
+	s.WaitEnded(a.RequestID, answerWithin)
+	data, err := os.ReadFile(filepath.Join(s.Dir, "workspace", "note.txt"))
+	if err != nil || strings.Count(string(data), "hello") != 1 {
+		t.Errorf("after %s the file holds %q (%v)", tool, data, err)
+	}
+	return <-told
+}

@@ -1,0 +1,57 @@
+package llmtest_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
+)
+
+// reports is a short answer with a usage, and a usage of an input alone.
+var reports = map[string]struct {
+	answer func(usage string) string
+	input  string
+}{
+	"anthropic": {func(usage string) string {
+		return events(`{"type":"message_start","message":{"model":"m","usage":`+usage+`}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Yes."}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":null}`, `{"type":"message_stop"}`)
+	}, `{"input_tokens":%s,"output_tokens":2}`},
+	"openai": {func(usage string) string {
+		return events(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}],"usage":`+usage+`}`, `{"choices":[],"usage":null}`, "[DONE]")
+	}, `{"prompt_tokens":%s,"completion_tokens":2,"prompt_tokens_details":0}`},
+}
+
+func TestAnAnswerIsWholeHoweverItsUsageIsWritten(t *testing.T) {
+	each(t, func(t *testing.T, name string, b build) {
+		report := reports[name]
+		check := func(usage string, want chat.Usage) {
+			t.Helper()
+			m := b("http://model.test", &http.Client{Transport: sent(report.answer(usage))}, llm.Retry{Max: -1}, time.Minute)
+			h := listen(t.Context(), m, prompt)
+			if h.err != nil || h.text != "Yes." {
+				t.Errorf("usage %s: heard %q, error %v", usage, h.text, h.err)
+				return
+			}
+			got := h.done.Usage
+			got.CostMicros = 0
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("usage %s (-want +got):\n%s", usage, diff)
+			}
+		}
+		for count, want := range map[string]int64{
+			"12": 12, "12.0": 12, `"12"`: 12, "1e3": 1000, "null": 0, `"many"`: 0, `"inf"`: 0, "{}": 0, "-5": 0,
+			"9223372036854775790": 1e12, "18446744073709551615": 1e12,
+		} {
+			check(fmt.Sprintf(report.input, count), chat.Usage{InputTokens: want, OutputTokens: 2})
+		}
+		for _, none := range []string{"null", `"much"`, "[1]", "7", "{}"} {
+			check(none, chat.Usage{})
+		}
+	})
+}
