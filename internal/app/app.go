@@ -254,7 +254,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
-		DB:     p.db, Bus: p.bus, Inbox: p.store, Records: p.store, Session: p.sessions(), Logger: p.Logger,
+		DB:     p.db, Bus: p.bus, Inbox: p.store, Runs: p.store, Holds: p.store, Causes: p.store, Events: p.store, Session: p.sessions(), Logger: p.Logger,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil
