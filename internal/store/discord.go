@@ -55,15 +55,14 @@ const nonceTrimBatch = 100
 // Discord keeps what the adapter of Discord remembers.
 type Discord struct {
 	SurfaceCache
-	inbox *Store
 }
 
-// NewDiscord returns the tables of the adapter; s is where its inbox is.
-func NewDiscord(s *Store) Discord { return Discord{inbox: s} }
+// NewDiscord returns the tables of the adapter.
+func NewDiscord(*Store) Discord { return Discord{} }
 
 // Seen implements [discord.Table].
-func (d Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
-	return d.inbox.Seen(tx, source, externalID, value)
+func (Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
+	return Inbox{}.Seen(tx, source, externalID, value)
 }
 
 var _ discord.Table = Discord{}
