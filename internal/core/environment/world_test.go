@@ -123,7 +123,7 @@ func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 		}
 		return sessions.Client(q, id)
 	}
-	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Runs: w.store(), Holds: w.store(), Causes: w.store(), Events: w.store(), Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace})
+	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {
 		w.t.Fatal(err)
