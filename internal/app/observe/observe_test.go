@@ -73,7 +73,10 @@ func collected(t *testing.T) (*tracing.Tracer, func() string) {
 		defer mu.Unlock()
 		got.Write(body)
 	}))
-	tr := tracing.New(tracing.Options{URL: srv.URL, Client: srv.Client()})
+	tr, err := tracing.New(tracing.Options{URL: srv.URL, Client: srv.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		tr.Close(context.Background())
 		srv.Close()
