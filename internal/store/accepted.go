@@ -33,7 +33,7 @@ func (s *Store) Accept(tx *db.Tx, sessionID, messageID string) error {
 
 // Take notes that the runner has a message, and reports whether it was promised to
 // the session by Accept.
-func (s *Store) Take(tx *db.Tx, sessionID, messageID string) (promised bool, err error) {
+func (s *Store) ClaimAccepted(tx *db.Tx, sessionID, messageID string) (promised bool, err error) {
 	res, err := tx.Exec(`DELETE FROM session_accepted WHERE session_id = ? AND message_id = ?`, sessionID, messageID)
 	if err != nil {
 		return false, fmt.Errorf("take an accepted message: %w", err)

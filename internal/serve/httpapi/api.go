@@ -55,7 +55,7 @@ type Store interface {
 	FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error)
 	// Search finds messages that have all words of the query, the newest
 	// first, behind the row named by before; 0 begins.
-	Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error)
+	Search(q db.Queryer, query string, limit int, before int64) ([]session.SearchResult, error)
 	// SessionsTitled lists sessions with the text in their title.
 	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
 }

@@ -41,7 +41,7 @@ func (a *api) listTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, next := pageOf(tasks, limit, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) })
+	tasks, next := pageOf(tasks, limit, func(t task.Task) string { return session.PageToken(t.CreatedAt, t.ID) })
 	return writeJSON(w, http.StatusOK, struct {
 		Tasks []task.Task `json:"tasks"`
 		Next  string      `json:"next,omitempty"`

@@ -47,7 +47,7 @@ func (a *api) listWorkflows(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, next := pageOf(all, limit, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) })
+	all, next := pageOf(all, limit, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) })
 	out := make([]shownWorkflow, len(all))
 	for i, found := range all {
 		out[i] = shownWorkflow{found, found.Due()}
