@@ -233,7 +233,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	ports := runnerPorts{p}
 	p.runner = session.New(session.Options{
-		DB: p.db, Bus: p.bus, Tables: onRunnerTables(runnerTables(p.store)), Tools: p.observer.Tools(weakenTools(tools)),
+		DB: p.db, Bus: p.bus, Tables: onRunnerTables(runnerTables()), Tools: p.observer.Tools(weakenTools(tools)),
 		Model:    func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,

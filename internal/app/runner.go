@@ -3,17 +3,20 @@ package app
 import (
 	"context"
 
+	"lilac/internal/app/observe"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/store"
-	"lilac/internal/app/observe"
 )
 
 // runnerTables returns the tables of the runner.
-func runnerTables(s *store.Store) session.Tables {
-	return session.Tables{Sessions: s, States: s, Mailbox: s, History: s, Files: s, Requests: s, Journal: s, Spending: s}
+func runnerTables() session.Tables {
+	return session.Tables{
+		Sessions: store.Sessions{}, States: store.SessionStates{}, Mailbox: store.Mailbox{}, History: store.History{},
+		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{},
+	}
 }
 
 // runnerPorts answers the runner's questions; it implements [session.Surfaces],

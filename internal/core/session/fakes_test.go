@@ -9,9 +9,12 @@ import (
 	"lilac/internal/store"
 )
 
-// tablesOf returns the tables of a store.
-func tablesOf(s *store.Store) session.Tables {
-	return session.Tables{Sessions: s, States: s, Mailbox: s, History: s, Files: s, Requests: s, Journal: s, Spending: s}
+// tables returns the runner's tables of a store.
+func tables() session.Tables {
+	return session.Tables{
+		Sessions: store.Sessions{}, States: store.SessionStates{}, Mailbox: store.Mailbox{}, History: store.History{},
+		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{},
+	}
 }
 
 // fakeSurfaces are [session.Surfaces] that describe one surface, "web".

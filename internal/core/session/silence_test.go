@@ -117,12 +117,12 @@ func count(o *session.Options, fail func(session.Entry) error) *counted {
 
 func TestAnIdleSessionCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var tables *counted
+		var counts *counted
 		var commits, woken atomic.Int64
 		r := newRig(t, rigOptions{
 			onCommit: func(bool) { commits.Add(1) },
 			change: func(o *session.Options) {
-				tables = count(o, nil)
+				counts = count(o, nil)
 				o.Now = func() time.Time { woken.Add(1); return time.Now() }
 			},
 		})
@@ -130,12 +130,12 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		r.send("web:s1:r1", "m1", event.Prompt, "one")
 		r.ends("web:s1:r1")
 		time.Sleep(time.Minute) // what the request left behind
-		calls, asked, wrote, looked := r.model.count(), tables.calls.Load(), commits.Load(), woken.Load()
+		calls, asked, wrote, looked := r.model.count(), counts.calls.Load(), commits.Load(), woken.Load()
 		time.Sleep(20 * time.Hour)
 		if n := r.model.count() - calls; n != 0 {
 			t.Errorf("%d model calls although nobody spoke", n)
 		}
-		if n := tables.calls.Load() - asked; n != 0 {
+		if n := counts.calls.Load() - asked; n != 0 {
 			t.Errorf("the store was asked %d times", n)
 		}
 		if n := woken.Load() - looked; n != 0 {
@@ -145,7 +145,7 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		// The control: a word is noticed by each of these counts.
 		r.send("web:s1:r2", "m2", event.Prompt, "two")
 		r.ends("web:s1:r2")
-		if r.model.count() == calls || tables.calls.Load() == asked || woken.Load() == looked {
+		if r.model.count() == calls || counts.calls.Load() == asked || woken.Load() == looked {
 			t.Error("nothing is counted")
 		}
 	})
@@ -156,10 +156,10 @@ func TestARunWhoseRecordFailsIsTakenUpAgainInTheProcess(t *testing.T) {
 	for _, kind := range []string{"model", "tool_start", "tool_end", "end", "input"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var tables *counted
+				var counts *counted
 				failures := 0
 				r := newRig(t, rigOptions{do: busy, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
-					tables = count(o, func(e session.Entry) error {
+					counts = count(o, func(e session.Entry) error {
 						if e.Kind != kind || kind == "input" && failures > 0 || failures > 2 {
 							return nil
 						}
@@ -171,8 +171,8 @@ func TestARunWhoseRecordFailsIsTakenUpAgainInTheProcess(t *testing.T) {
 				r.send("web:s1:r1", "m1", event.Prompt, "one")
 				time.Sleep(5 * time.Minute)
 				req := r.ends("web:s1:r1")
-				tables.mu.Lock()
-				defer tables.mu.Unlock()
+				counts.mu.Lock()
+				defer counts.mu.Unlock()
 				if failures == 0 || req.State != event.StateDone {
 					t.Errorf("failed %d times and ended as %s: %s", failures, req.State, req.Detail)
 				}
