@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/text"
 )
 
 type jsonValue = json.RawMessage
@@ -106,7 +106,7 @@ func (a Agent) query(rule string, e event.EnvEvent) (string, error) {
 		b.WriteString(a.System + "\n\n")
 	}
 	b.WriteString(prompt)
-	return clip.Marked(b.String(), maxQuery, more), nil
+	return text.TruncateWith(b.String(), maxQuery, more), nil
 }
 
 // info is what get_event_info tells.
@@ -141,17 +141,17 @@ func infoOf(e event.EnvEvent, offset int, file string) (string, error) {
 		m := e.Metadata
 		m.Extra = nil
 		for _, at := range []*string{&m.TriggerSessionID, &m.TriggerAgentID, &m.TriggerAgentName, &m.EnvName, &m.Source} {
-			*at = clip.Marked(*at, 200, more)
+			*at = text.TruncateWith(*at, 200, more)
 		}
 		out.Metadata = m
 		out.Notice += " Its metadata is too long and was left out."
 	}
 	if offset > 0 || len(e.Payload) > maxShown {
-		text := string(e.Payload)
-		offset = clip.Start(text, min(max(offset, 0), len(text)))
-		out.Payload, out.Bytes, out.Offset = nil, len(text), offset
-		out.Part = clip.Bytes(text[offset:], maxShown)
-		if end := offset + len(out.Part); end < len(text) {
+		content := string(e.Payload)
+		offset = text.NextRune(content, min(max(offset, 0), len(content)))
+		out.Payload, out.Bytes, out.Offset = nil, len(content), offset
+		out.Part = text.Truncate(content[offset:], maxShown)
+		if end := offset + len(out.Part); end < len(content) {
 			out.Next = end
 			out.Notice += fmt.Sprintf(" The payload goes on: call %s with its id and offset %d.", ToolName, end)
 			if file != "" {
@@ -194,7 +194,7 @@ func RequestID(sessionID, eventID string) string {
 
 // quote writes a text of outside so that it stays on one line and in its marks.
 func quote(s string) string {
-	raw, err := json.Marshal(clip.Marked(s, maxQuoted, more))
+	raw, err := json.Marshal(text.TruncateWith(s, maxQuoted, more))
 	if err != nil {
 		return `""` // a string always has a JSON form
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/text"
 	"lilac/internal/model/llm"
 )
 
@@ -169,21 +169,21 @@ func announce(calls []chat.Part) string {
 func summary(s situation) string {
 	parts := make([]string, 0, len(s.results))
 	for _, r := range s.results {
-		text, failed := r.OutputText()
-		text = strings.TrimRight(text, "\n ")
+		content, failed := r.OutputText()
+		content = strings.TrimRight(content, "\n ")
 		verb := "answered"
 		if failed {
 			verb = "failed and said"
 		}
 		name := "`" + r.ToolName + "`"
 		if c, ok := s.calls[r.ToolCallID]; ok {
-			name += " (" + clip.Characters(string(c.Input), 100) + ")"
+			name += " (" + text.TruncateRunes(string(c.Input), 100) + ")"
 		}
-		if text == "" {
+		if content == "" {
 			parts = append(parts, fmt.Sprintf("The tool %s finished without output.", name))
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(clip.Characters(text, maxOutput))))
+		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(text.TruncateRunes(content, maxOutput))))
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -197,7 +197,9 @@ func fenced(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
-func quote(s string) string { return clip.Characters(strings.Join(strings.Fields(s), " "), maxQuote) }
+func quote(s string) string {
+	return text.TruncateRunes(strings.Join(strings.Fields(s), " "), maxQuote)
+}
 
 // callID is the same for the same conversation and different for each call in
 // it, so a step that is repeated after a crash asks for the same call.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 // eventTool is the tool that tells of events of the environment.
@@ -23,7 +23,7 @@ type ended struct {
 
 // ofEvent says what the model was told of an event. rest is what people have
 // said besides: the first word behind the event is that of a rule.
-func ofEvent(s situation) (text string, rest []string, ok bool) {
+func ofEvent(s situation) (content string, rest []string, ok bool) {
 	if len(s.results) != 1 || s.results[0].ToolName != eventTool || len(s.said) == 0 {
 		return "", nil, false
 	}
@@ -39,20 +39,20 @@ func ofEvent(s situation) (text string, rest []string, ok bool) {
 		return ofTask(how, e.Payload), s.said[1:], true
 	}
 	_, task, _ := strings.Cut(s.said[0], "\n\n")
-	text = fmt.Sprintf("I was told of the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
-		e.Type, fenced(clip.Characters(string(e.Payload), maxOutput)), quote(task))
-	return text, s.said[1:], true
+	content = fmt.Sprintf("I was told of the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
+		e.Type, fenced(text.TruncateRunes(string(e.Payload), maxOutput)), quote(task))
+	return content, s.said[1:], true
 }
 
 func ofTask(how string, payload json.RawMessage) string {
 	var e ended
 	_ = json.Unmarshal(payload, &e) // one of another shape says less
-	text := fmt.Sprintf("The background task “%s” has ended: %s.", quote(e.Description), how)
+	content := fmt.Sprintf("The background task “%s” has ended: %s.", quote(e.Description), how)
 	if e.Error != "" {
-		text += " " + e.Error
+		content += " " + e.Error
 	}
 	if out := strings.TrimRight(e.Result.Output+e.Result.Answer, "\n "); out != "" {
-		text += "\n\n" + fenced(clip.Characters(out, maxOutput))
+		content += "\n\n" + fenced(text.TruncateRunes(out, maxOutput))
 	}
-	return text
+	return content
 }

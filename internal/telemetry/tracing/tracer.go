@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -132,8 +132,8 @@ func (s *Span) Set(attrs ...Attr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range attrs {
-		if text, ok := a.Value.(string); ok {
-			a.Value = clip.Bytes(text, maxAttribute)
+		if content, ok := a.Value.(string); ok {
+			a.Value = text.Truncate(content, maxAttribute)
 		}
 		if len(s.attrs) < maxAttributes {
 			s.attrs = append(s.attrs, a)
