@@ -52,9 +52,9 @@ var neighbors = map[string]string{
 	"core/clock":    "core/environment",
 	"core/files":    "core/environment",
 	"core/compose":  "core/surface",
-	"core/outbox":   "core/surface",
-	"core/relay":    "core/outbox core/surface",
-	"core/router":   "core/compose core/surface",
+	"core/outbox":   "core/kernel core/surface",
+	"core/relay":    "core/kernel core/outbox core/surface",
+	"core/router":   "core/compose core/kernel core/surface",
 	"core/workflow": "core/outbox core/surface",
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
