@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 // maxAnnounced bounds the text of a request in the environment event that says
@@ -63,13 +63,13 @@ func (c *change) announceStream(e ChangeState) error {
 	switch {
 	case e.State.Ended():
 		t = event.StreamCompleted
-		text := ""
+		content := ""
 		if c.finalOutput != nil {
-			text, said.Usage = c.finalOutput.FinalText, c.finalOutput.Usage
+			content, said.Usage = c.finalOutput.FinalText, c.finalOutput.Usage
 		}
-		said.Truncated = len(text) > maxAnnounced
-		text = clip.Bytes(text, maxAnnounced)
-		said.Content = &text
+		said.Truncated = len(content) > maxAnnounced
+		content = text.Truncate(content, maxAnnounced)
+		said.Content = &content
 		switch e.State {
 		case event.StateFailed:
 			t = event.StreamError
