@@ -14,9 +14,9 @@ import (
 	"lilac/internal/core/kernel"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -393,14 +393,14 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 		return err
 	}
 	in := Answered{State: state, Detail: detail}
-	text, err := s.o.Requests.LastAnswer(tx, sessionID, requestID)
+	content, err := s.o.Requests.LastAnswer(tx, sessionID, requestID)
 	switch {
 	case db.IsDamaged(err):
 		in.Unreadable = fault.ToWire(err).Message
 	case err != nil:
 		return err
 	default:
-		in.Text = clip.Marked(text, maxAnswer, " […]")
+		in.Text = text.TruncateWith(content, maxAnswer, " […]")
 	}
 	_, _, err = s.core.ApplyTo(tx, t.ID, t, in)
 	return err
