@@ -62,13 +62,10 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 			return p.runner.Said(q, sessionID, requestID)
 		},
 	})
+	profile := platformProfile{p, a}
 	out.router = router.New(router.Options{
 		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
-		Take:     p.workflows.Take,
-		SelfID:   func() string { self, _ := a.Self(); return self.ID },
-		Names:    func(q db.Queryer) func(string) string { return p.mapper(q, a.Platform()).In },
-		Mode:     func(s surface.Session) router.Mode { return modeOf(p.now.Load().config.Surface.Discord, s) },
-		Images:   func() bool { return p.now.Load().choice.Images },
+		Profile: profile, Replies: profile,
 		Budget:   gateBudget{p},
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})

@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// gateLimit bounds how long the gate may think.
+	// gateLimit bounds one call of the gate's model.
 	gateLimit = 2500 * time.Millisecond
-	// maxGates bounds how many bursts are judged side by side.
+	// maxGates bounds how many bursts are judged concurrently.
 	maxGates = 8
 	// burstRetry is the wait after a transaction that failed.
 	burstRetry = time.Second
 )
 
-// bursts follows which sessions have a burst that waits.
+// bursts are the sessions with a burst that waits or is being judged.
 type bursts struct {
 	changed chan struct{}
 
 	mu sync.Mutex
-	// waiting has the sessions with a burst: at most as many as have people
-	// talking within one debounce.
+	// waiting has one entry per session in which people talk within one debounce.
 	waiting map[string]State
 }
 
@@ -46,7 +45,7 @@ func (b *bursts) follow(sessionID string, s State) {
 	b.mu.Unlock()
 	select {
 	case b.changed <- struct{}{}:
-	default: // it is going to look anyway
+	default: // a wake-up is pending
 	}
 }
 
@@ -56,8 +55,8 @@ func (b *bursts) all() map[string]State {
 	return maps.Clone(b.waiting)
 }
 
-// watchBursts lets bursts go when they are due, and asks the gate, until ctx
-// ends. Without a burst nothing ticks.
+// watchBursts forwards bursts when they are due and asks the gate, until ctx
+// ends. Without a burst there is no timer.
 func (s *Service) watchBursts(ctx context.Context) error {
 	var found map[string]State
 	if err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -72,15 +71,15 @@ func (s *Service) watchBursts(ctx context.Context) error {
 		s.bursts.follow(session, state)
 	}
 	var gates errgroup.Group
-	defer func() { _ = gates.Wait() }() // they report by themselves
+	defer func() { _ = gates.Wait() }() // judge logs its own errors
 	gates.SetLimit(maxGates)
 	judged := make(chan string)
-	asked := map[string]bool{}
+	judging := map[string]bool{}
 	for {
 		var next time.Duration = -1
 		for session, state := range s.bursts.all() {
 			if len(state.Gating) > 0 {
-				if !asked[session] && gates.TryGo(func() error {
+				if !judging[session] && gates.TryGo(func() error {
 					s.judge(ctx, session, state.Gating)
 					select {
 					case judged <- session:
@@ -88,14 +87,14 @@ func (s *Service) watchBursts(ctx context.Context) error {
 					}
 					return nil
 				}) {
-					asked[session] = true
+					judging[session] = true
 				}
 				continue
 			}
 			now := s.o.Now()
 			wait := time.UnixMilli(state.Due).Sub(now)
-			if wait <= 0 || state.First > now.UnixMilli() { // the clock was set back: the rules see to that
-				wait = s.letGo(ctx, session)
+			if wait <= 0 || state.First > now.UnixMilli() { // the clock was set back: Decide restarts the wait
+				wait = s.releaseBurst(ctx, session)
 			}
 			if wait > 0 && (next < 0 || wait < next) {
 				next = wait
@@ -109,37 +108,37 @@ func (s *Service) watchBursts(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case session := <-judged:
-			delete(asked, session)
+			delete(judging, session)
 		case <-s.bursts.changed:
 		case <-timer:
 		}
 	}
 }
 
-// letGo runs the rules on a burst that is due; it returns when to try again,
-// zero for not at all.
-func (s *Service) letGo(ctx context.Context, session string) time.Duration {
+// releaseBurst decides about a burst that is due. It returns the wait before the
+// next attempt, or 0 if none is needed.
+func (s *Service) releaseBurst(ctx context.Context, session string) time.Duration {
 	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
 		return s.decide(tx, session, Due{RequestID: s.requestID(session, "b"+s.o.NewID())}, nil)
 	})
 	if err != nil && ctx.Err() == nil {
-		s.o.Logger.ErrorContext(ctx, "a burst could not be forwarded", "session_id", session, "error", err)
+		s.o.Logger.ErrorContext(ctx, "cannot forward a burst", "session_id", session, "error", err)
 		return burstRetry
 	}
 	return 0
 }
 
-// judge asks the gate about a burst and runs the rules on its answer. Anything
-// but a clear yes is a no, and so is a budget that is used up.
+// judge asks the gate about a burst and decides with its verdict. An error, an
+// unclear verdict, and an exhausted budget mean no.
 func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	var messages []chat.Message
 	var exhausted string
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		f := Forward{MessageIDs: ids}
-		if f.MessageIDs, err = s.untold(q, session, f); err != nil {
+		undelivered, err := s.undelivered(q, session, ids)
+		if err != nil {
 			return err
 		}
-		if messages, _, err = s.compose(q, session, f); err == nil {
+		if messages, _, err = s.compose(q, session, Forward{MessageIDs: undelivered}); err == nil {
 			exhausted, err = s.o.Budget.Exhausted(q, session)
 		}
 		return err
@@ -150,10 +149,10 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 	gate := s.settings.Load().Gate
 	switch {
 	case err != nil || len(messages) == 0:
-	case gate == nil: // it was switched off meanwhile
+	case gate == nil: // switched off meanwhile
 		v.Forward = true
 	case exhausted != "":
-		s.o.Logger.WarnContext(ctx, "the gate is not asked, so the messages are skipped", "session_id", session, "reason", exhausted)
+		s.o.Logger.WarnContext(ctx, "skipping messages: the budget for the gate is exhausted", "session_id", session, "reason", exhausted)
 	default:
 		asked = true
 		started := s.o.Now()
@@ -163,10 +162,10 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 		took = s.o.Now().Sub(started)
 	}
 	if ctx.Err() != nil {
-		return // asked again after the start
+		return // the next start asks again
 	}
 	if err != nil {
-		s.o.Logger.WarnContext(ctx, "the gate could not judge, so the messages are skipped", "session_id", session, "error", err)
+		s.o.Logger.WarnContext(ctx, "skipping messages: the gate returned no verdict", "session_id", session, "error", err)
 	}
 	answer := Gated{RequestID: s.requestID(session, "b"+s.o.NewID()), Forward: v.Forward && err == nil}
 	for ctx.Err() == nil {
@@ -181,7 +180,7 @@ func (s *Service) judge(ctx context.Context, session string, ids []string) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s.o.Logger.ErrorContext(ctx, "the gate's answer could not be written", "session_id", session, "error", err)
+		s.o.Logger.ErrorContext(ctx, "cannot save the verdict of the gate", "session_id", session, "error", err)
 		select {
 		case <-time.After(burstRetry):
 		case <-ctx.Done():

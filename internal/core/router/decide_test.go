@@ -106,7 +106,7 @@ func TestWhichMessageWakesTheAgentAndHow(t *testing.T) {
 					if state == "idle" {
 						effects = want.idle
 					}
-					_, got := router.Decide(s, m, rules, at(0))
+					_, got := router.Decide(s, router.Input{Event: m, Rules: rules}, at(0))
 					if diff := cmp.Diff(effects, got); diff != "" {
 						t.Errorf("-want +got\n%s", diff)
 					}
@@ -120,20 +120,20 @@ func TestWhatWakesNobody(t *testing.T) {
 	for name, m := range map[string]router.Message{
 		"our own message":                 {FromSelf: true, Mentions: true},
 		"another program's":               {FromBot: true, Mentions: true},
-		"a reply that a workflow takes":   {Taken: true, ReplyToUs: true},
-		"a channel message without facts": {Unclear: true, Mentions: true},
-		"what the model has already":      {Told: true, Mentions: true},
+		"a reply that a workflow takes":   {Claimed: true, ReplyToUs: true},
+		"a channel message without facts": {FactsMissing: true, Mentions: true},
+		"what the model has already":      {Delivered: true, Mentions: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []router.Mode{router.Mention, router.Active} {
 				m.ID, m.RequestID, m.Mode = "5", fresh, mode
-				if s, got := router.Decide(router.State{}, m, rules, at(0)); got != nil || len(s.Buffer) > 0 {
+				if s, got := router.Decide(router.State{}, router.Input{Event: m, Rules: rules}, at(0)); got != nil || len(s.Buffer) > 0 {
 					t.Errorf("%s: %v", mode, got)
 				}
 			}
 		})
 	}
-	_, got := router.Decide(router.State{}, router.Message{ID: "5", RequestID: fresh, Mode: router.Direct, Unclear: true}, rules, at(0))
+	_, got := router.Decide(router.State{}, router.Input{Event: router.Message{ID: "5", RequestID: fresh, Mode: router.Direct, FactsMissing: true}, Rules: rules}, at(0))
 	if len(got) != 1 {
 		t.Error("a private message without facts is not answered")
 	}
@@ -144,11 +144,13 @@ type played struct {
 	t     *testing.T
 	state router.State
 	rules router.Rules
+	// history, if set, has the facts about the messages.
+	history *router.History
 }
 
 // does also holds that a decision leaves what it was given as it was, whatever
 // happens to what it returned.
-func (p *played) does(after time.Duration, in router.Input, want ...router.Effect) {
+func (p *played) does(after time.Duration, e router.Event, want ...router.Effect) {
 	p.t.Helper()
 	given := p.state
 	before, err := json.Marshal(given)
@@ -156,7 +158,7 @@ func (p *played) does(after time.Duration, in router.Input, want ...router.Effec
 		p.t.Fatal(err)
 	}
 	var got []router.Effect
-	p.state, got = router.Decide(given, in, p.rules, at(after))
+	p.state, got = router.Decide(given, router.Input{Event: e, Rules: p.rules, History: p.history}, at(after))
 	if diff := cmp.Diff(want, got); diff != "" {
 		p.t.Errorf("after %s: -want +got\n%s", after, diff)
 	}
@@ -265,7 +267,7 @@ func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
 			p := &played{t: t, rules: rules}
 			p.does(0, message(router.Active, "1"))
 			p.does(0, message(router.Active, "2"))
-			p.does(time.Second, router.Told{RequestID: "discord:10:1", MessageIDs: c.told})
+			p.does(time.Second, router.Delivered{RequestID: "discord:10:1", MessageIDs: c.told})
 			if len(c.want) == 0 && !p.state.Empty() {
 				t.Errorf("this is still known: %+v", p.state)
 			}
@@ -278,20 +280,20 @@ func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
 // together, unless the reply is withdrawn before it was answered at all.
 func TestAQuestionThatAReplyBroughtAlongIsAnsweredWithIt(t *testing.T) {
 	question, reply := mentioning(message(router.Mention, "1")), mentioning(message(router.Mention, "2"))
-	question.Told, reply.ReplyTo = true, "1"
-	brought := router.Told{RequestID: reply.RequestID, MessageIDs: []string{"1", "2"}}
-	alone := []router.Effect{router.Untell{MessageIDs: []string{"1", "2"}}, forward(event.Prompt, question.RequestID, "1")}
+	question.Delivered, reply.ReplyTo = true, "1"
+	brought := router.Delivered{RequestID: reply.RequestID, MessageIDs: []string{"1", "2"}}
+	alone := []router.Effect{router.Undeliver{MessageIDs: []string{"1", "2"}}, forward(event.Prompt, question.RequestID, "1")}
 	for name, c := range map[string]struct {
-		before []router.Input
-		then   router.Input
+		before []router.Event
+		then   router.Event
 		want   []router.Effect
 	}{
-		"answered":            {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateDone}, nil},
-		"stopped":             {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateCancelled}, nil},
+		"answered":            {[]router.Event{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateDone}, nil},
+		"stopped":             {[]router.Event{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateCancelled}, nil},
 		"withdrawn":           {nil, router.Deleted{ID: "2", RequestID: reply.RequestID}, append([]router.Effect{router.Cancel{RequestID: reply.RequestID}}, alone...)},
-		"ended as it waited":  {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateQueued}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateCancelled}, alone},
-		"both are withdrawn":  {[]router.Input{router.Deleted{ID: "1", RequestID: question.RequestID}}, router.Deleted{ID: "2", RequestID: reply.RequestID}, append([]router.Effect{router.Cancel{RequestID: reply.RequestID}}, alone[:1]...)},
-		"withdrawn, too late": {[]router.Input{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Deleted{ID: "2", RequestID: reply.RequestID}, nil},
+		"ended as it waited":  {[]router.Event{router.Lifecycle{RequestID: reply.RequestID, State: event.StateQueued}}, router.Lifecycle{RequestID: reply.RequestID, State: event.StateCancelled}, alone},
+		"both are withdrawn":  {[]router.Event{router.Deleted{ID: "1", RequestID: question.RequestID}}, router.Deleted{ID: "2", RequestID: reply.RequestID}, append([]router.Effect{router.Cancel{RequestID: reply.RequestID}}, alone[:1]...)},
+		"withdrawn, too late": {[]router.Event{router.Lifecycle{RequestID: reply.RequestID, State: event.StateRunning}}, router.Deleted{ID: "2", RequestID: reply.RequestID}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &played{t: t, rules: rules}
@@ -319,11 +321,11 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 	t.Run("skipped", func(t *testing.T) {
 		p := &played{t: t, rules: gated}
 		p.does(0, message(router.Active, "1"))
-		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1"}})
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.AskGate{MessageIDs: []string{"1"}})
 		p.does(4*time.Second, message(router.Active, "2"))
 		p.does(7*time.Second, router.Due{RequestID: "b2"}) // one burst after the other
 		p.does(7*time.Second, router.Gated{RequestID: "b1"})
-		p.does(7*time.Second, router.Due{RequestID: "b2"}, router.Ask{MessageIDs: []string{"2"}})
+		p.does(7*time.Second, router.Due{RequestID: "b2"}, router.AskGate{MessageIDs: []string{"2"}})
 		p.does(8*time.Second, router.Gated{RequestID: "b2", Forward: true}, forward(event.Prompt, "b2", "2"))
 		p.does(8*time.Second, router.Gated{RequestID: "b2", Forward: true})
 	})
@@ -331,19 +333,19 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 		p := &played{t: t, rules: gated}
 		p.does(0, message(router.Active, "1"))
 		p.does(0, message(router.Active, "2"))
-		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1", "2"}})
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.AskGate{MessageIDs: []string{"1", "2"}})
 		p.does(4*time.Second, router.Deleted{ID: "2"})
 		p.does(5*time.Second, router.Gated{RequestID: "b1", Forward: true}, forward(event.Prompt, "b1", "1"))
 	})
 	t.Run("about a burst of which nothing is left, before the next", func(t *testing.T) {
 		p := &played{t: t, rules: gated}
 		p.does(0, message(router.Active, "1"))
-		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1"}})
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.AskGate{MessageIDs: []string{"1"}})
 		p.does(3*time.Second, router.Deleted{ID: "1"})
 		p.does(3*time.Second, message(router.Active, "2"))
 		p.does(6*time.Second, router.Due{RequestID: "b2"})
 		p.does(6*time.Second, router.Gated{RequestID: "b1"})
-		p.does(6*time.Second, router.Due{RequestID: "b2"}, router.Ask{MessageIDs: []string{"2"}})
+		p.does(6*time.Second, router.Due{RequestID: "b2"}, router.AskGate{MessageIDs: []string{"2"}})
 	})
 	t.Run("a mention passes it", func(t *testing.T) {
 		p := &played{t: t, rules: gated}
@@ -352,7 +354,7 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 	t.Run("what began meanwhile gets the burst", func(t *testing.T) {
 		p := &played{t: t, rules: gated}
 		p.does(0, message(router.Active, "1"))
-		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.Ask{MessageIDs: []string{"1"}})
+		p.does(3*time.Second, router.Due{RequestID: "b1"}, router.AskGate{MessageIDs: []string{"1"}})
 		p.does(4*time.Second, mentioning(message(router.Active, "2")), forward(event.Prompt, "discord:10:2", "2"))
 		p.does(5*time.Second, router.Gated{RequestID: "b1", Forward: true}, forward(event.FollowUp, "discord:10:2", "1"))
 	})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"lilac/internal/core/compose"
+	"lilac/internal/core/kernel"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -22,60 +23,83 @@ import (
 // Group is the work group of the router.
 const Group = "router"
 
-// interruptCommand begins a message that is to interrupt what runs.
+// interruptCommand begins a message that interrupts the running request.
 const interruptCommand = "!int"
 
-// detailDeleted is why a question is not answered whose message is gone.
+// detailDeleted is the reason of a request whose message was deleted.
 const detailDeleted = "The message was deleted."
 
-// Table keeps what the router knows; package store satisfies it.
+// Table stores the states of sessions and the delivered messages. Package store
+// implements it.
 type Table interface {
 	// RouterState returns the zero State for a session that has none.
 	RouterState(q db.Queryer, platform, sessionID string) (State, error)
 	SaveRouterState(tx *db.Tx, platform, sessionID string, s State) error
-	// RouterBursts lists the sessions in which a burst waits or is being judged.
+	// RouterBursts returns the sessions in which a burst waits or is being judged.
 	RouterBursts(q db.Queryer, platform string) (map[string]State, error)
-	// MarkForwarded remembers that a message is in its session's history.
+	// MarkForwarded adds messages to the session's history.
 	MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error
-	// UnmarkForwarded takes that back.
+	// UnmarkForwarded removes messages from it.
 	UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error
+	// Forwarded reports whether the history contains a message.
 	Forwarded(q db.Queryer, platform, sessionID, messageID string) (bool, error)
-	// Ran reports whether a request is one of the session, which has what it
-	// said then.
+	// Ran reports whether a request ran in the session, whose history contains its
+	// output then.
 	Ran(q db.Queryer, sessionID, requestID string) (bool, error)
 }
 
-// Inbox remembers which events were handled, on engines that may bring one twice.
+// Inbox records handled events, for bus engines that may deliver an event twice.
 type Inbox interface {
 	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
 }
 
-// Gate judges a burst; an error means no.
+// Profile is how the agent appears on the platform and how it listens there. Its
+// methods return the values that are in force now.
+type Profile interface {
+	// SelfID returns the agent's own user id, "" while it is not known.
+	SelfID() string
+	// Names returns the function that replaces mentions with names.
+	Names(q db.Queryer) func(text string) string
+	// Mode returns how a session listens that is not a private conversation.
+	Mode(s surface.Session) Mode
+	// Images reports whether the model sees images.
+	Images() bool
+}
+
+// ReplyClaimer claims replies that something waits for, so that they begin no
+// request.
+type ReplyClaimer interface {
+	// ClaimReply hands the reply over in the transaction that routes it. It returns
+	// false if nothing waits for it.
+	ClaimReply(tx *db.Tx, m surface.Message) (bool, error)
+}
+
+// Gate judges whether a burst is worth an answer. An error means no.
 type Gate func(ctx context.Context, burst []chat.Message) (Verdict, error)
 
-// Verdict is a gate's judgement.
+// Verdict is a gate's judgment.
 type Verdict struct {
 	Forward bool
-	// Used is what the judgement cost, as far as it is known: also beside an error.
+	// Used is the usage of the model as far as it is known, even beside an error.
 	Used chat.Usage
 }
 
-// Budget is what a session and the day may still use of a model.
+// Budget limits how much of a model a session and a day may use.
 type Budget interface {
-	// Exhausted says which limit is reached, or "".
+	// Exhausted returns the limit that is reached, or "".
 	Exhausted(q db.Queryer, sessionID string) (string, error)
 	// Spend counts one call of a model.
 	Spend(tx *db.Tx, sessionID string, used chat.Usage, took time.Duration) error
 }
 
-// Settings are what may change while the service runs.
+// Settings may change while the service runs.
 type Settings struct {
 	Debounce Debounce
-	// Gate judges bursts; nil lets all through.
+	// Gate judges bursts; nil forwards all of them.
 	Gate Gate
 }
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	Platform string
 	DB       *db.DB
@@ -83,22 +107,14 @@ type Options struct {
 	Table    Table
 	Inbox    Inbox
 	Cache    surface.Cache
-	// SelfID is our own id there, "" while it is not known.
-	SelfID func() string
-	// Names returns what turns mentions into names.
-	Names func(q db.Queryer) func(text string) string
-	// Mode says how a session listens that is no private one.
-	Mode func(s surface.Session) Mode
-	// Take gives a reply to whatever waits for it, in the transaction that
-	// routes it, and is true if it is that one's and no request; nil takes none.
-	Take func(tx *db.Tx, m surface.Message) (bool, error)
-	// Images says that the model sees pictures.
-	Images func() bool
+	Profile  Profile
+	// Replies claims replies that workflows wait for; nil claims none.
+	Replies ReplyClaimer
 	// Budget pays for the gate.
 	Budget   Budget
 	Settings Settings
-	// NewID makes the last part of the id of a request that nobody asked by
-	// name; it sorts by time.
+	// NewID returns the last part of the id of a request that no message names.
+	// Ids sort by time.
 	NewID  func() string
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -109,7 +125,12 @@ type Service struct {
 	o        Options
 	settings atomic.Pointer[Settings]
 	bursts   *bursts
+	core     kernel.Core[target, State, Input, Effect]
 }
+
+// target is the session that a decision concerns, and the trace that it
+// continues, "" for none.
+type target struct{ sessionID, traceParent string }
 
 // New returns a service.
 func New(o Options) *Service {
@@ -121,10 +142,20 @@ func New(o Options) *Service {
 	}
 	s := &Service{o: o, bursts: newBursts()}
 	s.settings.Store(&o.Settings)
+	s.core = kernel.Core[target, State, Input, Effect]{
+		Load: func(tx *db.Tx, t target) (State, error) { return o.Table.RouterState(tx, o.Platform, t.sessionID) },
+		// The debounce compares the time with that of the burst timer, so both use Now.
+		Decide: func(st State, in Input, _ time.Time) (State, []Effect) { return Decide(st, in, s.o.Now()) },
+		Save: func(tx *db.Tx, t target, _, after State) error {
+			return o.Table.SaveRouterState(tx, o.Platform, t.sessionID, after)
+		},
+		Carry: s.carry,
+		Wake:  func(t target, _, after State) { s.bursts.follow(t.sessionID, after) },
+	}
 	return s
 }
 
-// Configure replaces the settings, for what comes from now on.
+// Configure replaces the settings for later decisions.
 func (s *Service) Configure(set Settings) { s.settings.Store(&set) }
 
 func (s *Service) rules() Rules {
@@ -144,7 +175,8 @@ func (s *Service) subscriptions() []bus.Subscription {
 	}
 }
 
-// Declare makes the service's groups exist; call it before anything publishes.
+// Declare creates the service's consumer groups. Call it before anything
+// publishes.
 func (s *Service) Declare(ctx context.Context) error {
 	for _, sub := range s.subscriptions() {
 		if err := s.o.Bus.Declare(ctx, sub); err != nil {
@@ -154,7 +186,7 @@ func (s *Service) Declare(ctx context.Context) error {
 	return nil
 }
 
-// Run routes until ctx ends.
+// Run routes messages until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() error { return s.watchBursts(ctx) })
@@ -209,37 +241,37 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	})
 }
 
-// message is what the rules need to know of a platform's message.
+// message collects the facts about a platform's message.
 func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
-	facts, clear := surface.FactsOf(p.Platform, p.Raw)
+	facts, complete := surface.FactsOf(p.Platform, p.Raw)
 	session, err := s.session(tx, p.ChannelID)
 	if err != nil {
 		return Message{}, err
 	}
 	m := Message{
 		ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), Mode: Direct,
-		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.SelfID(), FromBot: facts.AuthorIsBot, Unclear: !clear,
+		FromSelf: facts.AuthorIsSelf || p.UserID != "" && p.UserID == s.o.Profile.SelfID(), FromBot: facts.AuthorIsBot, FactsMissing: !complete,
 		Mentions: facts.MentionsBot, ReplyTo: facts.ReplyToMessageID, ReplyToUs: facts.ReplyToBot,
 	}
-	direct := facts.IsDMBased || !clear && session.Kind == surface.Direct
+	direct := facts.IsDMBased || !complete && session.Kind == surface.Direct
 	if !direct {
-		m.Mode = s.o.Mode(session)
+		m.Mode = s.o.Profile.Mode(session)
 	}
 	if m.ReplyToUs {
-		// The cache may know it before the event does that tells of the message.
+		// The cache may name the request before the Output event has arrived.
 		to, err := s.o.Cache.Message(tx, p.Platform, p.ChannelID, m.ReplyTo)
 		if err != nil && fault.KindOf(err) != fault.NotFound {
-			return Message{}, fmt.Errorf("load what is replied to: %w", err)
+			return Message{}, fmt.Errorf("load the message that is replied to: %w", err)
 		}
 		m.ReplyToRequest = to.RequestID
 	}
-	_, commanded := compose.Addressed(p.Text, s.o.SelfID(), interruptCommand)
+	_, commanded := compose.Addressed(p.Text, s.o.Profile.SelfID(), interruptCommand)
 	m.Interrupts = commanded && (m.Mentions || direct)
-	if m.Told, err = s.o.Table.Forwarded(tx, p.Platform, p.ChannelID, p.MessageID); err != nil {
+	if m.Delivered, err = s.o.Table.Forwarded(tx, p.Platform, p.ChannelID, p.MessageID); err != nil {
 		return Message{}, fmt.Errorf("check the history: %w", err)
 	}
-	if s.o.Take != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
-		m.Taken, err = s.o.Take(tx, surface.Message{
+	if s.o.Replies != nil && m.ReplyTo != "" && !m.FromSelf && !m.FromBot {
+		m.Claimed, err = s.o.Replies.ClaimReply(tx, surface.Message{
 			Platform: p.Platform, ChannelID: p.ChannelID, ID: p.MessageID, AuthorID: p.UserID, AuthorName: p.UserName,
 			Text: p.Text, ReplyTo: m.ReplyTo, CreatedAt: p.TS, FromSelf: m.FromSelf, AuthorBot: m.FromBot,
 		})
@@ -247,8 +279,8 @@ func (s *Service) message(tx *db.Tx, p event.AdapterMessage) (Message, error) {
 	return m, err
 }
 
-// Route routes a message of the cache whose event was set aside before, in the
-// caller's transaction.
+// Route routes a cached message, whose event was claimed earlier, in the caller's
+// transaction.
 func (s *Service) Route(tx *db.Tx, m surface.Message) error {
 	in, err := s.message(tx, event.AdapterMessage{
 		Platform: m.Platform, ChannelID: m.ChannelID, MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: m.Text, TS: m.CreatedAt, Raw: m.Raw,
@@ -263,46 +295,36 @@ func (s *Service) requestID(sessionID, specific string) string {
 	return event.RequestID{Surface: s.o.Platform, Session: sessionID, Specific: specific}.String()
 }
 
-// decide runs the rules and writes what follows, all in the transaction.
-func (s *Service) decide(tx *db.Tx, sessionID string, in Input, h event.Headers) error {
+// decide makes one decision about a session in the transaction.
+func (s *Service) decide(tx *db.Tx, sessionID string, e Event, h event.Headers) error {
 	before, err := s.o.Table.RouterState(tx, s.o.Platform, sessionID)
 	if err != nil {
-		return fmt.Errorf("load what the router knows: %w", err)
+		return fmt.Errorf("load the router state: %w", err)
 	}
-	after, effects := Decide(before, in, s.rules(), s.o.Now())
-	trace, said := h[event.HeaderTraceParent], true
-	var told []string
-	for _, e := range effects {
-		switch e := e.(type) {
-		case Forward:
-			told, said, err = s.forward(tx, sessionID, e, trace)
-			after, _ = Decide(after, Told{e.RequestID, told}, s.rules(), s.o.Now())
-			if !said && e.Queue == event.Prompt && e.Edited == 0 { // and so nothing begins
-				after, _ = Decide(after, Lifecycle{RequestID: e.RequestID, State: event.StateCancelled}, s.rules(), s.o.Now())
-			}
-		case Reanchor:
-			if said {
-				err = s.publish(tx, sessionID, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, trace, s.reanchor(sessionID, e))
-			}
-		case Cancel:
-			err = s.publish(tx, sessionID, e.RequestID, "cancel:"+e.RequestID, trace, event.RequestCancel{Reason: detailDeleted})
-		case Untell:
-			if err = s.o.Table.UnmarkForwarded(tx, s.o.Platform, sessionID, e.MessageIDs); err != nil {
-				err = fmt.Errorf("remember what was not told: %w", err)
-			}
-		case Ask: // the state says so, and who watches the bursts asks
-		default:
-			err = fmt.Errorf("carry out %T: unknown effect", e)
-		}
-		if err != nil {
-			return err
-		}
+	in := Input{Event: e, Rules: s.rules()}
+	if in.History, err = s.loadHistory(tx, sessionID, before, in); err != nil {
+		return err
 	}
-	if err := s.o.Table.SaveRouterState(tx, s.o.Platform, sessionID, after); err != nil {
-		return fmt.Errorf("save what the router knows: %w", err)
+	_, _, err = s.core.ApplyTo(tx, target{sessionID, h[event.HeaderTraceParent]}, before, in)
+	return err
+}
+
+// carry carries out one effect.
+func (s *Service) carry(tx *db.Tx, t target, _ State, e Effect) error {
+	switch e := e.(type) {
+	case Forward:
+		return s.forward(tx, t, e)
+	case Reanchor:
+		return s.publish(tx, t, e.RequestID, "reanchor:"+e.RequestID+":"+e.MessageID, s.reanchor(t.sessionID, e))
+	case Cancel:
+		return s.publish(tx, t, e.RequestID, "cancel:"+e.RequestID, event.RequestCancel{Reason: detailDeleted})
+	case Undeliver:
+		return s.o.Table.UnmarkForwarded(tx, s.o.Platform, t.sessionID, e.MessageIDs)
+	case AskGate:
+		return nil // watchBursts finds the burst in the state and asks
+	default:
+		return fmt.Errorf("unknown effect %T", e)
 	}
-	tx.AfterCommit(func() { s.bursts.follow(sessionID, after) })
-	return nil
 }
 
 func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
@@ -313,18 +335,14 @@ func (s *Service) reanchor(sessionID string, e Reanchor) event.SurfaceReanchor {
 	return r
 }
 
-// forward tells the runner; nothing is said of what was deleted or told
-// meanwhile. It returns what is told now.
-func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent string) (ids []string, said bool, err error) {
-	if f.MessageIDs, err = s.untold(tx, sessionID, f); err != nil || len(f.MessageIDs) == 0 {
-		return nil, false, err
-	}
-	messages, ids, err := s.compose(tx, sessionID, f)
+// forward sends messages to the runner and adds them to the session's history.
+func (s *Service) forward(tx *db.Tx, t target, f Forward) error {
+	messages, ids, err := s.compose(tx, t.sessionID, f)
 	if err != nil || len(messages) == 0 {
-		return nil, false, err
+		return err
 	}
-	if err := s.o.Table.MarkForwarded(tx, s.o.Platform, sessionID, ids); err != nil {
-		return nil, false, fmt.Errorf("remember what was forwarded: %w", err)
+	if err := s.o.Table.MarkForwarded(tx, s.o.Platform, t.sessionID, ids); err != nil {
+		return fmt.Errorf("mark messages as forwarded: %w", err)
 	}
 	last := f.MessageIDs[len(f.MessageIDs)-1]
 	if f.Edited != 0 {
@@ -332,16 +350,16 @@ func (s *Service) forward(tx *db.Tx, sessionID string, f Forward, traceParent st
 	}
 	raw, err := json.Marshal(map[string]any{s.o.Platform: map[string]any{"messageIds": ids}})
 	if err != nil {
-		return nil, false, fmt.Errorf("encode the forwarded ids: %w", err)
+		return fmt.Errorf("encode the forwarded ids: %w", err)
 	}
-	return ids, true, s.publish(tx, sessionID, f.RequestID, "message:"+s.o.Platform+":"+sessionID+":"+last, traceParent,
+	return s.publish(tx, t, f.RequestID, "message:"+s.o.Platform+":"+t.sessionID+":"+last,
 		event.RequestMessage{Queue: f.Queue, Messages: messages, MessageID: last, Raw: raw})
 }
 
-func (s *Service) publish(tx *db.Tx, sessionID, requestID, id, traceParent string, p event.Payload) error {
-	h := event.RequestHeaders(requestID, sessionID, s.o.Platform)
-	if traceParent != "" {
-		h = h.With(event.HeaderTraceParent, traceParent)
+func (s *Service) publish(tx *db.Tx, t target, requestID, id string, p event.Payload) error {
+	h := event.RequestHeaders(requestID, t.sessionID, s.o.Platform)
+	if t.traceParent != "" {
+		h = h.With(event.HeaderTraceParent, t.traceParent)
 	}
 	e, err := event.New(event.Meta{ID: id, Time: tx.Now(), Headers: h}, p)
 	if err != nil {

@@ -33,7 +33,7 @@ type world struct {
 	// budget pays for the gate.
 	budget budget
 	mode   router.Mode
-	take   func(tx *db.Tx, m surface.Message) (bool, error)
+	claim  func(tx *db.Tx, m surface.Message) (bool, error)
 	svc    *router.Service
 	ran    map[string]bool
 	now    atomic.Int64
@@ -75,15 +75,25 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+func (w *world) SelfID() string                            { return self }
+func (w *world) Names(db.Queryer) func(text string) string { return nil }
+func (w *world) Mode(surface.Session) router.Mode          { return w.mode }
+func (w *world) Images() bool                              { return false }
+
+func (w *world) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
+	if w.claim == nil {
+		return false, nil
+	}
+	return w.claim(tx, m)
+}
+
 // start runs the router; it returns when what is published is routed.
 func (w *world) start() {
 	w.t.Helper()
 	tables := tables{store.New(w.db), w.ran}
 	s := router.New(router.Options{
-		Take:     w.take,
 		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: tables, Cache: store.SurfaceCache{},
-		SelfID: func() string { return self }, Names: func(db.Queryer) func(string) string { return nil },
-		Mode:     func(surface.Session) router.Mode { return w.mode },
+		Profile: w, Replies: w,
 		Budget:   &w.budget,
 		Settings: router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
 		NewID:    func() string { return fmt.Sprint(w.ids.Add(1)) },
@@ -433,7 +443,7 @@ func TestAReplyThatIsTakenIsNoRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			var asked []string
-			w.take = func(_ *db.Tx, m surface.Message) (bool, error) {
+			w.claim = func(_ *db.Tx, m surface.Message) (bool, error) {
 				asked = append(asked, m.ID+" to "+m.ReplyTo+" by "+m.AuthorID)
 				return takes, nil
 			}

@@ -18,7 +18,7 @@ type Rules struct {
 	Records RuleRecords
 }
 
-// RuleRecords stores what rules did; see [environment.Records].
+// RuleRecords stores what rules did; see [environment.Runs].
 type RuleRecords interface {
 	LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error)
 	CountsOf(q db.Queryer, rule string, since time.Time) (map[string]int64, environment.Budget, error)
@@ -68,7 +68,7 @@ func (s *rules) list(r *http.Request) (out ruleList, err error) {
 	for _, rule := range s.rules.InForce() {
 		status := ruleStatus{
 			Name: rule.Name, Types: rule.Types, Session: rule.Session, Enabled: rule.Enabled, Priority: rule.Priority,
-			Does: rule.Does(), Rate: rule.Rate.String(), Budget: rule.Budget, DryRun: rule.DryRun, Last: []environment.Run{},
+			Does: rule.ActionName(), Rate: rule.Rate.String(), Budget: rule.Budget, DryRun: rule.DryRun, Last: []environment.Run{},
 		}
 		if rule.Debounce > 0 {
 			status.Debounce = rule.Debounce.String()

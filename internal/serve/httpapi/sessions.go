@@ -17,7 +17,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -81,7 +81,7 @@ func (s *sessions) create(w http.ResponseWriter, r *http.Request) error {
 	if in.Client != nil {
 		client = *in.Client
 	}
-	title := plain.Line(in.Title)
+	title := text.SingleLine(in.Title)
 	if utf8.RuneCountInString(title) > maxTitle {
 		return fault.InvalidField("title", "A title has at most %d characters.", maxTitle)
 	}
@@ -166,7 +166,7 @@ type newTitle struct {
 }
 
 func (s *sessions) rename(r *http.Request, in newTitle) (renamed session.Session, err error) {
-	title := plain.Line(in.Title)
+	title := text.SingleLine(in.Title)
 	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
 		return renamed, fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
 	}

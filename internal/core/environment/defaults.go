@@ -1,0 +1,217 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// Priorities of the rules that come with the program.
+const (
+	PriorityUserQuery      = 100
+	PriorityBackgroundTask = 80
+	PrioritySession        = 50
+	PriorityFallback       = 10
+)
+
+// The agents of the default rules.
+const (
+	backgroundTaskSystem = "You are a background task expert. Analyze task results and decide how to handle."
+	fallbackSystem       = "You are an event handling expert. Analyze event content and decide: 1) respond to user; 2) continue execution; 3) interact with user for confirmation."
+)
+
+// Ports are what the rules that come with the program need.
+type Ports struct {
+	DB *db.DB
+	// Session finds sessions.
+	Session Sessions
+	// Answers reports whether a message is the answer to the question of a
+	// request of the conversation: then nobody else hears it. Nil knows no
+	// questions.
+	Answers func(q db.Queryer, sessionID string, m chat.Message) (bool, error)
+	// Hear tells who waits for a message of the conversation that one came, in
+	// the transaction that makes it a request, and returns what the request has
+	// to begin with. Nil tells nobody.
+	Hear   func(tx *db.Tx, sessionID, messageID, text string) ([]chat.Message, error)
+	Logger *slog.Logger
+}
+
+// DefaultRules are the rules that come with the program: a user_query becomes
+// a message for the runner and a user_stop a cancellation, the end of a background task wakes the agent of its
+// session unless the agent itself has stopped it, session events are logged, and
+// anything else that does not only describe wakes the agent, too.
+func DefaultRules(p Ports) []Rule {
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	return []Rule{
+		{Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery, Action: Function(p.userQuery)},
+		{Name: "session", Types: []string{"session.*"}, Enabled: true, Priority: PrioritySession, Action: Function(p.logSession)},
+		{
+			Name: "background_task", Enabled: true, Priority: PriorityBackgroundTask, Action: &Agent{System: backgroundTaskSystem},
+			Types: []string{string(event.BackgroundTaskCompleted), string(event.BackgroundTaskFailed), string(event.BackgroundTaskTimeout)},
+		},
+		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Action: &Agent{System: fallbackSystem}},
+		{
+			Name: "background_task_stopped", Enabled: true, Priority: PriorityBackgroundTask, Action: Drop{},
+			Types: []string{string(event.BackgroundTaskStopped)}, If: stoppedByAgent,
+		},
+		{Name: "user_stop", Types: []string{string(event.UserStop)}, Enabled: true, Priority: PriorityUserQuery, Action: Function(p.userStop)},
+	}
+}
+
+// stoppedByAgent holds for a background task that the agent stopped itself: its
+// tool has told it.
+func stoppedByAgent(_ context.Context, s Subject) (bool, error) {
+	var p struct {
+		StoppedBy string `json:"stoppedBy"`
+	}
+	return json.Unmarshal(s.event.Payload, &p) == nil && p.StoppedBy == "agent", nil
+}
+
+// userQuery hands the message to the runner and commits the event in one
+// transaction: there is no moment in which one is done and the other is not. As
+// in [Service.act] there is no wait for the disk.
+func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
+	query, message, err := queryOf(e)
+	if err != nil {
+		return bus.Permanent(err)
+	}
+	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		known, err := p.knows(tx, query.SessionID)
+		if err != nil {
+			return err
+		}
+		if !known {
+			p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
+			return d.Ack(tx)
+		}
+		before, err := p.hear(tx, query, message)
+		if err != nil {
+			return err
+		}
+		ev, err := requestMessage(e, query, append(before, message))
+		if err != nil {
+			return bus.Permanent(err)
+		}
+		if trace := d.Headers[event.HeaderTraceParent]; trace != "" {
+			ev.Headers = ev.Headers.With(event.HeaderTraceParent, trace)
+		}
+		if err := tx.Publish(ev); err != nil {
+			return fmt.Errorf("publish message for the runner: %w", err)
+		}
+		return d.Ack(tx)
+	})
+}
+
+// hear tells who waits for a message, unless it answers a question.
+func (p Ports) hear(tx *db.Tx, query event.UserQueryPayload, m chat.Message) (before []chat.Message, err error) {
+	if p.Answers != nil {
+		answers, err := p.Answers(tx, query.SessionID, m)
+		if err != nil {
+			return nil, fmt.Errorf("look whether a message is an answer: %w", err)
+		}
+		if answers {
+			return nil, nil
+		}
+	}
+	if p.Hear == nil {
+		return nil, nil
+	}
+	if before, err = p.Hear(tx, query.SessionID, query.MessageID, query.Content); err != nil {
+		return nil, fmt.Errorf("tell who waits for a message: %w", err)
+	}
+	return before, nil
+}
+
+// knows reports whether there is a session.
+func (p Ports) knows(q db.Queryer, sessionID string) (bool, error) {
+	if p.Session.Client == nil {
+		return true, nil
+	}
+	_, known, err := p.Session.Client(q, sessionID)
+	if err != nil {
+		return false, fmt.Errorf("look up session: %w", err)
+	}
+	return known, nil
+}
+
+// userStop hands a cancellation to the runner, behind the message that it follows.
+func (p Ports) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
+	var stop event.UserStopPayload
+	if err := json.Unmarshal(e.Payload, &stop); err != nil {
+		return bus.Permanent(fault.Wrap(fault.Invalid, err, "The user_stop %q has a payload of another shape.", e.ID))
+	}
+	requestID := stop.RequestID
+	if requestID == "" {
+		requestID = event.RequestID{Surface: stop.Client, Session: stop.SessionID, Specific: "stop"}.String()
+	}
+	ev, err := event.New(event.Meta{
+		ID: e.ID + "/cancel", Time: event.Event{TS: e.Timestamp}.Time(), Headers: event.RequestHeaders(requestID, stop.SessionID, stop.Client),
+	}, event.RequestCancel{Reason: stop.Reason, CancelQueued: stop.CancelQueued, AnyActive: stop.RequestID == ""})
+	if err != nil {
+		return bus.Permanent(err)
+	}
+	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		known, err := p.knows(tx, stop.SessionID)
+		if err != nil {
+			return err
+		}
+		if known {
+			if err := tx.Publish(ev); err != nil {
+				return fmt.Errorf("publish cancellation for the runner: %w", err)
+			}
+		}
+		return d.Ack(tx)
+	})
+}
+
+// queryOf is what a user_query holds, and the message that it is.
+func queryOf(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message, err error) {
+	if err := json.Unmarshal(e.Payload, &q); err != nil {
+		return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
+	}
+	if q.Queue == "" {
+		q.Queue = event.Prompt
+	}
+	if !q.Queue.Valid() {
+		return q, m, fault.InvalidField("queue", "The user_query %q has the unknown queue mode %q.", e.ID, q.Queue)
+	}
+	m = chat.Text(chat.User, q.Content)
+	if len(q.Attachments) > 0 {
+		var files []chat.Part
+		if err := json.Unmarshal(q.Attachments, &files); err != nil {
+			return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has attachments of another shape.", e.ID)
+		}
+		if len(files) > 0 {
+			m.IsString = false
+			m.Parts = append(m.Parts, files...)
+		}
+	}
+	return q, m, nil
+}
+
+// requestMessage is the command that a user_query becomes.
+func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
+	command := event.RequestMessage{Queue: q.Queue, Messages: messages, MessageID: q.MessageID}
+	if q.Queue != event.Prompt {
+		command.AnyActive, command.ElseRequestID = true, q.ElseRequestID
+	}
+	return event.New(event.Meta{
+		ID:      e.ID + "/message",
+		Time:    event.Event{TS: e.Timestamp}.Time(),
+		Headers: event.RequestHeaders(q.RequestID, q.SessionID, q.Client),
+	}, command)
+}
+
+func (p Ports) logSession(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+	p.Logger.InfoContext(ctx, "session event", "event_id", e.ID, "type", e.Type, "session_id", e.Metadata.TriggerSessionID)
+	return nil
+}

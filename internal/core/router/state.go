@@ -1,0 +1,237 @@
+package router
+
+import (
+	"slices"
+	"time"
+
+	"lilac/internal/foundation/event"
+)
+
+// The life of a request, as the router sees it:
+//
+//	         forwarded, or queued elsewhere
+//	(none) ──────────────────────────────────> starting ──┐
+//	  │                                           │       │ ended, deleted, or
+//	  │ running                           running │       │ not seen for an hour
+//	  └───────────────────────────────────────────┴──> running ── ended ──> (none)
+//
+// The life of a burst in an active session:
+//
+//	(none) ── message ──> buffered ── due ──> forwarded      without a gate, or
+//	                       │    │                            while a request runs
+//	                       │    └── due ──> gating ── yes ──> forwarded
+//	                       │                   └── no or error ──> dropped
+//	                       └── mention ──> forwarded with the mention
+
+// Mode is how a session listens.
+type Mode string
+
+// The modes of a session.
+const (
+	// Direct is a private conversation: every message is for the agent.
+	Direct Mode = "dm"
+	// Mention sessions listen to mentions of the agent and replies to it.
+	Mention Mode = "mention"
+	// Active sessions are conversations in which the agent takes part.
+	Active Mode = "active"
+)
+
+const (
+	// maxOutputs bounds the known messages of one running answer.
+	maxOutputs = 200
+	// maxBuffered bounds a burst; a longer one is forwarded at once.
+	maxBuffered = 50
+	// maxRequests bounds the known requests of a session.
+	maxRequests = 100
+	// maxDelivered bounds the known deliveries of a queued request.
+	maxDelivered = 200
+	// staleAfter is when a request that was never seen to run is forgotten.
+	staleAfter = time.Hour
+)
+
+// State is what the router knows about a session. The zero State is a session
+// without requests and bursts.
+type State struct {
+	// Requests are those that run or will run, in that order.
+	Requests []Request `json:"requests,omitempty"`
+	// Buffer holds the burst that waits for the debounce, oldest first. First is
+	// when it began and Due when it is forwarded (Unix milliseconds).
+	Buffer []string `json:"buffer,omitempty"`
+	First  int64    `json:"first,omitempty"`
+	Due    int64    `json:"due,omitempty"`
+	// Gating is the burst that the gate is judging.
+	Gating []string `json:"gating,omitempty"`
+}
+
+// Empty reports whether there is nothing to store.
+func (s State) Empty() bool {
+	return len(s.Requests) == 0 && len(s.Buffer) == 0 && len(s.Gating) == 0 && s.First == 0 && s.Due == 0
+}
+
+func (s State) clone() State {
+	s.Requests = slices.Clone(s.Requests)
+	s.Buffer = slices.Clone(s.Buffer)
+	s.Gating = slices.Clone(s.Gating)
+	return s
+}
+
+// Request is a request that has not ended.
+type Request struct {
+	ID string `json:"id"`
+	// Running is false while the request is starting: it has not been seen to run.
+	Running bool `json:"running,omitempty"`
+	// Outputs are the messages that show its answer.
+	Outputs []string `json:"outputs,omitempty"`
+	Since   int64    `json:"since"`
+	// Delivered are, while it is starting, the messages that the runner received
+	// for it. Joined are those of them whose own event came later and would have
+	// begun a request.
+	Delivered []string   `json:"told,omitempty"`
+	Joined    []Question `json:"with,omitempty"`
+}
+
+// Question is a message with the request that it would begin.
+type Question struct {
+	ID        string `json:"id"`
+	RequestID string `json:"requestId"`
+}
+
+// Input is an event together with the facts that its decision depends on.
+type Input struct {
+	Event Event
+	Rules Rules
+	// History has the messages that the decision may forward. If it is nil, the
+	// decision assumes that all of them can be forwarded; [Service] uses such a
+	// decision to learn which messages to load.
+	History *History
+}
+
+// Rules are the settings of a decision.
+type Rules struct {
+	Debounce Debounce
+	// Gate asks a small model whether a burst is worth an answer.
+	Gate bool
+}
+
+// Debounce is how long a burst in an active session waits: Wait after its last
+// message, but at most Max after its first.
+type Debounce struct{ Wait, Max time.Duration }
+
+// History holds facts about messages, by message id.
+type History struct {
+	// Delivered are the messages that the session's history contains.
+	Delivered map[string]bool
+	// Chains has, for each message in the cache, its reply chain, oldest first,
+	// which ends with the message itself. A deleted message has none.
+	Chains map[string][]string
+}
+
+// Event is something that happened in a session.
+type Event interface{ isEvent() }
+
+// Message is a message that somebody wrote. RequestID is the request that it
+// would begin.
+type Message struct {
+	ID, RequestID string
+	Mode          Mode
+	// FromSelf and FromBot report that a program wrote it. Claimed reports that a
+	// workflow waits or waited for it.
+	FromSelf, FromBot, Claimed bool
+	// Delivered reports that the model has received it: with a reply to it whose
+	// event came first, or because somebody asked about it.
+	Delivered bool
+	// FactsMissing reports that the event has no facts from the platform.
+	FactsMissing bool
+	// Mentions reports that the text contains the agent's literal id, Interrupts
+	// that the message asks to interrupt.
+	Mentions, Interrupts bool
+	// ReplyTo is the message that it replies to and ReplyToUs reports that the
+	// agent wrote that. ReplyToRequest is the request whose answer that message
+	// shows, if it is known.
+	ReplyTo        string
+	ReplyToUs      bool
+	ReplyToRequest string
+}
+
+// Deleted reports that a message was deleted. RequestID is the request that it
+// began, if it did.
+type Deleted struct{ ID, RequestID string }
+
+// Edited reports that the text of a message changed at At, which tells its edits
+// apart. RequestID is the request that it began, if it did.
+type Edited struct {
+	ID, RequestID string
+	At            int64
+}
+
+// Lifecycle reports that a request changed its state.
+type Lifecycle struct {
+	RequestID string
+	State     event.RequestState
+}
+
+// Output reports that a message shows a request's answer.
+type Output struct{ RequestID, MessageID string }
+
+// Delivered reports that the runner received messages for a request outside of a
+// decision.
+type Delivered struct {
+	RequestID  string
+	MessageIDs []string
+}
+
+// Due reports that the time of the burst has come. RequestID is the request that
+// the burst would begin.
+type Due struct{ RequestID string }
+
+// Gated is the gate's verdict about a burst.
+type Gated struct {
+	RequestID string
+	Forward   bool
+}
+
+func (Message) isEvent()   {}
+func (Deleted) isEvent()   {}
+func (Edited) isEvent()    {}
+func (Lifecycle) isEvent() {}
+func (Output) isEvent()    {}
+func (Delivered) isEvent() {}
+func (Due) isEvent()       {}
+func (Gated) isEvent()     {}
+
+// Effect is an effect of a decision. The types below are the closed set.
+type Effect interface{ isEffect() }
+
+// Forward sends messages to the runner, oldest first.
+type Forward struct {
+	Queue     event.Queue
+	RequestID string
+	// MessageIDs are the burst or the one message. They are composed together with
+	// the reply chain of the last one.
+	MessageIDs []string
+	// Edited is the time of the edit, for a message that was forwarded before.
+	Edited int64
+}
+
+// Cancel ends a queued request.
+type Cancel struct{ RequestID string }
+
+// Undeliver removes messages from the session's history: the request for which
+// the runner received them ended before it ran.
+type Undeliver struct{ MessageIDs []string }
+
+// Reanchor moves the request's output below a message once the runner has
+// applied it. Inherit keeps the message that the output replies to.
+type Reanchor struct {
+	RequestID, MessageID string
+	Inherit              bool
+}
+
+// AskGate asks the gate about the burst in Gating.
+type AskGate struct{ MessageIDs []string }
+
+func (Forward) isEffect()   {}
+func (Cancel) isEffect()    {}
+func (Undeliver) isEffect() {}
+func (Reanchor) isEffect()  {}
+func (AskGate) isEffect()   {}
