@@ -21,7 +21,7 @@ type HistoryTable interface {
 	IndexHistory(tx *db.Tx) error
 	// Search finds messages that contain all words of the query, newest first,
 	// before a row; 0 begins with the newest row.
-	Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error)
+	Search(q db.Queryer, query string, limit int, before int64) ([]session.SearchResult, error)
 }
 
 // messages serves the history of a conversation.

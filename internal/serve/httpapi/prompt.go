@@ -180,12 +180,12 @@ func publishUser(ctx context.Context, tx *db.Tx, inbox environment.Inbox, t even
 // prompt must be answered.
 func (p *prompts) checkQueue(tx *db.Tx, sessionID string) error {
 	state, err := p.table.State(tx, sessionID)
-	if err != nil || state.Waiting() < session.MaxWaiting {
+	if err != nil || state.WaitingMessages() < session.MaxWaiting {
 		return err
 	}
 	return &fault.Error{
 		Kind: fault.RateLimited, Code: "too_many_waiting", RetryAfter: 30 * time.Second,
-		Message: fmt.Sprintf("%d messages are already queued in this conversation. Send this one again when some are answered.", state.Waiting()),
+		Message: fmt.Sprintf("%d messages are already queued in this conversation. Send this one again when some are answered.", state.WaitingMessages()),
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *requests) list(r *http.Request) (out requestList, err error) {
 		if err != nil {
 			return err
 		}
-		found, out.Next = pageOf(found, limit, func(r session.Request) string { return session.Place(r.CreatedAt, r.ID) })
+		found, out.Next = pageOf(found, limit, func(r session.Request) string { return session.PageToken(r.CreatedAt, r.ID) })
 		for _, one := range found {
 			asked, err := s.table.Asked(q, one)
 			if err != nil {

@@ -28,7 +28,7 @@ type searches struct {
 
 type searchResult struct {
 	Sessions []session.Session `json:"sessions"`
-	Messages []session.Found   `json:"messages"`
+	Messages []session.SearchResult   `json:"messages"`
 	Next     string            `json:"next,omitempty"`
 }
 
@@ -45,7 +45,7 @@ func (s *searches) search(r *http.Request) (out searchResult, err error) {
 	if err != nil {
 		return out, err
 	}
-	out = searchResult{Sessions: []session.Session{}, Messages: []session.Found{}}
+	out = searchResult{Sessions: []session.Session{}, Messages: []session.SearchResult{}}
 	if err := s.db.UpdateRelaxed(r.Context(), s.history.IndexHistory); err != nil {
 		return out, err
 	}
@@ -54,7 +54,7 @@ func (s *searches) search(r *http.Request) (out searchResult, err error) {
 		if err != nil {
 			return err
 		}
-		out.Messages, out.Next = pageOf(found, limit, func(m session.Found) string { return strconv.FormatInt(m.Row, 10) })
+		out.Messages, out.Next = pageOf(found, limit, func(m session.SearchResult) string { return strconv.FormatInt(m.Row, 10) })
 		if before > 0 {
 			return nil // titles are on the first page only
 		}

@@ -141,7 +141,7 @@ func (s *sessions) list(r *http.Request) (out sessionList, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.Place(s.UpdatedAt, s.ID) })
+	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.PageToken(s.UpdatedAt, s.ID) })
 	return out, nil
 }
 

@@ -47,7 +47,7 @@ func (t *tasks) list(r *http.Request) (out taskList, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.Tasks, out.Next = pageOf(found, limit, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) })
+	out.Tasks, out.Next = pageOf(found, limit, func(t task.Task) string { return session.PageToken(t.CreatedAt, t.ID) })
 	return out, nil
 }
 

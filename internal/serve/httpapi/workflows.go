@@ -54,7 +54,7 @@ func (s *workflows) list(r *http.Request) (out workflowList, err error) {
 	if err != nil {
 		return out, err
 	}
-	all, out.Next = pageOf(all, limit, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) })
+	all, out.Next = pageOf(all, limit, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) })
 	out.Workflows = make([]dueWorkflow, len(all))
 	for i, w := range all {
 		out.Workflows[i] = dueWorkflow{w, w.Due()}
