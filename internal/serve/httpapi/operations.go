@@ -31,13 +31,13 @@ func (a *api) declare(r *metrics.Registry) counts {
 	of := func(n *atomic.Int64) func(func(float64, ...string)) {
 		return func(set func(float64, ...string)) { set(float64(n.Load())) }
 	}
-	r.CounterOf("lilac_prompts_accepted_total", "Prompts answered with 200, repeated ones included.", of(&a.stats.prompts))
+	r.CounterOf("lilac_prompts_accepted_total", "Prompts answered with 200, including repeated ones.", of(&a.stats.prompts))
 	r.Gauge("lilac_event_streams", "Open event streams.", of(&a.stats.streams))
-	r.CounterOf("lilac_stream_output_events_total", "Output events taken by event streams.", of(&a.stats.deltas))
+	r.CounterOf("lilac_stream_output_events_total", "Output events read by event streams.", of(&a.stats.deltas))
 	r.CounterOf("lilac_stream_writes_total", "Writes to event streams.", of(&a.stats.writes))
 	return counts{
-		requests:  r.Counter("lilac_http_requests_total", "Answers by route and status; other are the page, addresses and methods that there are not, and refused hosts.", "route", "status"),
-		durations: r.Histogram("lilac_http_request_duration_seconds", "Time of an answer, event streams left out.", metrics.ShortBuckets, "route"),
+		requests:  r.Counter("lilac_http_requests_total", "Responses by route and status. The route other includes the page, unknown addresses and methods, and refused hosts.", "route", "status"),
+		durations: r.Histogram("lilac_http_request_duration_seconds", "Duration of a request, except event streams.", metrics.ShortBuckets, "route"),
 	}
 }
 

@@ -101,7 +101,7 @@ func (a *api) describeSources() {
 	if a.Sources == nil {
 		return
 	}
-	a.Metrics.CounterOf("lilac_source_events_total", "Events of webhooks, files and timers since the start, by what became of them.", func(set func(float64, ...string)) {
+	a.Metrics.CounterOf("lilac_source_events_total", "Events of webhooks, files, and timers since the start, by outcome.", func(set func(float64, ...string)) {
 		for _, c := range a.Sources.Intake.Counts() {
 			// Beyond as many as a metric keeps the order says which are kept.
 			set(float64(c.Accepted), c.Kind, c.Name, "accepted")
