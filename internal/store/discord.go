@@ -52,27 +52,44 @@ CREATE TABLE discord_orders (
 // nonceTrimBatch bounds what is forgotten with each nonce.
 const nonceTrimBatch = 100
 
-// Discord keeps what the adapter of Discord remembers.
+// Discord joins the tables of the Discord adapter.
 type Discord struct {
 	SurfaceCache
-	inbox *Store
+	DiscordGateway
+	DiscordGaps
+	DiscordOrders
+	DiscordNonces
+	DiscordOutbox
 }
 
-// NewDiscord returns the tables of the adapter; s is where its inbox is.
-func NewDiscord(s *Store) Discord { return Discord{inbox: s} }
+type (
+	// DiscordGateway is the table of the gateway session to resume.
+	DiscordGateway struct{}
+	// DiscordGaps is the table of channels whose messages have to be fetched.
+	DiscordGaps struct{}
+	// DiscordOrders is the table of commands that people gave and that are not done yet.
+	DiscordOrders struct{}
+	// DiscordNonces is the table of the messages that each nonce created.
+	DiscordNonces struct{}
+	// DiscordOutbox finds rows of the outbox by nonce and by message.
+	DiscordOutbox struct{}
+)
 
-// Seen implements [discord.Table].
-func (d Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
-	return d.inbox.Seen(tx, source, externalID, value)
+// NewDiscord returns the tables of the adapter.
+func NewDiscord(*Store) Discord { return Discord{} }
+
+// Seen implements [discord.Inbox].
+func (Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
+	return Inbox{}.Seen(tx, source, externalID, value)
 }
 
-var _ discord.Table = Discord{}
+var _ = discord.TablesOf[Discord]
 
 // gatewayKey is the key of the only row of its table.
 const gatewayKey = "gateway"
 
-// Gateway implements [discord.Table].
-func (Discord) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
+// Gateway implements [discord.GatewayTable].
+func (DiscordGateway) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM discord_gateway WHERE one = 1`).Scan(&data, &checksum)
@@ -85,8 +102,8 @@ func (Discord) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
 	return g, decode("discord_gateway", gatewayKey, data, checksum, &g)
 }
 
-// SaveGateway implements [discord.Table].
-func (Discord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
+// SaveGateway implements [discord.GatewayTable].
+func (DiscordGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	data, err := json.Marshal(g)
 	if err != nil {
 		return fmt.Errorf("encode the gateway's state: %w", err)
@@ -96,8 +113,8 @@ func (Discord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	return wrap("save the gateway's state", err)
 }
 
-// OpenGap implements [discord.Table].
-func (d Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
+// OpenGap implements [discord.GapTable].
+func (d DiscordGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
 	old, err := d.gap(tx, g.ChannelID)
 	if err != nil {
 		return err
@@ -121,7 +138,7 @@ func (d Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
 }
 
 // gap is what is open of a channel, the zero value for nothing.
-func (Discord) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
+func (DiscordGaps) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, channelID).Scan(&data, &checksum)
@@ -134,7 +151,7 @@ func (Discord) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
 	return g, decode("discord_gaps", channelID, data, checksum, &g)
 }
 
-func (Discord) putGap(tx *db.Tx, g discord.Gap) error {
+func (DiscordGaps) putGap(tx *db.Tx, g discord.Gap) error {
 	data, err := json.Marshal(g)
 	if err != nil {
 		return fmt.Errorf("encode gap %s: %w", g.ChannelID, err)
@@ -144,8 +161,8 @@ func (Discord) putGap(tx *db.Tx, g discord.Gap) error {
 	return wrap("open gap", err)
 }
 
-// Gaps implements [discord.Table].
-func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
+// Gaps implements [discord.GapTable].
+func (DiscordGaps) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 	out, err := sound(q, func(r scanner) (g discord.Gap, err error) {
 		var channel string
 		var data []byte
@@ -158,8 +175,8 @@ func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 	return out, wrap("list gaps", err)
 }
 
-// CloseGap implements [discord.Table].
-func (d Discord) CloseGap(tx *db.Tx, read discord.Gap) error {
+// CloseGap implements [discord.GapTable].
+func (d DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
 	g, err := d.gap(tx, read.ChannelID)
 	if err != nil {
 		return err
@@ -180,8 +197,8 @@ func (d Discord) CloseGap(tx *db.Tx, read discord.Gap) error {
 	return wrap("close gap", err)
 }
 
-// Unknown implements [discord.Table].
-func (Discord) Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
+// Uncached implements [discord.ChannelTable].
+func (Discord) Uncached(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
 	for _, c := range []struct {
 		ids   []string
 		where string
@@ -200,8 +217,8 @@ func (Discord) Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, cha
 	return guilds, channels, nil
 }
 
-// PutOrder implements [discord.Table].
-func (Discord) PutOrder(tx *db.Tx, o discord.Order) error {
+// PutInteraction implements [discord.InteractionTable].
+func (DiscordOrders) PutInteraction(tx *db.Tx, o discord.PendingInteraction) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode order %s: %w", o.ID, err)
@@ -211,8 +228,8 @@ func (Discord) PutOrder(tx *db.Tx, o discord.Order) error {
 	return wrap("write order", err)
 }
 
-// Orders implements [discord.Table]. What is damaged holds up nothing else.
-func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) {
+// Interactions implements [discord.InteractionTable]. What is damaged holds up nothing else.
+func (DiscordOrders) Interactions(q db.Queryer, limit int) (out []discord.PendingInteraction, err error) {
 	type row struct {
 		id       string
 		data     []byte
@@ -224,7 +241,7 @@ func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) 
 		return nil, fmt.Errorf("list orders: %w", err)
 	}
 	for _, r := range rows {
-		var o discord.Order
+		var o discord.PendingInteraction
 		if wrong := decode("discord_orders", r.id, r.data, r.checksum, &o); wrong != nil {
 			err = errors.Join(err, wrong)
 			continue
@@ -234,14 +251,14 @@ func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) 
 	return out, err
 }
 
-// DropOrder implements [discord.Table].
-func (Discord) DropOrder(tx *db.Tx, id string) error {
+// DeleteInteraction implements [discord.InteractionTable].
+func (DiscordOrders) DeleteInteraction(tx *db.Tx, id string) error {
 	_, err := tx.Exec(`DELETE FROM discord_orders WHERE id = ?`, id)
 	return wrap("drop order", err)
 }
 
-// PutNonce implements [discord.Table].
-func (Discord) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
+// PutNonce implements [discord.SendTable].
+func (DiscordNonces) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
 	if _, err := tx.Exec(`INSERT INTO discord_nonces (channel_id, nonce, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		channelID, nonce, messageID, at); err != nil {
 		return fmt.Errorf("write nonce: %w", err)
@@ -251,14 +268,14 @@ func (Discord) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forge
 	return wrap("trim nonces", err)
 }
 
-// NonceMessage implements [discord.Table].
-func (Discord) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
+// NonceMessage implements [discord.SendTable].
+func (DiscordNonces) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
 	err = q.QueryRow(`SELECT message_id FROM discord_nonces WHERE channel_id = ? AND nonce = ?`, channelID, nonce).Scan(&id)
 	return id, wrap("read nonce", notFound(err, "No message with this nonce is known in %s.", channelID))
 }
 
-// PlannedSend implements [discord.Table].
-func (Discord) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
+// PlannedSend implements [discord.SendTable].
+func (DiscordOutbox) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
 	r, err := planned(q, channelID, nonce)
 	return r.Send, err
 }
@@ -278,8 +295,8 @@ func planned(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
 	return outbox.Row{}, fault.New(fault.NotFound, "Nothing with this nonce is about to be sent to %s.", channelID)
 }
 
-// Answering implements [discord.Table].
-func (Discord) Answering(q db.Queryer, channelID, nonce string) (string, error) {
+// AnsweredRequest implements [discord.SendTable].
+func (DiscordOutbox) AnsweredRequest(q db.Queryer, channelID, nonce string) (string, error) {
 	r, err := planned(q, channelID, nonce)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -292,8 +309,8 @@ func (Discord) Answering(q db.Queryer, channelID, nonce string) (string, error) 
 	return r.RequestID, nil
 }
 
-// Planned implements [discord.Table]. A damaged row may be the one that it is.
-func (Discord) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
+// IsPlanned implements [discord.SendTable]. A damaged row may be the one that it is.
+func (DiscordOutbox) IsPlanned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
 	rows, err := collect(q, scanOutbox,
 		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
 	if err != nil {
@@ -307,8 +324,8 @@ func (Discord) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, 
 	return false, nil
 }
 
-// Awaited implements [discord.Table].
-func (Discord) Awaited(q db.Queryer, channelID string) ([]string, error) {
+// AwaitedMessages implements [discord.GapTable].
+func (Discord) AwaitedMessages(q db.Queryer, channelID string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT message_id FROM workflow_waits
 		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id <> '' AND waiting = 1`, discord.Platform, channelID)
 	return out, wrap("list what is waited for", err)
