@@ -82,7 +82,7 @@ func (c *change) decide(in Input) error {
 	for len(c.state.Queue) > 0 {
 		first := c.state.Queue[0].RequestID
 		_, err := c.request(first)
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			return err
 		}
 		if !db.IsDamaged(err) {
@@ -394,7 +394,7 @@ func (c *change) finalText(req Request) (string, error) {
 		return c.text, nil
 	}
 	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
-	if err != nil && !db.IsFailure(err) {
+	if err != nil && !db.IsEngineError(err) {
 		c.svc.opt.Logger.Error("read journal", "request_id", req.ID, "error", err)
 		return "", nil
 	}

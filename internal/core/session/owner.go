@@ -235,7 +235,7 @@ func (r *run) load() (agent.Input, error) {
 		return in, agent.ErrCancelled
 	case err != nil:
 		err = fmt.Errorf("read conversation: %w", err)
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			r.lost = err
 		}
 		return in, err

@@ -179,7 +179,7 @@ func (s *Service) takeUpAll(ctx context.Context) error {
 				return nil
 			}
 			s.opt.Logger.Error("take up session", "session_id", id, "error", err)
-			if db.IsFailure(err) {
+			if db.IsEngineError(err) {
 				s.wg.Go(func() { s.takeUpAgain(id) })
 			}
 		}
@@ -218,7 +218,7 @@ func (s *Service) takeUp(ctx context.Context, sessionID string) error {
 		if err == nil {
 			_, err = c.request(a.RequestID)
 		}
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			return err
 		}
 		if err != nil {
