@@ -19,7 +19,7 @@ func (p *program) buildDiscord() {
 	}
 	asked := &interactions{p: p}
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Table: onDiscord(store.NewDiscord(p.store)),
+		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: onDiscord(discord.TablesOf(store.NewDiscord(p.store))),
 		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
 	})
 	asked.on = p.buildPlatform(adapter)

@@ -7,9 +7,9 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model, error_kind`
@@ -112,7 +112,7 @@ func (Requests) Asked(q db.Queryer, r session.Request) (string, error) {
 		return "", err
 	}
 	// What stands before the last one is what it replies to.
-	return clip.Characters(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
+	return text.TruncateRunes(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
 }
 
 // Running lists the requests that run now; an empty session means all. One

@@ -273,7 +273,7 @@ func (RuleRuns) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time
 
 const waitColumns = `rule, session_id, first, due, json`
 
-func scanWait(rows scanner) (w environment.Wait, err error) {
+func scanWait(rows scanner) (w environment.Hold, err error) {
 	var raw []byte
 	var checksum int64
 	if err := rows.Scan(&w.Rule, &w.SessionID, &w.First, &w.Due, &raw, &checksum); err != nil {
@@ -286,7 +286,7 @@ func scanWait(rows scanner) (w environment.Wait, err error) {
 type RuleWaits struct{}
 
 // Waiting returns what waits for a rule and session, if anything does.
-func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Wait, any bool, err error) {
+func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Hold, any bool, err error) {
 	found, err := collect(q, scanWait, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
 	if err != nil || len(found) == 0 {
 		return w, false, wrap("read what waits", err)
@@ -295,18 +295,18 @@ func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Wa
 }
 
 // NextWait returns what is due first, if anything waits.
-func (RuleWaits) NextWait(q db.Queryer) (w environment.Wait, any bool, err error) {
+func (RuleWaits) NextWait(q db.Queryer) (w environment.Hold, any bool, err error) {
 	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits ORDER BY due`)
 }
 
 // WaitAhead returns one that began after now, if there is one.
-func (RuleWaits) WaitAhead(q db.Queryer, now time.Time) (w environment.Wait, any bool, err error) {
+func (RuleWaits) WaitAhead(q db.Queryer, now time.Time) (w environment.Hold, any bool, err error) {
 	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE first > ?`, now.UnixMilli())
 }
 
 // firstWait is the first that can be read: a damaged row, which the deep check
 // names, holds up no other one.
-func firstWait(q db.Queryer, query string, args ...any) (w environment.Wait, any bool, err error) {
+func firstWait(q db.Queryer, query string, args ...any) (w environment.Hold, any bool, err error) {
 	rows, err := q.Query(query, args...)
 	if err != nil {
 		return w, false, wrap("read what waits", err)
@@ -317,11 +317,11 @@ func firstWait(q db.Queryer, query string, args ...any) (w environment.Wait, any
 			return w, err == nil, wrap("read what waits", err)
 		}
 	}
-	return environment.Wait{}, false, wrap("read what waits", rows.Err())
+	return environment.Hold{}, false, wrap("read what waits", rows.Err())
 }
 
 // PutWait lets an event wait, in place of the one before.
-func (RuleWaits) PutWait(tx *db.Tx, w environment.Wait) error {
+func (RuleWaits) PutWait(tx *db.Tx, w environment.Hold) error {
 	raw, err := json.Marshal(w.Event)
 	if err != nil {
 		return wrap("encode what waits", err)

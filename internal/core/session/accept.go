@@ -8,7 +8,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 )
 
 // maxTitle is how many runes of the first message name a session.
@@ -124,8 +124,8 @@ func (c *change) nameSession(requestID string, messages []chat.Message) error {
 	return nil
 }
 
-func titleOf(text string) string {
-	words := plain.Line(text)
+func titleOf(s string) string {
+	words := text.SingleLine(s)
 	runes := []rune(words)
 	if len(runes) <= maxTitle {
 		return words

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 // maxAnnounced bounds the text of a request in the environment event that says
@@ -63,13 +63,13 @@ func (c *change) announceStream(e Effect) error {
 	switch {
 	case e.State.Ended():
 		t = event.StreamCompleted
-		text := ""
+		s := ""
 		if c.said != nil {
-			text, said.Usage = c.said.FinalText, c.said.Usage
+			s, said.Usage = c.said.FinalText, c.said.Usage
 		}
-		said.Truncated = len(text) > maxAnnounced
-		text = clip.Bytes(text, maxAnnounced)
-		said.Content = &text
+		said.Truncated = len(s) > maxAnnounced
+		s = text.Truncate(s, maxAnnounced)
+		said.Content = &s
 		switch e.State {
 		case event.StateFailed:
 			t = event.StreamError

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 const blobPrefix = "blob:sha256:"
@@ -44,4 +44,4 @@ func (s *Service) resolve(p chat.Part, ref string) chat.Part {
 	return p
 }
 
-func preview(text string) string { return clip.Marked(text, maxPreview, "…") }
+func preview(s string) string { return text.TruncateWith(s, maxPreview, "…") }
