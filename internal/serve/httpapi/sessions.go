@@ -121,7 +121,7 @@ func (a *api) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.Place(s.UpdatedAt, s.ID) })
+	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.PageToken(s.UpdatedAt, s.ID) })
 	return writeJSON(w, http.StatusOK, out)
 }
 
