@@ -28,7 +28,7 @@ func TestUnexplainedRefusalOfALongConversationIsCompactedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, h := &model{info: large, script: c.script}, newHost()
 			in := question()
-			in.Messages = c.messages
+			in.Messages, h.history = c.messages, c.messages
 			out := agent.Run(t.Context(), agent.Config{Model: m, Tools: nil}, in, h)
 			if fault.KindOf(out.Err) != c.kind {
 				t.Errorf("error is %v", out.Err)
@@ -47,7 +47,7 @@ func TestContextLengthErrorNamesTheSetting(t *testing.T) {
 	refused := reply{err: &fault.Error{Kind: fault.Invalid, Code: llm.CodeContextLength, Message: "Too long: 9 > 8. Set contextTokens."}}
 	m, h := &model{info: small, script: []reply{refused, refused}}, newHost()
 	in := question()
-	in.Messages = long(30)
+	in.Messages, h.history = long(30), long(30)
 	out := agent.Run(t.Context(), agent.Config{Model: m}, in, h)
 	if out.Err == nil || !strings.Contains(out.Err.Error(), "contextTokens") || !strings.Contains(out.Err.Error(), "9 > 8") {
 		t.Errorf("error is %v", out.Err)
