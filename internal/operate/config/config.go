@@ -9,29 +9,30 @@ import (
 // reference for operators: the JSON Schema and docs/configuration.md are made
 // from them.
 type Config struct {
-	Addr         string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address but a loopback one needs LILAC_TOKEN."`
-	AllowedHosts []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, beside loopback, that a browser may use to reach the server, for example behind a reverse proxy."`
-	DataDir      string              `json:"dataDir,omitempty" jsonschema:"Where the database, the token and everything else that must survive lives. One process owns it."`
-	Workspace    string              `json:"workspace,omitempty" jsonschema:"The directory the agent works in, and its home. It is apart from dataDir."`
-	Bus          Bus                 `json:"bus,omitempty" jsonschema:"What carries the events."`
-	Model        string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Without it: the first of anthropic, openai and gemini whose key is set, else demo."`
-	Providers    map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini and demo are built in and may be changed here."`
-	Models       map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They win over what is known of the model."`
-	Limits       Limits              `json:"limits,omitempty" jsonschema:"What a request, a conversation and a day may use. At a limit the request asks in its conversation whether to go on. Zero means no limit."`
-	CompactAt    float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarised, above 0 and at most 0.95."`
-	System       string              `json:"system,omitempty" jsonschema:"Instructions of the operator. They stand before every conversation and are never compacted."`
-	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
-	Tools        Tools               `json:"tools,omitempty" jsonschema:"The tool server: what the agent's commands, and operators, can call."`
-	Tasks        Tasks               `json:"tasks,omitempty" jsonschema:"What the agent runs in the background: commands, and sub-agents."`
-	Surface      Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
-	Attachments  Attachments         `json:"attachments,omitempty" jsonschema:"Files that the agent gives to people and takes from them."`
-	Entity       Entity              `json:"entity,omitempty" jsonschema:"What people and conversations are called in the texts of the agent."`
-	Router       Router              `json:"router,omitempty" jsonschema:"Which messages on a platform wake the agent, beside those that are meant for it."`
-	Rules        map[string]Rule     `json:"rules,omitempty" jsonschema:"What events set off, by the name of the rule. lilac rules test says what an event would do."`
-	Webhooks     map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"What other programs may send, by the last part of the address: POST /webhooks/NAME. Each becomes an event webhook.received; rules say what it sets off."`
-	Files        map[string]Files    `json:"files,omitempty" jsonschema:"Files that are watched, by a name for them. A change makes an event file.changed; rules say what it sets off."`
-	Timers       map[string]Timer    `json:"timers,omitempty" jsonschema:"What happens at times, by name. Each makes an event timer.fired; rules say what it sets off."`
-	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
+	Addr           string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address but a loopback one needs LILAC_TOKEN."`
+	AllowedHosts   []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, beside loopback, that a browser may use to reach the server, for example behind a reverse proxy."`
+	TrustedProxies []string            `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
+	DataDir        string              `json:"dataDir,omitempty" jsonschema:"Where the database, the token and everything else that must survive lives. One process owns it."`
+	Workspace      string              `json:"workspace,omitempty" jsonschema:"The directory the agent works in, and its home. It is apart from dataDir."`
+	Bus            Bus                 `json:"bus,omitempty" jsonschema:"What carries the events."`
+	Model          string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Without it: the first of anthropic, openai and gemini whose key is set, else demo."`
+	Providers      map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini and demo are built in and may be changed here."`
+	Models         map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They win over what is known of the model."`
+	Limits         Limits              `json:"limits,omitempty" jsonschema:"What a request, a conversation and a day may use. At a limit the request asks in its conversation whether to go on. Zero means no limit."`
+	CompactAt      float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarised, above 0 and at most 0.95."`
+	System         string              `json:"system,omitempty" jsonschema:"Instructions of the operator. They stand before every conversation and are never compacted."`
+	Sandbox        Sandbox             `json:"sandbox,omitempty" jsonschema:"How commands of the agent are confined."`
+	Tools          Tools               `json:"tools,omitempty" jsonschema:"The tool server: what the agent's commands, and operators, can call."`
+	Tasks          Tasks               `json:"tasks,omitempty" jsonschema:"What the agent runs in the background: commands, and sub-agents."`
+	Surface        Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
+	Attachments    Attachments         `json:"attachments,omitempty" jsonschema:"Files that the agent gives to people and takes from them."`
+	Entity         Entity              `json:"entity,omitempty" jsonschema:"What people and conversations are called in the texts of the agent."`
+	Router         Router              `json:"router,omitempty" jsonschema:"Which messages on a platform wake the agent, beside those that are meant for it."`
+	Rules          map[string]Rule     `json:"rules,omitempty" jsonschema:"What events set off, by the name of the rule. lilac rules test says what an event would do."`
+	Webhooks       map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"What other programs may send, by the last part of the address: POST /webhooks/NAME. Each becomes an event webhook.received; rules say what it sets off."`
+	Files          map[string]Files    `json:"files,omitempty" jsonschema:"Files that are watched, by a name for them. A change makes an event file.changed; rules say what it sets off."`
+	Timers         map[string]Timer    `json:"timers,omitempty" jsonschema:"What happens at times, by name. Each makes an event timer.fired; rules say what it sets off."`
+	Log            Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
 	// server makes one. It is no key of the file.

@@ -22,7 +22,7 @@ func metricsDoc(*testing.T) string {
 		"its own that opens nothing else, `LILAC_METRICS_TOKEN`. A scrape configuration:\n\n" +
 		"```yaml\nscrape_configs:\n  - job_name: lilac\n    authorization: {credentials_file: /etc/prometheus/lilac.token}\n" +
 		"    static_configs: [{targets: [\"127.0.0.1:7420\"]}]\n```\n\n" +
-		"A scraper that uses another host name than a loopback one needs it in `allowedHosts`. Labels come from small sets; a\n" +
+		"A scraper that uses an IP address needs no further setting; add any other host name to `allowedHosts`. Labels come from small sets; a\n" +
 		"metric keeps at most 200 combinations and counts the rest under `other`.\n\n" +
 		"| metric | type | labels | what it is |\n| --- | --- | --- | --- |\n")
 	for _, d := range r.Describe() {
