@@ -78,14 +78,32 @@ type Provider struct {
 	Type    ProviderType `json:"type,omitempty" jsonschema:"The protocol it speaks: Anthropic's Messages or OpenAI's chat completions."`
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Where its API begins, without the name of the operation."`
 	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"Its key. Better as ${NAME}, which is taken from the environment, than in the file."`
+	API     API          `json:"api,omitempty" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Without it: responses for OpenAI's own address, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
 
-// Model is what is known of a model.
+// API is one of the two APIs of OpenAI's protocol.
+type API string
+
+// The APIs.
+const (
+	APIResponses API = "responses"
+	APIChat      API = "chat"
+)
+
+// Model holds the facts and the options of a model.
 type Model struct {
-	ContextTokens   int    `json:"contextTokens,omitempty" jsonschema:"The size of its context window."`
-	MaxOutputTokens int    `json:"maxOutputTokens,omitempty" jsonschema:"How much it may write in one call."`
-	Images          *bool  `json:"images,omitempty" jsonschema:"Whether it sees images."`
-	Price           *Price `json:"price,omitempty" jsonschema:"What it costs, in US dollars per million tokens. A limit on money needs it."`
+	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of its context window."`
+	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"How much it may write in one call."`
+	Images          *bool             `json:"images,omitempty" jsonschema:"Whether it sees images."`
+	Effort          string            `json:"effort,omitempty" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
+	ThinkingTokens  int               `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
+	Temperature     *float64          `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`
+	TopP            *float64          `json:"topP,omitempty" jsonschema:"The share of probability to sample from, above 0 and at most 1."`
+	FirstToken      Duration          `json:"firstToken,omitempty" jsonschema:"How long the model may send nothing before its first token. Default 2m."`
+	Silence         Duration          `json:"silence,omitempty" jsonschema:"How long the model may send nothing after its first token. Default 2m."`
+	Headers         map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add to each request."`
+	Body            map[string]any    `json:"body,omitempty" jsonschema:"Fields to add to the JSON body of each request. They replace Lilac's own."`
+	Price           *Price            `json:"price,omitempty" jsonschema:"What it costs, in US dollars per million tokens. A limit on money needs it."`
 }
 
 // Price is in US dollars per million tokens.
