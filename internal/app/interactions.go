@@ -42,7 +42,7 @@ func (i *interactions) state(ctx context.Context, channelID string) (state sessi
 // Askers returns the people whose messages a request answers.
 func (i *interactions) Askers(ctx context.Context, requestID string) (ids []string, err error) {
 	err = i.p.db.Read(ctx, func(q db.Queryer) error {
-		if requestID, err = i.p.workflows.AskedBy(q, requestID); err != nil {
+		if requestID, err = i.p.workflows.OriginRequest(q, requestID); err != nil {
 			return err
 		}
 		id, err := event.ParseRequestID(requestID)
