@@ -161,7 +161,7 @@ func (c *cli) printRules(raw json.RawMessage) error {
 
 func (c *cli) printTrial(t environment.Trial) error {
 	var b strings.Builder
-	for _, l := range t.Looks {
+	for _, l := range t.Matches {
 		if l.Why != "" {
 			fmt.Fprintf(&b, "%s: no, %s\n", plain.Text(l.Rule), plain.Text(l.Why))
 		}

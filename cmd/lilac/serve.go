@@ -81,8 +81,8 @@ func (c *cli) tracer(logger *slog.Logger) (*tracing.Tracer, error) {
 		return nil, err
 	}
 	o.Logger = logger
-	o.Resource = append(o.Resource, tracing.Attr{Key: "service.version", Value: versionString()})
-	return tracing.New(o), nil
+	o.Version = versionString()
+	return tracing.New(o)
 }
 
 func closeTracer(t *tracing.Tracer) {

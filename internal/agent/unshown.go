@@ -13,7 +13,7 @@ func isShown(p chat.Part) bool {
 	if p.Type != chat.TypeImage && p.Type != chat.TypeFile {
 		return false
 	}
-	_, isText := llm.MediaOf(p).Text()
+	_, isText := llm.ParseMedia(p).Text()
 	return !isText
 }
 
@@ -34,7 +34,7 @@ func withoutMedia(messages []chat.Message) []chat.Message {
 		out[i].Parts = slices.Clone(m.Parts)
 		for j, p := range m.Parts {
 			if isShown(p) {
-				out[i].Parts[j] = chat.TextPart(llm.MediaOf(p).Placeholder())
+				out[i].Parts[j] = chat.TextPart(llm.ParseMedia(p).Placeholder())
 			}
 		}
 	}

@@ -254,7 +254,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
-		DB:     p.db, Bus: p.bus, Inbox: p.store, Records: p.store, Session: p.sessions(), Logger: p.Logger,
+		DB:     p.db, Bus: p.bus, Inbox: p.store, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: p.sessions(), Logger: p.Logger,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil
@@ -273,7 +273,7 @@ func (p *program) buildTools(files *builtin.Attachments) ([]tool.Tool, error) {
 	if p.tasks, err = p.openTasks(opts); err != nil {
 		return nil, fmt.Errorf("build background tasks: %w", err)
 	}
-	return append(tools, task.Tool(p.tasks), environment.Tool(p.db, p.store)), nil
+	return append(tools, task.Tool(p.tasks), environment.Tool(p.db, store.RuleEvents{})), nil
 }
 
 // declare makes the groups that the parts consume for, and takes up their work.

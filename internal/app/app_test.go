@@ -471,7 +471,7 @@ func TestMetricsAreOpenedByTheirOwnTokenAlone(t *testing.T) {
 	}
 	_, body := r.get("/metrics", testToken)
 	for _, want := range []string{
-		`lilac_build_info{version="test"`, `lilac_bus_group_backlog{topic="cmd.request",group="runner"} 0`, "lilac_bus_dead_letters 0",
+		"lilac_build_info{go=", `version="test"} 1`, `lilac_bus_group_backlog{group="runner",topic="cmd.request"} 0`, "lilac_bus_dead_letters 0",
 		"lilac_requests_running 0", "lilac_sessions_active 0", `lilac_part_ok{part="writer"} 1`, `lilac_http_requests_total{route="GET /metrics",status="200"}`,
 	} {
 		if !strings.Contains(body, want) {

@@ -185,7 +185,7 @@ rules:
   follow: {when: {type: a.*}, do: {agent: {prompt: Follow.}}}
   steer: {when: {type: b.*}, do: {agent: {prompt: Steer., deliver: steer}}}
 `, func(r llmtest.Request) llmtest.Script {
-		last := r.Last()
+		last := r.LastText()
 		if strings.Contains(last, "long work") {
 			begun <- struct{}{}
 			<-release

@@ -96,7 +96,7 @@ func (p *program) allow(ctx context.Context, requestID, sessionID string, more c
 	if err != nil || refusal == nil {
 		return nil, err
 	}
-	return &session.Refusal{Reason: refusal.Sentence, Quiet: refusal.Told, Drop: refusal.Waiting, DropReason: refusal.Rest}, nil
+	return &session.Refusal{Reason: refusal.Sentence, Quiet: refusal.Announced, Drop: refusal.Queued, DropReason: refusal.QueuedReason}, nil
 }
 
 // rules are those of a configuration, then those that come with the program.

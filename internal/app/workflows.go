@@ -53,13 +53,13 @@ func (c causes) CauseOf(q db.Queryer, requestID string) (workflow.Cause, error) 
 func (c causes) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) { return c.p.env.DepthOf(q, e) }
 
 func (c causes) Spend(tx *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
-	return c.p.env.Spend(context.Background(), tx, environment.Run{
+	return c.p.env.Charge(context.Background(), tx, environment.Run{
 		Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: command.ID, Type: command.Type, RequestID: command.Headers.RequestID(),
 	})
 }
 
 func (c causes) TooDeep(tx *db.Tx, p workflow.Payer, depth int, workflowID string) error {
-	return c.p.env.TooDeep(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
+	return c.p.env.EndChain(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
 }
 
 // asker is the person whose message a request answers, as far as the session

@@ -2,5 +2,5 @@
 // calls (llm) and one package per protocol.
 //
 // Only this layer knows a provider's wire format. Its packages import the
-// foundation layer and llm, and never the bus, the store, or a surface.
+// foundation layer and llm, never the bus, the store, or a surface.
 package model

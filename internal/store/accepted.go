@@ -25,7 +25,7 @@ const heldFor = time.Hour
 
 // Accept notes that a session is promised a message: until the runner takes it, the
 // session is not deleted.
-func (s *Store) Accept(tx *db.Tx, sessionID, messageID string) error {
+func (Mailbox) Accept(tx *db.Tx, sessionID, messageID string) error {
 	_, err := tx.Exec(`INSERT INTO session_accepted (session_id, message_id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		sessionID, messageID, tx.Now().UnixMilli())
 	return wrap("note an accepted message", err)
@@ -33,7 +33,7 @@ func (s *Store) Accept(tx *db.Tx, sessionID, messageID string) error {
 
 // Take notes that the runner has a message, and reports whether it was promised to
 // the session by Accept.
-func (s *Store) Take(tx *db.Tx, sessionID, messageID string) (promised bool, err error) {
+func (Mailbox) Take(tx *db.Tx, sessionID, messageID string) (promised bool, err error) {
 	res, err := tx.Exec(`DELETE FROM session_accepted WHERE session_id = ? AND message_id = ?`, sessionID, messageID)
 	if err != nil {
 		return false, fmt.Errorf("take an accepted message: %w", err)
@@ -42,9 +42,9 @@ func (s *Store) Take(tx *db.Tx, sessionID, messageID string) (promised bool, err
 	return n > 0, wrap("count accepted messages", err)
 }
 
-// unheld refuses to delete a session that a message is on the way to. What stays
+// refuseIfPromised refuses to delete a session that a message is on the way to. What stays
 // noted of an older one keeps that from making the session anew.
-func (s *Store) unheld(tx *db.Tx, id string) error {
+func refuseIfPromised(tx *db.Tx, id string) error {
 	var held bool
 	err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM session_accepted WHERE session_id = ? AND at > ?)`,
 		id, tx.Now().Add(-heldFor).UnixMilli()).Scan(&held)

@@ -25,7 +25,7 @@ const ageBatch = 1000
 // number at once; call it again while more is true. One that shows something,
 // or whose request has not ended, stays. The age must be larger than the time
 // for which the bus keeps events.
-func (s *Store) TrimRelays(tx *db.Tx, before time.Time) (more bool, err error) {
+func (Relays) TrimRelays(tx *db.Tx, before time.Time) (more bool, err error) {
 	return forget(tx, "relays", `DELETE FROM relays WHERE (platform, request_id) IN (
 		SELECT platform, request_id FROM relays WHERE live = 0 AND changed_at < ?
 			AND NOT EXISTS (SELECT 1 FROM requests WHERE id = request_id AND state NOT IN ('done', 'failed', 'cancelled'))
@@ -35,7 +35,7 @@ func (s *Store) TrimRelays(tx *db.Tx, before time.Time) (more bool, err error) {
 // TrimForwarded forgets which messages the histories of sessions hold that
 // were forwarded before a time, a bounded number at once. A reply to such a
 // message repeats it to the model.
-func (s *Store) TrimForwarded(tx *db.Tx, before time.Time) (more bool, err error) {
+func (ForwardedMessages) TrimForwarded(tx *db.Tx, before time.Time) (more bool, err error) {
 	return forget(tx, "forwarded messages", `DELETE FROM router_forwarded WHERE (platform, session_id, message_id) IN (
 		SELECT platform, session_id, message_id FROM router_forwarded WHERE at < ? ORDER BY at LIMIT ?)`, before)
 }
@@ -44,7 +44,7 @@ func (s *Store) TrimForwarded(tx *db.Tx, before time.Time) (more bool, err error
 // has happened since a time and no burst waits, a bounded number at once. What
 // is left of such a session is a request whose end was never told; a message to
 // it begins a new one.
-func (s *Store) TrimRouterStates(tx *db.Tx, before time.Time) (more bool, err error) {
+func (RouterStates) TrimRouterStates(tx *db.Tx, before time.Time) (more bool, err error) {
 	return forget(tx, "router states", `DELETE FROM router_state WHERE (platform, session_id) IN (
 		SELECT platform, session_id FROM router_state WHERE burst = 0 AND at < ?
 			AND NOT EXISTS (SELECT 1 FROM requests r WHERE r.session_id = router_state.session_id AND r.state NOT IN ('done', 'failed', 'cancelled'))

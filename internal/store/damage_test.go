@@ -107,7 +107,7 @@ func filled(t *testing.T, dir string) {
 					s.SaveState(tx, id, session.State{}),
 					s.AddTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Running, CreatedAt: 3, Command: strings.Repeat("make ", 3+i*i*i*7)}),
 					s.KeepEvent(tx, id, told(i)),
-					s.PutWait(tx, environment.Wait{Rule: "r", SessionID: id, First: 1, Due: int64(2 + i), Event: told(i)}),
+					s.PutWait(tx, environment.Hold{Rule: "r", SessionID: id, First: 1, Due: int64(2 + i), Event: told(i)}),
 					s.SaveTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Failed, CreatedAt: 3, EndedAt: 4, Reason: "no"}),
 				} {
 					if err != nil {

@@ -52,18 +52,35 @@ CREATE TABLE discord_orders (
 // nonceTrimBatch bounds what is forgotten with each nonce.
 const nonceTrimBatch = 100
 
-// Discord keeps what the adapter of Discord remembers.
+// Discord joins the tables of the Discord adapter.
 type Discord struct {
 	SurfaceCache
-	inbox *Store
+	DiscordGateway
+	DiscordGaps
+	DiscordOrders
+	DiscordNonces
+	DiscordOutbox
 }
 
-// NewDiscord returns the tables of the adapter; s is where its inbox is.
-func NewDiscord(s *Store) Discord { return Discord{inbox: s} }
+type (
+	// DiscordGateway is the table of the gateway session to resume.
+	DiscordGateway struct{}
+	// DiscordGaps is the table of channels whose messages have to be fetched.
+	DiscordGaps struct{}
+	// DiscordOrders is the table of commands that people gave and that are not done yet.
+	DiscordOrders struct{}
+	// DiscordNonces is the table of the messages that each nonce created.
+	DiscordNonces struct{}
+	// DiscordOutbox finds rows of the outbox by nonce and by message.
+	DiscordOutbox struct{}
+)
+
+// NewDiscord returns the tables of the adapter.
+func NewDiscord(*Store) Discord { return Discord{} }
 
 // Seen implements [discord.Table].
-func (d Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
-	return d.inbox.Seen(tx, source, externalID, value)
+func (Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
+	return Inbox{}.Seen(tx, source, externalID, value)
 }
 
 var _ discord.Table = Discord{}
@@ -72,7 +89,7 @@ var _ discord.Table = Discord{}
 const gatewayKey = "gateway"
 
 // Gateway implements [discord.Table].
-func (Discord) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
+func (DiscordGateway) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM discord_gateway WHERE one = 1`).Scan(&data, &checksum)
@@ -86,7 +103,7 @@ func (Discord) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
 }
 
 // SaveGateway implements [discord.Table].
-func (Discord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
+func (DiscordGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	data, err := json.Marshal(g)
 	if err != nil {
 		return fmt.Errorf("encode the gateway's state: %w", err)
@@ -97,7 +114,7 @@ func (Discord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 }
 
 // OpenGap implements [discord.Table].
-func (d Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
+func (d DiscordGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
 	old, err := d.gap(tx, g.ChannelID)
 	if err != nil {
 		return err
@@ -121,7 +138,7 @@ func (d Discord) OpenGap(tx *db.Tx, g discord.Gap) error {
 }
 
 // gap is what is open of a channel, the zero value for nothing.
-func (Discord) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
+func (DiscordGaps) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, channelID).Scan(&data, &checksum)
@@ -134,7 +151,7 @@ func (Discord) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
 	return g, decode("discord_gaps", channelID, data, checksum, &g)
 }
 
-func (Discord) putGap(tx *db.Tx, g discord.Gap) error {
+func (DiscordGaps) putGap(tx *db.Tx, g discord.Gap) error {
 	data, err := json.Marshal(g)
 	if err != nil {
 		return fmt.Errorf("encode gap %s: %w", g.ChannelID, err)
@@ -145,7 +162,7 @@ func (Discord) putGap(tx *db.Tx, g discord.Gap) error {
 }
 
 // Gaps implements [discord.Table].
-func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
+func (DiscordGaps) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 	out, err := sound(q, func(r scanner) (g discord.Gap, err error) {
 		var channel string
 		var data []byte
@@ -159,7 +176,7 @@ func (Discord) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 }
 
 // CloseGap implements [discord.Table].
-func (d Discord) CloseGap(tx *db.Tx, read discord.Gap) error {
+func (d DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
 	g, err := d.gap(tx, read.ChannelID)
 	if err != nil {
 		return err
@@ -201,7 +218,7 @@ func (Discord) Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, cha
 }
 
 // PutOrder implements [discord.Table].
-func (Discord) PutOrder(tx *db.Tx, o discord.Order) error {
+func (DiscordOrders) PutOrder(tx *db.Tx, o discord.Order) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode order %s: %w", o.ID, err)
@@ -212,7 +229,7 @@ func (Discord) PutOrder(tx *db.Tx, o discord.Order) error {
 }
 
 // Orders implements [discord.Table]. What is damaged holds up nothing else.
-func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) {
+func (DiscordOrders) Orders(q db.Queryer, limit int) (out []discord.Order, err error) {
 	type row struct {
 		id       string
 		data     []byte
@@ -235,13 +252,13 @@ func (Discord) Orders(q db.Queryer, limit int) (out []discord.Order, err error) 
 }
 
 // DropOrder implements [discord.Table].
-func (Discord) DropOrder(tx *db.Tx, id string) error {
+func (DiscordOrders) DropOrder(tx *db.Tx, id string) error {
 	_, err := tx.Exec(`DELETE FROM discord_orders WHERE id = ?`, id)
 	return wrap("drop order", err)
 }
 
 // PutNonce implements [discord.Table].
-func (Discord) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
+func (DiscordNonces) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
 	if _, err := tx.Exec(`INSERT INTO discord_nonces (channel_id, nonce, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		channelID, nonce, messageID, at); err != nil {
 		return fmt.Errorf("write nonce: %w", err)
@@ -252,13 +269,13 @@ func (Discord) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forge
 }
 
 // NonceMessage implements [discord.Table].
-func (Discord) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
+func (DiscordNonces) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
 	err = q.QueryRow(`SELECT message_id FROM discord_nonces WHERE channel_id = ? AND nonce = ?`, channelID, nonce).Scan(&id)
 	return id, wrap("read nonce", notFound(err, "No message with this nonce is known in %s.", channelID))
 }
 
 // PlannedSend implements [discord.Table].
-func (Discord) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
+func (DiscordOutbox) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
 	r, err := planned(q, channelID, nonce)
 	return r.Send, err
 }
@@ -279,7 +296,7 @@ func planned(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
 }
 
 // Answering implements [discord.Table].
-func (Discord) Answering(q db.Queryer, channelID, nonce string) (string, error) {
+func (DiscordOutbox) Answering(q db.Queryer, channelID, nonce string) (string, error) {
 	r, err := planned(q, channelID, nonce)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -293,7 +310,7 @@ func (Discord) Answering(q db.Queryer, channelID, nonce string) (string, error) 
 }
 
 // Planned implements [discord.Table]. A damaged row may be the one that it is.
-func (Discord) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
+func (DiscordOutbox) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
 	rows, err := collect(q, scanOutbox,
 		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
 	if err != nil {

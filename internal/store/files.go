@@ -68,8 +68,11 @@ func refer(tx *db.Tx, owner, ref, filename, mimeType string) error {
 	return wrap("refer to a file", err)
 }
 
+// Files is the table of files that requests sent, and of references to blobs.
+type Files struct{}
+
 // ReferFiles notes that a session has the files of these parts.
-func (s *Store) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
+func (Files) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
 	for _, p := range parts {
 		var ref string
 		if p.Type != chat.TypeFile && p.Type != chat.TypeImage || json.Unmarshal(p.Data, &ref) != nil {
@@ -102,7 +105,7 @@ func forgetOwner(tx *db.Tx, owner string) error {
 
 // PutFile notes a file that a request has given, behind those that it gave
 // before; it is false for an id that was there.
-func (s *Store) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
+func (Files) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
 	res, err := tx.Exec(`INSERT INTO session_files (session_id, request_id, id, created_at, filename, mime_type, bytes, blob)
 		SELECT ?1, ?2, ?3, MAX(?4, COALESCE(MAX(created_at) + 1, 0)), ?5, ?6, ?7, ?8 FROM session_files WHERE session_id = ?1 AND request_id = ?2
 		ON CONFLICT DO NOTHING`, f.SessionID, f.RequestID, f.ID, f.CreatedAt, f.Filename, f.MimeType, f.Bytes, f.Blob)
@@ -117,7 +120,7 @@ func (s *Store) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
 }
 
 // Files lists the files that requests of a session have given, in their order.
-func (s *Store) Files(q db.Queryer, sessionID string, requestIDs []string) ([]session.File, error) {
+func (Files) Files(q db.Queryer, sessionID string, requestIDs []string) ([]session.File, error) {
 	if len(requestIDs) == 0 {
 		return nil, nil
 	}
@@ -134,7 +137,7 @@ func (s *Store) Files(q db.Queryer, sessionID string, requestIDs []string) ([]se
 
 // FileOf returns the name and the type under which a session refers to a blob;
 // a fault.NotFound if it does not.
-func (s *Store) FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error) {
+func (Files) FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error) {
 	name, ok := blobName(ref)
 	if !ok {
 		return "", "", fault.New(fault.NotFound, "There is no such file in this session.")
@@ -144,7 +147,7 @@ func (s *Store) FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType 
 }
 
 // Referenced returns those of the blobs that anything refers to.
-func (s *Store) Referenced(q db.Queryer, names []string) (map[string]bool, error) {
+func (Files) Referenced(q db.Queryer, names []string) (map[string]bool, error) {
 	out := map[string]bool{}
 	for _, name := range names {
 		has, err := exists(q, `SELECT 1 FROM blob_refs WHERE blob = ? LIMIT 1`, name)

@@ -13,8 +13,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
+// History is the table of the messages of each session, with the summaries that
+// compaction wrote.
+type History struct{}
+
 // AppendHistory appends a message, once for its id.
-func (s *Store) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {
+func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {
 	var prior sql.NullInt64
 	err = tx.QueryRow(`SELECT (SELECT seq FROM history WHERE session_id = ?1 AND id = ?2), coalesce(max(seq), 0) + 1
 		FROM history WHERE session_id = ?1`, sessionID, m.ID).Scan(&prior, &seq)
@@ -30,11 +34,11 @@ func (s *Store) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMess
 	if err != nil {
 		return 0, fmt.Errorf("append message: %w", err)
 	}
-	return seq, s.ReferFiles(tx, sessionID, m.Message.Parts)
+	return seq, Files{}.ReferFiles(tx, sessionID, m.Message.Parts)
 }
 
 // HasHistory reports whether a session's history holds a message.
-func (s *Store) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
+func (History) HasHistory(q db.Queryer, sessionID, id string) (bool, error) {
 	return exists(q, `SELECT 1 FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
 }
 
@@ -52,8 +56,8 @@ const historyColumns = `session_id, seq, id, request_id, created_at, json, check
 
 // Messages returns the newest limit messages older than the one named by
 // before, oldest first.
-func (s *Store) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	return s.messages(q, scanHistory, sessionID, limit, before)
+func (History) Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+	return messagesOf(q, scanHistory, sessionID, limit, before)
 }
 
 var listedMessage = listed(scanHistory, func(m session.HistoryMessage, why string) session.HistoryMessage {
@@ -62,12 +66,12 @@ var listedMessage = listed(scanHistory, func(m session.HistoryMessage, why strin
 
 // ListMessages is [Store.Messages] for people: in the place of a damaged one
 // stands why it cannot be read.
-func (s *Store) ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	return s.messages(q, listedMessage, sessionID, limit, before)
+func (History) ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+	return messagesOf(q, listedMessage, sessionID, limit, before)
 }
 
-func (s *Store) messages(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	if _, err := s.Session(q, sessionID); err != nil {
+func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
+	if _, err := (Sessions{}).Session(q, sessionID); err != nil {
 		return nil, err
 	}
 	query, args := `SELECT `+historyColumns+` FROM history WHERE session_id = ?`, []any{sessionID}
@@ -85,7 +89,7 @@ func (s *Store) messages(q db.Queryer, scan func(scanner) (session.HistoryMessag
 }
 
 // Message returns one message of a session.
-func (s *Store) Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error) {
+func (History) Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error) {
 	out, err := collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND id = ?`, sessionID, id)
 	if err == nil && len(out) == 0 {
 		return session.HistoryMessage{}, fault.New(fault.NotFound, "There is no message %q in this session.", id)
@@ -97,7 +101,7 @@ func (s *Store) Message(q db.Queryer, sessionID, id string) (session.HistoryMess
 }
 
 // Conversation returns the newest summary and the history behind it.
-func (s *Store) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
+func (History) Conversation(q db.Queryer, sessionID string) (out session.Conversation, err error) {
 	var keptFrom, seq, createdAt, checksum int64
 	var requestID string
 	var data []byte
@@ -118,7 +122,7 @@ func (s *Store) Conversation(q db.Queryer, sessionID string) (out session.Conver
 }
 
 // AddCompaction puts a summary in the place of older history, which stays readable.
-func (s *Store) AddCompaction(tx *db.Tx, c session.Compaction) error {
+func (History) AddCompaction(tx *db.Tx, c session.Compaction) error {
 	data, err := json.Marshal(c.Summary)
 	if err != nil {
 		return fmt.Errorf("encode summary: %w", err)

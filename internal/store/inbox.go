@@ -21,10 +21,13 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_at ON inbox (at);
 `}
 
+// Inbox is the table of what was accepted from outside, each once.
+type Inbox struct{}
+
 // Seen inserts the pair of source and external id with a value (JSON, or nil).
 // When the pair was there already nothing changes, seen is true, and prior is
 // the value of the first time.
-func (s *Store) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
+func (Inbox) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
 	var at, checksum int64
 	err = tx.QueryRow(`SELECT value, at, checksum FROM inbox WHERE source = ? AND external_id = ?`, source, externalID).
 		Scan(&prior, &at, &checksum)
@@ -47,7 +50,7 @@ func (s *Store) Seen(tx *db.Tx, source, externalID string, value []byte) (prior 
 // TrimInbox forgets what was accepted before a time, a bounded number of rows
 // at once; call it again while more is true. The age must be larger than the
 // time in which a source may deliver again.
-func (s *Store) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {
+func (Inbox) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {
 	return forgetEach(tx, before, map[string]string{
 		"accepted messages": `DELETE FROM session_accepted WHERE (session_id, message_id) IN
 			(SELECT session_id, message_id FROM session_accepted WHERE at < ? ORDER BY at LIMIT ?)`,

@@ -11,8 +11,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
+// Mailbox is the table of messages that were sent to a session, and of those that a
+// session was promised.
+type Mailbox struct{}
+
 // PutMail inserts a message into a session's mailbox, once.
-func (s *Store) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
+func (Mailbox) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 	data, err := json.Marshal(m.Messages)
 	if err != nil {
 		return false, fmt.Errorf("encode mail: %w", err)
@@ -28,7 +32,7 @@ func (s *Store) PutMail(tx *db.Tx, m session.Mail) (fresh bool, err error) {
 		return false, fmt.Errorf("insert mail: %w", err)
 	}
 	for _, message := range m.Messages {
-		if err := s.ReferFiles(tx, m.SessionID, message.Parts); err != nil {
+		if err := (Files{}).ReferFiles(tx, m.SessionID, message.Parts); err != nil {
 			return false, err
 		}
 	}
@@ -41,12 +45,12 @@ func mailValues(m session.Mail, data []byte) []any {
 }
 
 // Mail returns a message of a session's mailbox.
-func (s *Store) Mail(q db.Queryer, sessionID, messageID string) (session.Mail, error) {
-	m, _, err := s.mail(q, sessionID, messageID)
+func (Mailbox) Mail(q db.Queryer, sessionID, messageID string) (session.Mail, error) {
+	m, _, err := readMail(q, sessionID, messageID)
 	return m, err
 }
 
-func (s *Store) mail(q db.Queryer, sessionID, messageID string) (m session.Mail, data []byte, err error) {
+func readMail(q db.Queryer, sessionID, messageID string) (m session.Mail, data []byte, err error) {
 	m = session.Mail{SessionID: sessionID, MessageID: messageID}
 	var checksum int64
 	err = q.QueryRow(`SELECT request_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
@@ -59,14 +63,14 @@ func (s *Store) mail(q db.Queryer, sessionID, messageID string) (m session.Mail,
 }
 
 // HasMail reports whether a session's mailbox has had a message.
-func (s *Store) HasMail(q db.Queryer, sessionID, messageID string) (bool, error) {
+func (Mailbox) HasMail(q db.Queryer, sessionID, messageID string) (bool, error) {
 	return exists(q, `SELECT 1 FROM session_inbox WHERE session_id = ? AND message_id = ?`, sessionID, messageID)
 }
 
 // MarkMail says what became of a message and which request it belongs to; an
 // empty request keeps the one it has. A damaged row stays as it is.
-func (s *Store) MarkMail(tx *db.Tx, sessionID, messageID, requestID string, state session.MailState) error {
-	m, data, err := s.mail(tx, sessionID, messageID)
+func (Mailbox) MarkMail(tx *db.Tx, sessionID, messageID, requestID string, state session.MailState) error {
+	m, data, err := readMail(tx, sessionID, messageID)
 	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
 		return nil
 	}

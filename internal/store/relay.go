@@ -21,8 +21,11 @@ CREATE TABLE relays (
 CREATE INDEX relays_live ON relays (platform, request_id) WHERE live = 1;
 `}
 
+// Relays is the table of relays: which messages show the output of a request.
+type Relays struct{}
+
 // Relay implements [relay.Table].
-func (s *Store) Relay(q db.Queryer, platform, requestID string) (r relay.Row, err error) {
+func (Relays) Relay(q db.Queryer, platform, requestID string) (r relay.Row, err error) {
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM relays WHERE platform = ? AND request_id = ?`, platform, requestID).Scan(&data, &checksum)
@@ -33,7 +36,7 @@ func (s *Store) Relay(q db.Queryer, platform, requestID string) (r relay.Row, er
 }
 
 // SaveRelay implements [relay.Table].
-func (s *Store) SaveRelay(tx *db.Tx, r relay.Row) error {
+func (Relays) SaveRelay(tx *db.Tx, r relay.Row) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode relay %s: %w", r.RequestID, err)
@@ -45,7 +48,7 @@ func (s *Store) SaveRelay(tx *db.Tx, r relay.Row) error {
 }
 
 // LiveRelays implements [relay.Table].
-func (s *Store) LiveRelays(q db.Queryer, platform string) ([]string, error) {
+func (Relays) LiveRelays(q db.Queryer, platform string) ([]string, error) {
 	out, err := collect(q, scanID,
 		`SELECT request_id FROM relays WHERE platform = ? AND live = 1 ORDER BY request_id`, platform)
 	return out, wrap("list relays", err)

@@ -33,8 +33,11 @@ func requestValues(r session.Request, usage []byte) []any {
 	}
 }
 
+// Requests is the table of requests.
+type Requests struct{}
+
 // CreateRequest inserts a request.
-func (s *Store) CreateRequest(tx *db.Tx, r session.Request) error {
+func (Requests) CreateRequest(tx *db.Tx, r session.Request) error {
 	usage, err := json.Marshal(r.Usage)
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
@@ -47,7 +50,7 @@ func (s *Store) CreateRequest(tx *db.Tx, r session.Request) error {
 
 // SaveRequest writes what changes in the life of a request that exists. What
 // does not stays untouched, and with it two indexes.
-func (s *Store) SaveRequest(tx *db.Tx, r session.Request) error {
+func (Requests) SaveRequest(tx *db.Tx, r session.Request) error {
 	usage, err := json.Marshal(r.Usage)
 	if err != nil {
 		return fmt.Errorf("encode usage: %w", err)
@@ -58,7 +61,7 @@ func (s *Store) SaveRequest(tx *db.Tx, r session.Request) error {
 }
 
 // Request returns one request.
-func (s *Store) Request(q db.Queryer, id string) (session.Request, error) {
+func (Requests) Request(q db.Queryer, id string) (session.Request, error) {
 	r, err := scanRequest(q.QueryRow(`SELECT `+requestColumns+`, checksum FROM requests WHERE id = ?`, id))
 	if err != nil {
 		return r, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", id))
@@ -72,7 +75,7 @@ var listedRequest = listed(scanRequest, func(r session.Request, why string) sess
 
 // Requests lists the newest first, older than the one named by before, or its
 // [session.Place]; an empty session means all. A damaged one is [session.Damaged].
-func (s *Store) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
+func (Requests) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
@@ -96,12 +99,12 @@ const askedMax = 200
 // Asked is the beginning of the message whose id a request carries; "" for a
 // request that something else set off. A damaged message is named by the story
 // of the request, and hides no other request.
-func (s *Store) Asked(q db.Queryer, r session.Request) (string, error) {
+func (Requests) Asked(q db.Queryer, r session.Request) (string, error) {
 	id, err := event.ParseRequestID(r.ID)
 	if err != nil {
 		return "", nil
 	}
-	m, err := s.Mail(q, r.SessionID, id.Specific)
+	m, err := Mailbox{}.Mail(q, r.SessionID, id.Specific)
 	if fault.KindOf(err) == fault.NotFound || db.IsDamaged(err) {
 		return "", nil
 	}
@@ -114,7 +117,7 @@ func (s *Store) Asked(q db.Queryer, r session.Request) (string, error) {
 
 // Running lists the requests that run now; an empty session means all. One
 // whose row is damaged keeps nobody from following the others.
-func (s *Store) Running(q db.Queryer, sessionID string) ([]session.Request, error) {
+func (Requests) Running(q db.Queryer, sessionID string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE state IN ('running', 'streaming')`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
@@ -126,12 +129,12 @@ func (s *Store) Running(q db.Queryer, sessionID string) ([]session.Request, erro
 
 // Story returns a request with its journal. In the place of what is damaged of
 // them stands why it cannot be read.
-func (s *Store) Story(q db.Queryer, requestID string) (session.Story, error) {
-	r, err := s.Request(q, requestID)
+func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
+	r, err := Requests{}.Request(q, requestID)
 	if err != nil {
 		return session.Story{}, err
 	}
-	messages, err := s.storyMessages(q, r)
+	messages, err := storyMessages(q, r)
 	if err != nil {
 		return session.Story{}, err
 	}
@@ -142,7 +145,7 @@ func (s *Store) Story(q db.Queryer, requestID string) (session.Story, error) {
 }
 
 // storyMessages returns what a request was given, in order.
-func (s *Store) storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, error) {
+func storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, error) {
 	out, err := collect(q, listed(scanStoryMessage(r), func(m session.StoryMessage, why string) session.StoryMessage {
 		return session.StoryMessage{MessageID: m.MessageID, Text: why}
 	}), `SELECT message_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
@@ -170,8 +173,11 @@ func scanStoryMessage(r session.Request) func(scanner) (session.StoryMessage, er
 	}
 }
 
+// Journal is the table of what each request did, in order.
+type Journal struct{}
+
 // Record appends an entry to a request's journal.
-func (s *Store) Record(tx *db.Tx, requestID string, e session.Entry) error {
+func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 	data := []byte("{}")
 	if e.Data != nil {
 		var err error
@@ -189,7 +195,7 @@ func (s *Store) Record(tx *db.Tx, requestID string, e session.Entry) error {
 }
 
 // Journal returns what was recorded of a request, in order.
-func (s *Store) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+func (Journal) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
 	return journal(q, scanEntry(requestID), requestID)
 }
 

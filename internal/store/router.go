@@ -31,8 +31,11 @@ CREATE TABLE router_forwarded (
 ) STRICT, WITHOUT ROWID;
 `}
 
+// RouterStates is the table of the router's state of each session.
+type RouterStates struct{}
+
 // RouterState implements [router.Table].
-func (s *Store) RouterState(q db.Queryer, platform, sessionID string) (state router.State, err error) {
+func (RouterStates) RouterState(q db.Queryer, platform, sessionID string) (state router.State, err error) {
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM router_state WHERE platform = ? AND session_id = ?`, platform, sessionID).Scan(&data, &checksum)
@@ -46,7 +49,7 @@ func (s *Store) RouterState(q db.Queryer, platform, sessionID string) (state rou
 }
 
 // SaveRouterState implements [router.Table].
-func (s *Store) SaveRouterState(tx *db.Tx, platform, sessionID string, state router.State) error {
+func (RouterStates) SaveRouterState(tx *db.Tx, platform, sessionID string, state router.State) error {
 	if state.Empty() {
 		_, err := tx.Exec(`DELETE FROM router_state WHERE platform = ? AND session_id = ?`, platform, sessionID)
 		return wrap("forget router state", err)
@@ -62,7 +65,7 @@ func (s *Store) SaveRouterState(tx *db.Tx, platform, sessionID string, state rou
 }
 
 // RouterBursts implements [router.Table].
-func (s *Store) RouterBursts(q db.Queryer, platform string) (map[string]router.State, error) {
+func (RouterStates) RouterBursts(q db.Queryer, platform string) (map[string]router.State, error) {
 	out := map[string]router.State{}
 	_, err := sound(q, func(r scanner) (struct{}, error) {
 		var session string
@@ -81,8 +84,11 @@ func (s *Store) RouterBursts(q db.Queryer, platform string) (map[string]router.S
 	return out, wrap("list bursts", err)
 }
 
+// ForwardedMessages is the table of platform messages that a session's history holds.
+type ForwardedMessages struct{}
+
 // MarkForwarded implements [router.Table].
-func (s *Store) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
+func (ForwardedMessages) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
 	for _, id := range messageIDs {
 		if _, err := tx.Exec(`INSERT INTO router_forwarded (platform, session_id, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			platform, sessionID, id, tx.Now().UnixMilli()); err != nil {
@@ -93,7 +99,7 @@ func (s *Store) MarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs 
 }
 
 // UnmarkForwarded implements [router.Table].
-func (s *Store) UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
+func (ForwardedMessages) UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageIDs []string) error {
 	for _, id := range messageIDs {
 		if _, err := tx.Exec(`DELETE FROM router_forwarded WHERE platform = ? AND session_id = ? AND message_id = ?`, platform, sessionID, id); err != nil {
 			return fmt.Errorf("unmark forwarded: %w", err)
@@ -103,13 +109,13 @@ func (s *Store) UnmarkForwarded(tx *db.Tx, platform, sessionID string, messageID
 }
 
 // Ran implements [router.Table].
-func (s *Store) Ran(q db.Queryer, sessionID, requestID string) (ran bool, err error) {
+func (Requests) Ran(q db.Queryer, sessionID, requestID string) (ran bool, err error) {
 	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM requests WHERE id = ? AND session_id = ?)`, requestID, sessionID).Scan(&ran)
 	return ran, wrap("read request", err)
 }
 
 // Forwarded implements [router.Table].
-func (s *Store) Forwarded(q db.Queryer, platform, sessionID, messageID string) (there bool, err error) {
+func (ForwardedMessages) Forwarded(q db.Queryer, platform, sessionID, messageID string) (there bool, err error) {
 	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM router_forwarded WHERE platform = ? AND session_id = ? AND message_id = ?)`, platform, sessionID, messageID).Scan(&there)
 	return there, wrap("read forwarded", err)
 }

@@ -109,15 +109,18 @@ func scanRun(rows scanner) (r environment.Run, err error) {
 	return r, rows.Scan(&r.Rule, &r.EventID, &r.Type, &r.SessionID, &r.MessageID, &r.RequestID, &r.Outcome, &r.Depth, &r.At)
 }
 
+// RuleRuns is the table of what rules did and refused to do.
+type RuleRuns struct{}
+
 // Handled reports whether a rule acted on the event.
-func (s *Store) Handled(q db.Queryer, eventID string) (bool, error) {
+func (RuleRuns) Handled(q db.Queryer, eventID string) (bool, error) {
 	var n int
 	err := q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE event_id = ?`, eventID).Scan(&n)
 	return n > 0, wrap("look up rule run", err)
 }
 
 // AddRun keeps what a rule did.
-func (s *Store) AddRun(tx *db.Tx, r environment.Run) error {
+func (RuleRuns) AddRun(tx *db.Tx, r environment.Run) error {
 	_, err := tx.Exec(`INSERT INTO rule_runs (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.Rule, r.EventID, string(r.Type), r.SessionID, r.MessageID, r.RequestID, r.Outcome, r.Depth, r.At)
 	return wrap("keep rule run", err)
@@ -125,7 +128,7 @@ func (s *Store) AddRun(tx *db.Tx, r environment.Run) error {
 
 // AddRefusal keeps an event about which a rule did nothing, and forgets the
 // oldest ones.
-func (s *Store) AddRefusal(tx *db.Tx, r environment.Run) error {
+func (RuleRuns) AddRefusal(tx *db.Tx, r environment.Run) error {
 	res, err := tx.Exec(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Rule, r.EventID, string(r.Type), r.SessionID, r.Outcome, r.Depth, r.At)
 	if err != nil {
@@ -139,8 +142,11 @@ func (s *Store) AddRefusal(tx *db.Tx, r environment.Run) error {
 	return wrap("forget refusals of rules", err)
 }
 
+// RuleEvents is the table of events that the agent was told about.
+type RuleEvents struct{}
+
 // KeepEvent keeps an event that the agent was told about in a session.
-func (s *Store) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error {
+func (RuleEvents) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return wrap("encode event", err)
@@ -152,7 +158,7 @@ func (s *Store) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error {
 }
 
 // KeptEvent returns an event that the agent was told about in the session.
-func (s *Store) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.EnvEvent, err error) {
+func (RuleEvents) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.EnvEvent, err error) {
 	var at, checksum int64
 	var raw []byte
 	err = q.QueryRow(`SELECT at, json, checksum FROM rule_events WHERE session_id = ? AND event_id = ?`, sessionID, eventID).Scan(&at, &raw, &checksum)
@@ -164,7 +170,7 @@ func (s *Store) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.EnvE
 
 // StartedBy is the run that started a request, or led to the workflow that made
 // it, if one did.
-func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, any bool, err error) {
+func (RuleRuns) StartedBy(q db.Queryer, requestID string) (r environment.Run, any bool, err error) {
 	found, err := collect(q, scanRun, `SELECT `+runColumns+` FROM rule_runs WHERE request_id = ? LIMIT 1`, requestID)
 	if err != nil || len(found) == 0 {
 		return r, false, wrap("read rule run", err)
@@ -173,7 +179,7 @@ func (s *Store) StartedBy(q db.Queryer, requestID string) (r environment.Run, an
 }
 
 // Queued are the requests of a rule in a session that have not begun.
-func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
+func (RuleRuns) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 	out, err := collect(q, scanID,
 		`SELECT q.id FROM rule_runs r JOIN requests q ON q.id = r.request_id
 		WHERE r.rule = ?1 AND r.session_id = ?2 AND q.session_id = ?2 AND q.state = 'queued' ORDER BY r.id LIMIT ?3`, rule, sessionID, maxPage)
@@ -183,7 +189,7 @@ func (s *Store) Queued(q db.Queryer, rule, sessionID string) ([]string, error) {
 // DepthOf is the depth of the event that led to a request; 0 if none did. What a
 // sub-agent does is work of the request that made it; a workflow knows its own
 // depth.
-func (s *Store) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
+func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	err = q.QueryRow(`SELECT COALESCE(MAX(r.depth), 0) FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 		WHERE r.request_id = ?1 OR m.request_id = ?1`, requestID).Scan(&depth)
@@ -198,12 +204,12 @@ func (s *Store) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 	switch id.Surface {
 	case workflow.Surface:
 		var w workflow.Workflow
-		if w, err = s.Workflow(q, id.Session); err == nil {
+		if w, err = (Workflows{}).Workflow(q, id.Session); err == nil {
 			before = w.Depth()
 		}
 	case task.Client:
 		var t task.Task
-		if t, err = s.Task(q, id.Specific); err == nil {
+		if t, err = (Tasks{}).Task(q, id.Specific); err == nil {
 			before = t.Depth - 1 // that of its end is one more than that of its request
 		}
 	}
@@ -236,12 +242,12 @@ const spentByRuns = `WITH mine AS (
 
 // WorksFor is the request that a sub-agent's works for; that of anybody else
 // works for itself.
-func (s *Store) WorksFor(q db.Queryer, requestID string) (string, error) {
+func (RuleRuns) WorksFor(q db.Queryer, requestID string) (string, error) {
 	id, err := event.ParseRequestID(requestID)
 	if err != nil || id.Surface != task.Client {
 		return requestID, nil
 	}
-	t, err := s.Task(q, id.Specific)
+	t, err := Tasks{}.Task(q, id.Specific)
 	if fault.KindOf(err) == fault.NotFound {
 		return requestID, nil
 	}
@@ -250,20 +256,20 @@ func (s *Store) WorksFor(q db.Queryer, requestID string) (string, error) {
 
 // RunsWithin counts what a rule did in a session after a moment and until another,
 // if wanted with the requests that workflows made for it.
-func (s *Store) RunsWithin(q db.Queryer, rule, sessionID string, after, until time.Time, workflows bool) (n int64, err error) {
+func (RuleRuns) RunsWithin(q db.Queryer, rule, sessionID string, after, until time.Time, workflows bool) (n int64, err error) {
 	err = q.QueryRow(`SELECT COUNT(*) FROM rule_runs WHERE rule = ? AND session_id = ? AND at > ? AND at <= ? AND (outcome IN ('agent', 'published') OR outcome = 'workflow' AND ?)`,
 		rule, sessionID, after.UnixMilli(), until.UnixMilli(), workflows).Scan(&n)
 	return n, wrap("count runs of rule", err)
 }
 
 // SpentBy is what the requests used that a rule set off in a session on a day.
-func (s *Store) SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (b environment.Budget, err error) {
+func (RuleRuns) SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (b environment.Budget, err error) {
 	err = q.QueryRow(spentByRuns, rule, day.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
 	return b, wrap("sum what runs used", err)
 }
 
 // CountOutcome counts an outcome of a day.
-func (s *Store) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error {
+func (RuleRuns) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time.Time) error {
 	_, err := tx.Exec(`INSERT INTO rule_counts (rule, session_id, outcome, day, n) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT DO UPDATE SET n = n + 1`, rule, sessionID, outcome, at.UnixMilli()/dayMillis)
 	return wrap("count outcome of rule", err)
@@ -271,7 +277,7 @@ func (s *Store) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time
 
 const waitColumns = `rule, session_id, first, due, json`
 
-func scanWait(rows scanner) (w environment.Wait, err error) {
+func scanWait(rows scanner) (w environment.Hold, err error) {
 	var raw []byte
 	var checksum int64
 	if err := rows.Scan(&w.Rule, &w.SessionID, &w.First, &w.Due, &raw, &checksum); err != nil {
@@ -280,8 +286,11 @@ func scanWait(rows scanner) (w environment.Wait, err error) {
 	return w, open(waitRows, checksum, raw, &w.Event, w.Rule, w.SessionID, w.First, w.Due, raw)
 }
 
+// RuleWaits is the table of events that wait for a rule's debounce to end.
+type RuleWaits struct{}
+
 // Waiting returns what waits for a rule and session, if anything does.
-func (s *Store) Waiting(q db.Queryer, rule, sessionID string) (w environment.Wait, any bool, err error) {
+func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Hold, any bool, err error) {
 	found, err := collect(q, scanWait, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
 	if err != nil || len(found) == 0 {
 		return w, false, wrap("read what waits", err)
@@ -290,18 +299,18 @@ func (s *Store) Waiting(q db.Queryer, rule, sessionID string) (w environment.Wai
 }
 
 // NextWait returns what is due first, if anything waits.
-func (s *Store) NextWait(q db.Queryer) (w environment.Wait, any bool, err error) {
+func (RuleWaits) NextWait(q db.Queryer) (w environment.Hold, any bool, err error) {
 	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits ORDER BY due`)
 }
 
 // WaitAhead returns one that began after now, if there is one.
-func (s *Store) WaitAhead(q db.Queryer, now time.Time) (w environment.Wait, any bool, err error) {
+func (RuleWaits) WaitAhead(q db.Queryer, now time.Time) (w environment.Hold, any bool, err error) {
 	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE first > ?`, now.UnixMilli())
 }
 
 // firstWait is the first that can be read: a damaged row, which the deep check
 // names, holds up no other one.
-func firstWait(q db.Queryer, query string, args ...any) (w environment.Wait, any bool, err error) {
+func firstWait(q db.Queryer, query string, args ...any) (w environment.Hold, any bool, err error) {
 	rows, err := q.Query(query, args...)
 	if err != nil {
 		return w, false, wrap("read what waits", err)
@@ -312,11 +321,11 @@ func firstWait(q db.Queryer, query string, args ...any) (w environment.Wait, any
 			return w, err == nil, wrap("read what waits", err)
 		}
 	}
-	return environment.Wait{}, false, wrap("read what waits", rows.Err())
+	return environment.Hold{}, false, wrap("read what waits", rows.Err())
 }
 
 // PutWait lets an event wait, in place of the one before.
-func (s *Store) PutWait(tx *db.Tx, w environment.Wait) error {
+func (RuleWaits) PutWait(tx *db.Tx, w environment.Hold) error {
 	raw, err := json.Marshal(w.Event)
 	if err != nil {
 		return wrap("encode what waits", err)
@@ -328,14 +337,14 @@ func (s *Store) PutWait(tx *db.Tx, w environment.Wait) error {
 }
 
 // DropWait forgets what waits for a rule and session.
-func (s *Store) DropWait(tx *db.Tx, rule, sessionID string) error {
+func (RuleWaits) DropWait(tx *db.Tx, rule, sessionID string) error {
 	_, err := tx.Exec(`DELETE FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
 	return wrap("forget what waits", err)
 }
 
 // LastRuns are the newest runs of a rule, and as many of the newest events about
 // which it did nothing: a storm of those does not hide what was done.
-func (s *Store) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error) {
+func (RuleRuns) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error) {
 	// The request is the one that the message went into.
 	out, err := collect(q, scanRun, `SELECT `+runColumns+` FROM (SELECT * FROM (
 			SELECT r.rule, r.event_id, r.type, r.session_id, r.message_id, COALESCE(m.request_id, r.request_id) AS request_id, r.outcome, r.depth, r.at, r.id
@@ -350,7 +359,7 @@ func (s *Store) LastRuns(q db.Queryer, rule string, limit int) ([]environment.Ru
 
 // CountsOf are the outcomes of a rule since the day of a moment, and what its
 // runs have used.
-func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string]int64, environment.Budget, error) {
+func (RuleRuns) CountsOf(q db.Queryer, rule string, since time.Time) (map[string]int64, environment.Budget, error) {
 	type count struct {
 		outcome string
 		n       int64
@@ -374,7 +383,7 @@ func (s *Store) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 
 // TrimRules forgets what rules did before a time, a bounded number at once; call it
 // again while more is true.
-func (s *Store) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
+func (RuleRuns) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
 	return forgetEach(tx, before, map[string]string{
 		"runs of rules":     `DELETE FROM rule_runs WHERE id IN (SELECT id FROM rule_runs WHERE at < ? ORDER BY at LIMIT ?)`,
 		"refusals of rules": `DELETE FROM rule_refusals WHERE id IN (SELECT id FROM rule_refusals WHERE at < ? LIMIT ?)`,
@@ -386,7 +395,7 @@ func (s *Store) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
 }
 
 // ClientOf returns the surface of a session, and whether it exists.
-func (s *Store) ClientOf(q db.Queryer, sessionID string) (client string, known bool, err error) {
+func (Sessions) ClientOf(q db.Queryer, sessionID string) (client string, known bool, err error) {
 	err = q.QueryRow(`SELECT client FROM sessions WHERE id = ?`, sessionID).Scan(&client)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", false, nil
@@ -398,7 +407,7 @@ func (s *Store) ClientOf(q db.Queryer, sessionID string) (client string, known b
 // of the platforms is not found by a title that begins with #: that is the name
 // of a channel, which several can have. One of a sub-agent is not found at all:
 // the agent gives it its title, and nobody looks at it.
-func (s *Store) SessionTitled(q db.Queryer, title string, platforms []string) (id string, err error) {
+func (Sessions) SessionTitled(q db.Queryer, title string, platforms []string) (id string, err error) {
 	clients, err := json.Marshal(append([]string{}, platforms...))
 	if err != nil {
 		return "", fmt.Errorf("encode platforms: %w", err)

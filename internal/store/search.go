@@ -75,9 +75,12 @@ CREATE TRIGGER history_rows_insert AFTER INSERT ON history_rows WHEN new.row % 3
 END;
 `}
 
+// HistoryIndex is the full-text index of [History].
+type HistoryIndex struct{}
+
 // IndexHistory brings what [Store.Search] looks in up to date: fewer than 32
 // messages, the newest.
-func (s *Store) IndexHistory(tx *db.Tx) error {
+func (HistoryIndex) IndexHistory(tx *db.Tx) error {
 	_, err := tx.Exec(`INSERT INTO history_words (rowid, said) SELECT row, said FROM history_unindexed ORDER BY row`)
 	return wrap("index history", err)
 }
@@ -105,17 +108,17 @@ func matchExpression(terms []string) string {
 // the newest first, of those that [Store.IndexHistory] has seen. In the place of a
 // damaged one stands why it cannot be read. It goes on behind the row named by
 // before; 0 begins.
-func (s *Store) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
-	return s.search(q, "", nil, query, limit, before)
+func (HistoryIndex) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
+	return searchHistory(q, "", nil, query, limit, before)
 }
 
 // SearchIn is Search in one session; "" is every one, but for those of the
 // clients that are left out.
-func (s *Store) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error) {
-	return s.search(q, sessionID, without, query, limit, 0)
+func (HistoryIndex) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error) {
+	return searchHistory(q, sessionID, without, query, limit, 0)
 }
 
-func (s *Store) search(q db.Queryer, sessionID string, without []string, query string, limit int, before int64) ([]session.Found, error) {
+func searchHistory(q db.Queryer, sessionID string, without []string, query string, limit int, before int64) ([]session.Found, error) {
 	terms := Terms(query)
 	if len(terms) == 0 {
 		return nil, nil
@@ -157,7 +160,7 @@ func damagedFind(f session.Found, why string) session.Found {
 
 // SessionsTitled lists sessions whose title has the text in it, the most
 // recently updated first.
-func (s *Store) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
+func (Sessions) SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error) {
 	pattern := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text)) + "%"
 	out, err := collect(q, scanSession,
 		`SELECT `+sessionColumns+` FROM sessions WHERE `+lowerFunction+`(title) LIKE ? ESCAPE '\' ORDER BY updated_at DESC, id DESC LIMIT ?`, pattern, pageSize(limit))

@@ -25,8 +25,11 @@ func scanSession(row scanner) (s session.Session, err error) {
 	return s, wrap("decode pause", json.Unmarshal(paused, &s.Paused))
 }
 
+// Sessions is the table of conversations.
+type Sessions struct{}
+
 // Session returns one session.
-func (s *Store) Session(q db.Queryer, id string) (session.Session, error) {
+func (Sessions) Session(q db.Queryer, id string) (session.Session, error) {
 	out, err := scanSession(q.QueryRow(`SELECT `+sessionColumns+` FROM sessions WHERE id = ?`, id))
 	if err != nil {
 		return out, fmt.Errorf("read session: %w", notFound(err, "There is no session %q.", id))
@@ -37,12 +40,12 @@ func (s *Store) Session(q db.Queryer, id string) (session.Session, error) {
 // Sessions lists the most recently updated first, after the session named by
 // before, or its [session.Place]; an empty before starts at the newest. Those of
 // sub-agents are found through their tasks.
-func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
+func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
 	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`, []any{}
 	if before != "" {
 		at, id, ok := session.ParsePlace(before)
 		if !ok {
-			cursor, err := s.Session(q, before)
+			cursor, err := Sessions{}.Session(q, before)
 			if err != nil {
 				return nil, err
 			}
@@ -61,7 +64,7 @@ func (s *Store) Sessions(q db.Queryer, limit int, before string) ([]session.Sess
 
 // SessionsWithout lists the most recently updated first, but for those of the
 // clients that are left out, and of sub-agents.
-func (s *Store) SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error) {
+func (Sessions) SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error) {
 	left, err := listOf(append([]string{task.Client}, clients...))
 	if err != nil {
 		return nil, err
@@ -72,7 +75,7 @@ func (s *Store) SessionsWithout(q db.Queryer, clients []string, limit int) ([]se
 }
 
 // CreateSession inserts an idle session.
-func (s *Store) CreateSession(tx *db.Tx, v session.Session) error {
+func (Sessions) CreateSession(tx *db.Tx, v session.Session) error {
 	res, err := tx.Exec(`INSERT INTO sessions (id, client, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		v.ID, v.Client, v.Title, v.CreatedAt, v.UpdatedAt)
 	if err != nil {
@@ -85,7 +88,7 @@ func (s *Store) CreateSession(tx *db.Tx, v session.Session) error {
 }
 
 // SetTitle names a session.
-func (s *Store) SetTitle(tx *db.Tx, id, title string) error {
+func (Sessions) SetTitle(tx *db.Tx, id, title string) error {
 	if _, err := tx.Exec(`UPDATE sessions SET title = ?, updated_at = ? WHERE id = ?`, title, tx.Now().UnixMilli(), id); err != nil {
 		return fmt.Errorf("set title: %w", err)
 	}
@@ -96,14 +99,14 @@ func (s *Store) SetTitle(tx *db.Tx, id, title string) error {
 // it and with what waits for it there, its sub-agents' sessions too. One in which
 // something runs or waits for its turn, or that was promised a message just now,
 // is refused.
-func (s *Store) DeleteSession(tx *db.Tx, id string) error {
-	if _, err := s.Session(tx, id); err != nil {
+func (Sessions) DeleteSession(tx *db.Tx, id string) error {
+	if _, err := (Sessions{}).Session(tx, id); err != nil {
 		return err
 	}
-	if err := s.unheld(tx, id); err != nil {
+	if err := refuseIfPromised(tx, id); err != nil {
 		return err
 	}
-	running, err := s.RunningTasks(tx, id)
+	running, err := Tasks{}.RunningTasks(tx, id)
 	if err != nil {
 		return err
 	}
@@ -116,15 +119,15 @@ func (s *Store) DeleteSession(tx *db.Tx, id string) error {
 		return fmt.Errorf("list sessions of sub-agents: %w", err)
 	}
 	for _, one := range append(children, id) {
-		if err := s.deleteOne(tx, one); err != nil {
+		if err := deleteSession(tx, one); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) deleteOne(tx *db.Tx, id string) error {
-	state, err := s.State(tx, id)
+func deleteSession(tx *db.Tx, id string) error {
+	state, err := SessionStates{}.State(tx, id)
 	if err != nil && !db.IsDamaged(err) { // nothing of that can go on
 		return err
 	}
@@ -155,8 +158,11 @@ func (s *Store) deleteOne(tx *db.Tx, id string) error {
 	return forgetOwner(tx, ownerSession(id))
 }
 
+// SessionStates is the table of the runner's state of each session.
+type SessionStates struct{}
+
 // State returns the runner's state of a session, the zero State if it has none.
-func (s *Store) State(q db.Queryer, sessionID string) (out session.State, err error) {
+func (SessionStates) State(q db.Queryer, sessionID string) (out session.State, err error) {
 	var data []byte
 	var unfinished, checksum int64
 	err = q.QueryRow(`SELECT json, unfinished, checksum FROM session_state WHERE session_id = ?`, sessionID).Scan(&data, &unfinished, &checksum)
@@ -170,7 +176,7 @@ func (s *Store) State(q db.Queryer, sessionID string) (out session.State, err er
 }
 
 // SaveState writes the runner's state and shows in the session what runs.
-func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
+func (SessionStates) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode session state: %w", err)
@@ -199,7 +205,7 @@ func (s *Store) SaveState(tx *db.Tx, sessionID string, v session.State) error {
 }
 
 // Unfinished lists the sessions in which something runs or waits.
-func (s *Store) Unfinished(q db.Queryer) ([]string, error) {
+func (SessionStates) Unfinished(q db.Queryer) ([]string, error) {
 	out, err := collect(q, scanID,
 		`SELECT session_id FROM session_state WHERE unfinished = 1 ORDER BY session_id`)
 	if err != nil {

@@ -24,8 +24,11 @@ var addSpent = func() string {
 	return " DO UPDATE SET " + strings.Join(sums, ", ")
 }()
 
+// Usage is the table of tokens, cost and time, by day and by session.
+type Usage struct{}
+
 // AddSpent counts for a day, "2006-01-02", and for a session.
-func (s *Store) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
+func (Usage) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) error {
 	u := v.Usage
 	args := func(key string) []any {
 		return []any{key, v.Steps, u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, u.CostMicros, v.Time.Milliseconds()}
@@ -39,13 +42,13 @@ func (s *Store) AddSpent(tx *db.Tx, day, sessionID string, v session.Spent) erro
 }
 
 // SpentOn returns what was used on a day.
-func (s *Store) SpentOn(q db.Queryer, day string) (session.Spent, error) {
+func (Usage) SpentOn(q db.Queryer, day string) (session.Spent, error) {
 	out, err := scanSpent(q.QueryRow(`SELECT `+spentColumns+` FROM usage_daily WHERE day = ?`, day))
 	return out, wrap("read what the day has used", err)
 }
 
 // SpentIn returns what a session has used.
-func (s *Store) SpentIn(q db.Queryer, sessionID string) (session.Spent, error) {
+func (Usage) SpentIn(q db.Queryer, sessionID string) (session.Spent, error) {
 	out, err := scanSpent(q.QueryRow(`SELECT `+spentColumns+` FROM usage_sessions WHERE session_id = ?`, sessionID))
 	return out, wrap("read what the session has used", err)
 }

@@ -11,8 +11,59 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Store is the tables of one database.
-type Store struct{ db *db.DB }
+// Store joins the tables of one database for callers that have not been moved to
+// the small types yet.
+type Store struct {
+	sessions
+	sessionStates
+	mailbox
+	history
+	historyIndex
+	requests
+	journalEntries
+	sessionFiles
+	usage
+	tasks
+	workflows
+	workflowWaits
+	heldReplies
+	relays
+	routerStates
+	forwardedMessages
+	ruleRuns
+	ruleEvents
+	ruleWaits
+	inbox
+	timers
+	watchedFiles
+	db *db.DB
+}
+
+// Aliases: an embedded field must not have the name of a method.
+type (
+	sessions          = Sessions
+	sessionStates     = SessionStates
+	mailbox           = Mailbox
+	history           = History
+	historyIndex      = HistoryIndex
+	requests          = Requests
+	journalEntries    = Journal
+	sessionFiles      = Files
+	usage             = Usage
+	tasks             = Tasks
+	workflows         = Workflows
+	workflowWaits     = WorkflowWaits
+	heldReplies       = HeldReplies
+	relays            = Relays
+	routerStates      = RouterStates
+	forwardedMessages = ForwardedMessages
+	ruleRuns          = RuleRuns
+	ruleEvents        = RuleEvents
+	ruleWaits         = RuleWaits
+	inbox             = Inbox
+	timers            = Timers
+	watchedFiles      = WatchedFiles
+)
 
 // New returns the tables of a database that was opened with [Migrations].
 func New(database *db.DB) *Store { return &Store{db: database} }

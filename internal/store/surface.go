@@ -61,17 +61,30 @@ const (
 	userSeenEvery = 24 * time.Hour
 )
 
-// SurfaceCache is what is remembered of platforms. It has no state of its own.
-type SurfaceCache struct{}
+// SurfaceCache joins the tables that cache what platforms reported.
+type SurfaceCache struct {
+	SurfaceMessages
+	SurfaceSessions
+	SurfaceUsers
+}
+
+type (
+	// SurfaceMessages is the cache of messages, with their full-text index.
+	SurfaceMessages struct{}
+	// SurfaceSessions is the cache of channels, threads and private conversations.
+	SurfaceSessions struct{}
+	// SurfaceUsers is the cache of the names of people.
+	SurfaceUsers struct{}
+)
 
 var _ surface.Cache = SurfaceCache{}
 
 // PutMessage implements [surface.Cache].
-func (SurfaceCache) PutMessage(tx *db.Tx, m surface.Message) error {
+func (SurfaceMessages) PutMessage(tx *db.Tx, m surface.Message) error {
 	if m.Platform == "" || m.ChannelID == "" || m.ID == "" {
 		return fault.New(fault.Invalid, "A message needs a platform, a channel and an id.")
 	}
-	old, err := SurfaceCache{}.any(tx, m.Platform, m.ChannelID, m.ID)
+	old, err := SurfaceMessages{}.any(tx, m.Platform, m.ChannelID, m.ID)
 	switch {
 	case err == nil && (old.DeletedAt > 0 || m.EditedAt < old.EditedAt):
 		return nil
@@ -117,7 +130,7 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 }
 
 // ReadUpTo implements [surface.Cache].
-func (c SurfaceCache) ReadUpTo(tx *db.Tx, m surface.Message) error {
+func (c SurfaceSessions) ReadUpTo(tx *db.Tx, m surface.Message) error {
 	s, err := c.Session(tx, m.Platform, m.ChannelID)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil
@@ -139,7 +152,7 @@ func (c SurfaceCache) ReadUpTo(tx *db.Tx, m surface.Message) error {
 func laterID(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
 
 // MarkDeleted implements [surface.Cache].
-func (c SurfaceCache) MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error {
+func (c SurfaceMessages) MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error {
 	m, err := c.any(tx, platform, channelID, messageID)
 	if fault.KindOf(err) == fault.NotFound {
 		m, err = surface.Message{Platform: platform, ChannelID: channelID, ID: messageID}, nil
@@ -152,7 +165,7 @@ func (c SurfaceCache) MarkDeleted(tx *db.Tx, platform, channelID, messageID stri
 }
 
 // any returns a message, deleted or not.
-func (SurfaceCache) any(q db.Queryer, platform, channelID, messageID string) (m surface.Message, err error) {
+func (SurfaceMessages) any(q db.Queryer, platform, channelID, messageID string) (m surface.Message, err error) {
 	var data []byte
 	err = q.QueryRow(`SELECT json FROM surface_messages WHERE platform = ? AND channel_id = ? AND id = ?`, platform, channelID, messageID).Scan(&data)
 	if err != nil {
@@ -162,7 +175,7 @@ func (SurfaceCache) any(q db.Queryer, platform, channelID, messageID string) (m 
 }
 
 // Message implements [surface.Cache]. A deleted message is not there.
-func (c SurfaceCache) Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error) {
+func (c SurfaceMessages) Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error) {
 	m, err := c.any(q, platform, channelID, messageID)
 	if err == nil && m.DeletedAt > 0 {
 		return surface.Message{}, fault.New(fault.NotFound, "The message %s was deleted.", messageID)
@@ -171,7 +184,7 @@ func (c SurfaceCache) Message(q db.Queryer, platform, channelID, messageID strin
 }
 
 // IsOurs implements [surface.Cache].
-func (c SurfaceCache) IsOurs(q db.Queryer, platform, channelID, messageID string) (bool, error) {
+func (c SurfaceMessages) IsOurs(q db.Queryer, platform, channelID, messageID string) (bool, error) {
 	m, err := c.any(q, platform, channelID, messageID)
 	if fault.KindOf(err) == fault.NotFound {
 		return false, nil
@@ -188,7 +201,7 @@ func scanSurfaceMessage(r scanner) (m surface.Message, err error) {
 }
 
 // Messages implements [surface.Cache].
-func (SurfaceCache) Messages(q db.Queryer, platform, channelID, before string, limit int) ([]surface.Message, error) {
+func (SurfaceMessages) Messages(q db.Queryer, platform, channelID, before string, limit int) ([]surface.Message, error) {
 	where, args := "", []any{platform, channelID}
 	if before != "" {
 		where, args = " AND (length(id), id) < (length(?), ?)", append(args, before, before)
@@ -199,7 +212,7 @@ func (SurfaceCache) Messages(q db.Queryer, platform, channelID, before string, l
 }
 
 // ReplyChain implements [surface.Cache].
-func (c SurfaceCache) ReplyChain(q db.Queryer, platform, channelID, messageID string, depth int) ([]surface.Message, error) {
+func (c SurfaceMessages) ReplyChain(q db.Queryer, platform, channelID, messageID string, depth int) ([]surface.Message, error) {
 	var chain []surface.Message
 	seen := map[string]bool{}
 	for id := messageID; id != "" && !seen[id] && len(chain) < min(depth, maxChain); {
@@ -219,7 +232,7 @@ func (c SurfaceCache) ReplyChain(q db.Queryer, platform, channelID, messageID st
 }
 
 // SearchMessages implements [surface.Cache].
-func (SurfaceCache) SearchMessages(q db.Queryer, platform string, channelIDs []string, query string, limit int) ([]surface.Message, error) {
+func (SurfaceMessages) SearchMessages(q db.Queryer, platform string, channelIDs []string, query string, limit int) ([]surface.Message, error) {
 	terms := Terms(query)
 	if len(terms) == 0 || len(channelIDs) == 0 {
 		return nil, nil
@@ -238,7 +251,7 @@ func (SurfaceCache) SearchMessages(q db.Queryer, platform string, channelIDs []s
 }
 
 // PutSession implements [surface.Cache].
-func (SurfaceCache) PutSession(tx *db.Tx, s surface.Session) error {
+func (SurfaceSessions) PutSession(tx *db.Tx, s surface.Session) error {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("encode session %s: %w", s.ChannelID, err)
@@ -258,13 +271,13 @@ func scanSurfaceSession(r scanner) (s surface.Session, err error) {
 }
 
 // Session implements [surface.Cache].
-func (SurfaceCache) Session(q db.Queryer, platform, channelID string) (surface.Session, error) {
+func (SurfaceSessions) Session(q db.Queryer, platform, channelID string) (surface.Session, error) {
 	s, err := scanSurfaceSession(q.QueryRow(`SELECT json FROM surface_sessions WHERE platform = ? AND channel_id = ?`, platform, channelID))
 	return s, wrap("read session", notFound(err, "There is no session %s on %s.", channelID, platform))
 }
 
 // Sessions implements [surface.Cache].
-func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, error) {
+func (SurfaceSessions) Sessions(q db.Queryer, platform string) ([]surface.Session, error) {
 	out, err := collect(q, scanSurfaceSession,
 		`SELECT json FROM surface_sessions WHERE platform = ? ORDER BY updated_at DESC, channel_id LIMIT ?`, platform, maxListed)
 	return out, wrap("list sessions", err)
@@ -274,7 +287,7 @@ func (SurfaceCache) Sessions(q db.Queryer, platform string) ([]surface.Session, 
 func titleKey(title string) string { return strings.ToLower(strings.TrimPrefix(title, "#")) }
 
 // SessionsTitled implements [surface.Cache].
-func (SurfaceCache) SessionsTitled(q db.Queryer, platform, title string) ([]surface.Session, error) {
+func (SurfaceSessions) SessionsTitled(q db.Queryer, platform, title string) ([]surface.Session, error) {
 	out, err := collect(q, scanSurfaceSession,
 		`SELECT json FROM surface_sessions WHERE platform = ? AND title_key = ? AND title_key <> '' ORDER BY channel_id LIMIT ?`, platform, titleKey(title), maxTitled)
 	return out, wrap("look up sessions by title", err)
@@ -282,13 +295,13 @@ func (SurfaceCache) SessionsTitled(q db.Queryer, platform, title string) ([]surf
 
 // ForgetSession implements [discord.Table]: what was said in it stays until it
 // is over age.
-func (SurfaceCache) ForgetSession(tx *db.Tx, platform, channelID string) error {
+func (SurfaceSessions) ForgetSession(tx *db.Tx, platform, channelID string) error {
 	_, err := tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND (channel_id = ? OR json ->> '$.parentChannelId' = ?)`, platform, channelID, channelID)
 	return wrap("forget session", err)
 }
 
 // ForgetGone implements [discord.Table].
-func (SurfaceCache) ForgetGone(tx *db.Tx, platform, guildID string, channelIDs []string) error {
+func (SurfaceSessions) ForgetGone(tx *db.Tx, platform, guildID string, channelIDs []string) error {
 	left, err := json.Marshal(channelIDs)
 	if err != nil {
 		return fmt.Errorf("encode channels: %w", err)
@@ -300,7 +313,7 @@ func (SurfaceCache) ForgetGone(tx *db.Tx, platform, guildID string, channelIDs [
 }
 
 // PutUser implements [surface.Cache].
-func (SurfaceCache) PutUser(tx *db.Tx, platform string, u surface.User) error {
+func (SurfaceUsers) PutUser(tx *db.Tx, platform string, u surface.User) error {
 	// Whoever says much is written once in a while, not with each message.
 	_, err := tx.Exec(`INSERT INTO surface_users (platform, id, name, name_key, bot, at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET name = excluded.name, name_key = excluded.name_key, bot = excluded.bot, at = excluded.at
@@ -314,13 +327,13 @@ func scanUser(r scanner) (u surface.User, err error) {
 }
 
 // User implements [surface.Cache].
-func (SurfaceCache) User(q db.Queryer, platform, id string) (surface.User, error) {
+func (SurfaceUsers) User(q db.Queryer, platform, id string) (surface.User, error) {
 	u, err := scanUser(q.QueryRow(`SELECT id, name, bot FROM surface_users WHERE platform = ? AND id = ?`, platform, id))
 	return u, wrap("read user", notFound(err, "There is no user %s on %s.", id, platform))
 }
 
 // UsersNamed implements [surface.Cache].
-func (SurfaceCache) UsersNamed(q db.Queryer, platform, name string) ([]surface.User, error) {
+func (SurfaceUsers) UsersNamed(q db.Queryer, platform, name string) ([]surface.User, error) {
 	out, err := collect(q, scanUser,
 		`SELECT id, name, bot FROM surface_users WHERE platform = ? AND name_key = ? ORDER BY id LIMIT 10`, platform, strings.ToLower(name))
 	return out, wrap("find users", err)

@@ -68,7 +68,7 @@ func nameSessions(tx *db.Tx) error {
 // workflow, what was not heard. A thread that is forgotten is met again when
 // somebody writes in it; what is said in a private conversation while nobody
 // hears can be read later only as long as it is remembered.
-func (SurfaceCache) TrimSessions(tx *db.Tx, platform string, before time.Time, most int, keep []string) (more bool, err error) {
+func (SurfaceSessions) TrimSessions(tx *db.Tx, platform string, before time.Time, most int, keep []string) (more bool, err error) {
 	kept, err := json.Marshal(append([]string{}, keep...))
 	if err != nil {
 		return false, fmt.Errorf("encode what is kept: %w", err)
@@ -109,7 +109,7 @@ func (SurfaceCache) TrimSessions(tx *db.Tx, platform string, before time.Time, m
 // TrimMessages forgets messages of a platform that were written before a time,
 // and the oldest ones beyond a number, with their words and what they refer to;
 // a bounded number at once. Call it again while more is true.
-func (SurfaceCache) TrimMessages(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
+func (SurfaceMessages) TrimMessages(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
 	var count int
 	if err := tx.QueryRow(`SELECT count(*) FROM surface_messages WHERE platform = ?`, platform).Scan(&count); err != nil {
 		return false, fmt.Errorf("count messages: %w", err)
@@ -142,7 +142,7 @@ func (SurfaceCache) TrimMessages(tx *db.Tx, platform string, before time.Time, m
 // TrimUsers forgets people of a platform who were seen last before a time, and
 // those seen longest ago beyond a number; a bounded number at once. Call it
 // again while more is true. Who is forgotten is met again with the next message.
-func (SurfaceCache) TrimUsers(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
+func (SurfaceUsers) TrimUsers(tx *db.Tx, platform string, before time.Time, most int) (more bool, err error) {
 	var count int
 	if err := tx.QueryRow(`SELECT count(*) FROM surface_users WHERE platform = ?`, platform).Scan(&count); err != nil {
 		return false, fmt.Errorf("count people: %w", err)

@@ -84,9 +84,12 @@ var listedTask = listed(scanTask, func(t task.Task, why string) task.Task {
 	return task.Task{ID: t.ID, State: task.Damaged, Reason: why}
 })
 
+// Tasks is the table of background tasks.
+type Tasks struct{}
+
 // AddTask inserts a task and writes into the story of its request that it was
 // started.
-func (s *Store) AddTask(tx *db.Tx, t task.Task) error {
+func (Tasks) AddTask(tx *db.Tx, t task.Task) error {
 	data, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("encode task: %w", err)
@@ -96,13 +99,13 @@ func (s *Store) AddTask(tx *db.Tx, t task.Task) error {
 	if err != nil || t.RequestID == "" {
 		return wrap("add task", err)
 	}
-	return s.Record(tx, t.RequestID, session.Entry{
+	return Journal{}.Record(tx, t.RequestID, session.Entry{
 		At: tx.Now().UnixMilli(), Kind: entryTask, Data: startedTask{t.ID, t.Kind, t.Description},
 	})
 }
 
 // SaveTask writes what changes in the life of a task that exists.
-func (s *Store) SaveTask(tx *db.Tx, t task.Task) error {
+func (Tasks) SaveTask(tx *db.Tx, t task.Task) error {
 	data, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("encode task: %w", err)
@@ -115,32 +118,32 @@ func (s *Store) SaveTask(tx *db.Tx, t task.Task) error {
 const selectTask = `SELECT ` + taskList + `, checksum FROM tasks WHERE `
 
 // Task returns one task.
-func (s *Store) Task(q db.Queryer, id string) (task.Task, error) {
+func (Tasks) Task(q db.Queryer, id string) (task.Task, error) {
 	t, err := scanTask(q.QueryRow(selectTask+`id = ?`, id))
 	return t, wrap("read task", notFound(err, "There is no background task %q.", id))
 }
 
 // TaskByKey returns the task of an act.
-func (s *Store) TaskByKey(q db.Queryer, key string) (task.Task, error) {
+func (Tasks) TaskByKey(q db.Queryer, key string) (task.Task, error) {
 	t, err := scanTask(q.QueryRow(selectTask+`key = ? AND key <> ''`, key))
 	return t, wrap("read task", notFound(err, "Nothing was started under the key %q.", key))
 }
 
 // TaskByChild returns the task of a child session.
-func (s *Store) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
+func (Tasks) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
 	t, err := scanTask(q.QueryRow(selectTask+`child_session = ? AND child_session <> ''`, sessionID))
 	return t, wrap("read task", notFound(err, "The session %q is not that of a sub-agent.", sessionID))
 }
 
 // RunningTasks lists what runs, the oldest first; an empty session means all.
-func (s *Store) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
+func (Tasks) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
 	out, err := sound(q, scanTask, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
 	return out, wrap("list running tasks", err)
 }
 
 // Tasks lists the newest first, older than the one named by before, or its
 // [session.Place]; an empty session means all. A damaged one is [task.Damaged].
-func (s *Store) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
+func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
 	query, args := selectTask+`1`, []any{}
 	if sessionID != "" {
 		query += ` AND session_id = ?`
@@ -167,7 +170,7 @@ const unused = `(s.updated_at < ?1
 // TrimTasks removes some of the tasks that ended before a time, and of the
 // sessions of sub-agents that no task knows. A task stays while the session of
 // its sub-agent is used: it is how that session is found.
-func (s *Store) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
+func (Tasks) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 	res, err := tx.Exec(`DELETE FROM tasks WHERE id IN (SELECT t.id FROM tasks t WHERE t.running = 0 AND t.ended_at < ?1
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.child_session AND NOT `+unused+`) ORDER BY t.ended_at LIMIT ?2)`,
 		before.UnixMilli(), tasksTrimBatch)
@@ -186,7 +189,7 @@ func (s *Store) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 		return false, fmt.Errorf("list sessions that no task knows: %w", err)
 	}
 	for _, id := range left {
-		if err := s.deleteOne(tx, id); err != nil {
+		if err := deleteSession(tx, id); err != nil {
 			return false, err
 		}
 	}
@@ -194,8 +197,8 @@ func (s *Store) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 }
 
 // AnswersIn returns what was said by the agent in a session, in order.
-func (s *Store) AnswersIn(q db.Queryer, sessionID string) ([]string, error) {
-	history, err := s.Messages(q, sessionID, 0, "")
+func (History) AnswersIn(q db.Queryer, sessionID string) ([]string, error) {
+	history, err := History{}.Messages(q, sessionID, 0, "")
 	if err != nil {
 		return nil, err
 	}
@@ -209,8 +212,8 @@ func (s *Store) AnswersIn(q db.Queryer, sessionID string) ([]string, error) {
 }
 
 // LastAnswer returns what the agent said last in a request, or "".
-func (s *Store) LastAnswer(q db.Queryer, sessionID, requestID string) (string, error) {
-	history, err := s.Messages(q, sessionID, 0, "")
+func (History) LastAnswer(q db.Queryer, sessionID, requestID string) (string, error) {
+	history, err := History{}.Messages(q, sessionID, 0, "")
 	if err != nil {
 		return "", err
 	}
@@ -225,8 +228,8 @@ func (s *Store) LastAnswer(q db.Queryer, sessionID, requestID string) (string, e
 
 // WorkOf is how far a request has got: its newest tool call, or what was said
 // since. A request that has not begun has got nowhere.
-func (s *Store) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
-	entries, err := s.Journal(q, requestID)
+func (Journal) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
+	entries, err := Journal{}.Journal(q, requestID)
 	if err != nil {
 		return w, err
 	}
@@ -251,7 +254,7 @@ func (s *Store) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) 
 }
 
 // PayerOf returns the session that a sub-agent's session works for, or "".
-func (s *Store) PayerOf(q db.Queryer, sessionID string) (payer string, err error) {
+func (Tasks) PayerOf(q db.Queryer, sessionID string) (payer string, err error) {
 	err = q.QueryRow(`SELECT session_id FROM tasks WHERE child_session = ? AND child_session <> ''`, sessionID).Scan(&payer)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil

@@ -19,8 +19,11 @@ CREATE TABLE timers (
 ) STRICT, WITHOUT ROWID;
 `}
 
+// Timers is the table of timers and the slots that they have completed.
+type Timers struct{}
+
 // TimerState is what is remembered of a timer, zero if nothing is.
-func (s *Store) TimerState(q db.Queryer, name string) (state clock.State, err error) {
+func (Timers) TimerState(q db.Queryer, name string) (state clock.State, err error) {
 	var done int64
 	err = q.QueryRow(`SELECT schedule, done FROM timers WHERE name = ?`, name).Scan(&state.Text, &done)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -31,14 +34,14 @@ func (s *Store) TimerState(q db.Queryer, name string) (state clock.State, err er
 }
 
 // SetTimerState remembers what is done of a timer.
-func (s *Store) SetTimerState(tx *db.Tx, name string, state clock.State) error {
+func (Timers) SetTimerState(tx *db.Tx, name string, state clock.State) error {
 	_, err := tx.Exec(`INSERT INTO timers (name, schedule, done) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET schedule = excluded.schedule, done = excluded.done`, name, state.Text, state.Done.UnixMilli())
 	return wrap("keep timer", err)
 }
 
 // KeepTimers forgets all timers but those.
-func (s *Store) KeepTimers(tx *db.Tx, names []string) error {
+func (Timers) KeepTimers(tx *db.Tx, names []string) error {
 	raw, err := json.Marshal(append([]string{}, names...))
 	if err != nil {
 		return wrap("encode timers", err)

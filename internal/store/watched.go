@@ -27,8 +27,11 @@ CREATE TABLE watched_files (
 
 var _ files.Seen = (*Store)(nil)
 
+// WatchedFiles is the table of files that file sources have seen.
+type WatchedFiles struct{}
+
 // SeenFiles are the files that a source has seen in its scope.
-func (s *Store) SeenFiles(q db.Queryer, source, scope string) (seen map[string]files.Stamp, known bool, err error) {
+func (WatchedFiles) SeenFiles(q db.Queryer, source, scope string) (seen map[string]files.Stamp, known bool, err error) {
 	var was string
 	err = q.QueryRow(`SELECT scope FROM watched_sources WHERE name = ?`, source).Scan(&was)
 	switch {
@@ -55,7 +58,7 @@ func (s *Store) SeenFiles(q db.Queryer, source, scope string) (seen map[string]f
 }
 
 // ForgetFiles forgets what a source has seen.
-func (s *Store) ForgetFiles(tx *db.Tx, source string) error {
+func (WatchedFiles) ForgetFiles(tx *db.Tx, source string) error {
 	if _, err := tx.Exec(`DELETE FROM watched_sources WHERE name = ?`, source); err != nil {
 		return wrap("forget watched source", err)
 	}
@@ -64,26 +67,26 @@ func (s *Store) ForgetFiles(tx *db.Tx, source string) error {
 }
 
 // AllSeen says that all files in the scope of a source were looked at.
-func (s *Store) AllSeen(tx *db.Tx, source, scope string) error {
+func (WatchedFiles) AllSeen(tx *db.Tx, source, scope string) error {
 	_, err := tx.Exec(`INSERT INTO watched_sources (name, scope) VALUES (?, ?) ON CONFLICT DO UPDATE SET scope = excluded.scope`, source, scope)
 	return wrap("keep watched source", err)
 }
 
 // SeeFile remembers a file as it is.
-func (s *Store) SeeFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
+func (WatchedFiles) SeeFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
 	_, err := tx.Exec(`INSERT INTO watched_files (source, path, size, modified) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET size = excluded.size, modified = excluded.modified`, source, path, stamp.Size, stamp.Modified)
 	return wrap("keep watched file", err)
 }
 
 // MissFile remembers that a file is not there.
-func (s *Store) MissFile(tx *db.Tx, source, path string) error {
+func (WatchedFiles) MissFile(tx *db.Tx, source, path string) error {
 	_, err := tx.Exec(`DELETE FROM watched_files WHERE source = ? AND path = ?`, source, path)
 	return wrap("forget watched file", err)
 }
 
 // KeepSources forgets what all sources but those have seen.
-func (s *Store) KeepSources(tx *db.Tx, names []string) error {
+func (WatchedFiles) KeepSources(tx *db.Tx, names []string) error {
 	raw, err := json.Marshal(append([]string{}, names...))
 	if err != nil {
 		return wrap("encode watched sources", err)

@@ -76,14 +76,17 @@ var listedWorkflow = listed(scanWorkflow, func(w workflow.Workflow, why string) 
 
 func workflowColumns() string { return workflowRows.list() + ", checksum" }
 
+// Workflows is the table of workflows.
+type Workflows struct{}
+
 // Workflow implements [workflow.Table].
-func (s *Store) Workflow(q db.Queryer, id string) (workflow.Workflow, error) {
+func (Workflows) Workflow(q db.Queryer, id string) (workflow.Workflow, error) {
 	w, err := scanWorkflow(q.QueryRow(`SELECT `+workflowColumns()+` FROM workflows WHERE id = ?`, id))
 	return w, wrap("read workflow", notFound(err, "There is no workflow %s.", id))
 }
 
 // SaveWorkflow implements [workflow.Table].
-func (s *Store) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
+func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 	data, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("encode workflow %s: %w", w.ID, err)
@@ -125,7 +128,7 @@ func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 }
 
 // Workflows implements [workflow.Table].
-func (s *Store) Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error) {
+func (Workflows) Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error) {
 	at, id := int64(1)<<62, ""
 	if before != "" {
 		var err error
@@ -139,64 +142,72 @@ func (s *Store) Workflows(q db.Queryer, sessionID string, waiting bool, limit in
 }
 
 // CountWaiting implements [workflow.Table].
-func (s *Store) CountWaiting(q db.Queryer, sessionID string) (inSession, inAll int, err error) {
+func (Workflows) CountWaiting(q db.Queryer, sessionID string) (inSession, inAll int, err error) {
 	err = q.QueryRow(`SELECT COUNT(*) FILTER (WHERE session_id = ?), COUNT(*) FROM workflows WHERE waiting = 1`, sessionID).Scan(&inSession, &inAll)
 	return inSession, inAll, wrap("count workflows", err)
 }
 
 // DueWorkflows implements [workflow.Table].
-func (s *Store) DueWorkflows(q db.Queryer, now time.Time, limit int) ([]string, error) {
+func (Workflows) DueWorkflows(q db.Queryer, now time.Time, limit int) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT id FROM workflows WHERE due > 0 AND due <= ? ORDER BY due, id LIMIT ?`, now.UnixMilli(), limit)
 	return out, wrap("list due workflows", err)
 }
 
 // NextDue implements [workflow.Table].
-func (s *Store) NextDue(q db.Queryer) (due int64, err error) {
+func (Workflows) NextDue(q db.Queryer) (due int64, err error) {
 	err = q.QueryRow(`SELECT COALESCE(MIN(due), 0) FROM workflows WHERE due > 0`).Scan(&due)
 	return due, wrap("read what is due next", err)
 }
 
+// WorkflowWaits is the index that finds workflows by what their tasks wait for.
+// [Workflows.SaveWorkflow] maintains it.
+type WorkflowWaits struct{}
+
 // WhoseReply implements [workflow.Table].
-func (s *Store) WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error) {
+func (WorkflowWaits) WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
 		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id = ? AND message_id <> '' ORDER BY workflow_id`, platform, channelID, messageID)
 	return out, wrap("look up whose reply it is", err)
 }
 
 // AwaitsSending implements [workflow.Table].
-func (s *Store) AwaitsSending(q db.Queryer, platform, channelID string) (there bool, err error) {
+func (WorkflowWaits) AwaitsSending(q db.Queryer, platform, channelID string) (there bool, err error) {
 	err = q.QueryRow(`SELECT EXISTS (SELECT 1 FROM workflow_waits WHERE sending = 1 AND platform = ? AND place = ?)`,
 		platform, channelID).Scan(&there)
 	return there, wrap("look up what is being sent", err)
 }
 
 // WaitingForMessage implements [workflow.Table].
-func (s *Store) WaitingForMessage(q db.Queryer, sessionID string) ([]string, error) {
-	return s.waitingFor(q, workflow.ForMessage, sessionID)
+func (WorkflowWaits) WaitingForMessage(q db.Queryer, sessionID string) ([]string, error) {
+	return workflowsWaiting(q, workflow.ForMessage, sessionID)
 }
 
 // WaitingForEvents implements [workflow.Table].
-func (s *Store) WaitingForEvents(q db.Queryer, sessionID string) ([]string, error) {
-	return s.waitingFor(q, workflow.ForEvent, sessionID)
+func (WorkflowWaits) WaitingForEvents(q db.Queryer, sessionID string) ([]string, error) {
+	return workflowsWaiting(q, workflow.ForEvent, sessionID)
 }
 
-// waitingFor has the way in the text: a condition of an index that is compared
+// workflowsWaiting has the way in the text: a condition of an index that is compared
 // with a parameter has SQLite prepare the statement again at each call.
-func (s *Store) waitingFor(q db.Queryer, way workflow.Way, place string) ([]string, error) {
+func workflowsWaiting(q db.Queryer, way workflow.Way, place string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
 		WHERE waiting = 1 AND way <> 'reply' AND way = '`+string(way)+`' AND (?1 = '' OR place = ?1) ORDER BY workflow_id`, place)
 	return out, wrap("list who waits", err)
 }
 
+// HeldReplies is the table of replies that may belong to a workflow whose message
+// is still being sent.
+type HeldReplies struct{}
+
 // HoldReply implements [workflow.Table].
-func (s *Store) HoldReply(tx *db.Tx, h workflow.HeldReply) error {
+func (HeldReplies) HoldReply(tx *db.Tx, h workflow.HeldReply) error {
 	_, err := tx.Exec(`INSERT INTO workflow_held (platform, channel_id, message_id, reply_to) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		h.Platform, h.ChannelID, h.MessageID, h.ReplyTo)
 	return wrap("hold a reply", err)
 }
 
 // HeldReplies implements [workflow.Table].
-func (s *Store) HeldReplies(q db.Queryer, platform, channelID string) ([]workflow.HeldReply, error) {
+func (HeldReplies) HeldReplies(q db.Queryer, platform, channelID string) ([]workflow.HeldReply, error) {
 	out, err := collect(q, func(r scanner) (h workflow.HeldReply, err error) {
 		return h, r.Scan(&h.Platform, &h.ChannelID, &h.MessageID, &h.ReplyTo)
 	}, `SELECT platform, channel_id, message_id, reply_to FROM workflow_held WHERE platform = ? AND channel_id = ? ORDER BY length(message_id), message_id`, platform, channelID)
@@ -204,13 +215,13 @@ func (s *Store) HeldReplies(q db.Queryer, platform, channelID string) ([]workflo
 }
 
 // DropHeld implements [workflow.Table].
-func (s *Store) DropHeld(tx *db.Tx, h workflow.HeldReply) error {
+func (HeldReplies) DropHeld(tx *db.Tx, h workflow.HeldReply) error {
 	_, err := tx.Exec(`DELETE FROM workflow_held WHERE platform = ? AND channel_id = ? AND message_id = ?`, h.Platform, h.ChannelID, h.MessageID)
 	return wrap("let go a reply", err)
 }
 
 // TrimWorkflows forgets what ended before a time, a bounded number at once.
-func (s *Store) TrimWorkflows(tx *db.Tx, before time.Time) (more bool, err error) {
+func (Workflows) TrimWorkflows(tx *db.Tx, before time.Time) (more bool, err error) {
 	ids, err := collect(tx, scanID, `SELECT id FROM workflows WHERE ended_at > 0 AND ended_at < ? ORDER BY ended_at LIMIT ?`, before.UnixMilli(), workflowTrimBatch)
 	if err != nil {
 		return false, fmt.Errorf("list ended workflows: %w", err)

@@ -6,10 +6,12 @@ import (
 	"iter"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/model/llm"
-	"lilac/internal/telemetry/tracing"
 )
 
 // Model returns m, observed.
@@ -25,12 +27,12 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 	return func(yield func(llm.Chunk, error) bool) {
 		info := m.Info()
 		start := time.Now()
-		ctx, span := m.o.tracer.Start(ctx, "chat "+info.Name, tracing.Client,
-			tracing.Attr{Key: "gen_ai.operation.name", Value: "chat"},
-			tracing.Attr{Key: "gen_ai.provider.name", Value: providerName(info.Provider)},
-			tracing.Attr{Key: "gen_ai.request.model", Value: info.Name},
-			tracing.Attr{Key: "gen_ai.request.max_tokens", Value: int64(cmp.Or(req.MaxOutputTokens, info.MaxOutputTokens))},
-			tracing.Attr{Key: "gen_ai.conversation.id", Value: req.Session},
+		ctx, span := m.o.tracer.Start(ctx, "chat "+info.Name, trace.SpanKindClient,
+			attribute.String("gen_ai.operation.name", "chat"),
+			attribute.String("gen_ai.provider.name", providerName(info.Provider)),
+			attribute.String("gen_ai.request.model", info.Name),
+			attribute.Int64("gen_ai.request.max_tokens", int64(cmp.Or(req.MaxOutputTokens, info.MaxOutputTokens))),
+			attribute.String("gen_ai.conversation.id", req.Session),
 		)
 		status := "stopped" // by us, in the middle
 		defer func() {
@@ -45,7 +47,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			case err == nil && chunk.Kind == llm.ChunkDone:
 				status = "ok"
 				m.used(info, chunk.Usage)
-				span.Set(usageAttrs(chunk)...)
+				span.SetAttributes(usageAttrs(chunk)...)
 			}
 			if !yield(chunk, err) {
 				return
@@ -67,20 +69,20 @@ func (m *model) used(info llm.Info, u chat.Usage) {
 	m.o.modelCost.Add(float64(cost)/1e6, info.Provider, info.Name)
 }
 
-func usageAttrs(c llm.Chunk) []tracing.Attr {
-	out := []tracing.Attr{
-		{Key: "gen_ai.usage.input_tokens", Value: c.Usage.InputTokens},
-		{Key: "gen_ai.usage.output_tokens", Value: c.Usage.OutputTokens},
-		{Key: "gen_ai.response.finish_reasons", Value: []string{string(c.Stop)}},
+func usageAttrs(c llm.Chunk) []attribute.KeyValue {
+	out := []attribute.KeyValue{
+		attribute.Int64("gen_ai.usage.input_tokens", c.Usage.InputTokens),
+		attribute.Int64("gen_ai.usage.output_tokens", c.Usage.OutputTokens),
+		attribute.StringSlice("gen_ai.response.finish_reasons", []string{string(c.Stop)}),
 	}
 	if c.Model != "" {
-		out = append(out, tracing.Attr{Key: "gen_ai.response.model", Value: c.Model})
+		out = append(out, attribute.String("gen_ai.response.model", c.Model))
 	}
 	if c.Usage.CacheReadTokens > 0 {
-		out = append(out, tracing.Attr{Key: "gen_ai.usage.cache_read.input_tokens", Value: c.Usage.CacheReadTokens})
+		out = append(out, attribute.Int64("gen_ai.usage.cache_read.input_tokens", c.Usage.CacheReadTokens))
 	}
 	if c.Usage.CacheWriteTokens > 0 {
-		out = append(out, tracing.Attr{Key: "gen_ai.usage.cache_creation.input_tokens", Value: c.Usage.CacheWriteTokens})
+		out = append(out, attribute.Int64("gen_ai.usage.cache_creation.input_tokens", c.Usage.CacheWriteTokens))
 	}
 	return out
 }

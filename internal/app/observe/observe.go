@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/telemetry/metrics"
@@ -67,13 +70,13 @@ type Run struct {
 // Run begins the span of a run. The returned function ends it; its error is
 // what the run ended with.
 func (o *Observer) Run(ctx context.Context, r Run) (context.Context, func(error)) {
-	ctx = tracing.WithParent(ctx, tracing.ParseTraceParent(r.TraceParent))
-	ctx, span := o.tracer.Start(ctx, "invoke_agent lilac", tracing.Internal,
-		tracing.Attr{Key: "gen_ai.operation.name", Value: "invoke_agent"},
-		tracing.Attr{Key: "gen_ai.agent.name", Value: "lilac"},
-		tracing.Attr{Key: "gen_ai.conversation.id", Value: r.SessionID},
-		tracing.Attr{Key: "lilac.request_id", Value: r.RequestID},
-		tracing.Attr{Key: "lilac.surface", Value: r.Client},
+	ctx = tracing.WithTraceParent(ctx, r.TraceParent)
+	ctx, span := o.tracer.Start(ctx, "invoke_agent lilac", trace.SpanKindInternal,
+		attribute.String("gen_ai.operation.name", "invoke_agent"),
+		attribute.String("gen_ai.agent.name", "lilac"),
+		attribute.String("gen_ai.conversation.id", r.SessionID),
+		attribute.String("lilac.request_id", r.RequestID),
+		attribute.String("lilac.surface", r.Client),
 	)
 	return ctx, func(err error) {
 		fail(span, err)
@@ -84,19 +87,18 @@ func (o *Observer) Run(ctx context.Context, r Run) (context.Context, func(error)
 // HTTP begins the span of an HTTP request that came with a traceparent, or
 // without one. What it causes carries the span's own: see event.TraceParent.
 func (o *Observer) HTTP(ctx context.Context, route, traceParent string) (context.Context, func(status int)) {
-	parent := tracing.ParseTraceParent(traceParent)
 	method, path, _ := strings.Cut(route, " ")
-	ctx, span := o.tracer.Start(tracing.WithParent(ctx, parent), route, tracing.Server,
-		tracing.Attr{Key: "http.request.method", Value: method},
-		tracing.Attr{Key: "http.route", Value: path},
+	ctx, span := o.tracer.Start(tracing.WithTraceParent(ctx, traceParent), route, trace.SpanKindServer,
+		attribute.String("http.request.method", method),
+		attribute.String("http.route", path),
 	)
-	if tp := tracing.FromContext(ctx).TraceParent(); tp != "" {
+	if tp := tracing.TraceParent(ctx); tp != "" {
 		ctx = event.WithTraceParent(ctx, tp)
 	}
 	return ctx, func(status int) {
-		span.Set(tracing.Attr{Key: "http.response.status_code", Value: int64(status)})
+		span.SetAttributes(attribute.Int64("http.response.status_code", int64(status)))
 		if status >= 500 {
-			span.Fail("5xx", "")
+			tracing.Fail(span, "5xx", "")
 		}
 		span.End()
 	}
@@ -104,10 +106,10 @@ func (o *Observer) HTTP(ctx context.Context, route, traceParent string) (context
 
 // fail puts the kind and the code of an error into a span. Its words stay out: a
 // provider's can quote what somebody wrote.
-func fail(span *tracing.Span, err error) {
+func fail(span trace.Span, err error) {
 	if err != nil {
 		wire := fault.ToWire(err)
-		span.Fail(string(wire.Kind), wire.Code)
+		tracing.Fail(span, string(wire.Kind), wire.Code)
 	}
 }
 

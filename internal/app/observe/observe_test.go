@@ -73,7 +73,10 @@ func collected(t *testing.T) (*tracing.Tracer, func() string) {
 		defer mu.Unlock()
 		got.Write(body)
 	}))
-	tr := tracing.New(tracing.Options{URL: srv.URL, Client: srv.Client()})
+	tr, err := tracing.New(tracing.Options{URL: srv.URL, Client: srv.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		tr.Close(context.Background())
 		srv.Close()
@@ -135,14 +138,14 @@ func TestModelsAndToolsAreMeasuredAndTraced(t *testing.T) {
 
 	numbers := text(t, &r)
 	wantAll(t, "metrics", numbers,
-		`lilac_model_tokens_total{provider="gemini",model="g-1",direction="input"} 1000000`,
-		`lilac_model_tokens_total{provider="gemini",model="g-1",direction="output"} 500000`,
-		`lilac_model_tokens_total{provider="gemini",model="g-1",direction="cache_read"} 10`,
-		`lilac_model_cost_dollars_total{provider="gemini",model="g-1"} 2`,
-		`lilac_model_request_duration_seconds_count{provider="gemini",model="g-1",status="ok"} 1`,
-		`lilac_model_request_duration_seconds_count{provider="gemini",model="g-1",status="rate_limited"} 1`,
-		`lilac_model_request_duration_seconds_count{provider="gemini",model="g-1",status="stopped"} 1`,
-		`lilac_tool_calls_total{tool="echo",status="ok"} 1`, `lilac_tool_calls_total{tool="echo",status="failed"} 1`, `lilac_tool_calls_total{tool="echo",status="error"} 1`,
+		`lilac_model_tokens_total{direction="input",model="g-1",provider="gemini"} 1e+06`,
+		`lilac_model_tokens_total{direction="output",model="g-1",provider="gemini"} 500000`,
+		`lilac_model_tokens_total{direction="cache_read",model="g-1",provider="gemini"} 10`,
+		`lilac_model_cost_dollars_total{model="g-1",provider="gemini"} 2`,
+		`lilac_model_request_duration_seconds_count{model="g-1",provider="gemini",status="ok"} 1`,
+		`lilac_model_request_duration_seconds_count{model="g-1",provider="gemini",status="rate_limited"} 1`,
+		`lilac_model_request_duration_seconds_count{model="g-1",provider="gemini",status="stopped"} 1`,
+		`lilac_tool_calls_total{status="ok",tool="echo"} 1`, `lilac_tool_calls_total{status="failed",tool="echo"} 1`, `lilac_tool_calls_total{status="error",tool="echo"} 1`,
 		`lilac_tool_duration_seconds_count{tool="echo"} 3`,
 		`lilac_bus_published_total{topic="env"} 1`, `lilac_bus_published_total{topic="out.req"} 2`,
 	)
@@ -232,7 +235,7 @@ func TestRequestsAreMeasuredByTheirLifecycle(t *testing.T) {
 	if err := b.Declare(t.Context(), bus.Subscription{Topic: event.TopicEnv, Group: "g", Mode: bus.Work, Consumer: "c"}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(text(t, &r), `lilac_bus_group_served{topic="env",group="g"} 0`); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(text(t, &r), `lilac_bus_group_served{group="g",topic="env"} 0`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(text(t, &r))
 		}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"lilac/internal/agent/tool"
 	"lilac/internal/telemetry/tracing"
 )
@@ -39,12 +42,12 @@ func (d displayed) Display(input json.RawMessage) string { return d.d.Display(in
 func (t observed) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
 	name := t.Spec().Name
 	start := time.Now()
-	ctx, span := t.o.tracer.Start(ctx, "execute_tool "+name, tracing.Internal,
-		tracing.Attr{Key: "gen_ai.operation.name", Value: "execute_tool"},
-		tracing.Attr{Key: "gen_ai.tool.name", Value: name},
-		tracing.Attr{Key: "gen_ai.tool.type", Value: "function"},
-		tracing.Attr{Key: "gen_ai.tool.call.id", Value: call.ID},
-		tracing.Attr{Key: "gen_ai.conversation.id", Value: call.SessionID},
+	ctx, span := t.o.tracer.Start(ctx, "execute_tool "+name, trace.SpanKindInternal,
+		attribute.String("gen_ai.operation.name", "execute_tool"),
+		attribute.String("gen_ai.tool.name", name),
+		attribute.String("gen_ai.tool.type", "function"),
+		attribute.String("gen_ai.tool.call.id", call.ID),
+		attribute.String("gen_ai.conversation.id", call.SessionID),
 	)
 	status := "error"
 	defer func() { // also when the tool panics
@@ -58,7 +61,7 @@ func (t observed) Run(ctx context.Context, call tool.Call) (tool.Result, error) 
 		fail(span, err)
 	case result.Failed:
 		status = "failed"
-		span.Fail("tool_failed", "")
+		tracing.Fail(span, "tool_failed", "")
 	default:
 		status = "ok"
 	}

@@ -24,7 +24,7 @@ import (
 
 func agentRule(types ...string) environment.Rule {
 	r := rule("watch", 60, types...)
-	r.Agent = &environment.Agent{System: "You watch builds.", Prompt: func(event.EnvEvent) (string, error) { return "Say what broke.", nil }}
+	r.Action = &environment.Agent{System: "You watch builds.", Prompt: func(event.EnvEvent) (string, error) { return "Say what broke.", nil }}
 	return r
 }
 
@@ -47,7 +47,7 @@ func commandOf(t *testing.T, e event.Event) event.RequestMessage {
 // handled is the command for an event of the payload, without a bus.
 func handled(t *testing.T, e event.EnvEvent, a environment.Agent) event.RequestMessage {
 	t.Helper()
-	e2, err := a.Handle("watch", e, "s", "web")
+	e2, err := a.Command("watch", e, environment.Delivery{SessionID: "s", Client: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestEventHandlerAgent(t *testing.T) {
 		w.start(inbox{}, rule)
 		w.publish(observed("e1", "s", `{}`))
 		eventually(t, "it is recorded", func() bool { return w.counted("watch", environment.OutcomeNoSession) == 1 })
-		if log := w.log.String(); !strings.Contains(log, "a title that several have") || !strings.Contains(log, "1, 2") {
+		if log := w.log.String(); !strings.Contains(log, "several have the title") || !strings.Contains(log, "1, 2") {
 			t.Errorf("the candidates are not named: %s", log)
 		}
 		if letters, err := w.bus.DeadLetters(context.Background(), "", 10); err != nil || len(letters) > 0 {
@@ -236,10 +236,10 @@ func TestAChainOfEventsEnds(t *testing.T) {
 	w := newWorld(t)
 	r := rule("echo", 1, "echo")
 	n := 0
-	r.Publish = func(e event.EnvEvent) (event.EnvEvent, error) {
+	r.Action = environment.Derive(func(e event.EnvEvent) (event.EnvEvent, error) {
 		n++
 		return event.EnvEvent{ID: fmt.Sprint("echo", n), Type: "echo", Metadata: event.EnvMetadata{TriggerSessionID: e.Metadata.TriggerSessionID}}, nil
-	}
+	})
 	w.start(inbox{}, r)
 	w.publish(event.EnvEvent{ID: "echo0", Type: "echo", Metadata: event.EnvMetadata{TriggerSessionID: "s"}})
 	eventually(t, "the end of the chain", func() bool { return w.counted("echo", environment.OutcomeDepth) == 1 })
@@ -275,7 +275,7 @@ func TestWhatARequestCausesIsDeeper(t *testing.T) {
 func TestATraceGoesOnThroughRules(t *testing.T) {
 	w := newWorld(t)
 	r := rule("pass on", 1, "hook")
-	r.Publish = func(event.EnvEvent) (event.EnvEvent, error) { return observed("e1", "s", `{}`), nil }
+	r.Action = environment.Derive(func(event.EnvEvent) (event.EnvEvent, error) { return observed("e1", "s", `{}`), nil })
 	w.start(inbox{}, r, agentRule("build.*"))
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	if err := w.db.Update(context.Background(), func(tx *db.Tx) error {
@@ -312,7 +312,7 @@ func TestAnEventThatComesAgainIsHandledOnce(t *testing.T) {
 func TestAPromptThatCannotBeRenderedIsSetAside(t *testing.T) {
 	w := newWorld(t)
 	r := agentRule("build.*")
-	r.Agent.Prompt = func(e event.EnvEvent) (string, error) {
+	r.Action.(*environment.Agent).Prompt = func(e event.EnvEvent) (string, error) {
 		if e.ID == "bad" {
 			return "", errors.New("no such field")
 		}

@@ -1,8 +1,8 @@
 package environment
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +59,7 @@ var typePattern = lazyregexp.New(`^(\*|[a-z0-9_.]{1,64}(\.\*)?)$`)
 func Compile(s Spec) (Rule, error) {
 	r := Rule{
 		Name: s.Name, Types: s.Types, Session: s.Session, Enabled: s.Enabled, Priority: s.Priority,
-		Drop: s.Drop, Debounce: s.Debounce, Budget: s.Budget, DryRun: s.DryRun,
+		Debounce: s.Debounce, Budget: s.Budget, DryRun: s.DryRun,
 	}
 	if r.Priority == 0 {
 		r.Priority = PriorityConfigured
@@ -86,7 +86,7 @@ func compileWhen(s Spec, r *Rule) error {
 			return fault.InvalidField("when.type", "%q is no type of events: it is one like webhook.received, a beginning like webhook.*, or *.", t)
 		}
 		for _, people := range []event.Type{event.UserQuery, event.UserStop} {
-			if names(t, people) {
+			if matchesType(t, people) {
 				return fault.InvalidField("when.type", "What people say (%s) cannot be taken by a rule.", people)
 			}
 		}
@@ -121,6 +121,7 @@ func compileDo(s Spec, r *Rule) error {
 	case s.PublishType != "":
 		return compilePublish(s, r)
 	}
+	r.Action = Drop{}
 	return nil
 }
 
@@ -139,7 +140,7 @@ func compileAgent(s Spec, r *Rule) error {
 	if deliver == event.Steer && s.Budget.metered() {
 		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer: what that costs cannot be told from the rest of the request. Use followUp.", s.Name)
 	}
-	r.Agent = &Agent{System: s.System, Prompt: prompt.prompt, Deliver: deliver}
+	r.Action = &Agent{System: s.System, Prompt: prompt.prompt, Deliver: deliver}
 	return nil
 }
 
@@ -148,21 +149,21 @@ func compilePublish(s Spec, r *Rule) error {
 	if err := probe.Validate(); err != nil || Ours(probe.Type) {
 		return fault.InvalidField("do.publish.type", "The rule %s cannot publish events of the type %q: use one of your own, of a-z, 0-9, _ and dots.", s.Name, s.PublishType)
 	}
-	payload := func(e event.EnvEvent) (jsonValue, error) { return e.Payload, nil }
+	payload := func(e event.EnvEvent) (json.RawMessage, error) { return e.Payload, nil }
 	if s.Payload != "" {
 		q, err := compileQuery(s.Payload)
 		if err != nil {
 			return fault.InvalidField("do.publish.payload", "The payload of the rule %s: %s.", s.Name, err)
 		}
-		payload = func(e event.EnvEvent) (jsonValue, error) { return q.json(About(e)) }
+		payload = func(e event.EnvEvent) (json.RawMessage, error) { return q.json(About(e)) }
 	}
-	r.Publish = func(e event.EnvEvent) (event.EnvEvent, error) {
+	r.Action = Derive(func(e event.EnvEvent) (event.EnvEvent, error) {
 		raw, err := payload(e)
 		return event.EnvEvent{
 			ID: "rule:" + digest(s.Name+"\x00"+e.ID), Type: event.Type(s.PublishType), Payload: raw,
 			Metadata: event.EnvMetadata{Source: e.Metadata.Source, EnvName: e.Metadata.EnvName},
 		}, err
-	}
+	})
 	return nil
 }
 
@@ -204,12 +205,4 @@ func compileLimits(s Spec, r *Rule) error {
 // Ours reports whether only the program itself makes events of the type.
 func Ours(t event.Type) bool {
 	return t == event.UserQuery || t == event.UserStop || strings.HasPrefix(string(t), "session.") || strings.HasPrefix(string(t), "stream.") || strings.HasPrefix(string(t), "rule.")
-}
-
-// String is the rate as it is written, "" for none.
-func (r Rate) String() string {
-	if r.Runs == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d/%s", r.Runs, r.Per)
 }

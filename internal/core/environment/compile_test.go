@@ -79,9 +79,9 @@ func TestConditions(t *testing.T) {
 		`env.HOME == null`:                "",                     // it sees nothing but the event
 	} {
 		r := compiled(t, func(s *environment.Spec) { s.If = condition })
-		_, ok, looks := environment.Match([]environment.Rule{r}, e)
-		if ok != (want == "") || !strings.HasPrefix(looks[0].Why, want) {
-			t.Errorf("%s: %v, %q", condition, ok, looks[0].Why)
+		_, ok, results := environment.Match([]environment.Rule{r}, e)
+		if ok != (want == "") || !strings.HasPrefix(results[0].Why, want) {
+			t.Errorf("%s: %v, %q", condition, ok, results[0].Why)
 		}
 	}
 	one := compiled(t, func(s *environment.Spec) { s.Session = "s" })
@@ -107,13 +107,13 @@ func TestTemplates(t *testing.T) {
 		"{{ \"\\(.payload.n) times\" }}": `"1.5 times"`,
 	} {
 		r := compiled(t, func(s *environment.Spec) { s.Prompt = text })
-		got, err := r.Agent.Prompt(e)
+		got, err := r.Action.(*environment.Agent).Prompt(e)
 		if err != nil || got != want {
 			t.Errorf("%s renders as %s, %v; want %s", text, got, err, want)
 		}
 	}
 	huge := compiled(t, func(s *environment.Spec) { s.Prompt = `{{ [range(100000)] }}` })
-	if _, err := huge.Agent.Prompt(e); err == nil {
+	if _, err := huge.Action.(*environment.Agent).Prompt(e); err == nil {
 		t.Error("an expression of any size is rendered")
 	}
 }
@@ -157,7 +157,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		e := event.EnvEvent{ID: "1", Type: "x", Payload: []byte(payload)}
 		if e.Validate() == nil {
-			_, _ = r.Agent.Prompt(e)
+			_, _ = r.Action.(*environment.Agent).Prompt(e)
 		}
 	})
 }
@@ -354,7 +354,7 @@ func TestDebounce(t *testing.T) {
 				if n := w.sum(environment.OutcomeDropped); n != 1 {
 					t.Errorf("%d are counted as dropped, want 1", n)
 				}
-				if log := w.log.String(); !strings.Contains(log, "dropped: the rule is gone, off or drops by now") || strings.Contains(log, "could not be handled") {
+				if log := w.log.String(); !strings.Contains(log, "dropped a held event: its rule is gone, off, or drops events now") || strings.Contains(log, "cannot handle") {
 					t.Error(log)
 				}
 			})
@@ -469,10 +469,10 @@ func TestTry(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got := environment.Try(rules, observed("e", "s", `{"branch":"x"}`))
-	if got.Rule != "watch" || got.Looks[0].Why != "its condition does not hold" {
+	if got.Rule != "watch" || got.Matches[0].Why != "its condition does not hold" {
 		t.Errorf("%+v", got)
 	}
-	if got := environment.Try(rules, custom("e", "s")); got.Rule != "" || len(got.Looks) != 2 {
+	if got := environment.Try(rules, custom("e", "s")); got.Rule != "" || len(got.Matches) != 2 {
 		t.Errorf("%+v", got)
 	}
 }

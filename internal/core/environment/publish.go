@@ -8,24 +8,17 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Inbox remembers what was accepted from a source. Seen inserts the pair of
-// source and external id with a value; when it was there already it returns
-// the value of the first time.
-type Inbox interface {
-	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
-}
-
 // Source is the name of environment events in the inbox.
 const Source = "env"
 
-// Publish puts e on the bus in the caller's transaction. An id that was
-// published before is dropped, also after a restart; published tells.
+// Publish puts e on the bus in the caller's transaction. It drops an event whose
+// id was published before, also after a restart, and then returns false.
 func Publish(tx *db.Tx, inbox Inbox, e event.EnvEvent) (published bool, err error) {
 	return PublishTraced(tx, inbox, e, "")
 }
 
-// PublishTraced is Publish for an event with a trace: the header traceparent of
-// what caused it, or "".
+// PublishTraced is like Publish, for an event of a trace. traceParent is the
+// header traceparent of its cause, or "".
 func PublishTraced(tx *db.Tx, inbox Inbox, e event.EnvEvent, traceParent string) (published bool, err error) {
 	if len(e.Payload) == 0 {
 		e.Payload = []byte("null")

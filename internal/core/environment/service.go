@@ -21,43 +21,37 @@ import (
 // Group is the work group that handles environment events.
 const Group = "environment"
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	DB    *db.DB
 	Bus   bus.Bus
 	Inbox Inbox
-	// Records may be nil when every rule is a function.
-	Records Records
-	// Session finds sessions.
+	// Runs, Holds, Causes, and Events may be nil if every rule is a function.
+	Runs    Runs
+	Holds   Holds
+	Causes  Causes
+	Events  Events
 	Session Sessions
-	// Intake, if set, is told of what was handled.
+	// Intake, if set, learns which events were handled.
 	Intake *Intake
 	// Rules in the order of their registration; see [DefaultRules].
 	Rules []Rule
-	// Observe is told of every event before its rule is looked for; it may be
-	// told of one again. Nil tells nobody.
+	// Observe, if set, receives every event before it is matched, possibly more
+	// than once.
 	Observe func(ctx context.Context, e event.EnvEvent) error
-	// Workspace is where long payloads are written for the agent; "" writes none.
+	// Workspace is the directory for payloads that are too long for a message; ""
+	// writes none.
 	Workspace string
 	Logger    *slog.Logger
 }
 
-// Sessions is what rules know of sessions.
-type Sessions struct {
-	// Client returns the surface of a session, and whether there is one of
-	// that id; nil trusts the publisher.
-	Client func(q db.Queryer, sessionID string) (client string, known bool, err error)
-	// Titled returns the session with a title, or ""; several that have it are a
-	// fault.Conflict that names them.
-	Titled func(q db.Queryer, title string) (sessionID string, err error)
-}
-
-// Service publishes environment events and runs the rules on them.
+// Service publishes environment events and applies the rules to them.
 type Service struct {
 	o     Options
 	rules atomic.Pointer[[]Rule]
-	// rung holds one wake-up of waits: a second would say nothing more.
-	rung     chan struct{}
+	// wakeup wakes runHolds. It holds one signal, because a second would add
+	// nothing.
+	wakeup   chan struct{}
 	warnings warnings
 }
 
@@ -66,46 +60,46 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{o: o, rung: make(chan struct{}, 1)}
+	s := &Service{o: o, wakeup: make(chan struct{}, 1)}
 	s.SetRules(o.Rules)
 	return s
 }
 
-// Rules returns the rules that are in force.
+// Rules returns the rules in force.
 func (s *Service) Rules() []Rule { return *s.rules.Load() }
 
-// SetRules replaces the rules. Events that are being handled keep theirs.
+// SetRules replaces the rules. Events that are being handled keep the old ones.
 func (s *Service) SetRules(rules []Rule) {
 	rules = slices.Clone(rules)
 	s.rules.Store(&rules)
-	s.alarm()
+	s.wake()
 }
 
-// maxAttempts is how often an event is tried before it is a dead letter.
+// maxAttempts is the number of attempts before an event becomes a dead letter.
 const maxAttempts = 5
 
 func (s *Service) subscription() bus.Subscription {
 	return bus.Subscription{Topic: event.TopicEnv, Group: Group, Mode: bus.Work, Consumer: Group, FromBegin: true, MaxAttempts: maxAttempts}
 }
 
-// Declare makes the service's group exist; call it before anything publishes.
+// Declare creates the service's consumer group. Call it before anything publishes.
 func (s *Service) Declare(ctx context.Context) error {
 	return s.o.Bus.Declare(ctx, s.subscription())
 }
 
 // Run handles events until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	if s.o.Records == nil {
+	if s.o.Runs == nil {
 		return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle)
 	}
 	work, ctx := errgroup.WithContext(ctx)
-	work.Go(func() error { return s.waits(ctx) })
+	work.Go(func() error { return s.runHolds(ctx) })
 	work.Go(func() error { return s.o.Bus.Subscribe(ctx, s.subscription(), s.handle) })
 	return work.Wait()
 }
 
-// Publish publishes e in a transaction of its own and returns when it is
-// durable; see the function of the same name.
+// Publish is like the function [Publish], but in a transaction of its own. It
+// returns when the event is durable.
 func (s *Service) Publish(ctx context.Context, e event.EnvEvent) (published bool, err error) {
 	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
 		published, err = Publish(tx, s.o.Inbox, e)
@@ -114,8 +108,8 @@ func (s *Service) Publish(ctx context.Context, e event.EnvEvent) (published bool
 	return published, err
 }
 
-// errPanic is what a handler's panic becomes, so that the bus retries it like
-// any failure and the log has the stack.
+// errPanic replaces the panic of a handler, so that the bus retries the event like
+// after any other failure.
 var errPanic = errors.New("rule handler panicked")
 
 func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
@@ -134,17 +128,17 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 	}
 	if s.o.Observe != nil {
 		if err := s.o.Observe(ctx, e); err != nil {
-			return fmt.Errorf("tell who waits for events: %w", err)
+			return fmt.Errorf("pass event to observer: %w", err)
 		}
 	}
-	rule, ok, looks := Match(s.Rules(), e)
-	for _, l := range looks {
-		if strings.HasPrefix(l.Why, conditionFailed) {
-			s.o.Logger.WarnContext(ctx, "a rule could not decide about an event", "rule", l.Rule, "event_id", e.ID, "reason", l.Why)
+	rule, ok, results := Match(s.Rules(), e)
+	for _, r := range results {
+		if strings.HasPrefix(r.Why, conditionFailed) {
+			s.o.Logger.WarnContext(ctx, "cannot evaluate the condition of a rule", "rule", r.Rule, "event_id", e.ID, "reason", r.Why)
 		}
 	}
 	if !ok {
-		if !ObserverOnly(e.Type) && !known(e) {
+		if !ObserverOnly(e.Type) && !reportedByTool(e) {
 			s.warn(ctx, "no rule matched an environment event", e, "")
 		}
 		return nil
@@ -155,38 +149,42 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 			err = fmt.Errorf("rule %s: %w: %v", rule.Name, errPanic, p)
 		}
 	}()
-	handler := rule.Handler
-	if handler == nil {
-		handler = func(ctx context.Context, d bus.Delivery, e event.EnvEvent) error { return s.act(ctx, d, rule, e) }
+	if f, own := rule.Action.(Function); own {
+		_, err = f.Do(ctx, Call{Rule: rule, Event: e, SessionID: e.Metadata.TriggerSessionID, Delivery: d})
+	} else {
+		err = s.act(ctx, d, rule, e)
 	}
-	if err := handler(ctx, d, e); err != nil {
+	if err != nil {
 		return fmt.Errorf("rule %s: %w", rule.Name, err)
 	}
 	return nil
 }
 
-// warn warns of an event, but for the first one of a type and session only once
-// in a while: there may be many.
-func (s *Service) warn(ctx context.Context, what string, e event.EnvEvent, sessionID string, args ...any) {
-	unsaid, say := s.warnings.due(what+"\x00"+string(e.Type)+"\x00"+sessionID, time.Now())
-	if !say {
+// warn logs a warning about an event. For events of one type and session it logs
+// the first, and then at most one per minute: there may be many.
+func (s *Service) warn(ctx context.Context, message string, e event.EnvEvent, session string, args ...any) {
+	suppressed, ok := s.warnings.allow(message+"\x00"+string(e.Type)+"\x00"+session, time.Now())
+	if !ok {
 		return
 	}
 	args = append([]any{"event_id", e.ID, "type", e.Type}, args...)
-	if unsaid > 0 {
-		args = append(args, "events_before", unsaid)
+	if suppressed > 0 {
+		args = append(args, "events_before", suppressed)
 	}
-	s.o.Logger.WarnContext(ctx, what, args...)
+	s.o.Logger.WarnContext(ctx, message, args...)
 }
 
-// target is the session that the rule handles the event for, or "".
+// titlePrefix marks a session that is given by its title.
+const titlePrefix = "title:"
+
+// target returns the id of the session that the rule acts in, or "".
 func (s *Service) target(q db.Queryer, r Rule, e event.EnvEvent) (string, error) {
-	id, err := named(r, e)
+	id, err := r.target(e)
 	if err != nil {
 		return "", bus.Permanent(fmt.Errorf("find session: %w", err))
 	}
 	if title, ok := strings.CutPrefix(id, titlePrefix); ok {
-		if s.o.Session.Titled == nil || title == "" { // no title is the name of none
+		if s.o.Session.Titled == nil || title == "" { // no session has an empty title
 			return "", nil
 		}
 		return s.o.Session.Titled(q, title)
@@ -194,28 +192,23 @@ func (s *Service) target(q db.Queryer, r Rule, e event.EnvEvent) (string, error)
 	return id, nil
 }
 
-// named is what the rule calls the session that it handles the event for: an
-// id, or its title.
-func named(r Rule, e event.EnvEvent) (string, error) {
-	if r.Target == nil {
-		return e.Metadata.TriggerSessionID, nil
-	}
-	return r.Target(e)
+// sessionName returns the session of an event as the rule names it, for logs.
+func sessionName(r Rule, e event.EnvEvent) string {
+	name, _ := r.target(e) // the caller has handled its error already
+	return name
 }
 
-// titlePrefix begins a session that is named by its title.
-const titlePrefix = "title:"
-
-func (s *Service) client(q db.Queryer, sessionID string) (client string, known bool, err error) {
+// client returns the surface of a session, and whether the session exists.
+func (s *Service) client(q db.Queryer, sessionID string) (client string, exists bool, err error) {
 	switch {
 	case sessionID == "":
 		return "", false, nil
 	case s.o.Session.Client == nil:
 		return Surface, true, nil
 	}
-	client, known, err = s.o.Session.Client(q, sessionID)
+	client, exists, err = s.o.Session.Client(q, sessionID)
 	if err != nil {
 		return "", false, fmt.Errorf("look up session: %w", err)
 	}
-	return client, known, nil
+	return client, exists, nil
 }

@@ -102,7 +102,7 @@ func TestQueue(t *testing.T) {
 		running, overlaps := 0, 0
 		got := make(chan string, 100)
 		r := rule("slow", 1, "*")
-		r.Handler = func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error {
+		r.Action = environment.Function(func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error {
 			mu.Lock()
 			if running++; running > 1 {
 				overlaps++
@@ -113,7 +113,7 @@ func TestQueue(t *testing.T) {
 			running--
 			mu.Unlock()
 			return nil
-		}
+		})
 		w.start(inbox{}, r)
 		const n = 50
 		for i := range n {
@@ -142,13 +142,13 @@ func TestQueue(t *testing.T) {
 			attempts := 0
 			got := make(chan int, 10)
 			r := rule("flaky", 1, "custom.*")
-			r.Handler = func(context.Context, bus.Delivery, event.EnvEvent) error {
+			r.Action = environment.Function(func(context.Context, bus.Delivery, event.EnvEvent) error {
 				if attempts++; attempts < 2 {
 					return fail()
 				}
 				got <- attempts
 				return nil
-			}
+			})
 			w.start(inbox{}, r)
 			w.publish(custom("1", "s"))
 			select {
@@ -179,7 +179,7 @@ func TestAHandlerThatNeverSucceedsIsPutAside(t *testing.T) {
 				tried, mended := 0, false
 				var handled []string
 				r := rule("broken", 1, "custom.*")
-				r.Handler = func(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+				r.Action = environment.Function(func(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
 					mu.Lock()
 					bad := e.ID == "bad" && !mended
 					if bad {
@@ -192,7 +192,7 @@ func TestAHandlerThatNeverSucceedsIsPutAside(t *testing.T) {
 						return fail(ctx)
 					}
 					return nil
-				}
+				})
 				w.start(inbox{}, r)
 				w.publish(custom("bad", "s"))
 				w.publish(custom("behind", "s"))
@@ -234,7 +234,7 @@ func TestSourcesDoNotWaitForEachOther(t *testing.T) {
 	w := newWorld(t)
 	got, release := make(chan string, 10), make(chan struct{})
 	r := rule("slow", 1, "*")
-	r.Handler = func(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+	r.Action = environment.Function(func(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
 		if e.ID == "a1" {
 			select {
 			case <-release:
@@ -243,7 +243,7 @@ func TestSourcesDoNotWaitForEachOther(t *testing.T) {
 		}
 		got <- e.ID
 		return nil
-	}
+	})
 	w.start(inbox{}, r)
 	of := func(id, source string) event.EnvEvent {
 		e := custom(id, "")
@@ -295,7 +295,7 @@ func TestManyEventsAtOnceAreHandledOnceAndInOrder(t *testing.T) {
 	running, got := map[string]int{}, map[string][]string{}
 	n := 0
 	r := rule("count", 1, "custom.*")
-	r.Handler = func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error {
+	r.Action = environment.Function(func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error {
 		id := e.Metadata.TriggerSessionID
 		mu.Lock()
 		if running[id]++; running[id] > 1 {
@@ -309,7 +309,7 @@ func TestManyEventsAtOnceAreHandledOnceAndInOrder(t *testing.T) {
 		got[id] = append(got[id], e.ID)
 		n++
 		return nil
-	}
+	})
 	w.start(inbox{}, r)
 	var publishers sync.WaitGroup
 	for s := range sessions {

@@ -6,42 +6,41 @@ import (
 )
 
 const (
-	// quietFor is how long a warning is not said again.
-	quietFor = time.Minute
-	// quietMax bounds the warnings that are remembered.
-	quietMax = 500
+	// warningInterval is the time in which a warning is logged at most once.
+	warningInterval = time.Minute
+	// maxWarnings bounds the warnings that are remembered.
+	maxWarnings = 500
 )
 
-// warnings lets each warning be said once in a while, however many events it
-// is for, and counts the others.
+// warnings limits how often each warning is logged, however many events it is
+// about, and counts the suppressed ones.
 type warnings struct {
 	mu   sync.Mutex
-	said map[string]said
+	seen map[string]warning
 }
 
-type said struct {
-	at time.Time
-	// more counts the events since then.
-	more int64
+type warning struct {
+	at         time.Time
+	suppressed int64 // since then
 }
 
-// due reports whether a warning is to be said now, and for how many events it
-// was not since the last time.
-func (w *warnings) due(warning string, now time.Time) (unsaid int64, say bool) {
+// allow reports whether to log a warning now, and how often it was suppressed
+// since the last time.
+func (w *warnings) allow(text string, now time.Time) (suppressed int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s, known := w.said[warning]
-	if known && now.Sub(s.at) < quietFor {
-		s.more++
-		w.said[warning] = s
+	last, found := w.seen[text]
+	if found && now.Sub(last.at) < warningInterval {
+		last.suppressed++
+		w.seen[text] = last
 		return 0, false
 	}
-	if len(w.said) >= quietMax {
-		clear(w.said)
+	if len(w.seen) >= maxWarnings {
+		clear(w.seen)
 	}
-	if w.said == nil {
-		w.said = map[string]said{}
+	if w.seen == nil {
+		w.seen = map[string]warning{}
 	}
-	w.said[warning] = said{at: now}
-	return s.more, true
+	w.seen[text] = warning{at: now}
+	return last.suppressed, true
 }

@@ -123,7 +123,7 @@ func (w *world) start(box environment.Inbox, rules ...environment.Rule) {
 		}
 		return sessions.Client(q, id)
 	}
-	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Records: w.store(), Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace})
+	w.svc = environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: box, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: mine, Rules: rules, Logger: w.logger(), Workspace: workspace})
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := w.svc.Declare(ctx); err != nil {
 		w.t.Fatal(err)
@@ -192,7 +192,7 @@ func custom(id, session string) event.EnvEvent {
 func collect(types ...string) (environment.Rule, <-chan event.EnvEvent) {
 	got := make(chan event.EnvEvent, 1000)
 	r := rule("collect", 1, types...)
-	r.Handler = func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error { got <- e; return nil }
+	r.Action = environment.Function(func(_ context.Context, _ bus.Delivery, e event.EnvEvent) error { got <- e; return nil })
 	return r, got
 }
 

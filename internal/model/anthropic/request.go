@@ -9,14 +9,13 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// provider is the name under which this package keeps what it does not know.
+// provider is the key of this package's data in provider options.
 const provider = "anthropic"
 
-// maxPicture is how many bytes of base64 a picture may have: a request with a
-// larger one is refused.
-const maxPicture = 5 << 20
+// maxImageBase64 is the documented limit of an image, in bytes of base64.
+const maxImageBase64 = 5 << 20
 
-// typeCustom is the AI SDK's type for content that only one provider knows.
+// typeCustom is the AI SDK's type for provider-specific content.
 const typeCustom chat.PartType = "custom"
 
 // object is a JSON object with open fields.
@@ -34,8 +33,8 @@ func (m *Model) body(req llm.Request) ([]byte, error) {
 	if req.MaxOutputTokens > 0 {
 		limit = req.MaxOutputTokens
 	}
-	system, messages := convert(req)
-	markTurns(messages)
+	system, messages := convertMessages(req)
+	markCacheBreakpoints(messages)
 	body := object{"model": m.o.Model, "max_tokens": limit, "stream": true, "messages": messages}
 	if system != "" {
 		body["system"] = []object{{"type": "text", "text": system, "cache_control": ephemeral}}
@@ -58,9 +57,9 @@ func (m *Model) body(req llm.Request) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// markTurns asks for caching up to the last two turns of the person's side:
-// the last one is written, the one before it was written by the last step.
-func markTurns(messages []wireMessage) {
+// markCacheBreakpoints sets cache breakpoints at the last two user turns: the request
+// writes the last one and reads the one before it, which the previous step wrote.
+func markCacheBreakpoints(messages []wireMessage) {
 	marks := 2
 	for _, msg := range slices.Backward(messages) {
 		if marks == 0 {
@@ -73,10 +72,10 @@ func markTurns(messages []wireMessage) {
 	}
 }
 
-// convert writes the conversation as the protocol wants it: instructions
-// apart, two roles in turn, the person's first, and tool results at the
-// beginning of the turn that follows their calls.
-func convert(req llm.Request) (system string, out []wireMessage) {
+// convertMessages converts the conversation to the form that the protocol requires: a
+// separate system prompt, alternating roles starting with the user, and tool results at
+// the start of the turn after their calls.
+func convertMessages(req llm.Request) (system string, out []wireMessage) {
 	system = req.System
 	begun := false
 	for _, msg := range req.Messages {
@@ -104,7 +103,7 @@ func convert(req llm.Request) (system string, out []wireMessage) {
 			continue
 		}
 		if !begun && role == "assistant" {
-			out = append(out, wireMessage{"user", []object{textBlock("(The conversation goes on.)")}})
+			out = append(out, wireMessage{"user", []object{textBlock("(The conversation continues.)")}})
 		}
 		begun = true
 		if n := len(out); n > 0 && out[n-1].Role == role {
@@ -114,15 +113,15 @@ func convert(req llm.Request) (system string, out []wireMessage) {
 		out = append(out, wireMessage{role, content})
 	}
 	if n := len(out); n == 0 || out[n-1].Role == "assistant" {
-		out = append(out, wireMessage{"user", []object{textBlock("Go on.")}})
+		out = append(out, wireMessage{"user", []object{textBlock("Continue.")}})
 	}
 	for _, msg := range out {
-		slices.SortStableFunc(msg.Content, func(a, b object) int { return order(a) - order(b) })
+		slices.SortStableFunc(msg.Content, func(a, b object) int { return resultsFirst(a) - resultsFirst(b) })
 	}
 	return system, out
 }
 
-func order(block object) int {
+func resultsFirst(block object) int {
 	if block["type"] == "tool_result" {
 		return 0
 	}
@@ -136,11 +135,11 @@ func userBlocks(parts []chat.Part) []object {
 	for _, p := range parts {
 		switch p.Type {
 		case chat.TypeText:
-			if strings.TrimSpace(p.Text) != "" { // the protocol refuses blank text
+			if strings.TrimSpace(p.Text) != "" { // the protocol refuses blank text blocks
 				out = append(out, textBlock(p.Text))
 			}
 		case chat.TypeImage, chat.TypeFile:
-			out = append(out, mediaBlock(llm.MediaOf(p)))
+			out = append(out, mediaBlock(llm.ParseMedia(p)))
 		}
 	}
 	return out
@@ -156,7 +155,7 @@ func mediaBlock(media llm.Media) object {
 	}
 	text, isText := media.Text()
 	switch {
-	case source != nil && media.IsPicture() && len(media.Base64) <= maxPicture:
+	case source != nil && media.IsImage() && len(media.Base64) <= maxImageBase64:
 		return object{"type": "image", "source": source}
 	case source != nil && media.Type == "application/pdf":
 		block := object{"type": "document", "source": source}
@@ -200,8 +199,8 @@ func assistantBlocks(parts []chat.Part) []object {
 			if string(p.Extra["providerExecuted"]) == "true" {
 				continue
 			}
-			block["type"], block["id"] = "tool_use", callID(p.ToolCallID)
-			block["name"], block["input"] = llm.CallName(p.ToolName), llm.CallInput(p)
+			block["type"], block["id"] = "tool_use", safeCallID(p.ToolCallID)
+			block["name"], block["input"] = llm.SafeToolName(p.ToolName), llm.SafeToolInput(p)
 		case typeCustom:
 			block = object{}
 			if json.Unmarshal(kept["block"], &block) != nil || len(block) == 0 {
@@ -217,7 +216,7 @@ func assistantBlocks(parts []chat.Part) []object {
 
 func resultBlock(p chat.Part) object {
 	text, failed := p.OutputText()
-	block := object{"type": "tool_result", "tool_use_id": callID(p.ToolCallID)}
+	block := object{"type": "tool_result", "tool_use_id": safeCallID(p.ToolCallID)}
 	if failed {
 		block["is_error"] = true
 	}
@@ -232,7 +231,7 @@ func resultBlock(p chat.Part) object {
 				content = append(content, userBlocks([]chat.Part{part})...)
 				continue
 			}
-			content = append(content, mediaBlock(llm.ResultMedia(part)))
+			content = append(content, mediaBlock(llm.ParseResultMedia(part)))
 		}
 		if len(content) > 0 {
 			block["content"] = content
@@ -245,9 +244,9 @@ func resultBlock(p chat.Part) object {
 	return block
 }
 
-// callID makes the id of another provider's tool call acceptable here: its
-// protocol allows letters, digits, _ and - only.
-func callID(id string) string {
+// safeCallID replaces the characters of another provider's tool call id that this
+// protocol refuses: it allows letters, digits, _, and - only.
+func safeCallID(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
 			return r

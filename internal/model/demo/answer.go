@@ -15,77 +15,78 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// What is quoted of a prompt, and shown of a tool's output.
+// Limits, in characters, of quotes from a prompt and of tool output, and the highest
+// number to count to.
 const (
-	maxQuote  = 200
-	maxOutput = 2000
-	maxCount  = 10_000
+	maxQuote   = 200
+	maxOutput  = 2000
+	maxCountTo = 10_000
 )
 
-// reply is what the model will say and do.
+// reply is the content of one answer.
 type reply struct {
 	reasoning string
 	text      string
 	calls     []chat.Part
 }
 
-// situation is what the model finds at the end of the conversation.
-type situation struct {
-	// said are the messages of people since the model spoke last.
-	said []string
-	// results are the tool results since then, calls what they answer.
+// turn is the end of a conversation: everything since the model's last answer.
+type turn struct {
+	// messages are the texts of the user messages.
+	messages []string
+	// results are the tool results, calls the tool calls that they belong to.
 	results []chat.Part
 	calls   map[string]chat.Part
 }
 
-func look(messages []chat.Message) situation {
-	s := situation{calls: map[string]chat.Part{}}
+func latestTurn(messages []chat.Message) turn {
+	s := turn{calls: map[string]chat.Part{}}
 	for _, m := range slices.Backward(messages) {
 		switch m.Role {
 		case chat.User:
-			s.said = append(s.said, strings.TrimSpace(m.Text()))
+			s.messages = append(s.messages, strings.TrimSpace(m.Text()))
 		case chat.Tool:
 			s.results = append(slices.Clone(m.ToolResults()), s.results...)
 		case chat.Assistant:
 			for _, c := range m.ToolCalls() {
 				s.calls[c.ToolCallID] = c
 			}
-			slices.Reverse(s.said)
+			slices.Reverse(s.messages)
 			return s
 		}
 	}
-	slices.Reverse(s.said)
+	slices.Reverse(s.messages)
 	return s
 }
 
 func answer(req llm.Request) reply {
-	s := look(req.Messages)
+	s := latestTurn(req.Messages)
 	var a reply
 	var parts []string
-	if told, rest, ok := ofEvent(s); ok {
-		parts = append(parts, told)
-		s.said, s.results = rest, nil
+	if description, rest, ok := describeEvent(s); ok {
+		parts = append(parts, description)
+		s.messages, s.results = rest, nil
 	}
 	if len(s.results) > 0 {
 		parts = append(parts, summary(s))
-		for _, text := range s.said {
-			parts = append(parts, "While I was at work you added: “"+quote(text)+"”. I have taken it in.")
+		for _, text := range s.messages {
+			parts = append(parts, "While I was working, you added: “"+quote(text)+"”. I have read it.")
 		}
 	}
-	wanted := 0
-	for _, text := range s.said {
-		calls, missing := wishes(text, req.Tools)
+	requested := 0
+	for _, text := range s.messages {
+		calls, missing := parseRequests(text, req.Tools)
 		for _, c := range calls {
-			a.calls = append(a.calls, c.part(callID(req, wanted, c)))
-			wanted++
+			a.calls = append(a.calls, c.part(callID(req, requested, c)))
+			requested++
 		}
 		parts = append(parts, missing...)
 	}
 	switch {
 	case len(a.calls) > 0:
 		parts = append(parts, announce(a.calls))
-	case len(s.said) > 0:
-		text, reasoning := talk(s.said, len(s.results) > 0)
+	case len(s.messages) > 0:
+		text, reasoning := chatReply(s.messages, len(s.results) > 0)
 		a.reasoning = reasoning
 		if text != "" {
 			parts = append(parts, text)
@@ -99,45 +100,45 @@ func answer(req llm.Request) reply {
 
 const introduction = "I am Lilac's built-in demo model: a few rules that work offline, not a language model."
 
-const advice = "For real answers set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` (for another compatible server also " +
-	"`OPENAI_BASE_URL`) and start Lilac again."
+const advice = "For real answers, set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` (for another compatible server, also " +
+	"`OPENAI_BASE_URL`) and restart Lilac."
 
-const suggestions = "Meanwhile you can try what I do understand:\n\n" +
-	"- `run uname -a` runs a command, `run the tests in the background` one that takes long: I come back with the result\n" +
+const suggestions = "Meanwhile, you can try these requests:\n\n" +
+	"- `run uname -a` runs a command, `run the tests in the background` starts a long one: I report the result when it ends\n" +
 	"- `list files` shows the workspace\n" +
 	"- `write notes.txt: hello` and then `read notes.txt`\n" +
-	"- `search for hello` looks into the files\n" +
-	"- `count to 50` takes a while, so you can write to me in the middle, stop me, or kill the program"
+	"- `search for hello` searches the files\n" +
+	"- `count to 50` takes a while, so you can write to me meanwhile, stop me, or kill the process"
 
 var (
 	hello   = lazyregexp.New(`(?i)^(hi|hello|hey|hallo|good (morning|evening|day)|who are you|what are you|help)\b`)
-	counted = lazyregexp.New(`(?i)\bcount (?:slowly )?(?:up )?to (\d{1,9})\b`)
+	countTo = lazyregexp.New(`(?i)\bcount (?:slowly )?(?:up )?to (\d{1,9})\b`)
 	think   = lazyregexp.New(`(?i)^think\b`)
 )
 
-// talk answers what asks for no tool.
-func talk(said []string, working bool) (text, reasoning string) {
-	last := said[len(said)-1]
-	if m := counted().FindStringSubmatch(last); m != nil {
+// chatReply answers messages that request no tool.
+func chatReply(messages []string, working bool) (text, reasoning string) {
+	last := messages[len(messages)-1]
+	if m := countTo().FindStringSubmatch(last); m != nil {
 		n, err := strconv.Atoi(m[1])
-		if err != nil || n > maxCount {
-			n = maxCount
+		if err != nil || n > maxCountTo {
+			n = maxCountTo
 		}
 		return count(n), ""
 	}
 	if think().MatchString(last) {
-		reasoning = "The person asks me to think. I have only a few rules, so I look through them, one after the other, and find that none of them fits."
+		reasoning = "The user asks me to think. I only have a few rules. I check them one by one, and none of them matches."
 	}
 	switch {
 	case working:
 		return "", reasoning
 	case last == "":
-		return introduction + " Your message had no text that I could read.\n\n" + suggestions, reasoning
+		return introduction + " Your message has no text that I can read.\n\n" + suggestions, reasoning
 	case hello().MatchString(last):
 		return "Hello! " + introduction + " " + advice + "\n\n" + suggestions, reasoning
 	}
 	var quoted []string
-	for _, s := range said {
+	for _, s := range messages {
 		quoted = append(quoted, "“"+quote(s)+"”")
 	}
 	return introduction + " You said: " + strings.Join(quoted, " and ") + ".\n\n" + advice + "\n\n" + suggestions, reasoning
@@ -165,15 +166,15 @@ func announce(calls []chat.Part) string {
 	return "I will use the tools " + strings.Join(names, ", ") + "."
 }
 
-// summary tells what the tools answered.
-func summary(s situation) string {
+// summary reports the tools' results.
+func summary(s turn) string {
 	parts := make([]string, 0, len(s.results))
 	for _, r := range s.results {
 		text, failed := r.OutputText()
 		text = strings.TrimRight(text, "\n ")
-		verb := "answered"
+		verb := "returned"
 		if failed {
-			verb = "failed and said"
+			verb = "failed with"
 		}
 		name := "`" + r.ToolName + "`"
 		if c, ok := s.calls[r.ToolCallID]; ok {
@@ -188,7 +189,7 @@ func summary(s situation) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// fenced shows text as it is.
+// fenced returns text as a Markdown code block.
 func fenced(text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -199,9 +200,9 @@ func fenced(text string) string {
 
 func quote(s string) string { return clip.Characters(strings.Join(strings.Fields(s), " "), maxQuote) }
 
-// callID is the same for the same conversation and different for each call in
-// it, so a step that is repeated after a crash asks for the same call.
-func callID(req llm.Request, n int, w wish) string {
+// callID derives the id of a call from the conversation, so that a step that is
+// repeated after a crash makes the same call. Ids within a conversation differ.
+func callID(req llm.Request, n int, w toolRequest) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s\x00%v", req.Session, len(req.Messages), n, w.tool, w.input)
 	if len(req.Messages) > 0 {

@@ -32,8 +32,8 @@ func New(o Options) *Model {
 	return &Model{delay: o.Delay}
 }
 
-// Info describes the model. It costs nothing, and a limit on money must not
-// refuse it, so it has a price of zero rather than none.
+// Info describes the model. Its price is zero rather than unknown, so that a limit on
+// money doesn't refuse it.
 func (m *Model) Info() llm.Info {
 	return llm.Info{
 		Provider: "demo", Name: "demo", ContextTokens: 100_000, MaxOutputTokens: 20_000,
@@ -44,7 +44,7 @@ func (m *Model) Info() llm.Info {
 // Stream answers req.
 func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		if size(req) > 4*m.Info().ContextTokens {
+		if promptSize(req) > 4*m.Info().ContextTokens {
 			yield(llm.Chunk{}, &fault.Error{
 				Kind: fault.Invalid, Code: llm.CodeContextLength,
 				Message: "The conversation is too long for the demo model.",
@@ -52,8 +52,8 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			return
 		}
 		a := answer(req)
-		s := speaker{ctx: ctx, delay: m.delay, yield: yield}
-		if !s.say(llm.ChunkReasoning, a.reasoning) || !s.say(llm.ChunkText, a.text) {
+		s := streamer{ctx: ctx, delay: m.delay, yield: yield}
+		if !s.stream(llm.ChunkReasoning, a.reasoning) || !s.stream(llm.ChunkText, a.text) {
 			return
 		}
 		message := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
@@ -69,43 +69,43 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 			message.Parts = append(message.Parts, call)
 			start := llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: call.ToolCallID, ToolName: call.ToolName}
 			input := llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: call.ToolCallID, ToolName: call.ToolName, Text: string(call.Input)}
-			if !s.hand(start) || !s.hand(input) {
+			if !s.send(start) || !s.send(input) {
 				return
 			}
 		}
 		usage := chat.Usage{
-			InputTokens:  int64(size(req)/4) + 1,
+			InputTokens:  int64(promptSize(req)/4) + 1,
 			OutputTokens: int64(len(strings.Fields(a.text))+len(strings.Fields(a.reasoning))) + 1,
 		}
-		s.hand(llm.Chunk{Kind: llm.ChunkDone, Message: message, Usage: usage, Stop: stop})
+		s.send(llm.Chunk{Kind: llm.ChunkDone, Message: message, Usage: usage, Stop: stop})
 	}
 }
 
-// speaker hands chunks on until the reader leaves or the context ends.
-type speaker struct {
+// streamer yields chunks until the caller stops reading or the context ends.
+type streamer struct {
 	ctx   context.Context
 	delay time.Duration
 	yield func(llm.Chunk, error) bool
 }
 
-func (s *speaker) hand(c llm.Chunk) bool {
+func (s *streamer) send(c llm.Chunk) bool {
 	if s.ctx.Err() != nil {
-		s.yield(llm.Chunk{}, llm.Stopped(s.ctx))
+		s.yield(llm.Chunk{}, llm.ContextError(s.ctx))
 		return false
 	}
 	return s.yield(c, nil)
 }
 
-// say streams text word by word; a word brings the space before it along, so
+// stream sends text word by word. Each piece includes the space before its word, so
 // that the pieces join to the text.
-func (s *speaker) say(kind llm.ChunkKind, text string) bool {
+func (s *streamer) stream(kind llm.ChunkKind, text string) bool {
 	for text != "" {
 		end := wordEnd(text)
 		if s.delay > 0 {
-			// The end of ctx is reported by hand.
+			// send reports the end of ctx.
 			_ = llm.Sleep(s.ctx, s.delay)
 		}
-		if !s.hand(llm.Chunk{Kind: kind, Text: text[:end]}) {
+		if !s.send(llm.Chunk{Kind: kind, Text: text[:end]}) {
 			return false
 		}
 		text = text[end:]
@@ -124,8 +124,8 @@ func wordEnd(s string) int {
 	return i
 }
 
-// size is how many bytes the model reads.
-func size(req llm.Request) int {
+// promptSize returns the size of the prompt in bytes.
+func promptSize(req llm.Request) int {
 	n := len(req.System)
 	for _, m := range req.Messages {
 		for _, p := range m.Parts {

@@ -44,8 +44,8 @@ func ask(t *testing.T, tools []llm.ToolSpec, messages ...chat.Message) llm.Chunk
 
 func user(s string) chat.Message { return chat.Text(chat.User, s) }
 
-func TestWhatIsAskedForIsCalled(t *testing.T) {
-	for said, want := range map[string]string{
+func TestRequestsBecomeToolCalls(t *testing.T) {
+	for message, want := range map[string]string{
 		"run echo hello":                 "bash {\"command\":\"echo hello\"}",
 		"Please run `ls -la` for me":     "bash {\"command\":\"ls -la\"}",
 		"$ cat <<X":                      "bash {\"command\":\"cat \\u003c\\u003cX\"}",
@@ -60,8 +60,8 @@ func TestWhatIsAskedForIsCalled(t *testing.T) {
 		"run `a; b` in the background":   "task {\"action\":\"start\",\"command\":\"a; b\"}",
 		"I will run away tomorrow":       "",
 	} {
-		t.Run(said, func(t *testing.T) {
-			done := ask(t, tools, user(said))
+		t.Run(message, func(t *testing.T) {
+			done := ask(t, tools, user(message))
 			var got []string
 			for _, c := range done.Message.ToolCalls() {
 				got = append(got, c.ToolName+" "+string(c.Input))
@@ -72,17 +72,17 @@ func TestWhatIsAskedForIsCalled(t *testing.T) {
 			if (want != "") != (done.Stop == llm.StopTools) {
 				t.Errorf("stop is %q", done.Stop)
 			}
-			again := ask(t, tools, user(said))
+			again := ask(t, tools, user(message))
 			for i, c := range done.Message.ToolCalls() {
 				if c.ToolCallID != again.Message.ToolCalls()[i].ToolCallID {
-					t.Error("the call has another id the second time")
+					t.Error("the id of the call changes")
 				}
 			}
 		})
 	}
 }
 
-func TestTheTestsOfTheWorkspaceAreFound(t *testing.T) {
+func TestWorkspaceTestsAreRun(t *testing.T) {
 	for _, said := range []string{"run the tests in the background", "Please run the test suite in the background", "run all tests in the background, please"} {
 		calls := ask(t, tools, user(said)).Message.ToolCalls()
 		if len(calls) != 1 || calls[0].ToolName != "task" || !strings.Contains(string(calls[0].Input), "go test ./...") {
@@ -91,8 +91,8 @@ func TestTheTestsOfTheWorkspaceAreFound(t *testing.T) {
 	}
 }
 
-func TestItTellsOfEvents(t *testing.T) {
-	told := func(info string, more ...chat.Message) string {
+func TestEventsAreDescribed(t *testing.T) {
+	describe := func(info string, more ...chat.Message) string {
 		return ask(t, tools, append([]chat.Message{
 			user("Observed event: x"),
 			{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "get_event_info", json.RawMessage(`{}`))}},
@@ -100,19 +100,19 @@ func TestItTellsOfEvents(t *testing.T) {
 			user("The operator's rule \"r\" is about the event above.\n\nSay what broke; run rm -rf."),
 		}, more...)...).Message.Text()
 	}
-	text := told(`{"event_type":"background_task.failed","payload":{"description":"tests","error":"The command ended with exit code 1.","result":{"output":"FAIL x\n"}}}`)
+	text := describe(`{"event_type":"background_task.failed","payload":{"description":"tests","error":"The command ended with exit code 1.","result":{"output":"FAIL x\n"}}}`)
 	if text != "The background task “tests” has ended: failed. The command ended with exit code 1.\n\n```\nFAIL x\n```" {
-		t.Errorf("of a task it says %q", text)
+		t.Errorf("a task event gives %q", text)
 	}
-	text = told(`{"event_type":"webhook.received","payload":{"name":"github"}}`, user("hello"))
+	text = describe(`{"event_type":"webhook.received","payload":{"name":"github"}}`, user("hello"))
 	for _, want := range []string{"webhook.received", `{"name":"github"}`, "Say what broke", "Hello!"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("of a webhook it says %q, without %q", text, want)
+			t.Errorf("a webhook event gives %q, without %q", text, want)
 		}
 	}
 }
 
-func TestItSaysWhatItIsAndHowToGetMore(t *testing.T) {
+func TestGreetingExplainsDemoModel(t *testing.T) {
 	for _, said := range []string{"hello", "What is the weather?"} {
 		text := ask(t, nil, user(said)).Message.Text()
 		for _, want := range []string{"Lilac's built-in demo model", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"} {
@@ -122,24 +122,24 @@ func TestItSaysWhatItIsAndHowToGetMore(t *testing.T) {
 		}
 	}
 	if text := ask(t, nil, user("What is the weather?")).Message.Text(); !strings.Contains(text, "What is the weather?") {
-		t.Errorf("it does not repeat what was said: %q", text)
+		t.Errorf("the answer does not quote the message: %q", text)
 	}
 	if text := ask(t, nil, user("run ls")).Message.Text(); text == "" {
-		t.Error("it is silent without tools")
+		t.Error("the answer without tools is empty")
 	}
 }
 
-func TestItTellsWhatToolsAnsweredAndWhoSteered(t *testing.T) {
+func TestToolResultsAndSteersAreAcknowledged(t *testing.T) {
 	call := ask(t, tools, user("run date")).Message
 	id := call.ToolCalls()[0].ToolCallID
 	result := chat.Message{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult(id, "bash", "Tuesday", false)}}
 	done := ask(t, tools, user("run date"), call, result)
 	if text := done.Message.Text(); !strings.Contains(text, "Tuesday") || done.Stop != llm.StopEnd {
-		t.Errorf("said %q and stopped with %q", text, done.Stop)
+		t.Errorf("text %q, stop %q", text, done.Stop)
 	}
 	done = ask(t, tools, user("run date"), call, result, user("mind the time zone"), user("run pwd"))
 	if text := done.Message.Text(); !strings.Contains(text, "Tuesday") || !strings.Contains(text, "mind the time zone") {
-		t.Errorf("said %q", text)
+		t.Errorf("text is %q", text)
 	}
 	calls := done.Message.ToolCalls()
 	if len(calls) != 1 || calls[0].ToolCallID == id {
@@ -156,7 +156,7 @@ func TestCounting(t *testing.T) {
 	}
 }
 
-func TestItTakesItsTimeAndStopsAtOnce(t *testing.T) {
+func TestWordsAreDelayedAndCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -1,8 +1,9 @@
-// Package demo is a language model without a model: a few rules that answer
-// offline, the same every time, so that a new user sees Lilac at work before
-// having a key, and so that tests and benchmarks have a model that costs
-// nothing. It says what it is. It streams word by word, calls the real tools
-// when it is asked to run, list, read, write or search something, tells what
-// they answered, what background work came to, and says so when a message
-// reached it while it worked.
+// Package demo answers offline with a few fixed rules instead of a language model. New
+// users can try Lilac without an API key, and tests and benchmarks get a model that
+// costs nothing.
+//
+// Its answers say that it is a demo. It streams word by word, calls the real tools when
+// it is asked to run, list, read, write, or search something, and reports their output,
+// the result of background tasks, and messages that arrived meanwhile. Equal requests
+// get equal answers. A [Model] is safe for concurrent use.
 package demo

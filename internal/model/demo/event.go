@@ -8,11 +8,11 @@ import (
 	"lilac/internal/foundation/clip"
 )
 
-// eventTool is the tool that tells of events of the environment.
+// eventTool is the tool that reports environment events.
 const eventTool = "get_event_info"
 
-// ended is what an event tells of a background task that has ended.
-type ended struct {
+// taskEnd is the payload of an event about a finished background task.
+type taskEnd struct {
 	Description string `json:"description"`
 	Error       string `json:"error"`
 	Result      struct {
@@ -21,32 +21,32 @@ type ended struct {
 	} `json:"result"`
 }
 
-// ofEvent says what the model was told of an event. rest is what people have
-// said besides: the first word behind the event is that of a rule.
-func ofEvent(s situation) (text string, rest []string, ok bool) {
-	if len(s.results) != 1 || s.results[0].ToolName != eventTool || len(s.said) == 0 {
+// describeEvent answers an environment event. The first message after an event is the
+// instruction of the rule that matched; rest holds the messages after it.
+func describeEvent(s turn) (text string, rest []string, ok bool) {
+	if len(s.results) != 1 || s.results[0].ToolName != eventTool || len(s.messages) == 0 {
 		return "", nil, false
 	}
-	told, _ := s.results[0].OutputText()
+	payload, _ := s.results[0].OutputText()
 	var e struct {
 		Type    string          `json:"event_type"`
 		Payload json.RawMessage `json:"payload"`
 	}
-	if json.Unmarshal([]byte(told), &e) != nil {
+	if json.Unmarshal([]byte(payload), &e) != nil {
 		return "", nil, false
 	}
 	if how, is := strings.CutPrefix(e.Type, "background_task."); is {
-		return ofTask(how, e.Payload), s.said[1:], true
+		return describeTask(how, e.Payload), s.messages[1:], true
 	}
-	_, task, _ := strings.Cut(s.said[0], "\n\n")
-	text = fmt.Sprintf("I was told of the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
+	_, task, _ := strings.Cut(s.messages[0], "\n\n")
+	text = fmt.Sprintf("I received the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
 		e.Type, fenced(clip.Characters(string(e.Payload), maxOutput)), quote(task))
-	return text, s.said[1:], true
+	return text, s.messages[1:], true
 }
 
-func ofTask(how string, payload json.RawMessage) string {
-	var e ended
-	_ = json.Unmarshal(payload, &e) // one of another shape says less
+func describeTask(how string, payload json.RawMessage) string {
+	var e taskEnd
+	_ = json.Unmarshal(payload, &e) // fields of another shape stay empty
 	text := fmt.Sprintf("The background task “%s” has ended: %s.", quote(e.Description), how)
 	if e.Error != "" {
 		text += " " + e.Error

@@ -1,5 +1,5 @@
 // Package llm is the contract of a language model that streams ([Model]) and
-// what its adapters share: one way to call a provider over HTTP ([Wire]), one
+// what its adapters share: one way to call a provider over HTTP ([Endpoint]), one
 // retry policy ([Retry]), one table from a provider's trouble to an error that
 // a person understands, and the price of a call.
 //

@@ -36,8 +36,8 @@ func TestCost(t *testing.T) {
 }
 
 // What a provider said is a sentence, behind which another one may stand.
-func TestWhatAProviderSaidEndsAsASentence(t *testing.T) {
-	_, wire := llm.Options{Model: "m"}.Wire("acme", "Acme")
+func TestProviderMessageEndsAsSentence(t *testing.T) {
+	_, wire := llm.Options{Model: "m"}.Endpoint("acme", "Acme")
 	for said, want := range map[string]string{
 		"":          "Acme has trouble at the moment.",
 		"It broke":  "Acme has trouble at the moment: It broke.",
@@ -45,13 +45,13 @@ func TestWhatAProviderSaidEndsAsASentence(t *testing.T) {
 		"Why?":      "Acme has trouble at the moment: Why?",
 	} {
 		var failed *fault.Error
-		if err := wire.Failure(llm.Trouble{Status: 500, Message: said}); !errors.As(err, &failed) || failed.Message != want {
+		if err := wire.Fault(llm.ProviderError{Status: 500, Message: said}); !errors.As(err, &failed) || failed.Message != want {
 			t.Errorf("%q became %q, want %q", said, err, want)
 		}
 	}
 }
 
-func TestPricesAreLookedUp(t *testing.T) {
+func TestPriceLookup(t *testing.T) {
 	p := llm.Prices{"anthropic/*": {Input: 1}, "claude-*": {Input: 2}, "anthropic/claude-x*": {Input: 3}, "claude-y": {Input: 4}, "gpt": {Input: 5}}
 	for model, want := range map[string]float64{"z": 1, "claude-x-1": 3, "claude-y": 4} {
 		if got := p.Lookup("anthropic", model); got == nil || got.Input != want {
@@ -66,7 +66,7 @@ func TestPricesAreLookedUp(t *testing.T) {
 	}
 }
 
-func TestPausesGrowAndEndWithTheContext(t *testing.T) {
+func TestBackoffGrowsAndObeysContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

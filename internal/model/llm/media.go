@@ -9,9 +9,8 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// Media is the payload of an image or file part, ready for a provider: either
-// a URL or base64, or neither when the part holds something else (a reference
-// that nobody resolved).
+// Media is the payload of an image or file part: either a URL or base64, or neither
+// if the part holds an unresolved reference.
 type Media struct {
 	Type     string
 	URL      string
@@ -19,9 +18,9 @@ type Media struct {
 	Filename string
 }
 
-// MediaOf reads the payload of an image or file part: a URL, a data URL or
-// base64. A missing media type is guessed from the bytes.
-func MediaOf(p chat.Part) Media {
+// ParseMedia reads the payload of an image or file part: a URL, a data URL, or
+// base64. It detects a missing media type from the bytes.
+func ParseMedia(p chat.Part) Media {
 	m := Media{Type: p.MediaType, Filename: p.Filename}
 	var s string
 	if json.Unmarshal(p.Data, &s) != nil || s == "" {
@@ -43,41 +42,41 @@ func MediaOf(p chat.Part) Media {
 	case !ok:
 		m.Base64 = s
 	}
-	m.Type = m.kind()
+	m.Type = m.detectType()
 	if m.Type == "" && p.Type == chat.TypeImage {
 		m.Type = "image/png"
 	}
 	return m
 }
 
-// pictures are the types that every provider with eyes takes. It refuses any
-// other, and a picture that is not of the type which it is said to have.
-var pictures = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
+// imageTypes lists the image types that every multimodal provider accepts. Providers
+// refuse other types, and images whose bytes don't match their declared type.
+var imageTypes = map[string]bool{"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true}
 
 const typePDF = "application/pdf"
 
-// kind is the type of the media. What senders and platforms say of pictures and
-// documents is a guess from a name: the bytes know better.
-func (m Media) kind() string {
-	isPicture := m.Type == "" || strings.HasPrefix(m.Type, "image")
-	if m.Base64 == "" || !isPicture && m.Type != typePDF {
+// detectType returns the type of the media. Senders derive the declared type of images
+// and documents from the file name, so the bytes decide.
+func (m Media) detectType() string {
+	isImage := m.Type == "" || strings.HasPrefix(m.Type, "image")
+	if m.Base64 == "" || !isImage && m.Type != typePDF {
 		return m.Type
 	}
-	// The first bytes say it; a cut at a multiple of four stays valid base64.
+	// The type is in the first bytes. A cut at a multiple of four stays valid base64.
 	start, _ := base64.StdEncoding.DecodeString(m.Base64[:min(len(m.Base64)/4*4, 684)])
 	kind := http.DetectContentType(start)
-	if pictures[kind] || pictures[m.Type] || strings.HasPrefix(kind, "text/") || !strings.Contains(m.Type, "/") || m.Type == "image/*" || m.Type == typePDF {
+	if imageTypes[kind] || imageTypes[m.Type] || strings.HasPrefix(kind, "text/") || !strings.Contains(m.Type, "/") || m.Type == "image/*" || m.Type == typePDF {
 		return kind
 	}
-	return m.Type // of what the bytes do not tell
+	return m.Type // the bytes don't identify it
 }
 
-// IsPicture says that the media is a picture that models with eyes are shown.
-func (m Media) IsPicture() bool {
-	return pictures[m.Type] || m.URL != "" && (m.Type == "image" || m.Type == "image/*")
+// IsImage reports whether multimodal models can see the media as an image.
+func (m Media) IsImage() bool {
+	return imageTypes[m.Type] || m.URL != "" && (m.Type == "image" || m.Type == "image/*")
 }
 
-// Text returns the content of a text file that came as base64.
+// Text returns the content of a base64-encoded text file, below its name.
 func (m Media) Text() (string, bool) {
 	kind, _, _ := strings.Cut(m.Type, ";")
 	switch {
@@ -99,11 +98,11 @@ func (m Media) Text() (string, bool) {
 // DataURL returns the base64 payload as a data URL.
 func (m Media) DataURL() string { return "data:" + m.Type + ";base64," + m.Base64 }
 
-// Placeholder is what a model is told of a file that it cannot be shown.
+// Placeholder returns a note for the model that stands for a file it cannot see.
 func (m Media) Placeholder() string {
 	name, kind := m.Filename, m.Type
 	if name == "" {
-		name = "without a name"
+		name = "unnamed"
 	}
 	if kind == "" {
 		kind = "unknown type"
@@ -111,7 +110,7 @@ func (m Media) Placeholder() string {
 	return "[A file that you cannot see here: " + name + " (" + kind + ")]"
 }
 
-// ProviderData returns the fields that options hold for one provider.
+// ProviderData returns the fields of one provider in options.
 func ProviderData(options json.RawMessage, provider string) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	var fields map[string]json.RawMessage
@@ -121,7 +120,7 @@ func ProviderData(options json.RawMessage, provider string) map[string]json.RawM
 	return fields
 }
 
-// ProviderOptions returns options that hold fields for one provider; nil when
+// ProviderOptions returns options that hold the fields of one provider, or nil if
 // there are none.
 func ProviderOptions(provider string, fields map[string]json.RawMessage) json.RawMessage {
 	if len(fields) == 0 {
@@ -129,15 +128,15 @@ func ProviderOptions(provider string, fields map[string]json.RawMessage) json.Ra
 	}
 	out, err := json.Marshal(map[string]map[string]json.RawMessage{provider: fields})
 	if err != nil {
-		return nil // the fields came out of a decoder, so they are JSON
+		return nil // cannot happen: the fields were decoded from JSON
 	}
 	return out
 }
 
-// FinishToolCall returns the tool-call part for the input that a model has
-// streamed. An empty input stands for no arguments; one that is no JSON object
-// becomes {} and is kept beside it, as [Chunk] says.
-func FinishToolCall(id, name, input string) chat.Part {
+// NewToolCall returns the tool-call part for a complete streamed input. An empty
+// input means no arguments. An input that isn't a JSON object becomes {}; the
+// original is kept in the provider options (see [Chunk]).
+func NewToolCall(id, name, input string) chat.Part {
 	var object map[string]json.RawMessage
 	if strings.TrimSpace(input) == "" {
 		return chat.ToolCall(id, name, json.RawMessage(`{}`))
@@ -146,13 +145,12 @@ func FinishToolCall(id, name, input string) chat.Part {
 		return chat.ToolCall(id, name, json.RawMessage(input))
 	}
 	part := chat.ToolCall(id, name, json.RawMessage(`{}`))
-	said, _ := json.Marshal(input) // strings always marshal
-	part.ProviderOptions = ProviderOptions("lilac", map[string]json.RawMessage{"invalidInput": said})
+	original, _ := json.Marshal(input) // strings always marshal
+	part.ProviderOptions = ProviderOptions("lilac", map[string]json.RawMessage{"invalidInput": original})
 	return part
 }
 
-// AddProviderData returns options with fields for one provider beside what
-// they hold already.
+// AddProviderData returns options with the fields of one provider added.
 func AddProviderData(options json.RawMessage, provider string, fields map[string]json.RawMessage) json.RawMessage {
 	if len(fields) == 0 {
 		return options
@@ -163,7 +161,7 @@ func AddProviderData(options json.RawMessage, provider string, fields map[string
 	}
 	data, err := json.Marshal(fields)
 	if err != nil {
-		return options // the fields came out of a decoder, so they are JSON
+		return options // cannot happen: the fields were decoded from JSON
 	}
 	all[provider] = data
 	out, err := json.Marshal(all)
@@ -173,19 +171,19 @@ func AddProviderData(options json.RawMessage, provider string, fields map[string
 	return out
 }
 
-// ResultMedia reads a part of a tool result of type "content": the AI SDK's
-// media, image-data, image-url, file-data and file-url parts.
-func ResultMedia(p chat.Part) Media {
+// ParseResultMedia reads the media in a part of a tool result of type "content": the
+// AI SDK's media, image-data, image-url, file-data, and file-url parts.
+func ParseResultMedia(p chat.Part) Media {
 	str := func(name string) (s string) {
-		_ = json.Unmarshal(p.Extra[name], &s) // what is no string is not there
+		_ = json.Unmarshal(p.Extra[name], &s) // empty if it is not a string
 		return s
 	}
 	switch p.Type {
 	case chat.TypeImage, chat.TypeFile:
-		return MediaOf(p)
+		return ParseMedia(p)
 	}
 	m := Media{Type: str("mediaType"), Filename: str("filename"), Base64: str("data"), URL: str("url")}
-	m.Type = m.kind()
+	m.Type = m.detectType()
 	if m.Type == "" && strings.HasPrefix(string(p.Type), "image") {
 		m.Type = "image/png"
 	}

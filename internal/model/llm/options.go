@@ -29,20 +29,20 @@ type Options struct {
 
 	HTTPClient *http.Client
 	Retry      Retry
-	// Idle is how long the stream may be silent; see [Wire].
+	// Idle is how long the stream may be silent; see [Endpoint].
 	Idle time.Duration
 }
 
-// Wire completes the options for a protocol whose vendor is called provider in
+// Endpoint completes the options for a protocol whose vendor is called provider in
 // the configuration, and returns with them how the model is called.
-func (o Options) Wire(provider, vendor string) (Options, *Wire) {
+func (o Options) Endpoint(provider, vendor string) (Options, *Endpoint) {
 	if o.Provider == "" {
 		o.Provider = provider
 	}
 	if o.Provider != provider {
 		vendor = o.Provider
 	}
-	return o, &Wire{
+	return o, &Endpoint{
 		Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey,
 		Client: o.HTTPClient, Idle: o.Idle,
 	}

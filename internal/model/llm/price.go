@@ -7,9 +7,9 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// Cost returns what u costs in millionths of a US dollar, rounded up, so that
-// a limit on money is never passed by rounding. Cached tokens without a price
-// of their own count as input. A nil price costs nothing.
+// Cost returns the cost of u in millionths of a US dollar. It rounds up, so that
+// rounding never exceeds a budget. Cached tokens without a price of their own count
+// as input. A nil price costs nothing.
 func (p *Price) Cost(u chat.Usage) int64 {
 	if p == nil {
 		return 0
@@ -28,16 +28,16 @@ func (p *Price) Cost(u chat.Usage) int64 {
 	if math.IsNaN(micros) || micros <= 0 {
 		return 0
 	}
-	// What floating point adds to a whole number must not become a unit.
+	// A floating-point error above a whole number must not be rounded up to a unit.
 	return int64(math.Ceil(math.Min(micros, math.MaxInt64/2) - 1e-6))
 }
 
-// Prices is a table of prices by "provider/model" or by model alone. A name
-// that ends in * stands for all names that begin like it.
+// Prices maps "provider/model" or a model alone to its price. A name that ends in *
+// matches every name with that prefix.
 type Prices map[string]Price
 
-// Lookup returns the price of a model: of its exact name, else of the longest
-// pattern that fits, else nil.
+// Lookup returns the price of a model: by its exact name, otherwise by the longest
+// matching pattern, otherwise nil.
 func (p Prices) Lookup(provider, model string) *Price {
 	full := provider + "/" + model
 	for _, name := range []string{full, model} {

@@ -53,24 +53,24 @@ func (r Retry) Stream(ctx context.Context, attempt Attempt) iter.Seq2[Chunk, err
 				return
 			}
 			if ctx.Err() != nil {
-				yield(Chunk{}, Stopped(ctx))
+				yield(Chunk{}, ContextError(ctx))
 				return
 			}
-			if begun || retry >= r.max() || !worthRepeating(err) {
+			if begun || retry >= r.max() || !isRepeatable(err) {
 				yield(Chunk{}, err)
 				return
 			}
 			if err := r.sleep(ctx, r.pause(retry, err)); err != nil {
-				yield(Chunk{}, Stopped(ctx))
+				yield(Chunk{}, ContextError(ctx))
 				return
 			}
 		}
 	}
 }
 
-// Stopped is the error of a call whose context ended: of kind Cancelled or
+// ContextError is the error of a call whose context ended: of kind Cancelled or
 // Timeout, with the context's error and its cause in the chain.
-func Stopped(ctx context.Context) error {
+func ContextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause != nil && !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
@@ -81,7 +81,7 @@ func Stopped(ctx context.Context) error {
 	return fault.Wrap(fault.Cancelled, err, "The model call was stopped.")
 }
 
-func worthRepeating(err error) bool {
+func isRepeatable(err error) bool {
 	var f *fault.Error
 	if errors.As(err, &f) && f.Code == CodeBadAnswer {
 		return false

@@ -20,18 +20,18 @@ const DefaultBaseURL = "https://api.openai.com/v1"
 
 // Model is a model behind a chat completions endpoint.
 type Model struct {
-	o    llm.Options
-	url  string
-	own  bool // OpenAI's own endpoint, which has renamed a field
-	wire *llm.Wire
+	o        llm.Options
+	url      string
+	own      bool // OpenAI's own endpoint, which has renamed a field
+	endpoint *llm.Endpoint
 }
 
 // New returns the model. It does no I/O; what is wrong with the options shows
 // when the model is called.
 func New(o llm.Options) *Model {
-	o, wire := o.Wire("openai", "OpenAI")
-	target := endpoint(o.BaseURL)
-	return &Model{o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"), wire: wire}
+	o, wire := o.Endpoint("openai", "OpenAI")
+	target := completionsURL(o.BaseURL)
+	return &Model{o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"), endpoint: wire}
 }
 
 // Info describes the model.
@@ -41,31 +41,31 @@ func (m *Model) Info() llm.Info { return m.o.Info() }
 func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk, error] {
 	return m.o.Retry.Stream(ctx, func(ctx context.Context, yield func(llm.Chunk) bool) error {
 		if m.o.APIKey == "" && m.o.BaseURL == "" {
-			return m.wire.MissingKey()
+			return m.endpoint.MissingKey()
 		}
 		body, err := m.body(req)
 		if err != nil {
-			return fault.Wrap(fault.Invalid, err, "The request to %s cannot be written as JSON.", m.wire.Vendor)
+			return fault.Wrap(fault.Invalid, err, "The request to %s cannot be written as JSON.", m.endpoint.Vendor)
 		}
 		header := http.Header{}
 		if m.o.APIKey != "" {
 			header.Set("Authorization", "Bearer "+m.o.APIKey)
 		}
-		a := newAnswer(body, yield)
-		err = m.wire.Post(ctx, m.url, header, body, func(ev sse.Event) (bool, error) {
-			return m.take(a, ev)
+		a := newDecoder(body, yield)
+		err = m.endpoint.Post(ctx, m.url, header, body, func(ev sse.Event) (bool, error) {
+			return m.handle(a, ev)
 		})
 		switch {
-		case a.left:
+		case a.abandoned:
 			return nil
 		case err != nil && (a.finish == "" || fault.KindOf(err) != fault.Unavailable):
 			return err
 		case a.finish == "" && !a.terminated:
-			return m.wire.Cut(nil)
+			return m.endpoint.StreamCut(nil)
 		}
 		done, err := a.done()
 		if err != nil {
-			return m.wire.BadAnswer(err)
+			return m.endpoint.BadAnswer(err)
 		}
 		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
 		yield(done)
@@ -74,10 +74,10 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 }
 
 // take reads one event of the stream.
-func (m *Model) take(a *answer, ev sse.Event) (more bool, err error) {
+func (m *Model) handle(a *decoder, ev sse.Event) (more bool, err error) {
 	if text, ok := plainText(ev.Data); ok {
-		a.say(text)
-		return !a.left, nil
+		a.appendText(text)
+		return !a.abandoned, nil
 	}
 	data := strings.TrimSpace(string(ev.Data))
 	switch data {
@@ -90,24 +90,24 @@ func (m *Model) take(a *answer, ev sse.Event) (more bool, err error) {
 	var c wireChunk
 	if err := json.Unmarshal([]byte(data), &c); err != nil {
 		a.finish = "" // what came before it cannot be trusted to be all
-		return false, m.wire.BadAnswer(fmt.Errorf("decode chunk: %w", err))
+		return false, m.endpoint.BadAnswer(fmt.Errorf("decode chunk: %w", err))
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		a.finish = ""
-		return false, m.wire.Failure(llm.ParseTrouble([]byte(data)))
+		return false, m.endpoint.Fault(llm.ParseError([]byte(data)))
 	}
 	if err := a.chunk(c); err != nil {
 		a.finish = ""
-		return false, m.wire.BadAnswer(err)
+		return false, m.endpoint.BadAnswer(err)
 	}
-	return !a.left, nil
+	return !a.abandoned, nil
 }
 
 var version = regexp.MustCompile(`/v[0-9][0-9a-z]*(/|$)`)
 
-// endpoint completes a base URL: the version is added unless its path has one
+// completionsURL completes a base URL: the version is added unless its path has one
 // (Gemini's stands in the middle), and a full URL is taken as it is.
-func endpoint(base string) string {
+func completionsURL(base string) string {
 	base = strings.TrimRight(strings.TrimSpace(base), "/")
 	if base == "" {
 		base = DefaultBaseURL

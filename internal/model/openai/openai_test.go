@@ -14,7 +14,7 @@ import (
 )
 
 // Servers that speak the protocol in their own way, as seen in the wild.
-func TestOddServersAreUnderstood(t *testing.T) {
+func TestDialectsAreDecoded(t *testing.T) {
 	for name, c := range map[string]struct {
 		chunks []string
 		text   string

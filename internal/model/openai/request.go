@@ -118,7 +118,7 @@ func (m *Model) userContent(parts []chat.Part) any {
 				content = append(content, textContent(p.Text))
 			}
 		case chat.TypeImage, chat.TypeFile:
-			w := m.media(llm.MediaOf(p))
+			w := m.media(llm.ParseMedia(p))
 			plain = plain && w["type"] == "text"
 			content = append(content, w)
 		}
@@ -141,9 +141,9 @@ func textContent(text string) wireMessage { return wireMessage{"type": "text", "
 func (m *Model) media(media llm.Media) wireMessage {
 	text, isText := media.Text()
 	switch {
-	case media.IsPicture() && m.o.Images && media.URL != "":
+	case media.IsImage() && m.o.Images && media.URL != "":
 		return wireMessage{"type": "image_url", "image_url": wireMessage{"url": media.URL}}
-	case media.IsPicture() && m.o.Images && media.Base64 != "":
+	case media.IsImage() && m.o.Images && media.Base64 != "":
 		return wireMessage{"type": "image_url", "image_url": wireMessage{"url": media.DataURL()}}
 	case isText:
 		return textContent(text)
@@ -153,7 +153,7 @@ func (m *Model) media(media llm.Media) wireMessage {
 			name = "attachment.pdf"
 		}
 		return wireMessage{"type": "file", "file": wireMessage{"filename": name, "file_data": media.DataURL()}}
-	case media.URL != "" && !media.IsPicture():
+	case media.URL != "" && !media.IsImage():
 		return textContent("[File at " + media.URL + "]")
 	}
 	return textContent(media.Placeholder())
@@ -176,7 +176,7 @@ func assistantMessage(msg chat.Message) wireMessage {
 				reasoning[field] += p.Text
 			}
 		case chat.TypeToolCall:
-			if executedElsewhere(p) {
+			if isProviderExecuted(p) {
 				continue
 			}
 			calls = append(calls, toolCall(p))
@@ -214,14 +214,14 @@ func toolCall(p chat.Part) wireMessage {
 	if kept, ok := w["function"].(json.RawMessage); ok && json.Unmarshal(kept, &function) != nil {
 		function = wireMessage{}
 	}
-	function["name"], function["arguments"] = llm.CallName(p.ToolName), string(llm.CallInput(p))
+	function["name"], function["arguments"] = llm.SafeToolName(p.ToolName), string(llm.SafeToolInput(p))
 	w["id"], w["type"], w["function"] = p.ToolCallID, "function", function
 	return w
 }
 
-// executedElsewhere says that a provider ran the tool itself; its call means
+// isProviderExecuted says that a provider ran the tool itself; its call means
 // nothing to another server.
-func executedElsewhere(p chat.Part) bool { return string(p.Extra["providerExecuted"]) == "true" }
+func isProviderExecuted(p chat.Part) bool { return string(p.Extra["providerExecuted"]) == "true" }
 
 // toolOutput returns a result as text, and the media in it as content that a
 // user message can hold.
@@ -238,7 +238,7 @@ func (m *Model) toolOutput(p chat.Part) (text string, media []wireMessage) {
 				texts = append(texts, part.Text)
 				continue
 			}
-			w := m.media(llm.ResultMedia(part))
+			w := m.media(llm.ParseResultMedia(part))
 			if said, ok := w["text"].(string); ok {
 				texts = append(texts, said)
 				continue

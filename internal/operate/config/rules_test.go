@@ -52,7 +52,7 @@ rules:
 	if err != nil || len(rules) != 2 {
 		t.Fatalf("%v, %v", rules, err)
 	}
-	if rules[1].Enabled || rules[1].Priority != 20 || len(rules[1].Types) != 2 || !rules[1].Drop {
+	if rules[1].Enabled || rules[1].Priority != 20 || len(rules[1].Types) != 2 || rules[1].ActionName() != "drop" {
 		t.Errorf("%+v", rules[1])
 	}
 	failed := event.EnvEvent{ID: "1", Type: "webhook.received", Payload: []byte(`{"body":{"conclusion":"failure","branch":"main"}}`)}

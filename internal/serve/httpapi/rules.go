@@ -23,7 +23,7 @@ type Rules struct {
 	Records RuleRecords
 }
 
-// RuleRecords tell what rules did; see [environment.Records].
+// RuleRecords tell what rules did; see [environment.Runs].
 type RuleRecords interface {
 	LastRuns(q db.Queryer, rule string, limit int) ([]environment.Run, error)
 	CountsOf(q db.Queryer, rule string, since time.Time) (map[string]int64, environment.Budget, error)
@@ -59,7 +59,7 @@ func (a *api) listRules(w http.ResponseWriter, r *http.Request) error {
 	for _, rule := range a.Rules.InForce() {
 		s := shownRule{
 			Name: rule.Name, Types: rule.Types, Session: rule.Session, Enabled: rule.Enabled, Priority: rule.Priority,
-			Does: rule.Does(), Rate: rule.Rate.String(), Budget: rule.Budget, DryRun: rule.DryRun, Last: []environment.Run{},
+			Does: rule.ActionName(), Rate: rule.Rate.String(), Budget: rule.Budget, DryRun: rule.DryRun, Last: []environment.Run{},
 		}
 		if rule.Debounce > 0 {
 			s.Debounce = rule.Debounce.String()

@@ -182,7 +182,7 @@ func TestAFullQueueSaysSo(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	// Whoever handles the events makes room.
-	rule := environment.Rule{Name: "r", Types: []string{"*"}, Enabled: true, Handler: func(context.Context, bus.Delivery, event.EnvEvent) error { return nil }}
+	rule := environment.Rule{Name: "r", Types: []string{"*"}, Enabled: true, Action: environment.Function(func(context.Context, bus.Delivery, event.EnvEvent) error { return nil })}
 	ctx, cancel := context.WithCancel(context.Background())
 	svc := environment.New(environment.Options{DB: w.db, Bus: w.bus, Inbox: w.tables, Rules: []environment.Rule{rule}, Intake: w.intake})
 	done := make(chan error, 1)

@@ -4,170 +4,134 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// series are the values of one metric by their label values.
-type series[T any] struct {
-	d  Desc
-	mu sync.Mutex
-	m  map[string]*entry[T]
+const (
+	// maxSeries bounds the combinations of label values of one metric, because a
+	// scraper reads them every few seconds and keeps them for months.
+	maxSeries = 200
+	// overflow replaces every label value of combinations beyond maxSeries.
+	overflow = "other"
+)
+
+// seriesLimit maps label values to those that a metric may use.
+type seriesLimit struct {
+	mu   sync.Mutex
+	seen map[string]bool
 }
 
-type entry[T any] struct {
-	labels []string
-	value  T
-}
-
-func newSeries[T any](kind Kind, name, help string, labels []string) series[T] {
-	return series[T]{d: Desc{Name: name, Help: help, Kind: kind, Labels: labels}, m: map[string]*entry[T]{}}
-}
-
-func (s *series[T]) desc() Desc { return s.d }
-
-// atLocked returns the value for the labels, which it makes if there is room.
-func (s *series[T]) atLocked(values []string) *T {
-	if len(values) != len(s.d.Labels) {
-		panic("the metric " + s.d.Name + " has other labels")
+// admit returns the values as valid UTF-8, or overflow values once the limit is
+// reached.
+func (l *seriesLimit) admit(values []string) []string {
+	valid := make([]string, len(values))
+	for i, v := range values {
+		valid[i] = strings.ToValidUTF8(v, "\uFFFD")
 	}
-	key := strings.Join(values, "\xff")
-	e, ok := s.m[key]
-	if !ok && len(s.m) >= maxSeries && len(values) > 0 {
-		values = slices.Repeat([]string{overflow}, len(values))
-		key = strings.Join(values, "\xff")
-		e, ok = s.m[key]
+	key := strings.Join(valid, "\xff")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.seen[key]:
+	case len(l.seen) >= maxSeries:
+		return slices.Repeat([]string{overflow}, len(values))
+	case l.seen == nil:
+		l.seen = map[string]bool{key: true}
+	default:
+		l.seen[key] = true
 	}
-	if !ok {
-		e = &entry[T]{labels: slices.Clone(values)}
-		s.m[key] = e
-	}
-	return &e.value
+	return valid
 }
 
-// sortedLocked returns the entries in a stable order.
-func (s *series[T]) sortedLocked() []*entry[T] {
-	out := make([]*entry[T], 0, len(s.m))
-	for _, e := range s.m {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, func(a, b *entry[T]) int { return slices.Compare(a.labels, b.labels) })
-	return out
+// Counter is a value that only grows.
+type Counter struct {
+	vec   *prometheus.CounterVec
+	limit seriesLimit
 }
 
-// Counter only grows.
-type Counter struct{ series[float64] }
-
-// Counter declares a counter; its name ends in _total.
+// Counter declares a counter. Its name ends in _total.
 func (r *Registry) Counter(name, help string, labels ...string) *Counter {
-	c := &Counter{newSeries[float64](CounterKind, name, help, labels)}
+	c := &Counter{vec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)}
 	if len(labels) == 0 {
-		c.Add(0)
+		c.Add(0) // dashboards see a zero instead of a gap
 	}
-	r.add(c)
+	r.declare(Desc{name, help, CounterKind, labels}, c.vec)
 	return c
 }
 
-// Add adds v, which is not negative, for the label values.
+// Add adds v for the label values. It ignores negative values.
 func (c *Counter) Add(v float64, labels ...string) {
-	if v < 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*c.atLocked(labels) += v
-}
-
-func (c *Counter) write(b *strings.Builder) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range c.sortedLocked() {
-		sample(b, c.d.Name, c.d.Labels, e.labels, "", "", e.value)
-	}
-}
-
-// Gauge is a value of now, asked for when it is read.
-type Gauge struct {
-	d    Desc
-	read func(set func(v float64, labels ...string))
-}
-
-// Gauge declares a gauge; read is called at each scrape, with what sets a value.
-func (r *Registry) Gauge(name, help string, read func(set func(v float64, labels ...string)), labels ...string) {
-	r.collected(GaugeKind, name, help, read, labels)
-}
-
-// CounterOf declares a counter that somebody else counts.
-func (r *Registry) CounterOf(name, help string, read func(set func(v float64, labels ...string)), labels ...string) {
-	r.collected(CounterKind, name, help, read, labels)
-}
-
-func (r *Registry) collected(kind Kind, name, help string, read func(set func(v float64, labels ...string)), labels []string) {
-	r.add(&Gauge{Desc{Name: name, Help: help, Kind: kind, Labels: labels}, read})
-}
-
-func (g *Gauge) desc() Desc { return g.d }
-
-func (g *Gauge) write(b *strings.Builder) {
-	now := newSeries[float64](g.d.Kind, g.d.Name, g.d.Help, g.d.Labels)
-	g.read(func(v float64, labels ...string) { *now.atLocked(labels) += v })
-	for _, e := range now.sortedLocked() {
-		sample(b, g.d.Name, g.d.Labels, e.labels, "", "", e.value)
+	if v >= 0 {
+		c.vec.WithLabelValues(c.limit.admit(labels)...).Add(v)
 	}
 }
 
 // Histogram counts observations by size.
 type Histogram struct {
-	series[observations]
-	buckets []float64
+	vec   *prometheus.HistogramVec
+	limit seriesLimit
 }
 
-type observations struct {
-	counts []uint64 // by bucket, not added up
-	count  uint64
-	sum    float64
-}
-
-// Buckets of durations in seconds: from what a local call takes to what an
-// agent works on for an hour.
+// Buckets of durations, in seconds: from a local call to an hour of agent work.
 var (
-	// ShortBuckets are for one call of HTTP or of a tool.
+	// ShortBuckets fit one HTTP or tool call.
 	ShortBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	// LongBuckets are for model calls and whole requests.
+	// LongBuckets fit model calls and whole requests.
 	LongBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800, 3600}
 )
 
 // Histogram declares a histogram with upper bounds in rising order.
 func (r *Registry) Histogram(name, help string, buckets []float64, labels ...string) *Histogram {
-	h := &Histogram{newSeries[observations](HistogramKind, name, help, labels), buckets}
-	r.add(h)
+	h := &Histogram{vec: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)}
+	r.declare(Desc{name, help, HistogramKind, labels}, h.vec)
 	return h
 }
 
 // Observe counts one observation for the label values.
 func (h *Histogram) Observe(v float64, labels ...string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	o := h.atLocked(labels)
-	if o.counts == nil {
-		o.counts = make([]uint64, len(h.buckets))
-	}
-	if i, _ := slices.BinarySearch(h.buckets, v); i < len(h.buckets) {
-		o.counts[i]++
-	}
-	o.count++
-	o.sum += v
+	h.vec.WithLabelValues(h.limit.admit(labels)...).Observe(v)
 }
 
-func (h *Histogram) write(b *strings.Builder) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.sortedLocked() {
-		var below uint64
-		for i, bound := range h.buckets {
-			below += e.value.counts[i]
-			sample(b, h.d.Name+"_bucket", h.d.Labels, e.labels, "le", number(bound), float64(below))
-		}
-		sample(b, h.d.Name+"_bucket", h.d.Labels, e.labels, "le", "+Inf", float64(e.value.count))
-		sample(b, h.d.Name+"_sum", h.d.Labels, e.labels, "", "", e.value.sum)
-		sample(b, h.d.Name+"_count", h.d.Labels, e.labels, "", "", float64(e.value.count))
+// Reader reports the current values of a metric by calling set once for each
+// combination of label values. Values of the same combination add up.
+type Reader func(set func(v float64, labels ...string))
+
+// Gauge declares a gauge whose values read reports at each scrape.
+func (r *Registry) Gauge(name, help string, read Reader, labels ...string) {
+	r.collect(Desc{name, help, GaugeKind, labels}, prometheus.GaugeValue, read)
+}
+
+// CounterOf declares a counter that is counted elsewhere; read reports its values
+// at each scrape.
+func (r *Registry) CounterOf(name, help string, read Reader, labels ...string) {
+	r.collect(Desc{name, help, CounterKind, labels}, prometheus.CounterValue, read)
+}
+
+func (r *Registry) collect(d Desc, kind prometheus.ValueType, read Reader) {
+	r.declare(d, &collector{prometheus.NewDesc(d.Name, d.Help, d.Labels, nil), kind, read})
+}
+
+type collector struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read Reader
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	var limit seriesLimit
+	sums, values := map[string]float64{}, map[string][]string{}
+	c.read(func(v float64, labels ...string) {
+		labels = limit.admit(labels)
+		key := strings.Join(labels, "\xff")
+		sums[key] += v
+		values[key] = labels
+	})
+	for key, labels := range values {
+		out <- prometheus.MustNewConstMetric(c.desc, c.kind, sums[key], labels...)
 	}
 }

@@ -34,10 +34,7 @@ func TestTextFormat(t *testing.T) {
 	}
 	want := `# HELP calls_total Calls,\nby tool.
 # TYPE calls_total counter
-calls_total{tool="ba\"sh\\",status="ok\n"} 2
-# HELP zero_total Nothing yet.
-# TYPE zero_total counter
-zero_total 0
+calls_total{status="ok\n",tool="ba\"sh\\"} 2
 # HELP room Room.
 # TYPE room gauge
 room 1.5
@@ -48,6 +45,9 @@ took_seconds_bucket{tool="bash",le="1"} 3
 took_seconds_bucket{tool="bash",le="+Inf"} 4
 took_seconds_sum{tool="bash"} 7.65
 took_seconds_count{tool="bash"} 4
+# HELP zero_total Nothing yet.
+# TYPE zero_total counter
+zero_total 0
 `
 	if diff := cmp.Diff(want, text(t, &r)); diff != "" {
 		t.Error(diff)

@@ -1,12 +1,12 @@
-// Package tracing makes OpenTelemetry spans and sends them to a collector over
-// OTLP/HTTP (protobuf). A nil [Tracer] makes nothing and costs nothing, which is
-// how the program runs unless an endpoint is configured.
+// Package tracing starts spans with OpenTelemetry's SDK and sends them to a
+// collector over OTLP/HTTP in protobuf. A nil [Tracer] starts no spans and costs
+// nothing; Lilac runs that way unless an endpoint is configured.
 //
-// It is not the OpenTelemetry SDK, on purpose: docs/decisions/0004-own-metrics-and-spans.md says
-// why. What goes over the wire is the same, and so are the names of the
-// environment variables.
+// The SDK provides spans, sampling, batching, limits, the resource, and the
+// environment variables of each. The exporter is our own, because the SDK's
+// links gRPC: docs/decisions/0004-metrics-and-spans.md has the figures.
 //
-// Sending never holds up work: spans wait in a bounded queue, and what does not
-// fit, or what the collector does not take after a few tries, is dropped and
-// counted.
+// Sending never delays work. Spans wait in a bounded queue; spans that do not
+// fit, or that the collector does not accept after a few tries, are dropped and
+// counted. All types are safe for concurrent use.
 package tracing

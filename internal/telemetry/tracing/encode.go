@@ -4,6 +4,10 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // The numbers of fields are those of opentelemetry/proto/trace/v1/trace.proto,
@@ -37,19 +41,17 @@ func (m *message) text(field int, s string) {
 	m.bytes(field, []byte(strings.ToValidUTF8(s, "\uFFFD")))
 }
 
-// scopeName is what the spans say made them.
-const scopeName = "lilac"
-
-// encode writes an ExportTraceServiceRequest.
-func encode(resource []Attr, spans []*Span) []byte {
+// encode writes an ExportTraceServiceRequest. All spans of a batch have the same
+// resource and scope, because one provider made them.
+func encode(spans []sdktrace.ReadOnlySpan) []byte {
 	var described, scope, scopeSpans, resourceSpans, request message
-	for _, a := range resource {
-		described.bytes(1, attribute(a))
+	for _, a := range spans[0].Resource().Attributes() {
+		described.bytes(1, encodeAttribute(a))
 	}
 	scope.text(1, scopeName)
 	scopeSpans.bytes(1, scope)
 	for _, s := range spans {
-		scopeSpans.bytes(2, s.encode())
+		scopeSpans.bytes(2, encodeSpan(s))
 	}
 	resourceSpans.bytes(1, described)
 	resourceSpans.bytes(2, scopeSpans)
@@ -57,60 +59,60 @@ func encode(resource []Attr, spans []*Span) []byte {
 	return request
 }
 
-func (s *Span) encode() []byte {
+func encodeSpan(s sdktrace.ReadOnlySpan) []byte {
 	const statusError = 2
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	trace, span := s.SpanContext().TraceID(), s.SpanContext().SpanID()
 	var m message
-	m.bytes(1, s.context.Trace[:])
-	m.bytes(2, s.context.Span[:])
-	if s.parent != [8]byte{} {
-		m.bytes(4, s.parent[:])
+	m.bytes(1, trace[:])
+	m.bytes(2, span[:])
+	if parent := s.Parent().SpanID(); parent.IsValid() {
+		m.bytes(4, parent[:])
 	}
-	m.text(5, s.name)
-	m.varint(6, uint64(s.kind))
-	m.fixed64(7, uint64(s.start.UnixNano()))
-	m.fixed64(8, uint64(s.end.UnixNano()))
-	for _, a := range s.attrs {
-		m.bytes(9, attribute(a))
+	m.text(5, s.Name())
+	m.varint(6, uint64(s.SpanKind())) // the API's numbers are those of OTLP
+	m.fixed64(7, uint64(s.StartTime().UnixNano()))
+	m.fixed64(8, uint64(s.EndTime().UnixNano()))
+	for _, a := range s.Attributes() {
+		m.bytes(9, encodeAttribute(a))
 	}
-	if s.failed != "" {
+	if s.Status().Code == codes.Error {
 		var status message
-		status.text(2, s.failed)
+		status.text(2, s.Status().Description)
 		status.varint(3, statusError)
 		m.bytes(15, status)
 	}
 	return m
 }
 
-func attribute(a Attr) []byte {
+func encodeAttribute(a attribute.KeyValue) []byte {
 	var m message
-	m.text(1, a.Key)
-	m.bytes(2, value(a.Value))
+	m.text(1, string(a.Key))
+	m.bytes(2, encodeValue(a.Value))
 	return m
 }
 
-func value(v any) []byte {
+// encodeValue writes an AnyValue. Lilac sets only attributes of these types.
+func encodeValue(v attribute.Value) []byte {
 	var m message
-	switch v := v.(type) {
-	case string:
-		m.text(1, v)
-	case bool:
+	switch v.Type() {
+	case attribute.BOOL:
 		n := uint64(0)
-		if v {
+		if v.AsBool() {
 			n = 1
 		}
 		m.varint(2, n)
-	case int64:
-		m.varint(3, uint64(v))
-	case float64:
-		m.fixed64(4, math.Float64bits(v))
-	case []string:
+	case attribute.INT64:
+		m.varint(3, uint64(v.AsInt64()))
+	case attribute.FLOAT64:
+		m.fixed64(4, math.Float64bits(v.AsFloat64()))
+	case attribute.STRINGSLICE:
 		var list message
-		for _, s := range v {
-			list.bytes(1, value(s))
+		for _, s := range v.AsStringSlice() {
+			list.bytes(1, encodeValue(attribute.StringValue(s)))
 		}
 		m.bytes(5, list)
+	default:
+		m.text(1, v.Emit())
 	}
 	return m
 }

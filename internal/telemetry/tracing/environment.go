@@ -2,15 +2,18 @@ package tracing
 
 import (
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"lilac/internal/foundation/fault"
 )
 
-// Environment reads OpenTelemetry's variables: OTEL_EXPORTER_OTLP_ENDPOINT and
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, their HEADERS, OTEL_SERVICE_NAME,
-// OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_EXPORTER=none and OTEL_SDK_DISABLED.
-// on is false when nothing asks for traces.
+// Environment reads the variables of OpenTelemetry's OTLP exporter: its endpoints,
+// headers and timeouts, and the switches OTEL_TRACES_EXPORTER=none and
+// OTEL_SDK_DISABLED. on is false if nothing asks for traces. The SDK itself reads
+// the other variables (resource, sampler, batches, limits).
 func Environment(getenv func(string) string) (o Options, on bool, err error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return o, false, nil
@@ -38,22 +41,24 @@ func Environment(getenv func(string) string) (o Options, on bool, err error) {
 	for name, value := range pairs(getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS")) {
 		o.Headers[name] = value
 	}
-	service := getenv("OTEL_SERVICE_NAME")
-	for name, value := range pairs(getenv("OTEL_RESOURCE_ATTRIBUTES")) {
-		if name == "service.name" && service == "" {
-			service = value
-		} else if name != "service.name" {
-			o.Resource = append(o.Resource, Attr{name, value})
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"} {
+		if ms, err := strconv.Atoi(getenv(name)); err == nil && ms > 0 {
+			o.Timeout = time.Duration(ms) * time.Millisecond
+			break
 		}
 	}
-	if service == "" {
-		service = "lilac"
-	}
-	o.Resource = append(o.Resource, Attr{"service.name", service})
 	return o, true, nil
 }
 
-// pairs reads a=b,c=d with percent-encoded values.
+// environmentMillis returns the variable's value in milliseconds, or otherwise.
+func environmentMillis(name string, otherwise time.Duration) time.Duration {
+	if ms, err := strconv.Atoi(os.Getenv(name)); err == nil && ms > 0 {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return otherwise
+}
+
+// pairs parses a=b,c=d with percent-encoded values.
 func pairs(list string) map[string]string {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(list, ",") {

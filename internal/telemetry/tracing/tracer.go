@@ -1,298 +1,125 @@
 package tracing
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"lilac/internal/foundation/clip"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
-	// queueSize bounds the spans that wait to be sent: a minute of a busy server.
-	queueSize = 4096
-	// batchSize is how many spans go in one request, batchWait how long the
-	// first of them waits for others. They are the SDK's defaults.
-	batchSize = 512
-	batchWait = 2 * time.Second
-	// maxAttributes and maxAttribute bound one span.
-	maxAttributes = 64
-	maxAttribute  = 4 << 10
-	// sendTimeout bounds one try, sendTries how many there are.
-	sendTimeout = 10 * time.Second
-	sendTries   = 3
+	// defaultBatchWait is how long the first span of a batch waits for others,
+	// unless OTEL_BSP_SCHEDULE_DELAY says otherwise.
+	defaultBatchWait = 2 * time.Second
+	// maxAttribute bounds the text of one attribute, in bytes, unless
+	// OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT says otherwise.
+	maxAttribute = 4 << 10
+	// scopeName identifies Lilac as the instrumentation that made the spans.
+	scopeName = "lilac"
 )
 
-// Options say where spans go.
+// Options configure where spans are sent. [Environment] reads them from the
+// standard variables.
 type Options struct {
-	// URL is where traces are posted to, with its path.
+	// URL is the address that traces are posted to, including its path.
 	URL string
-	// Headers are sent along, for example a key.
+	// Headers are sent with each batch, for example an API key.
 	Headers map[string]string
-	// Resource describes the program, service.name among it.
-	Resource []Attr
-	Logger   *slog.Logger
-	// Client is how the collector is reached; nil means one of its own.
+	// Timeout bounds one attempt to send a batch; zero means 10 s.
+	Timeout time.Duration
+	// Version becomes the attribute service.version.
+	Version string
+	Logger  *slog.Logger
+	// Client reaches the collector; nil means a client that follows no redirects.
 	Client *http.Client
-	// Wait replaces the time a batch waits for more.
-	Wait time.Duration
+	// BatchWait overrides how long a batch waits for more spans.
+	BatchWait time.Duration
 }
 
-// Tracer makes spans. A nil one makes none.
+// Tracer starts spans. A nil Tracer starts none.
 type Tracer struct {
-	opt     Options
-	queue   chan *Span
-	dropped atomic.Int64
-	warned  atomic.Bool
-	stop    chan struct{}
-	done    chan struct{}
-	closing sync.Once
+	tracer   trace.Tracer
+	provider *sdktrace.TracerProvider
+	exporter *exporter
 }
 
-// New returns a tracer that sends until it is closed.
-func New(o Options) *Tracer {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+// New returns a tracer that sends spans until it is closed. It fails if the
+// resource in OTEL_RESOURCE_ATTRIBUTES cannot be read.
+func New(o Options) (*Tracer, error) {
+	res, err := resource.New(context.Background(), resource.WithAttributes(
+		attribute.String("service.name", scopeName), attribute.String("service.version", o.Version)), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("read the resource for traces: %w", err)
 	}
-	if o.Client == nil {
-		o.Client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	e := newExporter(o)
+	wait := o.BatchWait
+	if wait <= 0 {
+		wait = environmentMillis("OTEL_BSP_SCHEDULE_DELAY", defaultBatchWait)
 	}
-	if o.Wait <= 0 {
-		o.Wait = batchWait
+	limits := sdktrace.NewSpanLimits()
+	if limits.AttributeValueLengthLimit < 0 {
+		limits.AttributeValueLengthLimit = maxAttribute
 	}
-	t := &Tracer{opt: o, queue: make(chan *Span, queueSize), stop: make(chan struct{}), done: make(chan struct{})}
-	go t.send()
-	return t
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithResource(res), sdktrace.WithRawSpanLimits(limits),
+		sdktrace.WithSpanProcessor(queueLimit{sdktrace.NewBatchSpanProcessor(e, sdktrace.WithBatchTimeout(wait)), e}),
+	)
+	return &Tracer{provider.Tracer(scopeName), provider, e}, nil
 }
 
-// Kind is the role of a span.
-type Kind int
-
-// The kinds of spans, with the numbers of OTLP.
-const (
-	Internal Kind = 1
-	Server   Kind = 2
-	Client   Kind = 3
-	Consumer Kind = 5
-)
-
-// Attr is a fact about a span. Its value is a string, an int64, a float64, a
-// bool or a []string.
-type Attr struct {
-	Key   string
-	Value any
-}
-
-// Span is a piece of work. The methods of a nil span do nothing.
-type Span struct {
-	tracer  *Tracer
-	context SpanContext
-	parent  [8]byte
-	name    string
-	kind    Kind
-	start   time.Time
-
-	mu     sync.Mutex
-	attrs  []Attr
-	failed string
-	end    time.Time
-}
-
-// Start begins a span, as a child of the one that ctx stands in. A parent that
-// is not sampled has no spans below it.
-func (t *Tracer) Start(ctx context.Context, name string, kind Kind, attrs ...Attr) (context.Context, *Span) {
+// Start starts a span as a child of the one in ctx. If the parent is not sampled,
+// the new span is not recorded.
+func (t *Tracer) Start(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t == nil {
-		return ctx, nil
+		return ctx, trace.SpanFromContext(context.Background())
 	}
-	parent := FromContext(ctx)
-	if parent.Valid() && !parent.Sampled {
-		return ctx, nil
-	}
-	s := &Span{tracer: t, name: name, kind: kind, start: time.Now(), context: SpanContext{Trace: parent.Trace, Sampled: true}, parent: parent.Span}
-	if !parent.Valid() {
-		_, _ = rand.Read(s.context.Trace[:]) // never fails: the standard library ends the program instead
-	}
-	_, _ = rand.Read(s.context.Span[:])
-	s.Set(attrs...)
-	return WithParent(ctx, s.context), s
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// Set adds facts.
-func (s *Span) Set(attrs ...Attr) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range attrs {
-		if text, ok := a.Value.(string); ok {
-			a.Value = clip.Bytes(text, maxAttribute)
-		}
-		if len(s.attrs) < maxAttributes {
-			s.attrs = append(s.attrs, a)
-		}
-	}
-}
-
-// Fail marks the span as failed, with the kind of error and a message.
-func (s *Span) Fail(kind, message string) {
-	if s == nil {
-		return
-	}
-	s.Set(Attr{"error.type", kind})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed = message
+// Fail marks a span as failed with the kind of error and a message.
+func Fail(span trace.Span, kind, message string) {
+	span.SetAttributes(attribute.String("error.type", kind))
 	if message == "" {
-		s.failed = kind
+		message = kind
 	}
+	span.SetStatus(codes.Error, message)
 }
 
-// End ends the span and hands it over to be sent. Only the first call counts.
-func (s *Span) End() {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	over := !s.end.IsZero()
-	if !over {
-		s.end = time.Now()
-	}
-	s.mu.Unlock()
-	if over {
-		return
-	}
-	select {
-	case s.tracer.queue <- s:
-	default:
-		s.tracer.dropped.Add(1)
-	}
-}
-
-// Dropped is how many spans were not sent.
+// Dropped returns the number of spans that were not sent.
 func (t *Tracer) Dropped() int64 {
 	if t == nil {
 		return 0
 	}
-	return t.dropped.Load()
+	return t.exporter.dropped.Load()
 }
 
-// Close sends what waits, as long as ctx lasts. It may be called twice.
+// Close sends the spans in the queue until ctx ends. It may be called twice.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	t.closing.Do(func() { close(t.stop) })
-	select {
-	case <-t.done:
-	case <-ctx.Done():
-	}
+	t.exporter.stopRetries()
+	_ = t.provider.Shutdown(ctx) // fails only if ctx ends first
 }
 
-// send makes batches of what comes, until the tracer is closed.
-func (t *Tracer) send() {
-	defer close(t.done)
-	for {
-		var batch []*Span
-		select {
-		case s := <-t.queue:
-			batch = append(batch, s)
-		case <-t.stop:
-			t.post(t.waiting(nil))
-			return
-		}
-		timer := time.NewTimer(t.opt.Wait)
-		for full := false; !full && len(batch) < batchSize; {
-			select {
-			case s := <-t.queue:
-				batch = append(batch, s)
-			case <-timer.C:
-				full = true
-			case <-t.stop:
-				full = true
-			}
-		}
-		timer.Stop()
-		t.post(batch)
-	}
+// WithTraceParent returns ctx with the W3C Trace Context header traceparent as
+// its parent span. It ignores a header that is not valid, because a client's
+// header must never fail a request.
+func WithTraceParent(ctx context.Context, header string) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": header})
 }
 
-// waiting adds what is in the queue now.
-func (t *Tracer) waiting(batch []*Span) []*Span {
-	for {
-		select {
-		case s := <-t.queue:
-			batch = append(batch, s)
-		default:
-			return batch
-		}
-	}
-}
-
-func (t *Tracer) post(batch []*Span) {
-	if len(batch) == 0 {
-		return
-	}
-	body := encode(t.opt.Resource, batch)
-	var err error
-	for try := range sendTries {
-		if try > 0 && !t.pause(time.Duration(try)*time.Second) {
-			break
-		}
-		var again bool
-		if again, err = t.try(body); err == nil {
-			t.warned.Store(false)
-			return
-		}
-		if !again {
-			break
-		}
-	}
-	t.dropped.Add(int64(len(batch)))
-	if !t.warned.Swap(true) { // once, until it works again
-		t.opt.Logger.Warn("spans could not be sent", "error", err, "spans", len(batch))
-	}
-}
-
-func (t *Tracer) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.stop:
-		return false
-	}
-}
-
-// try posts a batch once; again says that another try may help.
-func (t *Tracer) try(body []byte) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.opt.URL, bytes.NewReader(body))
-	if err != nil {
-		return false, fmt.Errorf("make request: %w", err)
-	}
-	for name, value := range t.opt.Headers {
-		req.Header.Set(name, value)
-	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
-	res, err := t.opt.Client.Do(req)
-	if err != nil {
-		return true, fmt.Errorf("reach the collector: %w", err)
-	}
-	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection is used again
-	if res.StatusCode < 300 {
-		return false, nil
-	}
-	again = res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 502 && res.StatusCode <= 504
-	return again, fmt.Errorf("the collector answered %s", res.Status)
+// TraceParent returns the header traceparent for the span in ctx, or "".
+func TraceParent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"lilac/internal/foundation/fault"
@@ -21,6 +23,15 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newTracer(t testing.TB, o tracing.Options) *tracing.Tracer {
+	t.Helper()
+	tr, err := tracing.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
 
 // field is one field of a protobuf message.
 type field struct {
@@ -153,16 +164,15 @@ func (c *collector) spans(t testing.TB) (out [][]byte) {
 
 func TestSpansReachTheCollector(t *testing.T) {
 	c := newCollector(t)
-	tr := tracing.New(tracing.Options{
-		URL: c.URL + "/v1/traces", Client: c.client(), Headers: map[string]string{"X-Key": "k"},
-		Resource: []tracing.Attr{{Key: "service.name", Value: "lilac"}}, Wait: time.Millisecond,
+	tr := newTracer(t, tracing.Options{
+		URL: c.URL + "/v1/traces", Client: c.client(), Headers: map[string]string{"X-Key": "k"}, Version: "v1", BatchWait: time.Millisecond,
 	})
-	parent := tracing.ParseTraceParent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	ctx, outer := tr.Start(tracing.WithParent(context.Background(), parent), "outer", tracing.Server,
-		tracing.Attr{Key: "s", Value: "x\xff"}, tracing.Attr{Key: "i", Value: int64(-7)}, tracing.Attr{Key: "f", Value: 1.5},
-		tracing.Attr{Key: "b", Value: true}, tracing.Attr{Key: "l", Value: []string{"p", "q"}})
-	_, inner := tr.Start(ctx, "inner", tracing.Client)
-	inner.Fail("timeout", "It took too long.")
+	parent := tracing.WithTraceParent(context.Background(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	ctx, outer := tr.Start(parent, "outer", trace.SpanKindServer,
+		attribute.String("s", "x\xff"), attribute.Int64("i", -7), attribute.Float64("f", 1.5),
+		attribute.Bool("b", true), attribute.StringSlice("l", []string{"p", "q"}))
+	_, inner := tr.Start(ctx, "inner", trace.SpanKindClient)
+	tracing.Fail(inner, "timeout", "It took too long.")
 	inner.End()
 	inner.End()
 	outer.End()
@@ -198,7 +208,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	if diff := cmp.Diff(want, attributes(t, out, 9)); diff != "" {
 		t.Error(diff)
 	}
-	if got := attributes(t, one(t, c.bodies[0], 1, 1).data, 1); got["service.name"] != "lilac" {
+	if got := attributes(t, one(t, c.bodies[0], 1, 1).data, 1); got["service.name"] != "lilac" || got["service.version"] != "v1" {
 		t.Errorf("the resource is %v", got)
 	}
 	if r := c.requests[0]; r.Header.Get("X-Key") != "k" || r.Header.Get("Content-Type") != "application/x-protobuf" || r.URL.Path != "/v1/traces" {
@@ -208,8 +218,8 @@ func TestSpansReachTheCollector(t *testing.T) {
 
 func TestBusyCollectorIsAskedAgainAndABrokenOneDropped(t *testing.T) {
 	c := newCollector(t, 503)
-	tr := tracing.New(tracing.Options{URL: c.URL, Client: c.client(), Wait: time.Millisecond})
-	_, s := tr.Start(context.Background(), "a", tracing.Internal)
+	tr := newTracer(t, tracing.Options{URL: c.URL, Client: c.client(), BatchWait: time.Millisecond})
+	_, s := tr.Start(context.Background(), "a", trace.SpanKindInternal)
 	s.End()
 	for deadline := time.Now().Add(time.Minute); len(c.spans(t)) == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -219,8 +229,8 @@ func TestBusyCollectorIsAskedAgainAndABrokenOneDropped(t *testing.T) {
 	tr.Close(context.Background())
 
 	refusing := newCollector(t, 400, 400, 400, 400)
-	tr = tracing.New(tracing.Options{URL: refusing.URL, Client: refusing.client(), Wait: time.Millisecond})
-	_, s = tr.Start(context.Background(), "a", tracing.Internal)
+	tr = newTracer(t, tracing.Options{URL: refusing.URL, Client: refusing.client(), BatchWait: time.Millisecond})
+	_, s = tr.Start(context.Background(), "a", trace.SpanKindInternal)
 	s.End()
 	tr.Close(context.Background())
 	if tr.Dropped() != 1 || len(refusing.requests) != 1 {
@@ -231,11 +241,11 @@ func TestBusyCollectorIsAskedAgainAndABrokenOneDropped(t *testing.T) {
 func TestCollectorThatHangsHoldsUpNothing(t *testing.T) {
 	release := make(chan struct{})
 	c := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	tr := tracing.New(tracing.Options{URL: c.URL, Client: c.Client(), Wait: time.Millisecond})
+	tr := newTracer(t, tracing.Options{URL: c.URL, Client: c.Client(), BatchWait: time.Millisecond})
 	start := time.Now()
 	const n = 10_000
 	for range n {
-		_, s := tr.Start(context.Background(), "a", tracing.Internal)
+		_, s := tr.Start(context.Background(), "a", trace.SpanKindInternal)
 		s.End()
 	}
 	if took := time.Since(start); took > 20*time.Second {
@@ -256,8 +266,7 @@ func TestOffCostsNothing(t *testing.T) {
 	var off *tracing.Tracer
 	ctx := context.Background()
 	allocs := testing.AllocsPerRun(100, func() {
-		_, s := off.Start(ctx, "a", tracing.Internal)
-		s.Fail("x", "y")
+		_, s := off.Start(ctx, "a", trace.SpanKindInternal)
 		s.End()
 	})
 	if allocs > 0 {
@@ -268,29 +277,27 @@ func TestOffCostsNothing(t *testing.T) {
 
 func TestParentThatIsNotSampledHasNoSpans(t *testing.T) {
 	c := newCollector(t)
-	tr := tracing.New(tracing.Options{URL: c.URL, Client: c.client()})
-	ctx := tracing.WithParent(context.Background(), tracing.ParseTraceParent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"))
-	ctx, s := tr.Start(ctx, "a", tracing.Internal)
+	tr := newTracer(t, tracing.Options{URL: c.URL, Client: c.client()})
+	ctx := tracing.WithTraceParent(context.Background(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+	ctx, s := tr.Start(ctx, "a", trace.SpanKindInternal)
 	s.End()
 	tr.Close(context.Background())
-	if len(c.requests) != 0 || !strings.HasSuffix(tracing.FromContext(ctx).TraceParent(), "-00") {
+	if len(c.requests) != 0 || !strings.HasSuffix(tracing.TraceParent(ctx), "-00") {
 		t.Error("a span was made below one that is not sampled")
 	}
 }
 
 func TestEnvironment(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		env     map[string]string
-		url     string
-		service string
-		bad     bool
+		name string
+		env  map[string]string
+		url  string
+		bad  bool
 	}{
 		{name: "nothing", env: nil},
-		{name: "endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318/"}, url: "http://c:4318/v1/traces", service: "lilac"},
-		{name: "with a path", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c/otlp"}, url: "https://c/otlp/v1/traces", service: "lilac"},
-		{name: "of traces", env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/x", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://d"}, url: "http://c/x", service: "lilac"},
-		{name: "service", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SERVICE_NAME": "mine", "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,env=prod"}, url: "http://c/v1/traces", service: "mine"},
+		{name: "endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318/"}, url: "http://c:4318/v1/traces"},
+		{name: "with a path", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c/otlp"}, url: "https://c/otlp/v1/traces"},
+		{name: "of traces", env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/x", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://d"}, url: "http://c/x"},
 		{name: "switched off", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}},
 		{name: "no exporter", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}},
 		{name: "no URL", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "c:4318"}, bad: true},
@@ -303,9 +310,6 @@ func TestEnvironment(t *testing.T) {
 		if on != (tt.url != "") || o.URL != tt.url && on {
 			t.Errorf("%s: on %v, %q", tt.name, on, o.URL)
 		}
-		if on && o.Resource[len(o.Resource)-1].Value != tt.service {
-			t.Errorf("%s: resource %v", tt.name, o.Resource)
-		}
 	}
 	o, _, _ := tracing.Environment(func(name string) string {
 		return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Basic%20abc, x-a = b"}[name]
@@ -315,14 +319,41 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+func TestTheSDKsVariablesApply(t *testing.T) {
+	t.Setenv("OTEL_SERVICE_NAME", "mine")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,env=prod")
+	t.Setenv("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "3")
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+	c := newCollector(t)
+	tr := newTracer(t, tracing.Options{URL: c.URL, Client: c.client()})
+	_, s := tr.Start(context.Background(), "a", trace.SpanKindInternal, attribute.String("long", "abcdef"))
+	s.End()
+	tr.Close(context.Background())
+	resource := attributes(t, one(t, c.bodies[0], 1, 1).data, 1)
+	if resource["service.name"] != "mine" || resource["env"] != "prod" {
+		t.Errorf("resource = %v, want the service mine in env prod", resource)
+	}
+	if got := attributes(t, c.spans(t)[0], 9)["long"]; got != "abc" {
+		t.Errorf("attribute = %q, want it cut to abc", got)
+	}
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
+	tr = newTracer(t, tracing.Options{URL: c.URL, Client: c.client()})
+	_, s = tr.Start(context.Background(), "b", trace.SpanKindInternal)
+	s.End()
+	tr.Close(context.Background())
+	if len(c.spans(t)) != 1 {
+		t.Error("a span was sent although the sampler is always_off")
+	}
+}
+
 func FuzzTraceParent(f *testing.F) {
 	for _, s := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
-		c := tracing.ParseTraceParent(header)
-		if again := tracing.ParseTraceParent(c.TraceParent()); again != c {
-			t.Errorf("%q was read as %v and written as %q", header, c, c.TraceParent())
+		first := tracing.TraceParent(tracing.WithTraceParent(context.Background(), header))
+		if again := tracing.TraceParent(tracing.WithTraceParent(context.Background(), first)); again != first {
+			t.Errorf("%q was written as %q, and that as %q", header, first, again)
 		}
 	})
 }

@@ -13,10 +13,10 @@ var specified = map[string]string{
 	"publish_success":           "core/environment/service_test.go",
 	"publish_idempotency":       "core/environment/service_test.go",
 	"publish_unknown_type":      "core/environment/service_test.go",
-	"rule_matching_exact":       "core/environment/decide_test.go",
-	"rule_matching_array":       "core/environment/decide_test.go",
-	"rule_matching_wildcard":    "core/environment/decide_test.go",
-	"rule_priority":             "core/environment/decide_test.go",
+	"rule_matching_exact":       "core/environment/match_test.go",
+	"rule_matching_array":       "core/environment/match_test.go",
+	"rule_matching_wildcard":    "core/environment/match_test.go",
+	"rule_priority":             "core/environment/match_test.go",
 	"function_handler":          "core/environment/service_test.go",
 	"agent_handler":             "core/environment/agent_test.go",
 	"queue_processing":          "core/environment/service_test.go",
@@ -52,7 +52,7 @@ var specified = map[string]string{
 // tests that show them.
 var accepted = map[string][]string{
 	"Event Definition":             {"foundation/event/event_test.go TestEnvironmentEvents"},
-	"EventBus Enhancement":         {"core/environment/decide_test.go TestMatch", "core/environment/agent_test.go TestEventHandlerAgent"},
+	"EventBus Enhancement":         {"core/environment/match_test.go TestMatch", "core/environment/agent_test.go TestEventHandlerAgent"},
 	"Queue Mechanism":              {"core/environment/service_test.go TestQueue", "core/environment/service_test.go publish_idempotency"},
 	"publishEvent API":             {"app/environment_test.go publishEvent_basic"},
 	"user_query Processing":        {"app/environment_test.go user_query_rule_handles", "serve/httpapi/prompt_test.go prompt_route_creates_event"},

@@ -54,7 +54,7 @@ func inTurn(end string, calls ...func(result string) llmtest.Call) func(llmtest.
 		if done >= len(calls) {
 			return llmtest.Say(end)
 		}
-		call := calls[done](r.Last())
+		call := calls[done](r.LastText())
 		call.ID = fmt.Sprintf("call-%d-%d", r.N, done)
 		return llmtest.Script{Calls: []llmtest.Call{call}}
 	}

@@ -108,7 +108,7 @@ func bombed(t *testing.T) (*e2e.Server, <-chan string) {
 		if len(last.Results) > 0 {
 			return llmtest.Say("Done.")
 		}
-		input, err := json.Marshal(map[string]string{"command": r.Last()})
+		input, err := json.Marshal(map[string]string{"command": r.LastText()})
 		if err != nil {
 			t.Error(err)
 		}

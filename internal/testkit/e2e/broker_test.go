@@ -117,7 +117,7 @@ func outlive(t *testing.T, m misfortune, before func(*e2e.Server)) (wrong []stri
 	const words, lateWords = 100, 5
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		n := words
-		if r.Last() == late {
+		if r.LastText() == late {
 			n = lateWords
 		}
 		return llmtest.Script{Text: llmtest.Words(numbers(n)), Delay: 50 * time.Millisecond}

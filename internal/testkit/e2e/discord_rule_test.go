@@ -15,7 +15,7 @@ import (
 func TestPeopleOnDiscordReadOnceThatARuleStopped(t *testing.T) {
 	e2e.OnEach(t, func(t *testing.T, bus e2e.Engine) {
 		model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
-			if strings.Contains(r.Last(), "Say what broke.") {
+			if strings.Contains(r.LastText(), "Say what broke.") {
 				return llmtest.Say("The build broke.")
 			}
 			return llmtest.Say("Hello.")

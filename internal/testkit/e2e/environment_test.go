@@ -25,7 +25,7 @@ func surrounded(t *testing.T, bus e2e.Engine) *surroundings {
 	s := &surroundings{}
 	s.model = llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		text := "That is how it is, and there is nothing more to be said about it today."
-		if strings.Contains(r.Last(), "Process event: background_task.completed") {
+		if strings.Contains(r.LastText(), "Process event: background_task.completed") {
 			text = "The build is done: all is well, and the report is in the usual place for you."
 		}
 		words := llmtest.Words(text)

@@ -149,9 +149,9 @@ func steersTheRunningRequest(t *testing.T, bus e2e.Engine) {
 	model := llmtest.New(t, func(r llmtest.Request) llmtest.Script {
 		last := r.Messages[len(r.Messages)-1]
 		switch {
-		case len(last.Results) == 0 && strings.Contains(r.Last(), "begin"):
+		case len(last.Results) == 0 && strings.Contains(r.LastText(), "begin"):
 			return llmtest.Script{Calls: []llmtest.Call{{ID: "w", Name: "bash", Input: `{"command":"while [ ! -e go ]; do sleep 0.05; done"}`}}}
-		case strings.Contains(r.Last(), "turn left"):
+		case strings.Contains(r.LastText(), "turn left"):
 			return llmtest.Say("I turn left.")
 		}
 		return llmtest.Say("I go straight on.")

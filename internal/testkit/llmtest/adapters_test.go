@@ -28,11 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	key     = "sk-canary-of-the-test"
-	setting = "providers.mine.apiKey" // is where the key is set
+	setting = "providers.mine.apiKey" // names the setting of the key
 )
 
-// build makes an adapter that talks to a fake provider; pauses are recorded
-// instead of waited.
+// build returns an adapter for a fake provider.
 type build func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model
 
 var adapters = map[string]build{
@@ -50,8 +49,8 @@ var adapters = map[string]build{
 	},
 }
 
-// heard is everything that a stream said.
-type heard struct {
+// result is the decoded stream.
+type result struct {
 	text, reasoning string
 	starts          []string
 	inputs          map[string]string
@@ -60,8 +59,8 @@ type heard struct {
 	chunks          int
 }
 
-func listen(ctx context.Context, m llm.Model, req llm.Request) heard {
-	h := heard{inputs: map[string]string{}}
+func collect(ctx context.Context, m llm.Model, req llm.Request) result {
+	h := result{inputs: map[string]string{}}
 	for c, err := range m.Stream(ctx, req) {
 		if err != nil {
 			h.err = err
@@ -86,13 +85,13 @@ func listen(ctx context.Context, m llm.Model, req llm.Request) heard {
 
 var prompt = llm.Request{System: "Be brief.", Messages: []chat.Message{chat.Text(chat.User, "hi")}, Session: "s"}
 
-type rig struct {
+type fixture struct {
 	server *llmtest.Server
 	model  llm.Model
 	pauses *[]time.Duration
 }
 
-func start(t *testing.T, b build, retries int, idle time.Duration, scripts ...llmtest.Script) rig {
+func start(t *testing.T, b build, retries int, idle time.Duration, scripts ...llmtest.Script) fixture {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -102,17 +101,17 @@ func start(t *testing.T, b build, retries int, idle time.Duration, scripts ...ll
 		Max: retries, Jitter: func() float64 { return 0.5 },
 		Sleep: func(ctx context.Context, d time.Duration) error { pauses = append(pauses, d); return ctx.Err() },
 	}
-	return rig{s, b(s.URL, client, retry, idle), &pauses}
+	return fixture{s, b(s.URL, client, retry, idle), &pauses}
 }
 
-func each(t *testing.T, f func(t *testing.T, name string, b build)) {
+func forEachAdapter(t *testing.T, f func(t *testing.T, name string, b build)) {
 	for name, b := range adapters {
 		t.Run(name, func(t *testing.T) { f(t, name, b) })
 	}
 }
 
-func TestAnAnswerWithEverythingArrivesWhole(t *testing.T) {
-	each(t, func(t *testing.T, name string, b build) {
+func TestCompleteAnswerIsDecoded(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, name string, b build) {
 		r := start(t, b, 0, 0, llmtest.Script{
 			Reasoning: []string{"let me ", "see"}, Signature: "sig==", Text: []string{"I ", "will ", "lōok ✓"},
 			Calls: []llmtest.Call{
@@ -122,7 +121,7 @@ func TestAnAnswerWithEverythingArrivesWhole(t *testing.T) {
 			Interleave: true, Noise: true,
 			Usage: llmtest.Usage{Input: 1000, Output: 50, CacheRead: 600, CacheWrite: 100},
 		})
-		h := listen(t.Context(), r.model, prompt)
+		h := collect(t.Context(), r.model, prompt)
 		if h.err != nil {
 			t.Fatal(h.err)
 		}
@@ -154,15 +153,14 @@ func TestAnAnswerWithEverythingArrivesWhole(t *testing.T) {
 	})
 }
 
-// How many tools of an answer run is not for a protocol to decide.
-func TestAnAnswerWithManyCallsIsUnderstood(t *testing.T) {
-	each(t, func(t *testing.T, _ string, b build) {
+func TestPartCountIsBounded(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		for n, good := range map[int]bool{150: true, llm.MaxParts: true, llm.MaxParts + 1: false} {
 			calls := make([]llmtest.Call, n)
 			for i := range calls {
 				calls[i] = llmtest.Call{ID: fmt.Sprint("call-", i), Name: "read", Input: `{}`}
 			}
-			h := listen(t.Context(), start(t, b, -1, 0, llmtest.Script{Calls: calls}).model, prompt)
+			h := collect(t.Context(), start(t, b, -1, 0, llmtest.Script{Calls: calls}).model, prompt)
 			if (h.err == nil) != good || good && len(h.done.Message.ToolCalls()) != n {
 				t.Errorf("%d calls: %v", n, h.err)
 			}
@@ -170,27 +168,27 @@ func TestAnAnswerWithManyCallsIsUnderstood(t *testing.T) {
 	})
 }
 
-func TestTroubleBeforeTheFirstChunkIsRepeated(t *testing.T) {
+func TestTransientErrorsBeforeTheFirstChunkAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		script llmtest.Script
 		pause  time.Duration
 	}{
-		"429 with retry-after":         {llmtest.Script{Status: 429, RetryAfter: "7", ErrorType: "rate_limit_error"}, 7 * time.Second},
-		"429 with an absurd one":       {llmtest.Script{Status: 429, RetryAfter: "999999999999"}, time.Minute},
-		"500":                          {llmtest.Script{Status: 500, ErrorMessage: "oops"}, 375 * time.Millisecond},
-		"502":                          {llmtest.Script{Status: 502}, 375 * time.Millisecond},
-		"503":                          {llmtest.Script{Status: 503}, 375 * time.Millisecond},
-		"504":                          {llmtest.Script{Status: 504}, 375 * time.Millisecond},
-		"529":                          {llmtest.Script{Status: 529, ErrorType: "overloaded_error"}, 375 * time.Millisecond},
-		"broken connection":            {llmtest.Script{Reset: true}, 375 * time.Millisecond},
-		"cut before any text":          {llmtest.Script{Text: []string{"x"}, CutAfter: 20}, 375 * time.Millisecond},
-		"overload as the first event":  {llmtest.Script{ErrorType: "overloaded_error", ErrorMessage: "Overloaded"}, 375 * time.Millisecond},
-		"ended before anything was in": {llmtest.Script{NoEnd: true}, 375 * time.Millisecond},
+		"429 with retry-after":        {llmtest.Script{Status: 429, RetryAfter: "7", ErrorType: "rate_limit_error"}, 7 * time.Second},
+		"429 with a huge retry-after": {llmtest.Script{Status: 429, RetryAfter: "999999999999"}, time.Minute},
+		"500":                         {llmtest.Script{Status: 500, ErrorMessage: "oops"}, 375 * time.Millisecond},
+		"502":                         {llmtest.Script{Status: 502}, 375 * time.Millisecond},
+		"503":                         {llmtest.Script{Status: 503}, 375 * time.Millisecond},
+		"504":                         {llmtest.Script{Status: 504}, 375 * time.Millisecond},
+		"529":                         {llmtest.Script{Status: 529, ErrorType: "overloaded_error"}, 375 * time.Millisecond},
+		"broken connection":           {llmtest.Script{Reset: true}, 375 * time.Millisecond},
+		"cut before any text":         {llmtest.Script{Text: []string{"x"}, CutAfter: 20}, 375 * time.Millisecond},
+		"overload as the first event": {llmtest.Script{ErrorType: "overloaded_error", ErrorMessage: "Overloaded"}, 375 * time.Millisecond},
+		"ended before any event":      {llmtest.Script{NoEnd: true}, 375 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, _ string, b build) {
+			forEachAdapter(t, func(t *testing.T, _ string, b build) {
 				r := start(t, b, 0, 0, c.script, c.script, llmtest.Say("fine now"))
-				h := listen(t.Context(), r.model, prompt)
+				h := collect(t.Context(), r.model, prompt)
 				if h.err != nil || h.text != "fine now" || r.server.Count() != 3 {
 					t.Fatalf("heard %q, error %v, after %d requests", h.text, h.err, r.server.Count())
 				}
@@ -200,9 +198,9 @@ func TestTroubleBeforeTheFirstChunkIsRepeated(t *testing.T) {
 				if second := (*r.pauses)[1]; c.pause < time.Second && second != 2*c.pause {
 					t.Errorf("the second pause is %v, want twice the first", second)
 				}
-				// The control: without retries the same trouble shows.
+				// Control: without retries, the same error is reported.
 				r = start(t, b, -1, 0, c.script)
-				if h := listen(t.Context(), r.model, prompt); h.err == nil || !fault.KindOf(h.err).Retryable() {
+				if h := collect(t.Context(), r.model, prompt); h.err == nil || !fault.KindOf(h.err).Retryable() {
 					t.Errorf("without retries the error is %v", h.err)
 				}
 			})
@@ -210,7 +208,7 @@ func TestTroubleBeforeTheFirstChunkIsRepeated(t *testing.T) {
 	}
 }
 
-func TestTroubleThatARepeatDoesNotHealIsTold(t *testing.T) {
+func TestPermanentErrorsAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		script llmtest.Script
 		kind   fault.Kind
@@ -237,9 +235,9 @@ func TestTroubleThatARepeatDoesNotHealIsTold(t *testing.T) {
 		"malformed after a word": {llmtest.Script{Text: []string{"a"}, Malformed: `{"a":`}, fault.Unavailable, "bad_answer", "protocol"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, _ string, b build) {
+			forEachAdapter(t, func(t *testing.T, _ string, b build) {
 				r := start(t, b, 0, 0, c.script, llmtest.Say("healed"))
-				h := listen(t.Context(), r.model, prompt)
+				h := collect(t.Context(), r.model, prompt)
 				var f *fault.Error
 				if !errors.As(h.err, &f) {
 					t.Fatalf("error is %v", h.err)
@@ -258,7 +256,7 @@ func TestTroubleThatARepeatDoesNotHealIsTold(t *testing.T) {
 	}
 }
 
-func TestAfterTheFirstChunkNothingIsRepeated(t *testing.T) {
+func TestNoRetryAfterTheFirstChunk(t *testing.T) {
 	words := llmtest.Words("one two three four five six seven eight nine ten")
 	for name, c := range map[string]struct {
 		script llmtest.Script
@@ -271,9 +269,9 @@ func TestAfterTheFirstChunkNothingIsRepeated(t *testing.T) {
 		"rate limit":            {llmtest.Script{Text: words, ErrorType: "rate_limit_error"}, fault.RateLimited, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, _ string, b build) {
+			forEachAdapter(t, func(t *testing.T, _ string, b build) {
 				r := start(t, b, 0, 0, c.script, llmtest.Say("again"))
-				h := listen(t.Context(), r.model, prompt)
+				h := collect(t.Context(), r.model, prompt)
 				var f *fault.Error
 				if !errors.As(h.err, &f) || f.Kind != c.kind || f.Code != c.code {
 					t.Fatalf("error is %#v", h.err)
@@ -286,18 +284,18 @@ func TestAfterTheFirstChunkNothingIsRepeated(t *testing.T) {
 	}
 }
 
-func TestASilentStreamEnds(t *testing.T) {
-	each(t, func(t *testing.T, _ string, b build) {
+func TestSilentStreamTimesOut(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		r := start(t, b, -1, time.Second, llmtest.Script{Text: []string{"a"}, Hang: true})
-		if h := listen(t.Context(), r.model, prompt); fault.KindOf(h.err) != fault.Timeout || h.text != "a" {
+		if h := collect(t.Context(), r.model, prompt); fault.KindOf(h.err) != fault.Timeout || h.text != "a" {
 			t.Errorf("heard %q, error %v", h.text, h.err)
 		}
 	})
 }
 
-func TestTheContextStopsACall(t *testing.T) {
-	stop := errors.New("somebody pressed stop")
-	each(t, func(t *testing.T, _ string, b build) {
+func TestContextCancelsCall(t *testing.T) {
+	stop := errors.New("stop button")
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		r := start(t, b, 0, 0, llmtest.Script{Text: []string{"a"}, Hang: true})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -313,8 +311,8 @@ func TestTheContextStopsACall(t *testing.T) {
 	})
 }
 
-func TestAReaderMayLeave(t *testing.T) {
-	each(t, func(t *testing.T, _ string, b build) {
+func TestCallerMayStopReading(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		r := start(t, b, 0, 0, llmtest.Say("many words to say here"))
 		n := 0
 		for range r.model.Stream(t.Context(), prompt) {
@@ -325,35 +323,35 @@ func TestAReaderMayLeave(t *testing.T) {
 	})
 }
 
-// A connection costs a handshake, so the next call takes the one that is there.
-func TestTheNextCallTakesTheSameConnection(t *testing.T) {
-	each(t, func(t *testing.T, _ string, b build) {
+// A new connection costs a TLS handshake.
+func TestConnectionIsReused(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		r := start(t, b, 0, 0, llmtest.Say("One."), llmtest.Say("Two."))
 		var reused []bool
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 			GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) },
 		})
 		for range 2 {
-			if h := listen(ctx, r.model, prompt); h.err != nil || h.done == nil {
+			if h := collect(ctx, r.model, prompt); h.err != nil || h.done == nil {
 				t.Fatalf("the stream ended with %v", h.err)
 			}
 		}
 		if !slices.Equal(reused, []bool{false, true}) {
-			t.Errorf("the calls had a connection that was there already: %v, want the second alone", reused)
+			t.Errorf("calls that reused a connection: %v, want the second only", reused)
 		}
 	})
 }
 
-// What a server does after the last event is nothing to wait for.
-func TestAnAnswerIsCompleteThoughItsStreamStaysOpen(t *testing.T) {
+// Some servers keep the connection open after the last event.
+func TestAnswerCompletesWhileStreamStaysOpen(t *testing.T) {
 	last := map[string]string{
 		"anthropic": `{"type":"message_stop"}`,
 		"openai":    "[DONE]",
 	}
-	each(t, func(t *testing.T, name string, b build) {
+	forEachAdapter(t, func(t *testing.T, name string, b build) {
 		open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			for _, data := range []string{opening[name], last[name]} {
+			for _, data := range []string{firstEvents[name], last[name]} {
 				fmt.Fprintf(w, "data: %s\n\n", data)
 			}
 			_ = http.NewResponseController(w).Flush()
@@ -362,15 +360,15 @@ func TestAnAnswerIsCompleteThoughItsStreamStaysOpen(t *testing.T) {
 		t.Cleanup(open.Close)
 		client := &http.Client{Transport: &http.Transport{}}
 		t.Cleanup(client.CloseIdleConnections)
-		h := listen(t.Context(), b(open.URL, client, llm.Retry{}, time.Hour), prompt)
+		h := collect(t.Context(), b(open.URL, client, llm.Retry{}, time.Hour), prompt)
 		if h.err != nil || h.done == nil {
 			t.Errorf("the stream ended with %v", h.err)
 		}
 	})
 }
 
-// opening is all of a short answer but its last event.
-var opening = map[string]string{
+// firstEvents holds a short answer without its last event.
+var firstEvents = map[string]string{
 	"anthropic": `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`,
 	"openai":    `{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`,
 }
@@ -392,18 +390,18 @@ func TestStopReasons(t *testing.T) {
 	} {
 		t.Run(c.adapter+" "+c.wire, func(t *testing.T) {
 			r := start(t, adapters[c.adapter], 0, 0, llmtest.Script{Text: []string{"x"}, Stop: c.wire})
-			if h := listen(t.Context(), r.model, prompt); h.err != nil || h.done.Stop != c.want {
+			if h := collect(t.Context(), r.model, prompt); h.err != nil || h.done.Stop != c.want {
 				t.Errorf("stop %+v, error %v", h.done, h.err)
 			}
 		})
 	}
 }
 
-func TestAToolInputThatIsNoObjectIsKeptBeside(t *testing.T) {
-	each(t, func(t *testing.T, _ string, b build) {
+func TestInvalidToolInputIsPreserved(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, _ string, b build) {
 		for _, input := range []string{`{"a":`, `"text"`, `null`, `[1]`} {
 			r := start(t, b, 0, 0, llmtest.Script{Calls: []llmtest.Call{{ID: "c", Name: "bash", Input: input}}})
-			h := listen(t.Context(), r.model, prompt)
+			h := collect(t.Context(), r.model, prompt)
 			if h.err != nil {
 				t.Fatal(h.err)
 			}
@@ -414,23 +412,23 @@ func TestAToolInputThatIsNoObjectIsKeptBeside(t *testing.T) {
 			}
 		}
 		r := start(t, b, 0, 0, llmtest.Script{Calls: []llmtest.Call{{ID: "c", Name: "bash"}}})
-		p := listen(t.Context(), r.model, prompt).done.Message.ToolCalls()[0]
+		p := collect(t.Context(), r.model, prompt).done.Message.ToolCalls()[0]
 		if string(p.Input) != "{}" || strings.Contains(string(p.ProviderOptions), "invalidInput") {
 			t.Errorf("an empty input became %s with %s", p.Input, p.ProviderOptions)
 		}
 	})
 }
 
-func TestWithoutAKeyTheSettingIsNamed(t *testing.T) {
+func TestMissingKeyNamesTheSetting(t *testing.T) {
 	for _, m := range []llm.Model{
 		anthropic.New(llm.Options{Model: "m", KeySetting: setting}),
 		openai.New(llm.Options{Model: "m", KeySetting: setting}),
 	} {
-		if h := listen(t.Context(), m, prompt); fault.KindOf(h.err) != fault.Unauthenticated || !strings.Contains(h.err.Error(), setting) {
+		if h := collect(t.Context(), m, prompt); fault.KindOf(h.err) != fault.Unauthenticated || !strings.Contains(h.err.Error(), setting) {
 			t.Errorf("error is %v", h.err)
 		}
 	}
-	// A server of one's own may want no key, and its address may end in /v1.
+	// A self-hosted server may need no key, and its base URL may end in /v1.
 	s := llmtest.New(t, nil)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -439,7 +437,7 @@ func TestWithoutAKeyTheSettingIsNamed(t *testing.T) {
 			openai.New(llm.Options{BaseURL: base, Model: "m", HTTPClient: client}),
 			anthropic.New(llm.Options{BaseURL: base, Model: "m", HTTPClient: client}),
 		} {
-			if h := listen(t.Context(), m, prompt); h.err != nil || h.text != "Hello." {
+			if h := collect(t.Context(), m, prompt); h.err != nil || h.text != "Hello." {
 				t.Errorf("%s: heard %q, error %v", base, h.text, h.err)
 			}
 		}

@@ -1,11 +1,10 @@
-// Package llmtest is a fake model provider: one server on loopback that speaks
-// Anthropic's Messages (POST /v1/messages) and OpenAI's chat completions (POST
-// /v1/chat/completions), streamed as the real ones stream. What it answers is
-// decided by a function from the decoded request to a [Script], which can also
-// fail as the real ones do: a status with retry-after, an overload, a stream
-// that is cut, hangs, is no JSON or holds what nobody has heard of. It records
-// every request.
+// Package llmtest is a fake model provider: a loopback server that implements Anthropic's
+// Messages (POST /v1/messages) and OpenAI's chat completions (POST
+// /v1/chat/completions) with streaming. A function maps each decoded request to a
+// [Script], which can also fail like real providers: with a status and Retry-After, an
+// overload, or a stream that is cut off, hangs, is malformed, or has unknown fields. The
+// server records every request.
 //
-// It needs no testing.T ([Start]), so benchmarks and child processes use it
-// too, and it is light enough to serve five hundred streams at once.
+// [Start] needs no testing.T, so that benchmarks and child processes can use it. The
+// server handles five hundred concurrent streams.
 package llmtest

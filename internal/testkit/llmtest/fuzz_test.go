@@ -12,17 +12,17 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// sent is a provider without a network that answers every call with a body.
-type sent string
+// cannedResponse is a transport that answers every call with the same event stream.
+type cannedResponse string
 
-func (s sent) RoundTrip(*http.Request) (*http.Response, error) {
+func (s cannedResponse) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(string(s))),
 	}, nil
 }
 
-// fuzzStream looks for an answer that breaks an adapter: whatever a provider
-// sends ends in one message, which can be kept and sent back, or in one error.
+// fuzzStream checks that any response ends in exactly one message, which can be stored
+// and sent back, or in exactly one error.
 func fuzzStream(f *testing.F, adapter string, seeds ...string) {
 	for _, seed := range seeds {
 		f.Add(seed)
@@ -30,28 +30,28 @@ func fuzzStream(f *testing.F, adapter string, seeds ...string) {
 		f.Add(seed[:len(seed)/2])
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		m := adapters[adapter]("http://model.test", &http.Client{Transport: sent(body)}, llm.Retry{Max: -1}, time.Minute)
+		m := adapters[adapter]("http://model.test", &http.Client{Transport: cannedResponse(body)}, llm.Retry{Max: -1}, time.Minute)
 		ended := 0
 		for chunk, err := range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "x")}}) {
 			if ended > 0 {
-				t.Fatal("something came after the end")
+				t.Fatal("the stream yields after its end")
 			}
 			if err != nil || chunk.Kind == llm.ChunkDone {
 				ended++
 			}
 			if err == nil && chunk.Kind == llm.ChunkDone {
-				kept(t, m, chunk.Message)
+				checkRoundTrip(t, m, chunk.Message)
 			}
 		}
 		if ended != 1 {
-			t.Errorf("it ended %d times", ended)
+			t.Errorf("the stream ended %d times", ended)
 		}
 	})
 }
 
-// kept checks that a message is the same after it was stored, and that the
-// provider gets it back in the next call.
-func kept(t *testing.T, m llm.Model, said chat.Message) {
+// checkRoundTrip checks that a message survives storage and that the adapter can send
+// it back in the next call.
+func checkRoundTrip(t *testing.T, m llm.Model, said chat.Message) {
 	stored, err := json.Marshal(said)
 	if err != nil {
 		t.Fatalf("the message cannot be stored: %v", err)

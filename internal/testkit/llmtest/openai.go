@@ -61,7 +61,8 @@ func (s *stream) openai(req Request) {
 	s.event("", []byte("[DONE]"))
 }
 
-// callDeltas are the pieces of the calls: the first of each has id and name.
+// callDeltas returns the deltas of the calls. The first one of each call has its id and
+// name.
 func (sc Script) callDeltas() []object {
 	queues := make([][]object, len(sc.Calls))
 	for i, c := range sc.Calls {
@@ -78,8 +79,8 @@ func (sc Script) callDeltas() []object {
 		}
 	}
 	var out []object
-	for left := true; left; {
-		left = false
+	for more := true; more; {
+		more = false
 		for i, q := range queues {
 			n := len(q)
 			if sc.Interleave {
@@ -87,7 +88,7 @@ func (sc Script) callDeltas() []object {
 			}
 			out = append(out, q[:n]...)
 			queues[i] = q[n:]
-			left = left || len(queues[i]) > 0
+			more = more || len(queues[i]) > 0
 		}
 	}
 	return out

@@ -69,7 +69,7 @@ func content(raw json.RawMessage) (text string, blocks []wireBlock) {
 	if json.Unmarshal(raw, &text) == nil {
 		return text, nil
 	}
-	_ = json.Unmarshal(raw, &blocks) // what is no list has no blocks
+	_ = json.Unmarshal(raw, &blocks) // no blocks if it is not a list
 	var texts []string
 	for _, b := range blocks {
 		if b.Type == "text" {

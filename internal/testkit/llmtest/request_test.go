@@ -11,12 +11,12 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// second returns the body of the request that follows when the model's answer
-// and a tool result were added, the message having been stored as JSON.
-func second(t *testing.T, b build, script llmtest.Script) map[string]any {
+// secondRequestBody returns the body of the request that follows an answer and a tool
+// result. The answer is stored as JSON in between.
+func secondRequestBody(t *testing.T, b build, script llmtest.Script) map[string]any {
 	t.Helper()
 	r := start(t, b, 0, 0, script, llmtest.Say("ok"))
-	h := listen(t.Context(), r.model, prompt)
+	h := collect(t.Context(), r.model, prompt)
 	if h.err != nil {
 		t.Fatal(h.err)
 	}
@@ -34,7 +34,7 @@ func second(t *testing.T, b build, script llmtest.Script) map[string]any {
 	}
 	req := prompt
 	req.Messages = append(req.Messages[:1:1], back, results, chat.Text(chat.User, "look again"))
-	if h := listen(t.Context(), r.model, req); h.err != nil {
+	if h := collect(t.Context(), r.model, req); h.err != nil {
 		t.Fatal(h.err)
 	}
 	var body map[string]any
@@ -53,8 +53,8 @@ func parse(t *testing.T, s string) any {
 	return v
 }
 
-func TestAnthropicGetsBackWhatItSent(t *testing.T) {
-	body := second(t, adapters["anthropic"], llmtest.Script{
+func TestAnthropicProviderDataIsSentBack(t *testing.T) {
+	body := secondRequestBody(t, adapters["anthropic"], llmtest.Script{
 		Reasoning: []string{"hm", "m"}, Signature: "EqQB<&>==", Redacted: "Enc1", Text: []string{"Look:"},
 		Fields: map[string]json.RawMessage{"type": json.RawMessage(`"tomorrow"`), "x": json.RawMessage(`{"y":[1,null]}`)},
 		Calls:  []llmtest.Call{{ID: "toolu_1", Name: "read", Input: `{"path":"a"}`, Fields: map[string]json.RawMessage{"caller": json.RawMessage(`{"type":"direct"}`)}}},
@@ -79,8 +79,8 @@ func TestAnthropicGetsBackWhatItSent(t *testing.T) {
 	}
 }
 
-func TestOpenAIGetsBackWhatItSent(t *testing.T) {
-	body := second(t, adapters["openai"], llmtest.Script{
+func TestOpenAIProviderDataIsSentBack(t *testing.T) {
+	body := secondRequestBody(t, adapters["openai"], llmtest.Script{
 		Reasoning: []string{"hm", "m"}, Text: []string{"Look:"},
 		Fields: map[string]json.RawMessage{"reasoning_details": json.RawMessage(`[{"type":"reasoning.text","index":0,"text":"hmm","signature":"s=="}]`)},
 		Calls:  []llmtest.Call{{ID: "call_1", Name: "read", Input: `{"path":"a"}`, Fields: map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"abc"}}`)}}},
@@ -98,10 +98,10 @@ func TestOpenAIGetsBackWhatItSent(t *testing.T) {
 	}
 }
 
-func TestToolCallsWithoutIDsGetTheSameOnesEachTime(t *testing.T) {
+func TestGeneratedToolCallIDsAreDeterministic(t *testing.T) {
 	ids := func() []string {
 		r := start(t, adapters["openai"], 0, 0, llmtest.Script{Calls: []llmtest.Call{{Name: "a", Input: "{}"}, {Name: "a", Input: "{}"}}})
-		h := listen(t.Context(), r.model, prompt)
+		h := collect(t.Context(), r.model, prompt)
 		if h.err != nil {
 			t.Fatal(h.err)
 		}
@@ -139,9 +139,9 @@ func TestImagesAndFiles(t *testing.T) {
 		 {"type":"file","file":{"filename":"d.pdf","file_data":"data:application/pdf;base64,JVBERi0xLg=="}},
 		 {"type":"text","text":"[A file that you cannot see here: v.mp4 (video/mp4)]"}]`,
 	}
-	each(t, func(t *testing.T, name string, b build) {
+	forEachAdapter(t, func(t *testing.T, name string, b build) {
 		r := start(t, b, 0, 0, llmtest.Say("seen"))
-		if h := listen(t.Context(), r.model, llm.Request{Messages: []chat.Message{msg}}); h.err != nil {
+		if h := collect(t.Context(), r.model, llm.Request{Messages: []chat.Message{msg}}); h.err != nil {
 			t.Fatal(h.err)
 		}
 		var body struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Protocol is what a request was made in.
+// Protocol is the wire protocol of a request.
 type Protocol string
 
 // The protocols.
@@ -16,35 +16,35 @@ const (
 	OpenAI    Protocol = "openai"
 )
 
-// Request is a call that the server got.
+// Request is a call that the server received.
 type Request struct {
-	// At is when the whole request was there.
+	// At is the time at which the request was complete.
 	At time.Time
-	// N counts the requests of a server from 1.
+	// N numbers the requests of a server, starting at 1.
 	N        int
 	Protocol Protocol
 	Header   http.Header
-	// Body is the JSON as it came; Decode reads it.
+	// Body is the unmodified JSON.
 	Body     []byte
 	Model    string
 	Messages []Message
-	// Tools are the names of the tools on offer.
+	// Tools lists the names of the offered tools.
 	Tools []string
 }
 
-// Message is a message of a request, reduced to what scripts decide by.
+// Message is a message of a request, reduced to the parts that scripts use.
 type Message struct {
 	Role string
 	// Text joins the texts of the content.
 	Text string
-	// Results are the texts of tool results, by call id.
+	// Results maps call ids to the texts of tool results.
 	Results map[string]string
-	// Calls are the names of called tools.
+	// Calls lists the names of called tools.
 	Calls []string
 }
 
-// Last returns the text of the last message, or of its tool results.
-func (r Request) Last() string {
+// LastText returns the text of the last message, including its tool results.
+func (r Request) LastText() string {
 	if len(r.Messages) == 0 {
 		return ""
 	}
@@ -56,74 +56,74 @@ func (r Request) Last() string {
 	return text
 }
 
-// Script says what the server answers.
+// Script defines the server's answer to a request.
 type Script struct {
-	// Status other than 0 and 200 answers with an error instead of a stream.
+	// Status, unless 0 or 200, replaces the stream by an error response.
 	Status int
-	// RetryAfter is the header of such an answer, as it stands.
+	// RetryAfter is the unmodified Retry-After header of an error response.
 	RetryAfter string
-	// ErrorType, ErrorCode and ErrorMessage are its body's; with status 200
-	// and a type, the error comes inside the stream, after the other pieces.
+	// ErrorType, ErrorCode, and ErrorMessage fill the body of an error response. With
+	// status 200 and a type, the error is an event after the rest of the stream.
 	ErrorType, ErrorCode, ErrorMessage string
-	// Reset breaks the connection before anything was answered.
+	// Reset breaks the connection before the response begins.
 	Reset bool
 
-	// Wait comes before the answer, Delay before each piece of it.
+	// Wait delays the answer, Delay each delta.
 	Wait, Delay time.Duration
 	Reasoning   []string
-	// Signature belongs to the reasoning (Anthropic).
+	// Signature is the signature of the reasoning (Anthropic).
 	Signature string
 	// Redacted is the data of a redacted thinking block (Anthropic).
 	Redacted string
 	Text     []string
 	Calls    []Call
-	// Interleave sends the pieces of several calls in turn (OpenAI).
+	// Interleave alternates between the deltas of several calls (OpenAI).
 	Interleave bool
-	// Stop is the protocol's own stop reason; empty means the usual one.
+	// Stop is the protocol's stop reason; empty selects the usual one.
 	Stop  string
 	Usage Usage
-	// Fields are unknown fields of the answer: of the first delta (OpenAI),
-	// or a whole block of an unknown type (Anthropic, with "type").
+	// Fields adds unknown fields to the first delta (OpenAI), or a block of an
+	// unknown type (Anthropic, with "type").
 	Fields map[string]json.RawMessage
-	// Noise adds events, fields and comments that nobody has heard of.
+	// Noise adds unknown events, unknown fields, and comments.
 	Noise bool
 
-	// CutAfter breaks the connection after so many bytes of the stream.
+	// CutAfter breaks the connection after this many bytes of the stream.
 	CutAfter int
-	// Malformed sends this as an event's data after the first pieces of text.
+	// Malformed is sent as the data of an event after the text.
 	Malformed string
-	// Hang stays silent after the pieces, until the caller leaves.
+	// Hang sends nothing after the deltas, until the caller disconnects.
 	Hang bool
-	// NoEnd ends the stream in order, but without what marks its end.
+	// NoEnd closes the stream without its terminating events.
 	NoEnd bool
 }
 
 // Call is a tool call.
 type Call struct {
-	// ID may be empty: then the server sends none (OpenAI).
+	// ID may be empty; the server then sends no id (OpenAI).
 	ID, Name, Input string
-	// Pieces is in how many deltas the input comes; 0 means one.
+	// Pieces is the number of deltas of the input; 0 means one.
 	Pieces int
-	// Fields are unknown fields of the call.
+	// Fields adds unknown fields to the call.
 	Fields map[string]json.RawMessage
 }
 
-// Usage is what the answer says it used; Input counts cached tokens too.
+// Usage is the usage that the answer reports. Input includes cached tokens.
 type Usage struct{ Input, Output, CacheRead, CacheWrite int64 }
 
-// Say returns a script that answers with text, word by word.
+// Say returns a script that streams text word by word.
 func Say(text string) Script { return Script{Text: Words(text)} }
 
-// Words splits text into pieces that join to it again.
+// Words splits text into words; the pieces join to the text.
 func Words(text string) []string { return strings.SplitAfter(text, " ") }
 
-// Sequence returns a function that answers the nth request with the nth
-// script, and every one after the last with the last.
+// Sequence answers the nth request with the nth script, and every request after that
+// with the last one.
 func Sequence(scripts ...Script) func(Request) Script {
 	return func(r Request) Script { return scripts[min(r.N, len(scripts))-1] }
 }
 
-// pieces cuts between runes, as providers do.
+// pieces splits the input between runes, as providers do.
 func (c Call) pieces() []string {
 	runes := []rune(c.Input)
 	n := min(max(1, c.Pieces), max(1, len(runes)))

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Options of a server.
+// Options configures a server. The zero value works.
 type Options struct {
-	// Addr is where it listens; empty means a free port on loopback.
+	// Addr is the address to listen on; empty means a free loopback port.
 	Addr string
-	// Answer decides what a request is answered with; nil says "Hello.". It
-	// is called from several goroutines.
+	// Answer returns the script for a request; nil answers "Hello.". It is called
+	// from several goroutines.
 	Answer func(Request) Script
-	// Forget keeps no requests, for long load tests.
-	Forget bool
+	// DiscardRequests disables recording, for long load tests.
+	DiscardRequests bool
 }
 
-// maxBody bounds a request, maxKept how many are recorded.
+// maxBody bounds a request in bytes, maxKept the number of recorded requests.
 const (
 	maxBody = 64 << 20
 	maxKept = 10_000
@@ -32,15 +32,15 @@ const (
 
 // Server is a running fake provider.
 type Server struct {
-	// URL is its base, without /v1.
+	// URL is the base URL, without /v1.
 	URL string
 
-	answer func(Request) Script
-	forget bool
-	http   http.Server
-	served chan struct{}
+	answer          func(Request) Script
+	discardRequests bool
+	http            http.Server
+	served          chan struct{}
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	n        int
 	requests []Request
 }
@@ -57,26 +57,26 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the fake provider: %w", err)
 	}
-	s := &Server{URL: "http://" + l.Addr().String(), answer: o.Answer, forget: o.Forget, served: make(chan struct{})}
+	s := &Server{URL: "http://" + l.Addr().String(), answer: o.Answer, discardRequests: o.DiscardRequests, served: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) { s.serve(Anthropic, w, r) })
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serve(OpenAI, w, r) })
 	s.http.Handler = mux
 	go func() {
 		defer close(s.served)
-		_ = s.http.Serve(l) // always ends with the error of Close
+		_ = s.http.Serve(l) // always returns ErrServerClosed
 	}()
 	return s, nil
 }
 
-// Close ends the server and breaks every stream that is open.
+// Close stops the server and breaks every open stream.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.served
 	return err
 }
 
-// New starts a server that ends with the test; a nil answer says "Hello.".
+// New starts a server that is closed when the test ends. A nil answer says "Hello.".
 func New(t testing.TB, answer func(Request) Script) *Server {
 	t.Helper()
 	s, err := Start(Options{Answer: answer})
@@ -91,14 +91,14 @@ func New(t testing.TB, answer func(Request) Script) *Server {
 	return s
 }
 
-// Requests returns what the server got so far, at most the first ten thousand.
+// Requests returns the requests received so far, at most the first ten thousand.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Count is how many requests the server got.
+// Count returns the number of requests received.
 func (s *Server) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Server) record(r *Request) {
 	defer s.mu.Unlock()
 	s.n++
 	r.N = s.n
-	if !s.forget && len(s.requests) < maxKept {
+	if !s.discardRequests && len(s.requests) < maxKept {
 		s.requests = append(s.requests, *r)
 	}
 }
@@ -118,12 +118,12 @@ func (s *Server) record(r *Request) {
 func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return // the caller has left
+		return // the caller has disconnected
 	}
 	at := time.Now()
 	req, err := decode(protocol, body)
 	if err != nil {
-		fail(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "The body is not JSON: " + err.Error()})
+		writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "The body is not JSON: " + err.Error()})
 		return
 	}
 	req.At, req.Header = at, r.Header.Clone()
@@ -133,9 +133,9 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	out.pause(script.Wait)
 	switch {
 	case script.Reset:
-		out.breakOff()
+		out.breakConnection()
 	case script.Status != 0 && script.Status != http.StatusOK:
-		fail(w, protocol, script)
+		writeError(w, protocol, script)
 	default:
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
@@ -147,13 +147,13 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	}
 }
 
-func fail(w http.ResponseWriter, protocol Protocol, s Script) {
+func writeError(w http.ResponseWriter, protocol Protocol, s Script) {
 	if s.RetryAfter != "" {
 		w.Header().Set("Retry-After", s.RetryAfter)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(s.Status)
-	_, _ = w.Write(errorBody(protocol, s)) // a caller who has left needs none
+	_, _ = w.Write(errorBody(protocol, s)) // the caller may have disconnected
 }
 
 func errorBody(protocol Protocol, s Script) []byte {
@@ -171,7 +171,7 @@ func errorBody(protocol Protocol, s Script) []byte {
 	return encode(outer)
 }
 
-// stream writes one answer, and stops for good at its first error.
+// stream writes one answer. After an error it writes nothing more.
 type stream struct {
 	w       io.Writer
 	control *http.ResponseController
@@ -181,7 +181,7 @@ type stream struct {
 	err     error
 }
 
-var errCut = errors.New("cut as the script says")
+var errCut = errors.New("the script cuts the stream")
 
 // event writes one event; name is empty in OpenAI's protocol.
 func (s *stream) event(name string, data []byte) {
@@ -211,16 +211,16 @@ func (s *stream) write(frame []byte) {
 	}
 	s.err = err
 	if err == nil && cut > 0 && s.sent >= cut {
-		s.breakOff()
+		s.breakConnection()
 	}
 }
 
-// breakOff closes the connection without ending the answer.
-func (s *stream) breakOff() {
+// breakConnection closes the connection without ending the response.
+func (s *stream) breakConnection() {
 	s.err = errCut
 	conn, _, err := s.control.Hijack()
 	if err == nil {
-		_ = conn.Close() // it is the point that it breaks
+		_ = conn.Close() // the caller sees a broken connection
 	}
 }
 
@@ -244,12 +244,12 @@ func (s *stream) hang() {
 	}
 }
 
-// encode writes maps and strings of the scripts; a script that is no JSON is
-// a defect of the test and shows as an empty event.
+// encode encodes a value from a script. If a script holds invalid JSON, the answer
+// says so.
 func encode(v any) []byte {
 	out, err := json.Marshal(v)
 	if err != nil {
-		return []byte(`{"llmtest":"the script holds something that is not JSON"}`)
+		return []byte(`{"llmtest":"the script holds invalid JSON"}`)
 	}
 	return out
 }

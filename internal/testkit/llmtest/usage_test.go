@@ -12,8 +12,9 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// reports is a short answer with a usage, and a usage of an input alone.
-var reports = map[string]struct {
+// usageStreams holds a short answer with a given usage, and a usage with a given input
+// count.
+var usageStreams = map[string]struct {
 	answer func(usage string) string
 	input  string
 }{
@@ -27,13 +28,13 @@ var reports = map[string]struct {
 	}, `{"prompt_tokens":%s,"completion_tokens":2,"prompt_tokens_details":0}`},
 }
 
-func TestAnAnswerIsWholeHoweverItsUsageIsWritten(t *testing.T) {
-	each(t, func(t *testing.T, name string, b build) {
-		report := reports[name]
+func TestUsageIsDecodedLeniently(t *testing.T) {
+	forEachAdapter(t, func(t *testing.T, name string, b build) {
+		report := usageStreams[name]
 		check := func(usage string, want chat.Usage) {
 			t.Helper()
-			m := b("http://model.test", &http.Client{Transport: sent(report.answer(usage))}, llm.Retry{Max: -1}, time.Minute)
-			h := listen(t.Context(), m, prompt)
+			m := b("http://model.test", &http.Client{Transport: cannedResponse(report.answer(usage))}, llm.Retry{Max: -1}, time.Minute)
+			h := collect(t.Context(), m, prompt)
 			if h.err != nil || h.text != "Yes." {
 				t.Errorf("usage %s: heard %q, error %v", usage, h.text, h.err)
 				return

@@ -15,17 +15,17 @@ import (
 	"lilac/internal/model/openai"
 )
 
-// heard is what came of a stream.
-type heard struct {
+// result is what came of a stream.
+type result struct {
 	Deltas  []string
 	Message chat.Message
 	Failure fault.Kind
 }
 
-// answering is a server without a network.
-type answering []string
+// cannedStream is a server without a network.
+type cannedStream []string
 
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+func (a cannedStream) RoundTrip(*http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, chunk := range a {
@@ -34,13 +34,13 @@ func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func listen(t testing.TB, chunks ...string) heard {
+func collect(t testing.TB, chunks ...string) result {
 	t.Helper()
 	m := openai.New(llm.Options{
-		BaseURL: "http://model.test", Model: "m", HTTPClient: &http.Client{Transport: answering(chunks)},
+		BaseURL: "http://model.test", Model: "m", HTTPClient: &http.Client{Transport: cannedStream(chunks)},
 		Retry: llm.Retry{Max: -1},
 	})
-	var h heard
+	var h result
 	for chunk, err := range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "x")}}) {
 		switch {
 		case err != nil:
@@ -115,15 +115,15 @@ func general(chunk string) string {
 	return `{"x-general":1,` + rest
 }
 
-// TestPlainChunksMeanWhatTheySay compares what is heard with what the general
+// TestFastPathMatchesGeneralDecoder compares what is heard with what the general
 // decoding makes of the same chunk.
-func TestPlainChunksMeanWhatTheySay(t *testing.T) {
+func TestFastPathMatchesGeneralDecoder(t *testing.T) {
 	for _, chunk := range plainChunks {
-		if diff := cmp.Diff(listen(t, general(chunk), ending), listen(t, chunk, ending)); diff != "" {
+		if diff := cmp.Diff(collect(t, general(chunk), ending), collect(t, chunk, ending)); diff != "" {
 			t.Errorf("%q is read in another way (-general +plain):\n%s", chunk, diff)
 		}
 	}
-	if got := listen(t, plainChunks[0], plainChunks[4], ending).Message.Text(); got != " wordquote \" backslash \\ slash / line \n tab \t é 中 é 😀 😀" {
+	if got := collect(t, plainChunks[0], plainChunks[4], ending).Message.Text(); got != " wordquote \" backslash \\ slash / line \n tab \t é 中 é 😀 😀" {
 		t.Errorf("the text is %q", got)
 	}
 }
@@ -137,7 +137,7 @@ func FuzzPlainChunk(f *testing.F) {
 		if strings.ContainsAny(chunk, "\r\n") || !strings.HasPrefix(chunk, "{\"") {
 			return // not one chunk in one line
 		}
-		if diff := cmp.Diff(listen(t, general(chunk), ending), listen(t, chunk, ending)); diff != "" {
+		if diff := cmp.Diff(collect(t, general(chunk), ending), collect(t, chunk, ending)); diff != "" {
 			t.Errorf("read in another way (-general +plain):\n%s", diff)
 		}
 	})

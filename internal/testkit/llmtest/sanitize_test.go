@@ -11,26 +11,27 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// What a provider refuses once it would refuse for ever: it stays in the history.
+// The history keeps every message, so a provider that refuses one refuses every later
+// request.
 
-func wrote(t *testing.T, b build, messages ...chat.Message) string {
+func sentBody(t *testing.T, b build, messages ...chat.Message) string {
 	t.Helper()
 	r := start(t, b, 0, 0, llmtest.Say("ok"))
-	if h := listen(t.Context(), r.model, llm.Request{Messages: messages}); h.err != nil {
+	if h := collect(t.Context(), r.model, llm.Request{Messages: messages}); h.err != nil {
 		t.Fatal(h.err)
 	}
 	return string(r.server.Requests()[0].Body)
 }
 
-func TestNamesOfToolsThatModelsMadeUpAreSentInLettersThatProvidersTake(t *testing.T) {
+func TestInvalidToolNamesAreSanitized(t *testing.T) {
 	for name, want := range map[string]string{
 		"multi_tool_use.parallel": `"multi_tool_use_parallel"`,
 		"read-it_2":               `"read-it_2"`,
 		"bäsh it\n":               `"b_sh_it_"`,
 		strings.Repeat("x", 100):  `"` + strings.Repeat("x", 64) + `"`,
 	} {
-		each(t, func(t *testing.T, _ string, b build) {
-			body := wrote(t, b, chat.Text(chat.User, "hi"),
+		forEachAdapter(t, func(t *testing.T, _ string, b build) {
+			body := sentBody(t, b, chat.Text(chat.User, "hi"),
 				chat.Message{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", name, json.RawMessage(`{}`))}},
 				chat.Message{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult("c", name, "There is no such tool.", true)}})
 			if !strings.Contains(body, `"name":`+want) {
@@ -40,7 +41,7 @@ func TestNamesOfToolsThatModelsMadeUpAreSentInLettersThatProvidersTake(t *testin
 	}
 }
 
-func TestHalvesOfCharactersInTheInputOfACallAreNotSent(t *testing.T) {
+func TestLoneSurrogatesAreReplaced(t *testing.T) {
 	for said, want := range map[string]string{
 		`{"a":"x\ud83d"}`:              `{"a":"x\ufffd"}`,
 		`{"a":"\uDE00","b":1}`:         `{"a":"\ufffd","b":1}`,
@@ -49,8 +50,8 @@ func TestHalvesOfCharactersInTheInputOfACallAreNotSent(t *testing.T) {
 		`{"a":"\ud83d\u0041"}`:         `{"a":"\ufffd\u0041"}`,
 		`{"a":"\\ud83d"}`:              `{"a":"\\ud83d"}`,
 	} {
-		each(t, func(t *testing.T, name string, b build) {
-			body := wrote(t, b, chat.Text(chat.User, "hi"),
+		forEachAdapter(t, func(t *testing.T, name string, b build) {
+			body := sentBody(t, b, chat.Text(chat.User, "hi"),
 				chat.Message{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "read", json.RawMessage(said))}},
 				chat.Message{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult("c", "read", "ok", false)}})
 			want := want
@@ -65,7 +66,7 @@ func TestHalvesOfCharactersInTheInputOfACallAreNotSent(t *testing.T) {
 	}
 }
 
-func TestPicturesAreWhatTheirBytesSay(t *testing.T) {
+func TestImageTypeIsDetectedFromBytes(t *testing.T) {
 	jpeg, svg := "\xff\xd8\xff\xe0 a picture", `<svg xmlns="http://www.w3.org/2000/svg"/>`
 	for what, c := range map[string]struct{ kind, data, want string }{
 		"another kind than it says": {"image/png", jpeg, "image/jpeg"},
@@ -77,9 +78,9 @@ func TestPicturesAreWhatTheirBytesSay(t *testing.T) {
 		"no document":               {"application/pdf", "\x01\x02", "cannot see here: f (application/octet-stream)"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			each(t, func(t *testing.T, _ string, b build) {
+			forEachAdapter(t, func(t *testing.T, _ string, b build) {
 				data, _ := json.Marshal(base64.StdEncoding.EncodeToString([]byte(c.data)))
-				body := wrote(t, b, chat.Message{Role: chat.User, Parts: []chat.Part{{Type: chat.TypeFile, Data: data, MediaType: c.kind, Filename: "f"}}})
+				body := sentBody(t, b, chat.Message{Role: chat.User, Parts: []chat.Part{{Type: chat.TypeFile, Data: data, MediaType: c.kind, Filename: "f"}}})
 				if !strings.Contains(body, c.want) || strings.Contains(body, `"image`) != strings.HasPrefix(c.want, "image/") || strings.Contains(body, `"document"`) {
 					t.Errorf("%q is not in\n%s", c.want, body)
 				}
@@ -88,17 +89,17 @@ func TestPicturesAreWhatTheirBytesSay(t *testing.T) {
 	}
 }
 
-func TestAPictureThatIsTooLargeIsNamed(t *testing.T) {
+func TestOversizedImageBecomesPlaceholder(t *testing.T) {
 	data, _ := json.Marshal(base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 4<<20)...)))
-	body := wrote(t, adapters["anthropic"], chat.Message{Role: chat.User, Parts: []chat.Part{{Type: chat.TypeFile, Data: data, MediaType: "image/png", Filename: "f"}}})
+	body := sentBody(t, adapters["anthropic"], chat.Message{Role: chat.User, Parts: []chat.Part{{Type: chat.TypeFile, Data: data, MediaType: "image/png", Filename: "f"}}})
 	if !strings.Contains(body, "cannot see here: f (image/png)") || len(body) > 10_000 {
 		t.Errorf("%.1000s", body)
 	}
 }
 
-func TestAResultWithoutWordsHasNoBlankText(t *testing.T) {
+func TestEmptyToolResultSendsNoBlankText(t *testing.T) {
 	for _, output := range []string{`{"type":"text","value":" \n"}`, `{"type":"content","value":[{"type":"text","text":" "}]}`} {
-		body := wrote(t, adapters["anthropic"], chat.Text(chat.User, "hi"),
+		body := sentBody(t, adapters["anthropic"], chat.Text(chat.User, "hi"),
 			chat.Message{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "read", json.RawMessage(`{}`))}},
 			chat.Message{Role: chat.Tool, Parts: []chat.Part{{Type: chat.TypeToolResult, ToolCallID: "c", ToolName: "read", Output: json.RawMessage(output)}}})
 		if _, result, _ := strings.Cut(body, `"role":"user"},`); strings.Contains(result, `"content":null`) || strings.Contains(result, `"content":" `) {

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Trouble is what a provider said when it refused or broke off.
-type Trouble struct {
+// ProviderError is what a provider said when it refused or broke off.
+type ProviderError struct {
 	// Status is the HTTP status, or the one that an error inside a stream
 	// stands for; 0 when the provider did not say.
 	Status     int
@@ -24,7 +24,7 @@ type Trouble struct {
 
 // Failure turns what a provider said into an error with a sentence for a
 // person. The first row that fits decides.
-func (w *Wire) Failure(t Trouble) error {
+func (w *Endpoint) Fault(t ProviderError) error {
 	status := t.Status
 	named, ok := statusByType[t.Code]
 	if !ok {
@@ -35,8 +35,8 @@ func (w *Wire) Failure(t Trouble) error {
 	if ok && (named != http.StatusBadRequest || status < 400 || status >= 500) {
 		status = named
 	}
-	said := w.clean(t.Message, 300)
-	e := &fault.Error{RetryAfter: t.RetryAfter, Err: fmt.Errorf("%s: status %d, type %q, code %q: %s", w.Vendor, t.Status, w.clean(t.Type, 60), w.clean(t.Code, 60), said)}
+	said := w.redact(t.Message, 300)
+	e := &fault.Error{RetryAfter: t.RetryAfter, Err: fmt.Errorf("%s: status %d, type %q, code %q: %s", w.Vendor, t.Status, w.redact(t.Type, 60), w.redact(t.Code, 60), said)}
 	say := func(kind fault.Kind, code, format string, args ...any) error {
 		e.Kind, e.Code, e.Message = kind, code, fmt.Sprintf(format, args...)
 		return e
@@ -49,9 +49,9 @@ func (w *Wire) Failure(t Trouble) error {
 		}
 	}
 	switch {
-	case tooLong(t) && status < 500 && status != http.StatusTooManyRequests:
+	case isContextLength(t) && status < 500 && status != http.StatusTooManyRequests:
 		return say(fault.Invalid, CodeContextLength, "The conversation is too long for the model %s.", w.Model)
-	case noCredit(t, status):
+	case isOutOfCredit(t, status):
 		return say(fault.Denied, "insufficient_quota", "The account at %s has no credit left, or its limit of spending or use is reached%s", w.Vendor, quoted)
 	case status == http.StatusUnauthorized:
 		return say(fault.Unauthenticated, "", "%s did not accept the API key. Check %s.", w.Vendor, w.Setting)
@@ -90,9 +90,9 @@ var statusByType = map[string]int{
 	"invalid_request_error": 400,
 }
 
-// tooLong recognises the many ways in which servers say that a prompt does
+// isContextLength recognises the many ways in which servers say that a prompt does
 // not fit.
-func tooLong(t Trouble) bool {
+func isContextLength(t ProviderError) bool {
 	if t.Status == http.StatusRequestEntityTooLarge {
 		return true
 	}
@@ -114,9 +114,9 @@ func tooLong(t Trouble) bool {
 	return false
 }
 
-// billing are the codes and types of accounts that may not spend more. Some come
+// creditCodes are the codes and types of accounts that may not spend more. Some come
 // with status 429, where a rate limit is meant otherwise; a repeat heals none.
-var billing = map[string]bool{
+var creditCodes = map[string]bool{
 	"insufficient_quota":                true,
 	"billing_error":                     true,
 	"credit_balance_exhausted":          true,
@@ -126,15 +126,15 @@ var billing = map[string]bool{
 	"enforced_spend_limit_reached":      true,
 }
 
-func noCredit(t Trouble, status int) bool {
+func isOutOfCredit(t ProviderError, status int) bool {
 	message := strings.ToLower(t.Message)
-	return status == http.StatusPaymentRequired || billing[t.Code] || billing[t.Type] ||
+	return status == http.StatusPaymentRequired || creditCodes[t.Code] || creditCodes[t.Type] ||
 		strings.Contains(message, "credit balance is too low") || strings.Contains(message, "reached your specified")
 }
 
 // clean makes what a provider said fit for a person and a log: without the
 // key, on one line, and short.
-func (w *Wire) clean(s string, limit int) string {
+func (w *Endpoint) redact(s string, limit int) string {
 	if w.Key != "" {
 		s = strings.ReplaceAll(s, w.Key, "***")
 	}
@@ -145,21 +145,21 @@ func (w *Wire) clean(s string, limit int) string {
 	return s
 }
 
-func (w *Wire) refused(resp *http.Response) error {
+func (w *Endpoint) refusal(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	t := ParseTrouble(body)
+	t := ParseError(body)
 	if t.Message == "" && err == nil && !strings.Contains(resp.Header.Get("Content-Type"), "html") {
 		t.Message = string(body)
 	}
 	t.Status = resp.StatusCode
 	t.RetryAfter = retryAfter(resp.Header, time.Now())
-	return w.Failure(t)
+	return w.Fault(t)
 }
 
-// ParseTrouble reads the error object that Anthropic, OpenAI and most who
+// ParseError reads the error object that Anthropic, OpenAI and most who
 // speak their protocols send: {"error": {"type", "code", "message"}}, or
 // {"error": "message"}. The status is the error's numeric code, if it has one.
-func ParseTrouble(data []byte) Trouble {
+func ParseError(data []byte) ProviderError {
 	var outer struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
@@ -169,7 +169,7 @@ func ParseTrouble(data []byte) Trouble {
 		data = list[0]
 	}
 	if json.Unmarshal(data, &outer) != nil {
-		return Trouble{}
+		return ProviderError{}
 	}
 	var inner struct {
 		Type    string          `json:"type"`
@@ -182,9 +182,9 @@ func ParseTrouble(data []byte) Trouble {
 		if json.Unmarshal(outer.Error, &text) != nil {
 			text = outer.Message
 		}
-		return Trouble{Message: text}
+		return ProviderError{Message: text}
 	}
-	t := Trouble{Type: inner.Type, Message: inner.Message}
+	t := ProviderError{Type: inner.Type, Message: inner.Message}
 	if json.Unmarshal(inner.Code, &t.Code) != nil {
 		_ = json.Unmarshal(inner.Code, &t.Status) // a code that is neither is of no use
 	}
@@ -201,11 +201,11 @@ func ParseTrouble(data []byte) Trouble {
 // a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return bounded(ms / 1000)
+		return secondsToDuration(ms / 1000)
 	}
 	value := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 {
-		return bounded(s)
+		return secondsToDuration(s)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, at.Sub(now))
@@ -213,7 +213,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// bounded keeps an absurd number of seconds from overflowing a duration.
-func bounded(seconds float64) time.Duration {
+// secondsToDuration keeps an absurd number of seconds from overflowing a duration.
+func secondsToDuration(seconds float64) time.Duration {
 	return time.Duration(min(seconds, (24*time.Hour).Seconds()) * float64(time.Second))
 }

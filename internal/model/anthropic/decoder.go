@@ -23,8 +23,7 @@ type wireEvent struct {
 	Usage        json.RawMessage            `json:"usage"`
 }
 
-// wireUsage is cumulative: what a later event says replaces what an earlier
-// one said.
+// wireUsage is cumulative: later events replace the counts of earlier ones.
 type wireUsage struct {
 	Input      *llm.Count `json:"input_tokens"`
 	Output     *llm.Count `json:"output_tokens"`
@@ -32,7 +31,8 @@ type wireUsage struct {
 	CacheWrite *llm.Count `json:"cache_creation_input_tokens"`
 }
 
-// merge takes what can be read of a usage: the answer is not given up for the rest.
+// merge updates the counts that raw holds and ignores everything it can't decode: an
+// answer must not fail because of its usage report.
 func (u *wireUsage) merge(raw json.RawMessage) {
 	var v wireUsage
 	_ = json.Unmarshal(raw, &v)
@@ -53,25 +53,26 @@ func (u wireUsage) usage() chat.Usage {
 		return int64(*p)
 	}
 	return chat.Usage{
-		// The protocol counts cached tokens beside the input, we within it.
+		// The protocol reports cached tokens separately; chat.Usage includes them in
+		// the input.
 		InputTokens:  n(u.Input) + n(u.CacheRead) + n(u.CacheWrite),
 		OutputTokens: n(u.Output), CacheReadTokens: n(u.CacheRead), CacheWriteTokens: n(u.CacheWrite),
 	}
 }
 
-// answer collects what a stream says.
-type answer struct {
+// decoder builds an answer from the events of a stream.
+type decoder struct {
 	yield      func(llm.Chunk) bool
-	left       bool // the reader does not want more
+	abandoned  bool // the caller has stopped reading
 	blocks     map[int]*block
 	usage      wireUsage
 	model      string
 	stopReason string
-	stopped    bool
+	finished   bool
 }
 
-// block is one content block. fields are as the server sent them, without
-// those that are streamed.
+// block is one content block. fields holds its start event; the streamed fields are
+// collected separately.
 type block struct {
 	kind      string
 	fields    map[string]json.RawMessage
@@ -81,18 +82,18 @@ type block struct {
 	citations []json.RawMessage
 }
 
-func (b *block) str(name string) (s string) {
-	_ = json.Unmarshal(b.fields[name], &s) // what is no string is not there
+func (b *block) stringField(name string) (s string) {
+	_ = json.Unmarshal(b.fields[name], &s) // empty if it is not a string
 	return s
 }
 
-func (a *answer) hand(c llm.Chunk) {
-	if !a.left {
-		a.left = !a.yield(c)
+func (a *decoder) emit(c llm.Chunk) {
+	if !a.abandoned {
+		a.abandoned = !a.yield(c)
 	}
 }
 
-func (a *answer) start(index int, fields map[string]json.RawMessage) error {
+func (a *decoder) startBlock(index int, fields map[string]json.RawMessage) error {
 	if len(a.blocks) >= llm.MaxParts {
 		return fmt.Errorf("more than %d content blocks", llm.MaxParts)
 	}
@@ -100,34 +101,34 @@ func (a *answer) start(index int, fields map[string]json.RawMessage) error {
 		return fmt.Errorf("content block %d is missing", index)
 	}
 	b := &block{fields: fields}
-	b.kind = b.str("type")
+	b.kind = b.stringField("type")
 	a.blocks[index] = b
 	switch b.kind {
 	case "text":
-		a.say(b, llm.ChunkText, b.str("text"))
+		a.appendText(b, llm.ChunkText, b.stringField("text"))
 	case "thinking":
-		a.say(b, llm.ChunkReasoning, b.str("thinking"))
-		b.signature.WriteString(b.str("signature"))
+		a.appendText(b, llm.ChunkReasoning, b.stringField("thinking"))
+		b.signature.WriteString(b.stringField("signature"))
 	case "tool_use":
-		if b.str("id") == "" || b.str("name") == "" {
+		if b.stringField("id") == "" || b.stringField("name") == "" {
 			return fmt.Errorf("tool use %d has no id or no name", index)
 		}
 		if raw := string(fields["input"]); raw != "" && raw != "{}" && raw != "null" {
 			b.input.WriteString(raw)
 		}
-		a.hand(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.str("id"), ToolName: b.str("name")})
+		a.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.stringField("id"), ToolName: b.stringField("name")})
 	}
 	return nil
 }
 
-func (a *answer) say(b *block, kind llm.ChunkKind, s string) {
+func (a *decoder) appendText(b *block, kind llm.ChunkKind, s string) {
 	if s != "" {
 		b.text.WriteString(s)
-		a.hand(llm.Chunk{Kind: kind, Text: s})
+		a.emit(llm.Chunk{Kind: kind, Text: s})
 	}
 }
 
-func (a *answer) delta(index int, raw json.RawMessage) error {
+func (a *decoder) applyDelta(index int, raw json.RawMessage) error {
 	b := a.blocks[index]
 	if b == nil {
 		return fmt.Errorf("there is no block %d", index)
@@ -145,9 +146,9 @@ func (a *answer) delta(index int, raw json.RawMessage) error {
 	}
 	switch d.Type {
 	case "text_delta":
-		a.say(b, llm.ChunkText, d.Text)
+		a.appendText(b, llm.ChunkText, d.Text)
 	case "thinking_delta":
-		a.say(b, llm.ChunkReasoning, d.Thinking)
+		a.appendText(b, llm.ChunkReasoning, d.Thinking)
 	case "signature_delta":
 		b.signature.WriteString(d.Signature)
 	case "citations_delta":
@@ -158,24 +159,24 @@ func (a *answer) delta(index int, raw json.RawMessage) error {
 		}
 		b.input.WriteString(d.PartialJSON)
 		if b.kind == "tool_use" {
-			a.hand(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: b.str("id"), ToolName: b.str("name"), Text: d.PartialJSON})
+			a.emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: b.stringField("id"), ToolName: b.stringField("name"), Text: d.PartialJSON})
 		}
 	}
 	return nil
 }
 
-// done is the last chunk.
-func (a *answer) done() llm.Chunk {
+// done returns the last chunk.
+func (a *decoder) done() llm.Chunk {
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
 	for _, index := range slices.Sorted(maps.Keys(a.blocks)) {
 		if p, ok := a.blocks[index].part(); ok {
 			m.Parts = append(m.Parts, p)
 		}
 	}
-	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage.usage(), Stop: a.stop(m), Model: a.model}
+	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage.usage(), Stop: a.stopReasonOf(m), Model: a.model}
 }
 
-func (a *answer) stop(m chat.Message) llm.StopReason {
+func (a *decoder) stopReasonOf(m chat.Message) llm.StopReason {
 	switch a.stopReason {
 	case "tool_use":
 		return llm.StopTools
@@ -192,7 +193,7 @@ func (a *answer) stop(m chat.Message) llm.StopReason {
 	return llm.StopOther
 }
 
-// part turns a finished block into a part; an empty text is none.
+// part converts a finished block. It returns false for empty text.
 func (b *block) part() (chat.Part, bool) {
 	kept := map[string]json.RawMessage{}
 	known := map[string]bool{"type": true}
@@ -220,7 +221,7 @@ func (b *block) part() (chat.Part, bool) {
 		kept["redactedData"] = b.fields["data"]
 		p = chat.Part{Type: chat.TypeReasoning}
 	case "tool_use":
-		p = llm.FinishToolCall(b.str("id"), b.str("name"), b.input.String())
+		p = llm.NewToolCall(b.stringField("id"), b.stringField("name"), b.input.String())
 	default:
 		return b.custom(), true
 	}
@@ -228,7 +229,8 @@ func (b *block) part() (chat.Part, bool) {
 	return p, p.Type != chat.TypeText || p.Text != ""
 }
 
-// streamed names the fields of a block that its part holds in its own fields.
+// streamed lists the fields of each block type that have a place of their own in the
+// part.
 var streamed = map[string][]string{
 	"text":              {"text"},
 	"thinking":          {"thinking", "signature"},
@@ -236,8 +238,7 @@ var streamed = map[string][]string{
 	"tool_use":          {"id", "name", "input"},
 }
 
-// custom keeps a block of a type that this package does not know, completed
-// by the deltas that it got.
+// custom returns a part that preserves a block of an unknown type, including its deltas.
 func (b *block) custom() chat.Part {
 	fields := maps.Clone(b.fields)
 	if b.text.Len() > 0 {
@@ -253,7 +254,7 @@ func (b *block) custom() chat.Part {
 	}
 }
 
-// encode writes strings and what came out of a decoder, which cannot fail.
+// encode encodes strings and decoded JSON, which cannot fail.
 func encode(v any) json.RawMessage {
 	out, _ := json.Marshal(v)
 	return out

@@ -4,22 +4,22 @@ import (
 	"encoding/json"
 )
 
-// keep joins the pieces in which a field that this package does not know is
+// mergeField joins the pieces in which a field that this package does not know is
 // streamed: strings and lists are continued, the items of a list that have the
 // same index and type are one item, objects are joined field by field, and
 // of everything else the last one counts.
-func keep(fields map[string]json.RawMessage, name string, piece json.RawMessage) {
+func mergeField(fields map[string]json.RawMessage, name string, piece json.RawMessage) {
 	if len(piece) == 0 || string(piece) == "null" {
 		return
 	}
-	fields[name] = join(name, fields[name], piece)
+	fields[name] = mergeValue(name, fields[name], piece)
 }
 
-// running are the names of fields whose string is streamed in pieces; other
+// streamedStrings are the names of fields whose string is streamed in pieces; other
 // strings (types, formats, signatures) come whole.
-var running = map[string]bool{"text": true, "summary": true, "data": true, "content": true}
+var streamedStrings = map[string]bool{"text": true, "summary": true, "data": true, "content": true}
 
-func join(name string, old, piece json.RawMessage) json.RawMessage {
+func mergeValue(name string, old, piece json.RawMessage) json.RawMessage {
 	if len(old) == 0 || string(old) == "null" {
 		return append(json.RawMessage(nil), piece...)
 	}
@@ -27,28 +27,28 @@ func join(name string, old, piece json.RawMessage) json.RawMessage {
 		return old
 	}
 	var a, b string
-	if running[name] && json.Unmarshal(old, &a) == nil && json.Unmarshal(piece, &b) == nil {
+	if streamedStrings[name] && json.Unmarshal(old, &a) == nil && json.Unmarshal(piece, &b) == nil {
 		return mustJSON(a+b, piece)
 	}
 	var oldList, list []json.RawMessage
 	if json.Unmarshal(old, &oldList) == nil && json.Unmarshal(piece, &list) == nil {
-		return mustJSON(joinLists(oldList, list), piece)
+		return mustJSON(mergeLists(oldList, list), piece)
 	}
 	var oldObject, object map[string]json.RawMessage
 	if json.Unmarshal(old, &oldObject) == nil && json.Unmarshal(piece, &object) == nil {
-		return mustJSON(joinObjects(oldObject, object), piece)
+		return mustJSON(mergeObjects(oldObject, object), piece)
 	}
 	return append(json.RawMessage(nil), piece...)
 }
 
-func joinObjects(old, piece map[string]json.RawMessage) map[string]json.RawMessage {
+func mergeObjects(old, piece map[string]json.RawMessage) map[string]json.RawMessage {
 	for name, v := range piece {
-		old[name] = join(name, old[name], v)
+		old[name] = mergeValue(name, old[name], v)
 	}
 	return old
 }
 
-func joinLists(old, pieces []json.RawMessage) []json.RawMessage {
+func mergeLists(old, pieces []json.RawMessage) []json.RawMessage {
 	for _, piece := range pieces {
 		var p map[string]json.RawMessage
 		if json.Unmarshal(piece, &p) != nil || len(p["index"]) == 0 {
@@ -60,7 +60,7 @@ func joinLists(old, pieces []json.RawMessage) []json.RawMessage {
 			var o map[string]json.RawMessage
 			if json.Unmarshal(item, &o) == nil && string(o["index"]) == string(p["index"]) && string(o["type"]) == string(p["type"]) {
 				at = i
-				old[i] = mustJSON(joinObjects(o, p), piece)
+				old[i] = mustJSON(mergeObjects(o, p), piece)
 				break
 			}
 		}

@@ -52,18 +52,18 @@ func DefaultRules(p Ports) []Rule {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
 	return []Rule{
-		{Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery, Handler: p.userQuery},
-		{Name: "session", Types: []string{"session.*"}, Enabled: true, Priority: PrioritySession, Handler: p.logSession},
+		{Name: "user_query", Types: []string{string(event.UserQuery)}, Enabled: true, Priority: PriorityUserQuery, Action: Function(p.userQuery)},
+		{Name: "session", Types: []string{"session.*"}, Enabled: true, Priority: PrioritySession, Action: Function(p.logSession)},
 		{
-			Name: "background_task", Enabled: true, Priority: PriorityBackgroundTask, Agent: &Agent{System: backgroundTaskSystem},
+			Name: "background_task", Enabled: true, Priority: PriorityBackgroundTask, Action: &Agent{System: backgroundTaskSystem},
 			Types: []string{string(event.BackgroundTaskCompleted), string(event.BackgroundTaskFailed), string(event.BackgroundTaskTimeout)},
 		},
-		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Agent: &Agent{System: fallbackSystem}},
+		{Name: "fallback", Types: []string{"*"}, Enabled: true, Priority: PriorityFallback, Action: &Agent{System: fallbackSystem}},
 		{
-			Name: "background_task_stopped", Enabled: true, Priority: PriorityBackgroundTask, Drop: true,
+			Name: "background_task_stopped", Enabled: true, Priority: PriorityBackgroundTask, Action: Drop{},
 			Types: []string{string(event.BackgroundTaskStopped)}, If: stoppedByAgent,
 		},
-		{Name: "user_stop", Types: []string{string(event.UserStop)}, Enabled: true, Priority: PriorityUserQuery, Handler: p.userStop},
+		{Name: "user_stop", Types: []string{string(event.UserStop)}, Enabled: true, Priority: PriorityUserQuery, Action: Function(p.userStop)},
 	}
 }
 

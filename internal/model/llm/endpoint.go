@@ -14,8 +14,8 @@ import (
 	"lilac/internal/foundation/sse"
 )
 
-// Wire calls one provider over HTTP and reads its event stream.
-type Wire struct {
+// Endpoint calls one provider over HTTP and reads its event stream.
+type Endpoint struct {
 	// Vendor and Model are named to people when something is wrong.
 	Vendor, Model string
 	// Setting is the variable or setting that holds the key.
@@ -32,25 +32,25 @@ type Wire struct {
 // maxErrorBody bounds how much of an error page is read.
 const maxErrorBody = 64 << 10
 
-// idleConns is how many connections to one provider wait for the next call.
-const idleConns = 64
+// maxIdleConns is how many connections to one provider wait for the next call.
+const maxIdleConns = 64
 
 // connBuffer is what a connection reads and writes at a time: every stream
 // holds two of them, a token has some hundred bytes, and the body of a call is
 // written past the buffer.
 const connBuffer = 2 << 10
 
-// endWithin and endMax bound what is read after the last event of an answer.
+// drainTimeout and endMax bound what is read after the last event of an answer.
 // Only a connection whose answer was read to its end serves the next call, and
 // a new one costs a handshake.
 const (
-	endWithin = 50 * time.Millisecond
-	endMax    = 4 << 10
+	drainTimeout = 50 * time.Millisecond
+	drainLimit   = 4 << 10
 )
 
 var sharedClient = sync.OnceValue(func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = idleConns
+	t.MaxIdleConnsPerHost = maxIdleConns
 	t.ReadBufferSize, t.WriteBufferSize = connBuffer, connBuffer
 	return &http.Client{Transport: t}
 })
@@ -59,8 +59,8 @@ var errIdle = errors.New("the stream fell silent")
 
 // Post sends body as JSON and hands each event of the answer to each, until it
 // returns false or an error. A stream that ends is no error here: only the
-// adapter knows whether it was complete (see [Wire.Cut]).
-func (w *Wire) Post(ctx context.Context, target string, header http.Header, body []byte, each func(sse.Event) (more bool, err error)) error {
+// adapter knows whether it was complete (see [Endpoint.StreamCut]).
+func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, body []byte, each func(sse.Event) (more bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := w.Idle
@@ -70,23 +70,23 @@ func (w *Wire) Post(ctx context.Context, target string, header http.Header, body
 	watch := time.AfterFunc(idle, func() { cancel(errIdle) })
 	defer watch.Stop()
 
-	sent := &sentBody{text: body}
+	sent := &requestBody{text: body}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "The address %q of %s is not a URL.", target, w.Vendor)
 	}
-	sent.become(req)
+	sent.attachTo(req)
 	req.Header = header.Clone()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
-	resp, err := w.client().Do(req)
-	sent.forget()
+	resp, err := w.httpClient().Do(req)
+	sent.release()
 	if err != nil {
-		return w.broken(ctx, err, "%s cannot be reached at %s.", w.Vendor, req.URL.Host)
+		return w.connectionError(ctx, err, "%s cannot be reached at %s.", w.Vendor, req.URL.Host)
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing is lost: it was read
 	if resp.StatusCode != http.StatusOK {
-		return w.refused(resp)
+		return w.refusal(resp)
 	}
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		return w.notStream(resp, kind)
@@ -100,9 +100,9 @@ func (w *Wire) Post(ctx context.Context, target string, header http.Header, body
 		case errors.Is(err, sse.ErrTooLarge):
 			return w.BadAnswer(err)
 		case err != nil && context.Cause(ctx) == errIdle:
-			return w.broken(ctx, err, "")
+			return w.connectionError(ctx, err, "")
 		case err != nil:
-			return w.Cut(err)
+			return w.StreamCut(err)
 		}
 		watch.Reset(idle)
 		more, err := each(ev)
@@ -110,15 +110,15 @@ func (w *Wire) Post(ctx context.Context, target string, header http.Header, body
 			return err
 		}
 		if !more {
-			watch.Reset(endWithin)
-			_, _ = io.CopyN(io.Discard, resp.Body, endMax) // the answer is complete either way
+			watch.Reset(drainTimeout)
+			_, _ = io.CopyN(io.Discard, resp.Body, drainLimit) // the answer is complete either way
 			return nil
 		}
 	}
 }
 
 // client never follows a redirect: it would carry the key to another host.
-func (w *Wire) client() *http.Client {
+func (w *Endpoint) httpClient() *http.Client {
 	c := *sharedClient()
 	if w.Client != nil {
 		c = *w.Client
@@ -127,7 +127,7 @@ func (w *Wire) client() *http.Client {
 	return &c
 }
 
-func (w *Wire) broken(ctx context.Context, err error, format string, args ...any) error {
+func (w *Endpoint) connectionError(ctx context.Context, err error, format string, args ...any) error {
 	if context.Cause(ctx) == errIdle {
 		return fault.Wrap(fault.Timeout, errIdle, "%s said nothing for too long and was given up.", w.Vendor)
 	}
@@ -139,7 +139,7 @@ func (w *Wire) broken(ctx context.Context, err error, format string, args ...any
 }
 
 // Cut is the error of a stream that ended before the answer was complete.
-func (w *Wire) Cut(err error) error {
+func (w *Endpoint) StreamCut(err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
@@ -150,7 +150,7 @@ func (w *Wire) Cut(err error) error {
 }
 
 // BadAnswer is the error of an answer that is not what the protocol says.
-func (w *Wire) BadAnswer(err error) error {
+func (w *Endpoint) BadAnswer(err error) error {
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: CodeBadAnswer, Err: err,
 		Message: w.Vendor + " sent something that is not part of its protocol.",
@@ -158,21 +158,21 @@ func (w *Wire) BadAnswer(err error) error {
 }
 
 // MissingKey is the error of a call for which no key was set.
-func (w *Wire) MissingKey() error {
+func (w *Endpoint) MissingKey() error {
 	return fault.New(fault.Unauthenticated, "There is no API key for %s: set %s.", w.Vendor, w.Setting)
 }
 
-func (w *Wire) notStream(resp *http.Response, kind string) error {
+func (w *Endpoint) notStream(resp *http.Response, kind string) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
-		return w.Cut(err)
+		return w.StreamCut(err)
 	}
-	if t := ParseTrouble(body); t.Message != "" {
+	if t := ParseError(body); t.Message != "" {
 		t.Status = http.StatusInternalServerError
-		return w.Failure(t)
+		return w.Fault(t)
 	}
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: CodeBadAnswer,
-		Message: w.Vendor + " answered with " + w.clean(kind, 60) + " instead of a stream. Is its address right?",
+		Message: w.Vendor + " answered with " + w.redact(kind, 60) + " instead of a stream. Is its address right?",
 	}
 }

@@ -37,10 +37,10 @@ type wireUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// answer collects what a stream says.
-type answer struct {
-	yield func(llm.Chunk) bool
-	left  bool // the reader does not want more
+// decoder collects what a stream says.
+type decoder struct {
+	yield     func(llm.Chunk) bool
+	abandoned bool // the caller has stopped reading
 
 	seed       []byte // what ids are made from
 	text       strings.Builder
@@ -63,20 +63,20 @@ type call struct {
 	unknown   map[string]json.RawMessage
 }
 
-func newAnswer(body []byte, yield func(llm.Chunk) bool) *answer {
+func newDecoder(body []byte, yield func(llm.Chunk) bool) *decoder {
 	seed := sha256.Sum256(body)
-	return &answer{seed: seed[:], yield: yield, unknown: map[string]json.RawMessage{}}
+	return &decoder{seed: seed[:], yield: yield, unknown: map[string]json.RawMessage{}}
 }
 
-func (a *answer) hand(c llm.Chunk) {
-	if !a.left {
-		a.left = !a.yield(c)
+func (a *decoder) emit(c llm.Chunk) {
+	if !a.abandoned {
+		a.abandoned = !a.yield(c)
 	}
 }
 
 func isReasoning(field string) bool { return field == "reasoning_content" || field == "reasoning" }
 
-func (a *answer) chunk(c wireChunk) error {
+func (a *decoder) chunk(c wireChunk) error {
 	a.model = cmp.Or(c.Model, a.model)
 	a.count(c.Usage)
 	a.count(c.XGroq.Usage)
@@ -95,7 +95,7 @@ func (a *answer) chunk(c wireChunk) error {
 }
 
 // count takes what can be read of a usage: the answer is not given up for the rest.
-func (a *answer) count(raw json.RawMessage) {
+func (a *decoder) count(raw json.RawMessage) {
 	var u *wireUsage
 	_ = json.Unmarshal(raw, &u)
 	if u != nil {
@@ -106,7 +106,7 @@ func (a *answer) count(raw json.RawMessage) {
 	}
 }
 
-func (a *answer) delta(d map[string]json.RawMessage) error {
+func (a *decoder) delta(d map[string]json.RawMessage) error {
 	// Reasoning comes before the text of the same delta, and a server that
 	// sends it under both names sends it once.
 	for _, field := range []string{"reasoning_content", "reasoning"} {
@@ -114,7 +114,7 @@ func (a *answer) delta(d map[string]json.RawMessage) error {
 		if json.Unmarshal(d[field], &s) == nil && s != "" && (a.field == "" || a.field == field) {
 			a.field = field
 			a.reasoning.WriteString(s)
-			a.hand(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
+			a.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
 		}
 	}
 	for _, field := range []string{"content", "refusal"} {
@@ -123,7 +123,7 @@ func (a *answer) delta(d map[string]json.RawMessage) error {
 			return fmt.Errorf("decode %s: %w", field, err)
 		}
 		a.refused = a.refused || s != "" && field == "refusal"
-		a.say(s)
+		a.appendText(s)
 	}
 	if raw := d["tool_calls"]; len(raw) > 0 {
 		var calls []map[string]json.RawMessage
@@ -140,16 +140,16 @@ func (a *answer) delta(d map[string]json.RawMessage) error {
 		switch name {
 		case "role", "content", "refusal", "tool_calls", "reasoning", "reasoning_content", "function_call":
 		default:
-			keep(a.unknown, name, v)
+			mergeField(a.unknown, name, v)
 		}
 	}
 	return nil
 }
 
-func (a *answer) say(text string) {
+func (a *decoder) appendText(text string) {
 	if text != "" {
 		a.text.WriteString(text)
-		a.hand(llm.Chunk{Kind: llm.ChunkText, Text: text})
+		a.emit(llm.Chunk{Kind: llm.ChunkText, Text: text})
 	}
 }
 
@@ -180,7 +180,7 @@ func textOf(raw json.RawMessage) (string, error) {
 	return b.String(), nil
 }
 
-func (a *answer) toolCall(d map[string]json.RawMessage) error {
+func (a *decoder) toolCall(d map[string]json.RawMessage) error {
 	var index *int
 	var id, name, arguments string
 	var function map[string]json.RawMessage
@@ -226,19 +226,19 @@ func (a *answer) toolCall(d map[string]json.RawMessage) error {
 				if err != nil {
 					return fmt.Errorf("keep fields of a function: %w", err)
 				}
-				keep(c.unknown, "function", v)
+				mergeField(c.unknown, "function", v)
 			}
 		default:
-			keep(c.unknown, field, v)
+			mergeField(c.unknown, field, v)
 		}
 	}
 	if !c.announced && c.name != "" {
 		c.announced = true
-		a.hand(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: c.id, ToolName: c.name})
+		a.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: c.id, ToolName: c.name})
 		arguments = c.arguments.String()
 	}
 	if c.announced && arguments != "" {
-		a.hand(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: c.id, ToolName: c.name, Text: arguments})
+		a.emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: c.id, ToolName: c.name, Text: arguments})
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (a *answer) toolCall(d map[string]json.RawMessage) error {
 // find returns the call that a piece belongs to, nil for a new one. The index
 // says it; servers that send none, or always 0, start a call with a new id
 // and a name.
-func (a *answer) find(index *int, id, name string) *call {
+func (a *decoder) find(index *int, id, name string) *call {
 	for i := len(a.calls) - 1; i >= 0; i-- {
 		c := a.calls[i]
 		if index != nil && c.index != *index {
@@ -263,7 +263,7 @@ func (a *answer) find(index *int, id, name string) *call {
 	return nil
 }
 
-func (a *answer) uniqueID(id, name string) string {
+func (a *decoder) uniqueID(id, name string) string {
 	taken := func(id string) bool {
 		for _, c := range a.calls {
 			if c.id == id {
@@ -282,7 +282,7 @@ func (a *answer) uniqueID(id, name string) string {
 }
 
 // done is the last chunk.
-func (a *answer) done() (llm.Chunk, error) {
+func (a *decoder) done() (llm.Chunk, error) {
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
 	if a.reasoning.Len() > 0 {
 		field, _ := json.Marshal(a.field) // strings always marshal
@@ -298,7 +298,7 @@ func (a *answer) done() (llm.Chunk, error) {
 		if !c.announced {
 			return llm.Chunk{}, fmt.Errorf("tool call %s has no name", c.id)
 		}
-		p := llm.FinishToolCall(c.id, c.name, c.arguments.String())
+		p := llm.NewToolCall(c.id, c.name, c.arguments.String())
 		p.ProviderOptions = llm.AddProviderData(p.ProviderOptions, options, c.unknown)
 		m.Parts = append(m.Parts, p)
 	}
@@ -306,7 +306,7 @@ func (a *answer) done() (llm.Chunk, error) {
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage, Stop: a.stop(), Model: a.model}, nil
 }
 
-func (a *answer) stop() llm.StopReason {
+func (a *decoder) stop() llm.StopReason {
 	switch {
 	case a.refused || a.finish == "content_filter":
 		return llm.StopRefusal

@@ -11,25 +11,25 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// wish is a tool call that a person's words ask for.
-type wish struct {
+// toolRequest is a tool call that a user's message asks for.
+type toolRequest struct {
 	tool  string
 	input map[string]string
 }
 
-func (w wish) part(id string) chat.Part {
+func (w toolRequest) part(id string) chat.Part {
 	input, _ := json.Marshal(w.input) // strings always marshal
 	return chat.ToolCall(id, w.tool, input)
 }
 
 const polite = `(?:(?:please|now|then|and|also|can you|could you|would you|first|next)[\s,]+)*`
 
-// patterns are tried in order on each line; the first that fits decides.
+// patterns are tried in order on each line; the first match decides.
 var patterns = []struct {
 	re   func() *regexp.Regexp
 	tool string
-	// args name the input's fields, in the order of the groups; each with
-	// the names that it may have in the tool's schema.
+	// args names the input fields in the order of the groups, each with the names
+	// that it may have in the tool's schema.
 	args [][]string
 }{
 	{lazyregexp.New("(?i)\\brun\\s+`([^`]+)`\\s+in the background\\b"), "task", [][]string{command}},
@@ -42,13 +42,13 @@ var patterns = []struct {
 	{lazyregexp.New(`(?i)^\s*` + polite + `read\s+(?:the\s+)?(?:file\s+)?(\S+)\s*$`), "read", [][]string{path}},
 }
 
-// theTests are not a command; findTests runs those of the workspace.
-var theTests = lazyregexp.New(`(?i)^(?:all\s+|the\s+|my\s+)*(?:unit\s+)?tests?(?:\s+suite)?$`)
+// testSuite are not a command; findTests runs those of the workspace.
+var testSuite = lazyregexp.New(`(?i)^(?:all\s+|the\s+|my\s+)*(?:unit\s+)?tests?(?:\s+suite)?$`)
 
-const findTests = "if [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; elif [ -f Cargo.toml ]; then cargo test; " +
-	"elif [ -f Makefile ]; then make test; else echo 'There are no tests in the workspace that I know how to run.'; fi"
+const runTestsCommand = "if [ -f go.mod ]; then go test ./...; elif [ -f package.json ]; then npm test; elif [ -f Cargo.toml ]; then cargo test; " +
+	"elif [ -f Makefile ]; then make test; else echo 'The workspace has no tests that I know how to run.'; fi"
 
-// write is tried on the whole message: its text may have several lines.
+// write is matched against the whole message, because its text may have several lines.
 var write = lazyregexp.New(`(?is)^\s*` + polite + `write\s+(?:to\s+)?(\S+?):\s*(.*)$`)
 
 var (
@@ -58,16 +58,17 @@ var (
 	content = []string{"content", "text", "contents"}
 )
 
-// maxWishes bounds how many tools one message sets off.
-const maxWishes = 8
+// maxRequests bounds the tool calls that one message triggers.
+const maxRequests = 8
 
-// wishes reads what text asks for. A wish for a tool that is not there is told.
-func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) {
+// parseRequests returns the tool calls that text asks for, and a sentence for each tool
+// that is not available.
+func parseRequests(text string, tools []llm.ToolSpec) (found []toolRequest, missing []string) {
 	add := func(tool string, args [][]string, values []string) {
 		i := slices.IndexFunc(tools, func(t llm.ToolSpec) bool { return t.Name == tool })
 		if i < 0 {
 			if len(tools) > 0 {
-				missing = append(missing, "I would use the tool `"+tool+"` for that, but I have not been given it.")
+				missing = append(missing, "I would use the tool `"+tool+"` for that, but it is not available.")
 			}
 			return
 		}
@@ -77,12 +78,12 @@ func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) 
 		}
 		if tool == "task" {
 			input["action"] = "start"
-			if values[0] == findTests {
+			if values[0] == runTestsCommand {
 				input["description"] = "the tests"
 			}
 		}
-		if len(found) < maxWishes {
-			found = append(found, wish{tool: tool, input: input})
+		if len(found) < maxRequests {
+			found = append(found, toolRequest{tool: tool, input: input})
 		}
 	}
 	if m := write().FindStringSubmatch(text); m != nil {
@@ -97,8 +98,8 @@ func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) 
 				continue
 			}
 			value := strings.TrimSpace(m[1])
-			if p.tool == "task" && theTests().MatchString(value) {
-				value = findTests
+			if p.tool == "task" && testSuite().MatchString(value) {
+				value = runTestsCommand
 			}
 			if p.tool != "bash" && p.tool != "task" {
 				value = strings.Trim(value, "`\"'?!")
@@ -115,7 +116,7 @@ func wishes(text string, tools []llm.ToolSpec) (found []wish, missing []string) 
 	return found, missing
 }
 
-// fieldName picks the name that the tool's schema uses, else the first.
+// fieldName returns the name that the tool's schema uses, or the first one.
 func fieldName(schema json.RawMessage, names []string) string {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`

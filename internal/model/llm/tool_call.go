@@ -1,0 +1,74 @@
+package llm
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+
+	"lilac/internal/foundation/chat"
+)
+
+// maxToolName is the longest tool name that every provider accepts in a history.
+const maxToolName = 64
+
+// SafeToolName replaces characters that providers refuse in tool names. Models
+// invent names; without this, a provider would refuse every later request that has
+// such a name in its history.
+func SafeToolName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxToolName)]
+}
+
+// SafeToolInput returns the input of a tool call in a form that every provider
+// accepts: a JSON object without lone surrogates, for which some refuse the whole
+// request.
+func SafeToolInput(p chat.Part) json.RawMessage {
+	if len(p.Input) == 0 {
+		return json.RawMessage(`{}`)
+	}
+	return replaceLoneSurrogates(p.Input)
+}
+
+// replaceLoneSurrogates replaces each escaped surrogate in JSON that is not part of
+// a pair, such as \ud83d alone. Go accepts them, other parsers don't.
+func replaceLoneSurrogates(raw json.RawMessage) json.RawMessage {
+	var out []byte
+	copied := 0 // bytes of raw that are in out
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		half, ok := escapedSurrogate(raw[i:])
+		if !ok {
+			i++ // the escaped character starts no escape of its own
+			continue
+		}
+		const size = len(`\ud83d`)
+		if other, ok := escapedSurrogate(raw[i+size:]); ok && utf16.DecodeRune(half, other) != '\uFFFD' {
+			i += 2*size - 1
+			continue
+		}
+		out = append(append(out, raw[copied:i]...), `\ufffd`...)
+		copied = i + size
+		i = copied - 1
+	}
+	if copied == 0 {
+		return raw
+	}
+	return append(out, raw[copied:]...)
+}
+
+// escapedSurrogate reads an escaped surrogate at the start of raw.
+func escapedSurrogate(raw []byte) (half rune, ok bool) {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	return rune(n), err == nil && utf16.IsSurrogate(rune(n))
+}
