@@ -29,9 +29,10 @@ const (
 )
 
 // Decide returns the state after the input, and the effects. It modifies nothing
-// that it receives. A finished relay never changes again.
+// that it receives. Only the outcome of an outbox row still changes a finished
+// relay: a message that was sent late is announced all the same.
 func Decide(s State, in Input, now time.Time) (State, []Effect) {
-	if s.Row.Finished {
+	if _, late := in.(RowFinished); s.Row.Finished && !late {
 		return s, nil
 	}
 	d := decision{Row: s.Row, pace: s.Pace, now: now}

@@ -3,21 +3,22 @@ package relay
 import "strings"
 
 const (
-	// noReply is what a model says that wants to say nothing.
+	// noReply is the output of a model that does not want to reply.
 	noReply = "NO_REPLY"
-	// stepEnd stands between what was said in one step and in the next.
+	// stepEnd separates the texts of two steps.
 	stepEnd = "\n\n"
 )
 
-// spoken is a text without the steps in which the model wanted to say nothing:
-// what people say to each other while it answers is added to the request, and is
-// often not for it. While the text goes on, what may still become such a step is
-// left out, too. In code it is a word like others.
-func spoken(text string, goesOn bool) string {
+// withoutNoReply removes the steps in which the model did not want to reply:
+// messages that people write to each other during an answer are added to the
+// request, although they are often not for the agent. While the text continues, a
+// paragraph that may still become such a step is removed, too. In code, the word
+// has no meaning.
+func withoutNoReply(text string, continues bool) string {
 	begun := strings.TrimSpace(text[strings.LastIndex(text, stepEnd)+1:])
-	mayBecome := goesOn && begun != "" && strings.HasPrefix(noReply, begun)
+	mayBecome := continues && begun != "" && strings.HasPrefix(noReply, begun)
 	if !mayBecome && !strings.Contains(text, noReply) {
-		return text // as nearly all are
+		return text // the common case
 	}
 	paragraphs := strings.Split(text, stepEnd)
 	var out []string
