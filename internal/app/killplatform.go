@@ -13,7 +13,6 @@ import (
 	"lilac/internal/core/router"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
-	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
 
@@ -45,22 +44,30 @@ func at(tx *db.Tx, before, after string) {
 	}
 }
 
-type killDiscord struct{ weakDiscord }
+type (
+	killDiscordInbox struct{ discord.Inbox }
+	killInteractions struct{ weakInteractions }
+)
 
-func onDiscord(t store.Discord) discord.Table { return killDiscord{weakDiscord{t}} }
-
-func (t killDiscord) Seen(tx *db.Tx, source, externalID string, value []byte) ([]byte, bool, error) {
-	at(tx, "ingest", "ingested")
-	return t.weakDiscord.Seen(tx, source, externalID, value)
+func onDiscord(t discord.Tables) discord.Tables {
+	t.Inbox = killDiscordInbox{t.Inbox}
+	t.Gateway, t.Gaps = weakGateway{t.Gateway}, weakGaps{t.Gaps}
+	t.Interactions = killInteractions{weakInteractions{t.Interactions}}
+	return t
 }
 
-func (t killDiscord) PutOrder(tx *db.Tx, o discord.Order) error {
-	if o.Said == "" {
+func (t killDiscordInbox) Seen(tx *db.Tx, source, externalID string, value []byte) ([]byte, bool, error) {
+	at(tx, "ingest", "ingested")
+	return t.Inbox.Seen(tx, source, externalID, value)
+}
+
+func (t killInteractions) PutInteraction(tx *db.Tx, o discord.PendingInteraction) error {
+	if o.Reply == "" {
 		at(tx, "order", "ordered")
 	} else {
 		at(tx, "settle", "settled")
 	}
-	return t.weakDiscord.PutOrder(tx, o)
+	return t.weakInteractions.PutInteraction(tx, o)
 }
 
 type killRouter struct{ router.Table }

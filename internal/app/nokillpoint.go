@@ -17,7 +17,6 @@ import (
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
 	"lilac/internal/operate/config"
-	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
 
@@ -25,7 +24,7 @@ func onCommit(*config.Config) func(bool) { return nil }
 
 func onAnswer(h http.Handler) http.Handler { return h }
 
-func onStore(s session.Store) session.Store { return s }
+func onRunnerTables(t session.Tables) session.Tables { return t }
 
 func onInbox(i environment.Inbox) environment.Inbox { return i }
 
@@ -34,7 +33,7 @@ func onTasks(s task.Store) task.Store { return s }
 func onTold(_ *db.DB, tell task.Publish) task.Publish { return tell }
 
 func onRecovery(recover func(context.Context) error) func(context.Context) error { return recover }
-func onDiscord(t store.Discord) discord.Table                                    { return t }
+func onDiscord(t discord.Tables) discord.Tables                                  { return t }
 
 func onRouter(t router.Table) router.Table { return t }
 

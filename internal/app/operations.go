@@ -275,7 +275,7 @@ func (p *program) lostRequests(after time.Duration) func(context.Context) error 
 		}
 		missing := map[string]time.Time{}
 		for _, r := range running {
-			if r.Asks() || p.runner.Works(r.ID) {
+			if r.AwaitsAnswer() || p.runner.IsRunning(r.ID) {
 				continue
 			}
 			missing[r.ID] = time.Now()

@@ -61,7 +61,7 @@ func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {
 }
 
 func (r relayRequests) FinalOutput(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) {
-	return r.p.runner.Said(q, sessionID, requestID)
+	return r.p.runner.FinalOutput(q, sessionID, requestID)
 }
 
 // relayFormat implements [relay.Formatter].

@@ -11,33 +11,36 @@ import (
 	"lilac/internal/core/relay"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
-	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
 
-// weakDiscord forgets where the gateway and the channels were left.
-type weakDiscord struct{ store.Discord }
+type (
+	// weakGateway forgets the gateway's position, weakGaps what was missed.
+	weakGateway struct{ discord.GatewayTable }
+	weakGaps    struct{ discord.GapTable }
+	// weakInteractions forgets pending interactions.
+	weakInteractions struct{ discord.InteractionTable }
+)
 
-func (t weakDiscord) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
+func (t weakGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	if without("position") {
 		g.SessionID, g.HeardAt = "", 0
 	}
-	return t.Discord.SaveGateway(tx, g)
+	return t.GatewayTable.SaveGateway(tx, g)
 }
 
-func (t weakDiscord) OpenGap(tx *db.Tx, g discord.Gap) error {
+func (t weakGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
 	if without("position") {
 		return nil
 	}
-	return t.Discord.OpenGap(tx, g)
+	return t.GapTable.OpenGap(tx, g)
 }
 
-// Orders forgets what people asked for.
-func (t weakDiscord) Orders(q db.Queryer, limit int) ([]discord.Order, error) {
+func (t weakInteractions) Interactions(q db.Queryer, limit int) ([]discord.PendingInteraction, error) {
 	if without("orders") {
 		return nil, nil
 	}
-	return t.Discord.Orders(q, limit)
+	return t.InteractionTable.Interactions(q, limit)
 }
 
 // weakRelay forgets what was being shown.

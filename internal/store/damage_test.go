@@ -224,7 +224,7 @@ func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
 			if send, err := discordRows.PlannedSend(q, "7", "good"); err != nil || send.Nonce != "good" {
 				t.Errorf("about to be sent: %+v, %v", send, err)
 			}
-			if planned, err := discordRows.Planned(q, "7", "1", ""); !db.IsDamaged(err) {
+			if planned, err := discordRows.IsPlanned(q, "7", "1", ""); !db.IsDamaged(err) {
 				t.Errorf("whether a message is ours that may be: %v, %v", planned, err)
 			}
 			if tasks, err := s.RunningTasks(q, ""); err != nil || len(tasks) != 1 || tasks[0].ID != "good" {
@@ -323,7 +323,7 @@ func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
 				s.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),
 				discordRows.SaveGateway(tx, discord.GatewayState{Account: "a"}),
 				discordRows.OpenGap(tx, discord.Gap{ChannelID: "7", After: "1"}),
-				discordRows.PutOrder(tx, discord.Order{ID: "9", Told: []byte("{}")}))
+				discordRows.PutInteraction(tx, discord.PendingInteraction{ID: "9", Payload: []byte("{}")}))
 		})
 		if bad, err := s.Verify(t.Context()); err != nil || len(bad) > 0 {
 			t.Fatalf("sound rows: %v, %v", bad, err)

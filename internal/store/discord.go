@@ -78,17 +78,17 @@ type (
 // NewDiscord returns the tables of the adapter.
 func NewDiscord(*Store) Discord { return Discord{} }
 
-// Seen implements [discord.Table].
+// Seen implements [discord.Inbox].
 func (Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
 	return Inbox{}.Seen(tx, source, externalID, value)
 }
 
-var _ discord.Table = Discord{}
+var _ = discord.TablesOf[Discord]
 
 // gatewayKey is the key of the only row of its table.
 const gatewayKey = "gateway"
 
-// Gateway implements [discord.Table].
+// Gateway implements [discord.GatewayTable].
 func (DiscordGateway) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
 	var data []byte
 	var checksum int64
@@ -102,7 +102,7 @@ func (DiscordGateway) Gateway(q db.Queryer) (g discord.GatewayState, err error) 
 	return g, decode("discord_gateway", gatewayKey, data, checksum, &g)
 }
 
-// SaveGateway implements [discord.Table].
+// SaveGateway implements [discord.GatewayTable].
 func (DiscordGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	data, err := json.Marshal(g)
 	if err != nil {
@@ -113,7 +113,7 @@ func (DiscordGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	return wrap("save the gateway's state", err)
 }
 
-// OpenGap implements [discord.Table].
+// OpenGap implements [discord.GapTable].
 func (d DiscordGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
 	old, err := d.gap(tx, g.ChannelID)
 	if err != nil {
@@ -161,7 +161,7 @@ func (DiscordGaps) putGap(tx *db.Tx, g discord.Gap) error {
 	return wrap("open gap", err)
 }
 
-// Gaps implements [discord.Table].
+// Gaps implements [discord.GapTable].
 func (DiscordGaps) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 	out, err := sound(q, func(r scanner) (g discord.Gap, err error) {
 		var channel string
@@ -175,7 +175,7 @@ func (DiscordGaps) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
 	return out, wrap("list gaps", err)
 }
 
-// CloseGap implements [discord.Table].
+// CloseGap implements [discord.GapTable].
 func (d DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
 	g, err := d.gap(tx, read.ChannelID)
 	if err != nil {
@@ -197,8 +197,8 @@ func (d DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
 	return wrap("close gap", err)
 }
 
-// Unknown implements [discord.Table].
-func (Discord) Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
+// Uncached implements [discord.ChannelTable].
+func (Discord) Uncached(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
 	for _, c := range []struct {
 		ids   []string
 		where string
@@ -217,8 +217,8 @@ func (Discord) Unknown(q db.Queryer, guildIDs, channelIDs []string) (guilds, cha
 	return guilds, channels, nil
 }
 
-// PutOrder implements [discord.Table].
-func (DiscordOrders) PutOrder(tx *db.Tx, o discord.Order) error {
+// PutInteraction implements [discord.InteractionTable].
+func (DiscordOrders) PutInteraction(tx *db.Tx, o discord.PendingInteraction) error {
 	data, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode order %s: %w", o.ID, err)
@@ -228,8 +228,8 @@ func (DiscordOrders) PutOrder(tx *db.Tx, o discord.Order) error {
 	return wrap("write order", err)
 }
 
-// Orders implements [discord.Table]. What is damaged holds up nothing else.
-func (DiscordOrders) Orders(q db.Queryer, limit int) (out []discord.Order, err error) {
+// Interactions implements [discord.InteractionTable]. What is damaged holds up nothing else.
+func (DiscordOrders) Interactions(q db.Queryer, limit int) (out []discord.PendingInteraction, err error) {
 	type row struct {
 		id       string
 		data     []byte
@@ -241,7 +241,7 @@ func (DiscordOrders) Orders(q db.Queryer, limit int) (out []discord.Order, err e
 		return nil, fmt.Errorf("list orders: %w", err)
 	}
 	for _, r := range rows {
-		var o discord.Order
+		var o discord.PendingInteraction
 		if wrong := decode("discord_orders", r.id, r.data, r.checksum, &o); wrong != nil {
 			err = errors.Join(err, wrong)
 			continue
@@ -251,13 +251,13 @@ func (DiscordOrders) Orders(q db.Queryer, limit int) (out []discord.Order, err e
 	return out, err
 }
 
-// DropOrder implements [discord.Table].
-func (DiscordOrders) DropOrder(tx *db.Tx, id string) error {
+// DeleteInteraction implements [discord.InteractionTable].
+func (DiscordOrders) DeleteInteraction(tx *db.Tx, id string) error {
 	_, err := tx.Exec(`DELETE FROM discord_orders WHERE id = ?`, id)
 	return wrap("drop order", err)
 }
 
-// PutNonce implements [discord.Table].
+// PutNonce implements [discord.SendTable].
 func (DiscordNonces) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
 	if _, err := tx.Exec(`INSERT INTO discord_nonces (channel_id, nonce, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		channelID, nonce, messageID, at); err != nil {
@@ -268,13 +268,13 @@ func (DiscordNonces) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at,
 	return wrap("trim nonces", err)
 }
 
-// NonceMessage implements [discord.Table].
+// NonceMessage implements [discord.SendTable].
 func (DiscordNonces) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
 	err = q.QueryRow(`SELECT message_id FROM discord_nonces WHERE channel_id = ? AND nonce = ?`, channelID, nonce).Scan(&id)
 	return id, wrap("read nonce", notFound(err, "No message with this nonce is known in %s.", channelID))
 }
 
-// PlannedSend implements [discord.Table].
+// PlannedSend implements [discord.SendTable].
 func (DiscordOutbox) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
 	r, err := planned(q, channelID, nonce)
 	return r.Send, err
@@ -295,8 +295,8 @@ func planned(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
 	return outbox.Row{}, fault.New(fault.NotFound, "Nothing with this nonce is about to be sent to %s.", channelID)
 }
 
-// Answering implements [discord.Table].
-func (DiscordOutbox) Answering(q db.Queryer, channelID, nonce string) (string, error) {
+// AnsweredRequest implements [discord.SendTable].
+func (DiscordOutbox) AnsweredRequest(q db.Queryer, channelID, nonce string) (string, error) {
 	r, err := planned(q, channelID, nonce)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -309,8 +309,8 @@ func (DiscordOutbox) Answering(q db.Queryer, channelID, nonce string) (string, e
 	return r.RequestID, nil
 }
 
-// Planned implements [discord.Table]. A damaged row may be the one that it is.
-func (DiscordOutbox) Planned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
+// IsPlanned implements [discord.SendTable]. A damaged row may be the one that it is.
+func (DiscordOutbox) IsPlanned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
 	rows, err := collect(q, scanOutbox,
 		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
 	if err != nil {
@@ -324,8 +324,8 @@ func (DiscordOutbox) Planned(q db.Queryer, channelID, messageID, nonce string) (
 	return false, nil
 }
 
-// Awaited implements [discord.Table].
-func (Discord) Awaited(q db.Queryer, channelID string) ([]string, error) {
+// AwaitedMessages implements [discord.GapTable].
+func (Discord) AwaitedMessages(q db.Queryer, channelID string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT message_id FROM workflow_waits
 		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id <> '' AND waiting = 1`, discord.Platform, channelID)
 	return out, wrap("list what is waited for", err)

@@ -98,7 +98,7 @@ func TestAnAnswerIsKnownByItsNonceBeforeItIsConfirmed(t *testing.T) {
 		})
 		if err := read(t, d, func(q db.Queryer) error {
 			for nonce, want := range map[string]string{row.Send.Nonce: want, "none": ""} {
-				if got, err := (store.Discord{}).Answering(q, "7", nonce); err != nil || got != want {
+				if got, err := (store.Discord{}).AnsweredRequest(q, "7", nonce); err != nil || got != want {
 					t.Errorf("%s, nonce %s: %q, %v, want %q", key, nonce, got, err, want)
 				}
 			}
@@ -121,7 +121,7 @@ func TestWhatIsPlannedIsFoundByItsNonceAndItsMessage(t *testing.T) {
 		if err := read(t, d, func(q db.Queryer) (err error) {
 			_, err = table.PlannedSend(q, "7", nonce)
 			kind = fault.KindOf(err)
-			planned, err = table.Planned(q, "7", message, nonce)
+			planned, err = table.IsPlanned(q, "7", message, nonce)
 			return err
 		}); err != nil {
 			t.Fatal(err)

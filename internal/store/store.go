@@ -265,10 +265,10 @@ func createdAt(q db.Queryer, table, id string) (at int64, err error) {
 	return at, q.QueryRow(`SELECT created_at FROM `+table+` WHERE id = ?`, id).Scan(&at)
 }
 
-// placeIn is where a list by age goes on: a [session.Place], or behind the row that
+// placeIn is where a list by age goes on: a [session.PageToken], or behind the row that
 // before names.
 func placeIn(q db.Queryer, table, before string) (at int64, id string, err error) {
-	if at, id, ok := session.ParsePlace(before); ok {
+	if at, id, ok := session.ParsePageToken(before); ok {
 		return at, id, nil
 	}
 	at, err = createdAt(q, table, before)

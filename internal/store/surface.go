@@ -293,15 +293,15 @@ func (SurfaceSessions) SessionsTitled(q db.Queryer, platform, title string) ([]s
 	return out, wrap("look up sessions by title", err)
 }
 
-// ForgetSession implements [discord.Table]: what was said in it stays until it
+// ForgetSession implements [discord.ChannelTable]: what was said in it stays until it
 // is over age.
 func (SurfaceSessions) ForgetSession(tx *db.Tx, platform, channelID string) error {
 	_, err := tx.Exec(`DELETE FROM surface_sessions WHERE platform = ? AND (channel_id = ? OR json ->> '$.parentChannelId' = ?)`, platform, channelID, channelID)
 	return wrap("forget session", err)
 }
 
-// ForgetGone implements [discord.Table].
-func (SurfaceSessions) ForgetGone(tx *db.Tx, platform, guildID string, channelIDs []string) error {
+// ForgetMissing implements [discord.ChannelTable].
+func (SurfaceSessions) ForgetMissing(tx *db.Tx, platform, guildID string, channelIDs []string) error {
 	left, err := json.Marshal(channelIDs)
 	if err != nil {
 		return fmt.Errorf("encode channels: %w", err)

@@ -248,7 +248,7 @@ func TestChannelsThatAreGoneAreForgottenWithTheirThreads(t *testing.T) {
 	if got := left(); !slices.Equal(got, []string{"2", "21", "3", "31", "4", "5"}) {
 		t.Errorf("left %v", got)
 	}
-	update(t, d, func(tx *db.Tx) error { return c.ForgetGone(tx, "discord", "g", []string{"3", "9"}) })
+	update(t, d, func(tx *db.Tx) error { return c.ForgetMissing(tx, "discord", "g", []string{"3", "9"}) })
 	if got := left(); !slices.Equal(got, []string{"3", "31", "4", "5"}) {
 		t.Errorf("left %v", got)
 	}

@@ -142,7 +142,7 @@ func (Tasks) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
 }
 
 // Tasks lists the newest first, older than the one named by before, or its
-// [session.Place]; an empty session means all. A damaged one is [task.Damaged].
+// [session.PageToken]; an empty session means all. A damaged one is [task.Damaged].
 func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
 	query, args := selectTask+`1`, []any{}
 	if sessionID != "" {

@@ -70,7 +70,7 @@ func status(s State, now time.Time) string {
 	if s.Session.Active == nil {
 		return "Nothing runs here. The model is " + s.Model + "."
 	}
-	if pause := s.Session.Waits(); pause != nil {
+	if pause := s.Session.OpenPause(); pause != nil {
 		return pause.Question + queued
 	}
 	since := now.Sub(time.UnixMilli(s.Request.StartedAt)).Round(time.Second)

@@ -37,7 +37,7 @@ func TestAStopCancelsARequestThatHasNotEnded(t *testing.T) {
 func TestTheStatusDescribesTheRunningRequest(t *testing.T) {
 	running := session.State{Active: &session.Active{RequestID: "r"}}
 	queued, paused := running, running
-	queued.Queue = make([]session.Waiting, 2)
+	queued.Queue = make([]session.QueuedRequest, 2)
 	paused.Active = &session.Active{RequestID: "r", Paused: &session.Pause{Question: "Continue?"}}
 	for name, c := range map[string]struct {
 		session session.State

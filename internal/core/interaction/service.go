@@ -117,7 +117,7 @@ func (s *Service) Stop(tx *db.Tx, requestID string, by surface.User) error {
 func (s *Service) Status(ctx context.Context, channelID string) (text string, err error) {
 	state := State{Model: s.o.Model()}
 	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if state.Session, err = s.o.Sessions.State(q, channelID); err != nil || state.Session.Active == nil || state.Session.Waits() != nil {
+		if state.Session, err = s.o.Sessions.State(q, channelID); err != nil || state.Session.Active == nil || state.Session.OpenPause() != nil {
 			return err
 		}
 		state.Request, err = s.o.Sessions.Request(q, state.Session.Active.RequestID)
@@ -145,7 +145,7 @@ func (s *Service) Paused(q db.Queryer, requestID string) (bool, error) {
 		return false, err
 	}
 	state, err := s.o.Sessions.State(q, r.SessionID)
-	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.Waits() != nil, err
+	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.OpenPause() != nil, err
 }
 
 // carry carries out the effects that belong to the transaction.

@@ -30,13 +30,13 @@ type Store interface {
 	// State is what the runner knows of a session, zero if nothing.
 	State(q db.Queryer, sessionID string) (session.State, error)
 	// Sessions lists the most recently updated first, after the session
-	// named by before, or its session.Place.
+	// named by before, or its session.PageToken.
 	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
 	// ListMessages returns the newest limit messages older than the one named by
 	// before, oldest first. In the place of a damaged one stands why.
 	ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
 	// Requests lists the newest first, older than the one named by before, or its
-	// session.Place; an empty session means all. A damaged one is session.Damaged.
+	// session.PageToken; an empty session means all. A damaged one is session.Damaged.
 	Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error)
 	// Asked is the beginning of what a request was asked, "" when nobody asked.
 	Asked(q db.Queryer, r session.Request) (string, error)
@@ -55,7 +55,7 @@ type Store interface {
 	FileOf(q db.Queryer, sessionID, ref string) (filename, mimeType string, err error)
 	// Search finds messages that have all words of the query, the newest
 	// first, behind the row named by before; 0 begins.
-	Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error)
+	Search(q db.Queryer, query string, limit int, before int64) ([]session.SearchResult, error)
 	// SessionsTitled lists sessions with the text in their title.
 	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
 }

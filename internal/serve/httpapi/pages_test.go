@@ -32,7 +32,7 @@ type fewTasks struct {
 }
 
 func (f fewTasks) Tasks(_ context.Context, _ string, limit int, before string) ([]task.Task, error) {
-	return behind(f.all, limit, before, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) }), nil
+	return behind(f.all, limit, before, func(t task.Task) string { return session.PageToken(t.CreatedAt, t.ID) }), nil
 }
 
 type fewWorkflows struct {
@@ -41,7 +41,7 @@ type fewWorkflows struct {
 }
 
 func (f fewWorkflows) List(_ context.Context, _ string, _ bool, limit int, before string) ([]workflow.Workflow, error) {
-	return behind(f.all, limit, before, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) }), nil
+	return behind(f.all, limit, before, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) }), nil
 }
 
 // A list says how it goes on when something follows, and only then.

@@ -250,12 +250,12 @@ func (a *api) accept(ctx context.Context, sessionID, key string, hash [sha256.Si
 // be answered.
 func (a *api) hasRoom(tx *db.Tx, sessionID string) error {
 	state, err := a.Store.State(tx, sessionID)
-	if err != nil || state.Waiting() < session.MaxWaiting {
+	if err != nil || state.WaitingMessages() < session.MaxWaiting {
 		return err
 	}
 	return &fault.Error{
 		Kind: fault.RateLimited, Code: "too_many_waiting", RetryAfter: 30 * time.Second,
-		Message: fmt.Sprintf("%d messages wait in this conversation already. Send this one again when some are answered.", state.Waiting()),
+		Message: fmt.Sprintf("%d messages wait in this conversation already. Send this one again when some are answered.", state.WaitingMessages()),
 	}
 }
 

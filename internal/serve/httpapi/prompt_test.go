@@ -420,7 +420,7 @@ func TestPromptsAreRefusedWhenTooManyWait(t *testing.T) {
 		t.Fatalf("%d %s", code, body)
 	}
 	w.tables.mu.Lock()
-	w.tables.state.Queue = []session.Waiting{{Messages: make([]session.Pending, session.MaxWaiting)}}
+	w.tables.state.Queue = []session.QueuedRequest{{Messages: make([]session.PendingMessage, session.MaxWaiting)}}
 	w.tables.mu.Unlock()
 	if code, body := w.call("POST", path, `{"content":"y"}`, "Idempotency-Key", "k2"); code != 429 || !strings.Contains(body, `"too_many_waiting"`) {
 		t.Errorf("one too many: %d %s", code, body)

@@ -34,7 +34,7 @@ func (a *api) listRequests(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		found, out.Next = pageOf(found, limit, func(r session.Request) string { return session.Place(r.CreatedAt, r.ID) })
+		found, out.Next = pageOf(found, limit, func(r session.Request) string { return session.PageToken(r.CreatedAt, r.ID) })
 		for _, one := range found {
 			asked, err := a.Store.Asked(q, one)
 			if err != nil {

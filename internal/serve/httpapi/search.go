@@ -42,9 +42,9 @@ func (a *api) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := struct {
 		Sessions []session.Session `json:"sessions"`
-		Messages []session.Found   `json:"messages"`
+		Messages []session.SearchResult   `json:"messages"`
 		Next     string            `json:"next,omitempty"`
-	}{Sessions: []session.Session{}, Messages: []session.Found{}}
+	}{Sessions: []session.Session{}, Messages: []session.SearchResult{}}
 	if err := a.DB.UpdateRelaxed(r.Context(), a.Store.IndexHistory); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *api) search(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		out.Messages, out.Next = pageOf(found, limit, func(m session.Found) string { return strconv.FormatInt(m.Row, 10) })
+		out.Messages, out.Next = pageOf(found, limit, func(m session.SearchResult) string { return strconv.FormatInt(m.Row, 10) })
 		if before > 0 {
 			return nil // titles stand on the first page
 		}

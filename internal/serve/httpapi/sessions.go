@@ -18,7 +18,7 @@ import (
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -56,7 +56,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(body, &in, true); err != nil {
 		return err
 	}
-	in.Title = plain.Line(in.Title)
+	in.Title = text.SingleLine(in.Title)
 	if utf8.RuneCountInString(in.Title) > maxTitle {
 		return fault.InvalidField("title", "A title has at most %d characters.", maxTitle)
 	}
@@ -121,7 +121,7 @@ func (a *api) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.Place(s.UpdatedAt, s.ID) })
+	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.PageToken(s.UpdatedAt, s.ID) })
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -158,7 +158,7 @@ func (a *api) renameSession(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(body, &in, false); err != nil {
 		return err
 	}
-	title := plain.Line(in.Title)
+	title := text.SingleLine(in.Title)
 	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
 		return fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
 	}

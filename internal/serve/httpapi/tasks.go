@@ -14,7 +14,7 @@ import (
 // Tasks is what runs in the background; see [task.Service].
 type Tasks interface {
 	// Tasks lists the newest first, older than the one named by before, or its
-	// session.Place; an empty session means all.
+	// session.PageToken; an empty session means all.
 	Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error)
 	Task(ctx context.Context, id string) (task.Task, error)
 	Output(ctx context.Context, t task.Task, offset int64, limit int) (task.Part, error)
@@ -41,7 +41,7 @@ func (a *api) listTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, next := pageOf(tasks, limit, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) })
+	tasks, next := pageOf(tasks, limit, func(t task.Task) string { return session.PageToken(t.CreatedAt, t.ID) })
 	return writeJSON(w, http.StatusOK, struct {
 		Tasks []task.Task `json:"tasks"`
 		Next  string      `json:"next,omitempty"`

@@ -14,7 +14,7 @@ import (
 type Workflows interface {
 	Get(ctx context.Context, id string) (workflow.Workflow, error)
 	// List lists the newest first, older than the one named by before, or its
-	// session.Place; an empty session means all.
+	// session.PageToken; an empty session means all.
 	List(ctx context.Context, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error)
 	Submit(ctx context.Context, from workflow.Origin, visible func(workflow.Workflow) bool, payloads ...event.Payload) error
 }
@@ -47,7 +47,7 @@ func (a *api) listWorkflows(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, next := pageOf(all, limit, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) })
+	all, next := pageOf(all, limit, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) })
 	out := make([]shownWorkflow, len(all))
 	for i, found := range all {
 		out[i] = shownWorkflow{found, found.Due()}

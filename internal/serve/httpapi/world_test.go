@@ -119,7 +119,7 @@ func (s *tables) State(db.Queryer, string) (session.State, error) {
 func (s *tables) Sessions(_ db.Queryer, limit int, before string) ([]session.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.Place(v.UpdatedAt, v.ID) })), nil
+	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.PageToken(v.UpdatedAt, v.ID) })), nil
 }
 
 func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
@@ -137,7 +137,7 @@ func (s *tables) Requests(_ db.Queryer, id string, limit int, before string) (ou
 	if limit == 0 {
 		return out, nil
 	}
-	return behind(out, limit, before, func(r session.Request) string { return session.Place(r.CreatedAt, r.ID) }), nil
+	return behind(out, limit, before, func(r session.Request) string { return session.PageToken(r.CreatedAt, r.ID) }), nil
 }
 
 func (s *tables) Asked(_ db.Queryer, r session.Request) (string, error) { return "about " + r.ID, nil }
@@ -176,11 +176,11 @@ func (s *tables) SetTitle(_ *db.Tx, id, title string) error {
 
 func (s *tables) IndexHistory(*db.Tx) error { return nil }
 
-func (s *tables) Search(_ db.Queryer, query string, limit int, before int64) (out []session.Found, err error) {
+func (s *tables) Search(_ db.Queryer, query string, limit int, before int64) (out []session.SearchResult, err error) {
 	for i := len(s.messages) - 1; i >= 0 && len(out) < limit; i-- {
 		m := s.messages[i]
 		if (before == 0 || m.Seq < before) && strings.Contains(m.Message.Text(), query) {
-			out = append(out, session.Found{SessionID: "s", MessageID: m.ID, RequestID: m.RequestID, Role: string(m.Message.Role), Excerpt: m.Message.Text(), Row: m.Seq})
+			out = append(out, session.SearchResult{SessionID: "s", MessageID: m.ID, RequestID: m.RequestID, Role: string(m.Message.Role), Excerpt: m.Message.Text(), Row: m.Seq})
 		}
 	}
 	return out, nil

@@ -100,7 +100,7 @@ func (a *Adapter) Allow(l Allowed) {
 }
 
 func (a *Adapter) warnOfNobody(ctx context.Context) {
-	if a.allow.Load().Nobody() {
+	if a.allow.Load().Empty() {
 		a.o.Logger.WarnContext(ctx, "on Discord nobody is heard: name channels or servers in surface.discord.allowedChannelIds or allowedGuildIds, or allow private messages")
 	}
 }
@@ -141,7 +141,7 @@ func (a *Adapter) load(ctx context.Context) error {
 	account := hex.EncodeToString(sum[:8])
 	var state GatewayState
 	if err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		state, err = a.o.Table.Gateway(q)
+		state, err = a.o.Tables.Gateway.Gateway(q)
 		return err
 	}); err != nil {
 		return fmt.Errorf("read the gateway's state: %w", err)

@@ -19,7 +19,7 @@ func (a *Adapter) align(ctx context.Context, channelID string, page []wireMessag
 	}
 	var cached []surface.Message
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		cached, err = a.o.Table.Messages(q, Platform, channelID, "", 2*pageSize)
+		cached, err = a.o.Tables.Messages.Messages(q, Platform, channelID, "", 2*pageSize)
 		return err
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Adapter) align(ctx context.Context, channelID string, page []wireMessag
 // putDeletion takes in that a message is gone.
 func (a *Adapter) putDeletion(tx *db.Tx, channelID, messageID, externalID string) error {
 	now := tx.Now().UnixMilli()
-	if err := a.o.Table.MarkDeleted(tx, Platform, channelID, messageID, now); err != nil {
+	if err := a.o.Tables.Messages.MarkDeleted(tx, Platform, channelID, messageID, now); err != nil {
 		return err
 	}
 	return a.publishOnce(tx, externalID, event.AdapterDeletion{Platform: Platform, ChannelID: channelID, MessageID: messageID, TS: now})

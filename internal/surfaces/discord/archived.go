@@ -43,7 +43,7 @@ func (a *Adapter) findArchived(ctx context.Context, g Gap) error {
 				return err
 			}
 		}
-		return a.o.Table.CloseGap(tx, g.Archived())
+		return a.o.Tables.Gaps.CloseGap(tx, g.Archived())
 	})
 	if err == nil && len(found) > 0 {
 		wake(a.gaps)

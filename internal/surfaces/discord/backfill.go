@@ -36,10 +36,10 @@ func (a *Adapter) ready(w wireReady) func(*db.Tx) error {
 	a.unheardSince = heard
 	a.mu.Unlock()
 	return func(tx *db.Tx) error {
-		if err := a.o.Table.PutUser(tx, Platform, surface.User{ID: w.User.ID, Name: w.User.name(nil), Bot: true}); err != nil {
+		if err := a.o.Tables.Messages.PutUser(tx, Platform, surface.User{ID: w.User.ID, Name: w.User.name(nil), Bot: true}); err != nil {
 			return err
 		}
-		sessions, err := a.o.Table.Sessions(tx, Platform)
+		sessions, err := a.o.Tables.Channels.Sessions(tx, Platform)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (a *Adapter) ready(w wireReady) func(*db.Tx) error {
 		for i, s := range sessions { // the last used first
 			recent := i < maxAligned && s.UpdatedAt >= used || s.Kind == surface.Thread && slices.Contains(named, s.ChannelID)
 			if (s.Kind == surface.Direct || recent) && s.ReadMessageID != "" && heard > 0 {
-				if err := a.o.Table.OpenGap(tx, Gap{ChannelID: s.ChannelID, After: s.ReadMessageID}); err != nil {
+				if err := a.o.Tables.Gaps.OpenGap(tx, Gap{ChannelID: s.ChannelID, After: s.ReadMessageID}); err != nil {
 					return err
 				}
 			}
@@ -75,7 +75,7 @@ func (a *Adapter) guild(g wireGuild) func(*db.Tx) error {
 	}
 	return func(tx *db.Tx) error {
 		if g.ID != "" && !g.Unavailable && len(there) > 0 {
-			if err := a.o.Table.ForgetGone(tx, Platform, g.ID, there); err != nil {
+			if err := a.o.Tables.Channels.ForgetMissing(tx, Platform, g.ID, there); err != nil {
 				return err
 			}
 		}
@@ -130,7 +130,7 @@ func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64,
 		s.ReadMessageID = c.LastMessageID
 	}
 	if seen.unread {
-		return a.o.Table.PutSession(tx, s)
+		return a.o.Tables.Channels.PutSession(tx, s)
 	}
 	gap := Gap{ChannelID: c.ID}
 	if laterID(c.LastMessageID, s.ReadMessageID) && !c.threadsOnly() {
@@ -140,16 +140,16 @@ func (a *Adapter) openGap(tx *db.Tx, c wireChannel, guildID string, since int64,
 		gap.Threads = since
 	}
 	if gap.After != "" || gap.Threads != 0 {
-		if err := a.o.Table.OpenGap(tx, gap); err != nil {
+		if err := a.o.Tables.Gaps.OpenGap(tx, gap); err != nil {
 			return err
 		}
 	}
-	return a.o.Table.PutSession(tx, s)
+	return a.o.Tables.Channels.PutSession(tx, s)
 }
 
 // session is a channel's session as the store has it, with what is known now.
 func (a *Adapter) session(tx *db.Tx, channelID string, p place) (surface.Session, error) {
-	s, err := a.o.Table.Session(tx, Platform, channelID)
+	s, err := a.o.Tables.Channels.Session(tx, Platform, channelID)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return s, err
 	}
@@ -182,14 +182,14 @@ func (a *Adapter) channel(c wireChannel) func(*db.Tx) error {
 		if s.ReadMessageID == "" {
 			s.ReadMessageID = idBefore(c.ID)
 		}
-		return a.o.Table.PutSession(tx, s)
+		return a.o.Tables.Channels.PutSession(tx, s)
 	}
 }
 
 // deleted takes in that a channel is gone.
 func (a *Adapter) deleted(c wireChannel) func(*db.Tx) error {
 	a.channels.forget(c.ID)
-	return func(tx *db.Tx) error { return a.o.Table.ForgetSession(tx, Platform, c.ID) }
+	return func(tx *db.Tx) error { return a.o.Tables.Channels.ForgetSession(tx, Platform, c.ID) }
 }
 
 // wake lets whoever waits on c look again.
@@ -207,7 +207,7 @@ func (a *Adapter) closeGaps(ctx context.Context) error {
 	for {
 		var gaps []Gap
 		err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-			gaps, err = a.o.Table.Gaps(q, maxGaps)
+			gaps, err = a.o.Tables.Gaps.Gaps(q, maxGaps)
 			return err
 		})
 		failed := err != nil
@@ -278,7 +278,7 @@ func (a *Adapter) closeGap(ctx context.Context, g Gap) error {
 	if len(missed) > 0 {
 		a.o.Logger.InfoContext(ctx, "read what was said in a channel meanwhile", "channel_id", g.ChannelID, "messages", len(missed))
 	}
-	return a.o.DB.Update(ctx, func(tx *db.Tx) error { return a.o.Table.CloseGap(tx, g.Messages()) })
+	return a.o.DB.Update(ctx, func(tx *db.Tx) error { return a.o.Tables.Gaps.CloseGap(tx, g.Messages()) })
 }
 
 // missed lists the messages of a gap, oldest first: the newest ones, within
@@ -287,7 +287,7 @@ func (a *Adapter) closeGap(ctx context.Context, g Gap) error {
 func (a *Adapter) missed(ctx context.Context, g Gap) (out, known []wireMessage, err error) {
 	var awaited []string
 	err = a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		awaited, err = a.o.Table.Awaited(q, g.ChannelID)
+		awaited, err = a.o.Tables.Gaps.AwaitedMessages(q, g.ChannelID)
 		return err
 	})
 	if err != nil {

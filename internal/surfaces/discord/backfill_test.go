@@ -155,26 +155,26 @@ func TestThreadsThatWereArchivedMeanwhileAreRead(t *testing.T) {
 	if missing != 0 || twice != 0 || slices.Contains(w.said(), "before the bot was there") {
 		t.Errorf("%d lost, %d heard twice: %q", missing, twice, w.said())
 	}
-	missing, _, _ = heard(t, func(o *discord.Options) { o.Table = threadless{o.Table.(store.Discord)} })
+	missing, _, _ = heard(t, func(o *discord.Options) { o.Tables.Gaps = threadless{o.Tables.Gaps} })
 	if missing != 5 {
 		t.Errorf("without looking for archived threads %d messages were lost, want 5: the test shows nothing", missing)
 	}
 }
 
 // threadless is a table that forgets to look for threads.
-type threadless struct{ store.Discord }
+type threadless struct{ discord.GapTable }
 
 func (t threadless) OpenGap(tx *db.Tx, g discord.Gap) error {
 	if g = g.Messages(); g.After == "" {
 		return nil
 	}
-	return t.Discord.OpenGap(tx, g)
+	return t.GapTable.OpenGap(tx, g)
 }
 
 // forSome is a table that lists few gaps at a time.
-type forSome struct{ store.Discord }
+type forSome struct{ discord.GapTable }
 
-func (f forSome) Gaps(q db.Queryer, _ int) ([]discord.Gap, error) { return f.Discord.Gaps(q, 2) }
+func (f forSome) Gaps(q db.Queryer, _ int) ([]discord.Gap, error) { return f.GapTable.Gaps(q, 2) }
 
 func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
@@ -191,7 +191,7 @@ func TestMoreChannelsThanAreLookedAtInOneGoAreRead(t *testing.T) {
 		w.server.Say(channel, w.bob, fmt.Sprint("message ", i), discordtest.SayOptions{})
 	}
 	o := w.options()
-	o.Table = forSome{o.Table.(store.Discord)}
+	o.Tables.Gaps = forSome{o.Tables.Gaps}
 	w.connected(o)
 	for i := range channels {
 		w.hears(fmt.Sprint("message ", i))

@@ -152,7 +152,7 @@ func (a *Adapter) place(ctx context.Context, channelID string) (place, error) {
 	}
 	var s surface.Session
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		s, err = a.o.Table.Session(q, Platform, channelID)
+		s, err = a.o.Tables.Channels.Session(q, Platform, channelID)
 		return err
 	})
 	// Who a private conversation is with is not in the store.

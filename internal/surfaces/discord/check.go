@@ -72,7 +72,7 @@ func Check(ctx context.Context, o Options) []Finding {
 	}
 	c.self = me.ID
 	out := []Finding{{OK: true, What: fmt.Sprintf("the token is that of %s", me.name(nil))}, c.intents(ctx)}
-	if o.Nobody() {
+	if o.Empty() {
 		return append(out, Finding{What: "the bot listens to nobody", Do: "Name channels or servers in surface.discord.allowedChannelIds or allowedGuildIds, or set allowDMs."})
 	}
 	for _, id := range o.AllowedGuildIDs {

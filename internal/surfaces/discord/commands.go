@@ -75,11 +75,11 @@ func (a *Adapter) commandsTold(ctx context.Context, hash string) error {
 	a.state.Commands = hash
 	a.mu.Unlock()
 	return a.o.DB.Update(ctx, func(tx *db.Tx) error {
-		state, err := a.o.Table.Gateway(tx)
+		state, err := a.o.Tables.Gateway.Gateway(tx)
 		if err != nil {
 			return err
 		}
 		state.Commands = hash
-		return a.o.Table.SaveGateway(tx, state)
+		return a.o.Tables.Gateway.SaveGateway(tx, state)
 	})
 }

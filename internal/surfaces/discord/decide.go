@@ -6,17 +6,17 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Ration says how many new gateway sessions may be begun: Burst in a row, and
+// IdentifyLimit says how many new gateway sessions may be begun: Burst in a row, and
 // one more after each Every; between any two lies Apart. Discord allows a
 // thousand a day and then resets the token ("Gateway", Identifying), and one
 // in five seconds (session start limit object).
-type Ration struct {
+type IdentifyLimit struct {
 	Burst        int
 	Every, Apart time.Duration
 }
 
-// Budget is what is left of a [Ration].
-type Budget struct {
+// IdentifyBudget is what is left of a [IdentifyLimit].
+type IdentifyBudget struct {
 	// Tokens are sessions that may be begun in a row; AsOf is when that was so
 	// (Unix milliseconds): when the last one was.
 	Tokens float64 `json:"tokens"`
@@ -40,11 +40,11 @@ const (
 )
 
 // take spends one session, or says how long to wait for one.
-func (b Budget) take(now time.Time, r Ration) (Budget, time.Duration) {
+func (b IdentifyBudget) take(now time.Time, r IdentifyLimit) (IdentifyBudget, time.Duration) {
 	begun := b.AsOf != 0
 	switch ms := now.UnixMilli(); {
 	case !begun:
-		b = Budget{Tokens: float64(r.Burst), AsOf: ms}
+		b = IdentifyBudget{Tokens: float64(r.Burst), AsOf: ms}
 	case b.AsOf > ms:
 		b.AsOf = ms // the clock was set back
 	}
@@ -56,7 +56,7 @@ func (b Budget) take(now time.Time, r Ration) (Budget, time.Duration) {
 	if tokens < 1 {
 		return b, time.Duration((1-tokens)*every+1) * time.Millisecond
 	}
-	return Budget{Tokens: tokens - 1, AsOf: now.UnixMilli()}, 0
+	return IdentifyBudget{Tokens: tokens - 1, AsOf: now.UnixMilli()}, 0
 }
 
 // ending is how a connection came to its end.

@@ -8,7 +8,6 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/store"
 	"lilac/internal/testkit/discordtest"
 )
 
@@ -31,7 +30,7 @@ func TestAMessageIsFoundAmongManyOrNobodyKnows(t *testing.T) {
 				w := newWorld(t, discordtest.Options{Memory: true})
 				o := w.options()
 				s := say(w, "hi there", "act-1")
-				o.Table = &planned{Discord: o.Table.(store.Discord), send: &s}
+				o.Tables.Sends = &planned{SendTable: o.Tables.Sends, send: &s}
 				a, stop := w.connected(o)
 				stop() // so the gateway tells of nothing
 				before := time.Now()

@@ -193,12 +193,12 @@ func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, err
 func (a *Adapter) awaitRation(ctx context.Context) error {
 	for {
 		a.mu.Lock()
-		_, wait := a.state.Budget.take(time.Now(), a.o.Ration)
+		_, wait := a.state.Budget.take(time.Now(), a.o.IdentifyLimit)
 		a.mu.Unlock()
 		if wait == 0 {
 			return nil
 		}
-		if wait > a.o.Ration.Apart {
+		if wait > a.o.IdentifyLimit.Apart {
 			a.o.Logger.WarnContext(ctx, "so many gateway sessions were begun that the next one waits", "wait", wait.String())
 		}
 		if !pause(ctx, wait) {
@@ -211,7 +211,7 @@ func (a *Adapter) awaitRation(ctx context.Context) error {
 // come so far costs nothing.
 func (a *Adapter) spendRation(ctx context.Context) error {
 	a.mu.Lock()
-	budget, wait := a.state.Budget.take(time.Now(), a.o.Ration)
+	budget, wait := a.state.Budget.take(time.Now(), a.o.IdentifyLimit)
 	if wait == 0 {
 		a.state.Budget = budget
 	}
@@ -221,7 +221,7 @@ func (a *Adapter) spendRation(ctx context.Context) error {
 		return errors.New("another gateway session was begun meanwhile")
 	}
 	err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		saved, err := a.o.Table.Gateway(tx)
+		saved, err := a.o.Tables.Gateway.Gateway(tx)
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (a *Adapter) spendRation(ctx context.Context) error {
 			saved = GatewayState{Account: account}
 		}
 		saved.Budget = budget
-		return a.o.Table.SaveGateway(tx, saved)
+		return a.o.Tables.Gateway.SaveGateway(tx, saved)
 	})
 	if err != nil {
 		return fmt.Errorf("count a gateway session: %w", err)

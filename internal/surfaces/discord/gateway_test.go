@@ -19,7 +19,6 @@ import (
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/telemetry/health"
 	"lilac/internal/testkit/discordtest"
@@ -124,23 +123,23 @@ func TestNoMessageIsLostOrHeardTwiceAcrossFaults(t *testing.T) {
 // stale is a table that never writes the gateway's position down, and
 // forgetful one whose inbox has seen nothing.
 type (
-	stale     struct{ store.Discord }
-	forgetful struct{ stale }
+	stale     struct{ discord.GatewayTable }
+	forgetful struct{ discord.Inbox }
 )
 
 func (s stale) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
 	g.Sequence = 1
-	return s.Discord.SaveGateway(tx, g)
+	return s.GatewayTable.SaveGateway(tx, g)
 }
 
 func (forgetful) Seen(*db.Tx, string, string, []byte) ([]byte, bool, error) { return nil, false, nil }
 
 func TestWhatTheGatewayTellsAgainIsHeardOnce(t *testing.T) {
-	again := func(table func(discord.Table) discord.Table) (missing, twice int) {
+	again := func(change func(*discord.Tables)) (missing, twice int) {
 		w := newWorld(t, discordtest.Options{})
 		for restart := range 3 {
 			o := w.options()
-			o.Table = table(o.Table)
+			change(&o.Tables)
 			_, stop := w.connected(o)
 			text := fmt.Sprintf("message %d", restart)
 			w.server.Say(w.channel, w.ann, text, discordtest.SayOptions{})
@@ -149,10 +148,10 @@ func TestWhatTheGatewayTellsAgainIsHeardOnce(t *testing.T) {
 		}
 		return lost(3, w.said())
 	}
-	if missing, twice := again(func(t discord.Table) discord.Table { return stale{t.(store.Discord)} }); missing != 0 || twice != 0 {
+	if missing, twice := again(func(t *discord.Tables) { t.Gateway = stale{t.Gateway} }); missing != 0 || twice != 0 {
 		t.Errorf("%d lost, %d heard twice", missing, twice)
 	}
-	if _, twice := again(func(t discord.Table) discord.Table { return forgetful{stale{t.(store.Discord)}} }); twice == 0 {
+	if _, twice := again(func(t *discord.Tables) { t.Gateway, t.Inbox = stale{t.Gateway}, forgetful{} }); twice == 0 {
 		t.Error("without the inbox nothing was heard twice: the test shows nothing")
 	}
 }
@@ -188,7 +187,7 @@ func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
 		t.Errorf("%d sessions were begun in a day: %q", begun, wrong)
 	}
 	// The same day without the ration is the end of the token.
-	begun, wrong := flap(t, func(o *discord.Options) { o.Ration = discord.Ration{Burst: 1 << 30, Every: time.Second} })
+	begun, wrong := flap(t, func(o *discord.Options) { o.IdentifyLimit = discord.IdentifyLimit{Burst: 1 << 30, Every: time.Second} })
 	if begun <= 1000 || !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "resets the token") }) {
 		t.Errorf("without a ration %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
 	}

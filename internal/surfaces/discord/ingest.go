@@ -72,7 +72,7 @@ func (a *Adapter) takeInOne(ctx context.Context, d *dispatch) error {
 
 // advance writes the position down, with what the event says of the session.
 func (a *Adapter) advance(tx *db.Tx, d *dispatch) error {
-	state, err := a.o.Table.Gateway(tx)
+	state, err := a.o.Tables.Gateway.Gateway(tx)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *Adapter) advance(tx *db.Tx, d *dispatch) error {
 	}
 	state.Self, state.ApplicationID, state.Commands = mine.Self, mine.ApplicationID, mine.Commands
 	state.SessionID, state.ResumeURL, state.Sequence, state.HeardAt = d.session, d.resumeURL, d.seq, tx.Now().UnixMilli()
-	return a.o.Table.SaveGateway(tx, state)
+	return a.o.Tables.Gateway.SaveGateway(tx, state)
 }
 
 // advanced takes over in memory what was written down.
@@ -129,7 +129,7 @@ func (a *Adapter) effects(ctx context.Context, d *dispatch) func(*db.Tx) error {
 			if unknown && ctx.Err() == nil { // it is read when that is known
 				d.gap = true
 				return func(tx *db.Tx) error {
-					return a.o.Table.OpenGap(tx, Gap{ChannelID: m.ChannelID, After: idBefore(m.ID), Until: m.ID})
+					return a.o.Tables.Gaps.OpenGap(tx, Gap{ChannelID: m.ChannelID, After: idBefore(m.ID), Until: m.ID})
 				}
 			}
 			if in == nil {
@@ -162,12 +162,12 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 	m := in.m
 	if in.nonce != "" && m.FromSelf {
 		now := tx.Now()
-		if err := a.o.Table.PutNonce(tx, m.ChannelID, in.nonce, m.ID, now.UnixMilli(), now.Add(-nonceAge).UnixMilli()); err != nil {
+		if err := a.o.Tables.Sends.PutNonce(tx, m.ChannelID, in.nonce, m.ID, now.UnixMilli(), now.Add(-nonceAge).UnixMilli()); err != nil {
 			return err
 		}
 		// A reply may follow before the platform's answer to the call does, and
 		// must be known as one to what is running.
-		answers, err := a.o.Table.Answering(tx, m.ChannelID, in.nonce)
+		answers, err := a.o.Tables.Sends.AnsweredRequest(tx, m.ChannelID, in.nonce)
 		if err != nil {
 			return err
 		}
@@ -178,11 +178,11 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 	}
 	// The gateway and the histories tell in order. What is known of a message
 	// otherwise, of one that we sent above all, says nothing of those before it.
-	if err := a.o.Table.ReadUpTo(tx, m); err != nil {
+	if err := a.o.Tables.Messages.ReadUpTo(tx, m); err != nil {
 		return err
 	}
 	// A page of the history may be older than the deletion.
-	if _, err := a.o.Table.Message(tx, Platform, m.ChannelID, m.ID); fault.KindOf(err) == fault.NotFound {
+	if _, err := a.o.Tables.Messages.Message(tx, Platform, m.ChannelID, m.ID); fault.KindOf(err) == fault.NotFound {
 		return nil
 	} else if err != nil {
 		return err
@@ -199,19 +199,18 @@ func (a *Adapter) put(tx *db.Tx, in *incoming) error {
 // remember puts a message, its chain of replies, its channel and the people
 // into the cache.
 func (a *Adapter) remember(tx *db.Tx, in *incoming) error {
-	t := a.o.Table
 	if err := a.putSession(tx, in.m.ChannelID, in.where, in.m); err != nil {
 		return err
 	}
 	people := slices.Clone(in.m.Mentions)
 	for _, m := range append(slices.Clone(in.learned), in.m) {
 		people = append(people, surface.User{ID: m.AuthorID, Name: m.AuthorName, Bot: m.AuthorBot})
-		if err := t.PutMessage(tx, m); err != nil {
+		if err := a.o.Tables.Messages.PutMessage(tx, m); err != nil {
 			return err
 		}
 	}
 	for _, u := range people {
-		if err := t.PutUser(tx, Platform, u); err != nil {
+		if err := a.o.Tables.Messages.PutUser(tx, Platform, u); err != nil {
 			return err
 		}
 	}
@@ -225,12 +224,12 @@ func (a *Adapter) putSession(tx *db.Tx, channelID string, p place, m surface.Mes
 		return err
 	}
 	s.UpdatedAt, s.Hidden = max(s.UpdatedAt, m.CreatedAt), false // or nobody had told us of it
-	return a.o.Table.PutSession(tx, s)
+	return a.o.Tables.Channels.PutSession(tx, s)
 }
 
 // publishOnce publishes an event unless its external id was seen.
 func (a *Adapter) publishOnce(tx *db.Tx, externalID string, p event.Payload) error {
-	_, seen, err := a.o.Table.Seen(tx, Platform, externalID, nil)
+	_, seen, err := a.o.Tables.Inbox.Seen(tx, Platform, externalID, nil)
 	if err != nil || seen {
 		return err
 	}
@@ -290,7 +289,7 @@ func (a *Adapter) watchForTwin(ctx context.Context, in *incoming) {
 		return
 	}
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		ours, err = a.o.Table.Planned(q, in.m.ChannelID, in.m.ID, in.nonce)
+		ours, err = a.o.Tables.Sends.IsPlanned(q, in.m.ChannelID, in.m.ID, in.nonce)
 		return err
 	})
 	if err != nil || ours {

@@ -14,7 +14,6 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
 )
@@ -79,15 +78,17 @@ func TestAReplyToUsIsAReplyToTheBotAndNoMention(t *testing.T) {
 }
 
 // answering is a table in which every nonce of ours is an answer's.
-type answering struct{ store.Discord }
+type answering struct{ discord.SendTable }
 
-func (answering) Answering(_ db.Queryer, _, nonce string) (string, error) { return "r-" + nonce, nil }
+func (answering) AnsweredRequest(_ db.Queryer, _, nonce string) (string, error) {
+	return "r-" + nonce, nil
+}
 
 // A reply to an answer may come before the call that made it has ended.
 func TestAnAnswerIsKnownAsOneWhenTheGatewayTellsOfIt(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	o := w.options()
-	o.Table = answering{o.Table.(store.Discord)}
+	o.Tables.Sends = answering{o.Tables.Sends}
 	a, _ := w.connected(o)
 	w.server.FailNext("POST /channels/{channel}/messages", discordtest.CutAfter)
 	if _, err := a.Send(t.Context(), say(w, "So far", "n1")); fault.KindOf(err) != fault.Timeout {

@@ -285,10 +285,10 @@ func TestWhatWasToBeSaidBeforeACrashIsSaid(t *testing.T) {
 	w.await("nothing is left", func() bool { return len(w.orders()) == 0 })
 }
 
-func (w *world) orders() (out []discord.Order) {
+func (w *world) orders() (out []discord.PendingInteraction) {
 	w.t.Helper()
 	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
-		out, err = store.Discord{}.Orders(q, 10)
+		out, err = store.Discord{}.Interactions(q, 10)
 		return err
 	})
 	if err != nil {
@@ -301,7 +301,7 @@ func TestADamagedOrderHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	err := w.db.Update(t.Context(), func(tx *db.Tx) error {
 		for _, id := range []string{"1", "2"} {
-			if err := (store.Discord{}).PutOrder(tx, discord.Order{ID: id, Told: []byte(`{}`)}); err != nil {
+			if err := (store.Discord{}).PutInteraction(tx, discord.PendingInteraction{ID: id, Payload: []byte(`{}`)}); err != nil {
 				return err
 			}
 		}
@@ -312,7 +312,7 @@ func TestADamagedOrderHoldsUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = w.db.Read(t.Context(), func(q db.Queryer) error {
-		left, err := store.Discord{}.Orders(q, 10)
+		left, err := store.Discord{}.Interactions(q, 10)
 		if err == nil || len(left) != 1 || left[0].ID != "2" {
 			t.Errorf("%+v, %v", left, err)
 		}

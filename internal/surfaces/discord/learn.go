@@ -103,7 +103,7 @@ func (a *Adapter) findUnknown(ctx context.Context) error {
 	allow := a.allow.Load()
 	var guilds, channels []string
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		guilds, channels, err = a.o.Table.Unknown(q, allow.AllowedGuildIDs, allow.AllowedChannelIDs)
+		guilds, channels, err = a.o.Tables.Channels.Uncached(q, allow.AllowedGuildIDs, allow.AllowedChannelIDs)
 		return err
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func (a *Adapter) learn(ctx context.Context, guildID string) error {
 			if s.ReadMessageID == "" {
 				s.ReadMessageID = cmp.Or(c.LastMessageID, idBefore(c.ID))
 			}
-			if err := a.o.Table.PutSession(tx, s); err != nil {
+			if err := a.o.Tables.Channels.PutSession(tx, s); err != nil {
 				return err
 			}
 		}
@@ -181,5 +181,5 @@ func (a *Adapter) left(g wireGuild) func(*db.Tx) error {
 	if g.ID == "" || g.Unavailable {
 		return nil
 	}
-	return func(tx *db.Tx) error { return a.o.Table.ForgetGone(tx, Platform, g.ID, []string{}) }
+	return func(tx *db.Tx) error { return a.o.Tables.Channels.ForgetMissing(tx, Platform, g.ID, []string{}) }
 }

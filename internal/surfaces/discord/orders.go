@@ -15,20 +15,6 @@ import (
 // some are given at the same time.
 const maxOrders = 1000
 
-// Order is what a person has asked for with a button or a command, until it is
-// done and that is said.
-type Order struct {
-	// ID is the interaction's.
-	ID string `json:"id"`
-	// Request is what is to be stopped, as it was when that was asked for; ""
-	// if nothing is.
-	Request string `json:"request,omitempty"`
-	// Said is what is to be said of it: it is done. Before it is "".
-	Said string `json:"said,omitempty"`
-	// Told is the interaction as Discord said it.
-	Told json.RawMessage `json:"told"`
-}
-
 // order writes down what an interaction asks for; fresh says that it is not
 // known from before. What it means is settled here: after a crash the channel
 // may work on something else.
@@ -37,11 +23,11 @@ func (a *Adapter) order(ctx context.Context, i *interaction) (fresh bool, err er
 		return false, err
 	}
 	err = a.o.DB.Update(ctx, func(tx *db.Tx) error {
-		_, seen, err := a.o.Table.Seen(tx, Platform, "interaction:"+i.ID, nil)
+		_, seen, err := a.o.Tables.Inbox.Seen(tx, Platform, "interaction:"+i.ID, nil)
 		if fresh = err == nil && !seen; !fresh {
 			return err
 		}
-		return a.o.Table.PutOrder(tx, Order{ID: i.ID, Request: i.request, Told: i.told})
+		return a.o.Tables.Interactions.PutInteraction(tx, PendingInteraction{ID: i.ID, RequestID: i.request, Payload: i.told})
 	})
 	return fresh, err
 }
@@ -74,13 +60,13 @@ func (a *Adapter) settle(ctx context.Context, i interaction, said string, do fun
 				return err
 			}
 		}
-		return a.o.Table.PutOrder(tx, Order{ID: i.ID, Request: i.request, Said: said, Told: i.told})
+		return a.o.Tables.Interactions.PutInteraction(tx, PendingInteraction{ID: i.ID, RequestID: i.request, Reply: said, Payload: i.told})
 	})
 }
 
 // forget ends an order.
 func (a *Adapter) forget(ctx context.Context, i interaction) {
-	err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error { return a.o.Table.DropOrder(tx, i.ID) })
+	err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error { return a.o.Tables.Interactions.DeleteInteraction(tx, i.ID) })
 	if err != nil && ctx.Err() == nil {
 		a.o.Logger.WarnContext(ctx, "an order on Discord that is done cannot be forgotten", "channel_id", i.ChannelID, "error", err)
 	}
@@ -88,14 +74,14 @@ func (a *Adapter) forget(ctx context.Context, i interaction) {
 
 // ordersLeft are the orders that another process has not done.
 func (a *Adapter) ordersLeft(ctx context.Context) (left []interaction) {
-	var orders []Order
+	var orders []PendingInteraction
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		orders, err = a.o.Table.Orders(q, maxOrders)
+		orders, err = a.o.Tables.Interactions.Interactions(q, maxOrders)
 		return err
 	})
 	for _, o := range orders {
-		i := interaction{told: o.Told, request: o.Request, said: o.Said}
-		if wrong := json.Unmarshal(o.Told, &i); wrong != nil {
+		i := interaction{told: o.Payload, request: o.RequestID, said: o.Reply}
+		if wrong := json.Unmarshal(o.Payload, &i); wrong != nil {
 			err = fmt.Errorf("read order %s: %w", o.ID, wrong)
 			continue
 		}

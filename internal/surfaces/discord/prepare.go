@@ -157,7 +157,7 @@ func (a *Adapter) replyToSelf(ctx context.Context, in *incoming, m wireMessage) 
 	// Discord shows nothing of one that was deleted, as an answer is that moved on.
 	var ours bool
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		ours, err = a.o.Table.IsOurs(q, Platform, in.m.ChannelID, in.m.ReplyTo)
+		ours, err = a.o.Tables.Messages.IsOurs(q, Platform, in.m.ChannelID, in.m.ReplyTo)
 		return err
 	})
 	return err == nil && ours
@@ -165,7 +165,7 @@ func (a *Adapter) replyToSelf(ctx context.Context, in *incoming, m wireMessage) 
 
 func (a *Adapter) cached(ctx context.Context, channelID, messageID string) (m surface.Message, err error) {
 	err = a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		m, err = a.o.Table.Message(q, Platform, channelID, messageID)
+		m, err = a.o.Tables.Messages.Message(q, Platform, channelID, messageID)
 		return err
 	})
 	return m, err

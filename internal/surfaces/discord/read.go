@@ -108,7 +108,7 @@ func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBef
 	}
 	var id string
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		id, err = a.o.Table.NonceMessage(q, channelID, nonce)
+		id, err = a.o.Tables.Sends.NonceMessage(q, channelID, nonce)
 		return err
 	})
 	if err == nil {
@@ -136,7 +136,7 @@ func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBef
 func (a *Adapter) searchHistory(ctx context.Context, channelID, nonce string, notBefore time.Time) (surface.Message, bool, error) {
 	var planned *surface.Send
 	err := a.o.DB.Read(ctx, func(q db.Queryer) error {
-		s, err := a.o.Table.PlannedSend(q, channelID, nonce)
+		s, err := a.o.Tables.Sends.PlannedSend(q, channelID, nonce)
 		if err == nil {
 			planned = &s
 		}
@@ -182,7 +182,7 @@ func (a *Adapter) isPlanned(ctx context.Context, m wireMessage, s surface.Send) 
 	}
 	var other bool
 	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		other, err = a.o.Table.Planned(q, m.ChannelID, m.ID, "")
+		other, err = a.o.Tables.Sends.IsPlanned(q, m.ChannelID, m.ID, "")
 		return err
 	})
 	return !other, err

@@ -27,7 +27,7 @@ type world struct {
 	t testing.TB
 	// ration is the default where time is fake; else sessions follow each other
 	// without a pause.
-	ration  discord.Ration
+	ration  discord.IdentifyLimit
 	server  *discordtest.Server
 	guild   string
 	channel string
@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t testing.TB, o discordtest.Options) *world {
 	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &logtest.Log{}}
 	if !o.Memory {
-		w.ration = discord.Ration{Burst: 20, Every: time.Minute, Apart: time.Millisecond}
+		w.ration = discord.IdentifyLimit{Burst: 20, Every: time.Minute, Apart: time.Millisecond}
 	}
 	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
 	w.guild = w.server.Guild("home", w.ann, w.bob)
@@ -99,9 +99,9 @@ func (w *world) options() discord.Options {
 			BackfillAge: 24 * time.Hour, BackfillMessages: 200,
 			AttachmentBytes: 1 << 20, AttachmentHosts: []string{hostOf(w.server.URL)},
 		},
-		DB: w.db, Table: store.NewDiscord(store.New(w.db)), Blobs: w.blobs,
+		DB: w.db, Tables: discord.TablesOf(store.NewDiscord(store.New(w.db))), Blobs: w.blobs,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, Ration: w.ration,
+		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, IdentifyLimit: w.ration,
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/disgoorg/disgo/rest"
 
 	"lilac/internal/core/surface"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -258,7 +258,7 @@ func (a *Adapter) buttons(buttons []surface.Button) []wireActionRow {
 			style = styleDanger
 		}
 		if row := &rows[len(rows)-1]; len(row.Components) < maxButtons && b.ID != "" && len(b.ID) <= maxButton {
-			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: clip.Characters(a.o.Scrub(b.Label), maxLabel), ID: b.ID})
+			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: text.TruncateRunes(a.o.Scrub(b.Label), maxLabel), ID: b.ID})
 		}
 	}
 	return slices.DeleteFunc(rows, func(r wireActionRow) bool { return len(r.Components) == 0 })

@@ -19,7 +19,6 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 	"lilac/internal/testkit/discordtest"
 )
@@ -182,13 +181,13 @@ func TestAMessageIsFoundByItsNonce(t *testing.T) {
 
 // planned is a table with one message that is about to be sent.
 type planned struct {
-	store.Discord
+	discord.SendTable
 	send *surface.Send
 }
 
 func (p *planned) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
 	if p.send == nil {
-		return p.Discord.PlannedSend(q, channelID, nonce)
+		return p.SendTable.PlannedSend(q, channelID, nonce)
 	}
 	return *p.send, nil
 }
@@ -196,8 +195,8 @@ func (p *planned) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Se
 func TestAMessageThatNobodyToldOfIsFoundInTheHistory(t *testing.T) {
 	w := newWorld(t, discordtest.Options{})
 	o := w.options()
-	plan := &planned{Discord: o.Table.(store.Discord)}
-	o.Table = plan
+	plan := &planned{SendTable: o.Tables.Sends}
+	o.Tables.Sends = plan
 	a, stop := w.connected(o)
 	stop() // so the gateway tells of nothing
 	s := say(w, "hi there", "act-1")

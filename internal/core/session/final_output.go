@@ -14,8 +14,8 @@ import (
 // the events of its output that matter then, for who finds the output gone. A bus
 // may lose it, and after a change of the bus the new one does not have it. It is a
 // fault.NotFound when the journal does not know the end.
-func (s *Service) Said(q db.Queryer, sessionID, requestID string) (out []event.Payload, err error) {
-	entries, err := s.opt.Store.Journal(q, requestID)
+func (s *Service) FinalOutput(q db.Queryer, sessionID, requestID string) (out []event.Payload, err error) {
+	entries, err := s.opt.Tables.Journal.Journal(q, requestID)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +44,12 @@ func (s *Service) Said(q db.Queryer, sessionID, requestID string) (out []event.P
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.opt.Store.Files(q, sessionID, []string{requestID})
+	files, err := s.opt.Tables.Files.Files(q, sessionID, []string{requestID})
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range files {
 		out = append(out, event.BinaryOutput{BinaryID: f.ID, MimeType: f.MimeType, Filename: f.Filename, Blob: f.Blob, Bytes: f.Bytes})
 	}
-	return append(out, lastWord(cmp.Or(end.Notice, p.text), nil, end.Quiet)), nil
+	return append(out, finalEvent(cmp.Or(end.Notice, p.text), nil, end.Quiet)), nil
 }

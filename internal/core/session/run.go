@@ -34,15 +34,15 @@ type run struct {
 	wake atomic.Bool
 
 	// What follows belongs to the goroutine of the run.
-	out     *output
-	seqs    []int64         // of the agent's conversation, by index; a summary has the last one that it stands for
-	ended   map[string]bool // the calls of the open step whose end the output has told
-	model   string
-	unread  bool  // it ended before its journal was read: out has no text
-	closed  bool  // WouldEnd closed the run
-	lost    error // of a record that could not be made, or read
-	attempt int   // how often it was taken up before
-	trace   string
+	out           *output
+	seqs          []int64         // requestMetadata the agent's conversation, by index; a summary has the last one that it stands for
+	reportedCalls map[string]bool // the calls of the open step whose end the output has told
+	model         string
+	journalUnread bool  // it ended before its journal was read: out has no text
+	closed        bool  // WouldEnd closed the run
+	recordErr     error // requestMetadata a record that could not be made, or read
+	attempt       int   // how often it was taken up before
+	trace         string
 	// notice is what the request says without a model, or "".
 	notice string
 	// refusal is why it may not go on, if that was said.
@@ -51,21 +51,21 @@ type run struct {
 	startedAt time.Time
 	idle      time.Duration
 	// account is the session that pays.
-	account string
+	payer string
 	// counted and metered are the usage of the request and the moment up to
 	// which the session and the day were charged.
-	counted chat.Usage
-	metered time.Time
+	chargedUsage chat.Usage
+	chargedUntil time.Time
 }
 
-func (s *Service) newRun(sessionID string, e Effect, state State) *run {
+func (s *Service) newRun(sessionID, requestID, client string, state State) *run {
 	s.mu.Lock()
 	parent := s.runCtx
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(parent)
 	return &run{
-		svc: s, sessionID: sessionID, requestID: e.RequestID, client: e.Client, state: state,
-		ctx: ctx, cancel: cancel, ended: map[string]bool{},
+		svc: s, sessionID: sessionID, requestID: requestID, client: client, state: state,
+		ctx: ctx, cancel: cancel, reportedCalls: map[string]bool{},
 	}
 }
 
@@ -75,9 +75,9 @@ func (r *run) headers() event.Headers {
 
 // work does the request. When it cannot be recorded, the run is over for this
 // process, and is taken up again from its journal as after a crash.
-func (r *run) work() {
+func (r *run) runToEnd() {
 	s := r.svc
-	err := r.do()
+	err := r.execute()
 	s.unregister(r)
 	if staleOwner(err) {
 		s.opt.Logger.Warn("another owner has the session", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
@@ -85,44 +85,44 @@ func (r *run) work() {
 	}
 	if err != nil {
 		s.opt.Logger.Error("run lost its store", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
-		s.takeUpAgain(r.sessionID)
+		s.retryResume(r.sessionID)
 	}
-	s.fill()
+	s.startHeld()
 }
 
 // do runs the agent and records the end. The error is that of the records.
-func (r *run) do() error {
-	outcome := r.agent()
+func (r *run) execute() error {
+	outcome := r.runAgent()
 	switch {
 	case r.closed:
 		return nil
 	case errors.Is(outcome.Err, agent.ErrDrain) || r.svc.runCtx.Err() != nil:
-		return r.end(Drained{RequestID: r.requestID}, outcome)
-	case r.lost != nil:
-		return r.lost
+		return r.recordEnd(Drained{RequestID: r.requestID}, outcome)
+	case r.recordErr != nil:
+		return r.recordErr
 	case outcome.Err == nil:
-		return r.end(Ended{RequestID: r.requestID, State: event.StateDone, Hold: r.svc.othersWait()}, outcome)
+		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateDone, NoSlot: r.svc.hasHeldSessions()}, outcome)
 	case isCancelled(outcome.Err):
-		return r.end(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: detailCancelled, Hold: r.svc.othersWait()}, outcome)
+		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: cancelledText, NoSlot: r.svc.hasHeldSessions()}, outcome)
 	}
-	l := limitOf(outcome.Err)
-	if l != nil && r.svc.opt.Unattended != nil && r.svc.opt.Unattended(r.client) {
-		return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: l.Statement(), Kind: fault.LimitReached, Hold: r.svc.othersWait()}, outcome)
+	l := asLimitError(outcome.Err)
+	if l != nil && r.svc.opt.Surfaces.Unattended(r.client) {
+		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: l.Statement(), Kind: fault.LimitReached, NoSlot: r.svc.hasHeldSessions()}, outcome)
 	}
 	if l != nil {
 		return r.stopAtLimit(l, outcome)
 	}
 	if r.refusal != nil {
-		return r.end(r.refused(), outcome)
+		return r.recordEnd(r.refused(), outcome)
 	}
 	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
 	wire := fault.ToWire(outcome.Err)
-	return r.end(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: r.svc.othersWait()}, outcome)
+	return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: r.svc.hasHeldSessions()}, outcome)
 }
 
 // refused is the end of a request that may not go on.
 func (r *run) refused() Ended {
-	e := Ended{RequestID: r.requestID, State: event.StateFailed, Detail: r.refusal.Reason, Kind: fault.LimitReached, Drop: r.refusal.Drop, DropReason: r.refusal.DropReason, Hold: r.svc.othersWait()}
+	e := Ended{RequestID: r.requestID, State: event.StateFailed, Detail: r.refusal.Reason, Kind: fault.LimitReached, Drop: r.refusal.Drop, DropReason: r.refusal.DropReason, NoSlot: r.svc.hasHeldSessions()}
 	if r.refusal.Quiet {
 		e.State, e.Kind = event.StateCancelled, ""
 	}
@@ -130,12 +130,12 @@ func (r *run) refused() Ended {
 }
 
 // end records how the run stopped, whatever became of its context.
-func (r *run) end(in Input, outcome agent.Outcome) error {
+func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTime)
 	defer cancel()
 	if _, drained := in.(Drained); drained {
 		return r.svc.change(ctx, r.sessionID, func(c *change) error {
-			if err := r.owns(c.state); err != nil {
+			if err := r.checkOwner(c.state); err != nil {
 				return err
 			}
 			return c.decide(in)
@@ -152,7 +152,7 @@ func (r *run) end(in Input, outcome agent.Outcome) error {
 			r.svc.opt.Logger.Error("read journal", "request_id", r.requestID, "error", err)
 			return c.decide(in)
 		}
-		if r.unread {
+		if r.journalUnread {
 			c.text = p.text
 		}
 		if err := c.closeStep(r.headers(), p); err != nil {
@@ -162,7 +162,7 @@ func (r *run) end(in Input, outcome agent.Outcome) error {
 	})
 }
 
-func (r *run) agent() (outcome agent.Outcome) {
+func (r *run) runAgent() (outcome agent.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			outcome.Err = fmt.Errorf("run panicked: %v\n%s", v, debug.Stack())
@@ -171,18 +171,18 @@ func (r *run) agent() (outcome agent.Outcome) {
 	in, err := r.load()
 	if err != nil {
 		if r.out == nil {
-			r.out, r.unread = newOutput(r.svc, r.requestID, r.headers(), r.attempt, ""), true
+			r.out, r.journalUnread = newOutput(r.svc, r.requestID, r.headers(), r.attempt, ""), true
 		}
 		return agent.Outcome{Err: err}
 	}
 	if r.notice != "" {
-		r.out.write(false, r.notice)
+		r.out.append(false, r.notice)
 		return agent.Outcome{Usage: in.Usage}
 	}
 	opt := r.svc.opt
 	ctx := r.ctx
-	if opt.Observe != nil {
-		observed, ended := opt.Observe(ctx, RunInfo{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client, TraceParent: r.trace})
+	if opt.Observer != nil {
+		observed, ended := opt.Observer.ObserveRun(ctx, RunInfo{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client, TraceParent: r.trace})
 		ctx = observed
 		defer func() { ended(outcome.Err) }()
 	}
@@ -197,12 +197,9 @@ func (r *run) agent() (outcome agent.Outcome) {
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
-	system := settings.System
-	if opt.Instructions != nil {
-		system = opt.Instructions(system, r.client)
-	}
-	r.svc.flow.join(r.out)
-	defer r.svc.flow.leave(r.out)
+	system := opt.Surfaces.Instructions(settings.System, r.client)
+	r.svc.publisher.add(r.out)
+	defer r.svc.publisher.remove(r.out)
 	return agent.Run(ctx, agent.Config{
 		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
 		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
@@ -216,16 +213,16 @@ func (r *run) load() (agent.Input, error) {
 	var p progress
 	var req Request
 	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
-		if r.account, err = r.svc.account(q, r.sessionID); err != nil {
+		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
 			return err
 		}
-		if conv, err = r.svc.opt.Store.Conversation(q, r.sessionID); err != nil {
-			return beginAnew(err, r.sessionID)
+		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
+			return explainDamage(err, r.sessionID)
 		}
 		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
 			return err // it has just begun and has used nothing
 		}
-		req, err = r.svc.opt.Store.Request(q, r.requestID)
+		req, err = r.svc.opt.Tables.Requests.Request(q, r.requestID)
 		return err
 	})
 	switch {
@@ -236,28 +233,28 @@ func (r *run) load() (agent.Input, error) {
 	case err != nil:
 		err = fmt.Errorf("read conversation: %w", err)
 		if db.IsFailure(err) {
-			r.lost = err
+			r.recordErr = err
 		}
 		return in, err
 	}
 	r.attempt, r.trace = p.attempts, p.trace
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
-	r.counted, r.metered = req.Usage, r.svc.opt.Now()
+	r.chargedUsage, r.chargedUntil = req.Usage, r.svc.opt.Now()
 	if p.step == 0 { // no model was called
-		r.notice = noticeOf(conv.Messages, r.requestID)
+		r.notice = noticeText(conv.Messages, r.requestID)
 	}
 	if conv.Summary != nil {
 		in.Messages = append(in.Messages, *conv.Summary)
 		r.seqs = append(r.seqs, conv.KeptFrom-1)
 	}
 	for _, m := range conv.Messages {
-		in.Messages = append(in.Messages, r.svc.withBytes(m.Message))
+		in.Messages = append(in.Messages, r.svc.inlineBlobs(m.Message))
 		r.seqs = append(r.seqs, m.Seq)
 	}
 	if p.pending != nil {
 		for id := range p.pending.Results {
-			r.ended[id] = true
+			r.reportedCalls[id] = true
 		}
 	}
 	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
@@ -265,10 +262,10 @@ func (r *run) load() (agent.Input, error) {
 	return in, nil
 }
 
-// beginAnew says of a damaged conversation what to do without a copy of the
+// explainDamage says of a damaged conversation what to do without a copy of the
 // database: nothing can be answered in it. On a platform the next message
 // begins another one.
-func beginAnew(err error, sessionID string) error {
+func explainDamage(err error, sessionID string) error {
 	if !db.IsDamaged(err) {
 		return err
 	}
@@ -278,9 +275,9 @@ func beginAnew(err error, sessionID string) error {
 	}
 }
 
-// noticeOf returns what a request says whose message is one of the assistant:
+// noticeText returns what a request says whose message is one of the assistant:
 // it asks nothing of a model, its words are the answer.
-func noticeOf(history []HistoryMessage, requestID string) string {
+func noticeText(history []HistoryMessage, requestID string) string {
 	if len(history) == 0 {
 		return ""
 	}
@@ -293,22 +290,22 @@ func noticeOf(history []HistoryMessage, requestID string) string {
 
 // unmetered is how long the run has worked since the session and the day were
 // charged.
-func (r *run) unmetered() time.Duration {
-	if r.metered.IsZero() {
+func (r *run) unchargedTime() time.Duration {
+	if r.chargedUntil.IsZero() {
 		return 0
 	}
-	return max(0, r.svc.opt.Now().Sub(r.metered))
+	return max(0, r.svc.opt.Now().Sub(r.chargedUntil))
 }
 
 // charged says that the session and the day were charged.
-func (r *run) charged(s Spent) {
-	r.counted = r.counted.Add(s.Usage)
-	r.metered = r.metered.Add(s.Time)
+func (r *run) markCharged(s Spent) {
+	r.chargedUsage = r.chargedUsage.Add(s.Usage)
+	r.chargedUntil = r.chargedUntil.Add(s.Time)
 }
 
 // owns refuses a run that another owner has taken the session from.
-func (r *run) owns(s State) error {
-	if !s.runs(r.requestID) || s.Epoch != r.state.Epoch {
+func (r *run) checkOwner(s State) error {
+	if !s.isActive(r.requestID) || s.Epoch != r.state.Epoch {
 		return &fault.Error{
 			Kind: fault.Conflict, Code: codeStaleOwner,
 			Message: fmt.Sprintf("The request %q is no longer this run's: it took the session at epoch %d, which is at %d.", r.requestID, r.state.Epoch, s.Epoch),
@@ -325,7 +322,7 @@ func staleOwner(err error) bool {
 // record makes one record of the run; without it the run cannot go on.
 func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 	if err := r.write(ctx, fn); err != nil {
-		r.lost = err
+		r.recordErr = err
 		return err
 	}
 	return nil
@@ -334,13 +331,13 @@ func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 // write is one transaction of the run, with the text that waits in front of it.
 // Any goroutine may call it once the agent runs.
 func (r *run) write(ctx context.Context, fn func(c *change) error) error {
-	r.out.pub.Lock()
-	defer r.out.pub.Unlock()
-	events, err := r.out.take()
+	r.out.pubMu.Lock()
+	defer r.out.pubMu.Unlock()
+	events, err := r.out.collect()
 	if err == nil {
 		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
-			c.run, c.text, c.textOf = r, r.out.whole(), r.requestID
-			if err := r.owns(c.state); err != nil {
+			c.run, c.text, c.textOf = r, r.out.fullText(), r.requestID
+			if err := r.checkOwner(c.state); err != nil {
 				return err
 			}
 			if len(events) > 0 {
@@ -348,8 +345,8 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 					return err
 				}
 			}
-			if r.out.shown && !r.out.streaming {
-				if err := c.streaming(r.requestID); err != nil {
+			if r.out.hasDelta && !r.out.streaming {
+				if err := c.markStreaming(r.requestID); err != nil {
 					return err
 				}
 			}
@@ -359,8 +356,8 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	if err != nil {
 		return err
 	}
-	r.out.sent()
-	r.out.streaming = r.out.shown
+	r.out.markSent()
+	r.out.streaming = r.out.hasDelta
 	return nil
 }
 
@@ -370,7 +367,7 @@ func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
 	for i := range injected {
 		messages := make([]chat.Message, len(injected[i].Messages))
 		for j, m := range injected[i].Messages {
-			messages[j] = r.svc.withBytes(m)
+			messages[j] = r.svc.inlineBlobs(m)
 		}
 		injected[i].Messages = messages
 	}

@@ -9,16 +9,16 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// shownArgs are the arguments of a call as the output shows them.
-func shownArgs(call chat.Part) json.RawMessage {
+// displayArgs are the arguments of a call as the output shows them.
+func displayArgs(call chat.Part) json.RawMessage {
 	if len(call.Input) > maxArgs {
 		return nil
 	}
 	return call.Input
 }
 
-// shownEnd is the end of a call as the output shows it.
-func shownEnd(call, result chat.Part, display string) event.ToolCallOutput {
+// toolEndEvent is the end of a call as the output shows it.
+func toolEndEvent(call, result chat.Part, display string) event.ToolCallOutput {
 	text, failed := result.OutputText()
 	ok := !failed
 	shown := event.ToolCallOutput{
@@ -35,7 +35,7 @@ func shownEnd(call, result chat.Part, display string) event.ToolCallOutput {
 // stop kept them from beginning, or nobody knows how they ended. It is part of
 // the transaction that puts the step into the history, so it is told once. The
 // environment is not told: what never began has not failed.
-func (c *change) tellRest(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) error {
+func (c *change) reportRemainingCalls(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) error {
 	calls := map[string]chat.Part{}
 	for i, m := range messages {
 		for _, call := range m.ToolCalls() {
@@ -47,8 +47,8 @@ func (c *change) tellRest(h event.Headers, step int, messages []chat.Message, to
 				continue
 			}
 			delete(calls, result.ToolCallID)
-			shown := shownEnd(call, result, agent.Display(c.svc.opt.Tools, call))
-			shown.Args = shownArgs(call)
+			shown := toolEndEvent(call, result, agent.Display(c.svc.opt.Tools, call))
+			shown.Args = displayArgs(call)
 			if err := c.publish(fmt.Sprintf("%s/%d", stepID(h.RequestID(), step, i), j), h, shown); err != nil {
 				return err
 			}

@@ -26,14 +26,12 @@ func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]age
 	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
 		return nil, err
 	}
-	if allow := r.svc.opt.Allow; allow != nil {
-		refusal, err := allow(ctx, r.requestID, r.sessionID, used.Beyond(r.counted))
-		if err != nil {
-			return nil, fmt.Errorf("ask whether the request may go on: %w", err)
-		}
-		if r.refusal = refusal; refusal != nil {
-			return nil, fault.New(fault.LimitReached, "%s", refusal.Reason)
-		}
+	refusal, err := r.svc.opt.Policy.Admit(ctx, r.requestID, r.sessionID, used.Beyond(r.chargedUsage))
+	if err != nil {
+		return nil, fmt.Errorf("check whether the request may continue: %w", err)
+	}
+	if r.refusal = refusal; refusal != nil {
+		return nil, fault.New(fault.LimitReached, "%s", refusal.Reason)
 	}
 	if !r.wake.Swap(false) {
 		return nil, nil
@@ -48,7 +46,7 @@ func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome
 	err := r.record(ctx, func(c *change) error {
 		c.outcome = outcome
 		err := c.decide(in)
-		injected, seqs, closed = c.injected, c.seqs, !c.state.runs(r.requestID)
+		injected, seqs, closed = c.injected, c.seqs, !c.state.isActive(r.requestID)
 		return err
 	})
 	if err != nil {
@@ -66,14 +64,14 @@ func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
 
 // Text implements [agent.Host].
 func (r *run) Text(delta string) {
-	r.out.write(false, delta)
-	r.out.rest(r.ctx)
+	r.out.append(false, delta)
+	r.out.throttle(r.ctx)
 }
 
 // Reasoning implements [agent.Host].
 func (r *run) Reasoning(delta string) {
-	r.out.write(true, delta)
-	r.out.rest(r.ctx)
+	r.out.append(true, delta)
+	r.out.throttle(r.ctx)
 }
 
 // ResetText implements [agent.Host].
@@ -83,7 +81,7 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 		return c.publish(id, r.headers(), event.TextReset{Offset: offset})
 	})
 	if err == nil {
-		r.out.cut(offset)
+		r.out.truncate(offset)
 	}
 	return err
 }
@@ -91,7 +89,7 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 // ModelFailed implements [agent.Host].
 func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time.Duration) error {
 	return r.record(ctx, func(c *change) error {
-		return c.store().Record(c.tx, r.requestID, Entry{
+		return c.tables().Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindModelFailed,
 			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds()},
 		})
@@ -100,25 +98,25 @@ func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time
 
 // ModelDone implements [agent.Host].
 func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
-	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unmetered()}
+	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
 	err := r.record(ctx, func(c *change) error {
 		req, err := c.request(r.requestID)
 		if err != nil {
 			return err
 		}
 		req.Steps, req.Usage, req.Model = s.Number, req.Usage.Add(s.Usage), r.model
-		c.save(req)
+		c.saveRequest(req)
 		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
 			return err
 		}
-		return c.store().Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
+		return c.tables().Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
 			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
 		}})
 	})
 	if err == nil {
-		r.charged(spent)
-		clear(r.ended)
+		r.markCharged(spent)
+		clear(r.reportedCalls)
 	}
 	return err
 }
@@ -126,9 +124,9 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 // ToolStarted implements [agent.Host].
 func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
 	id := r.out.eventID()
-	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: shownArgs(call)}
+	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
 	return r.record(ctx, func(c *change) error {
-		err := c.store().Record(c.tx, r.requestID, Entry{
+		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolStart,
 			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display},
 		})
@@ -141,16 +139,16 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 
 // ToolProgress implements [agent.Host].
 func (r *run) ToolProgress(call chat.Part, line string) {
-	r.out.update(event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolUpdate, Display: preview(line), Name: call.ToolName})
+	r.out.setProgress(event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolUpdate, Display: preview(line), Name: call.ToolName})
 }
 
 // ToolEnded implements [agent.Host].
 func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
 	id := r.out.eventID()
-	r.out.settled(call.ToolCallID)
-	shown := shownEnd(call, result, display)
+	r.out.clearProgress(call.ToolCallID)
+	shown := toolEndEvent(call, result, display)
 	err := r.record(ctx, func(c *change) error {
-		err := c.store().Record(c.tx, r.requestID, Entry{
+		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolEnd,
 			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: shown.OK},
 		})
@@ -163,7 +161,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 		return c.announceTool(r.requestID, shown)
 	})
 	if err == nil {
-		r.ended[call.ToolCallID] = true
+		r.reportedCalls[call.ToolCallID] = true
 	}
 	return err
 }
@@ -172,7 +170,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) error {
 	var seqs []int64
 	err := r.record(ctx, func(c *change) (err error) {
-		seqs, err = c.appendStep(r.headers(), step, messages, func(id string) bool { return r.ended[id] })
+		seqs, err = c.appendStep(r.headers(), step, messages, func(id string) bool { return r.reportedCalls[id] })
 		return err
 	})
 	r.seqs = append(r.seqs, seqs...)
@@ -181,7 +179,7 @@ func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) e
 
 // WouldEnd implements [agent.Host].
 func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
-	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, Hold: r.svc.othersWait()}, &outcome)
+	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome)
 }
 
 // Compacted implements [agent.Host].
@@ -194,11 +192,11 @@ func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) err
 		from = r.seqs[keep]
 	}
 	err := r.record(ctx, func(c *change) error {
-		err := c.store().AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
+		err := c.tables().History.AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
 		if err != nil {
 			return err
 		}
-		return c.store().Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
+		return c.tables().Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
 	})
 	if err == nil {
 		r.seqs = append([]int64{from - 1}, r.seqs[keep:]...)

@@ -8,7 +8,7 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 )
 
 // maxTitle is how many runes of the first message name a session.
@@ -29,7 +29,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 		return bus.Permanent(fault.InvalidField("messages", "The command holds no message."))
 	}
 	h := e.Headers
-	promised, err := c.store().Take(c.tx, c.sessionID, p.MessageID)
+	promised, err := c.tables().Mailbox.ClaimAccepted(c.tx, c.sessionID, p.MessageID)
 	if err != nil {
 		return err
 	}
@@ -40,15 +40,15 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	if err := c.ensureSession(h.RequestID(), h.Client()); err != nil {
 		return err
 	}
-	seen, err := c.store().HasMail(c.tx, c.sessionID, p.MessageID)
+	seen, err := c.tables().Mailbox.HasMail(c.tx, c.sessionID, p.MessageID)
 	if err != nil {
 		return err
 	}
-	over, err := c.over(h.RequestID(), p.ElseRequestID, event.ElseRequest(h.RequestID(), p.MessageID))
+	over, err := c.unusableRequests(h.RequestID(), p.ElseRequestID, event.ElseRequest(h.RequestID(), p.MessageID))
 	if err != nil {
 		return err
 	}
-	used, err := c.usedByNow()
+	used, err := c.usedOfPausedLimit()
 	if err != nil {
 		return err
 	}
@@ -58,14 +58,14 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	}
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
-		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Seen: seen, Over: over,
-		Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), Answers: p.AnswersPause, Used: used, Hold: c.svc.full(),
+		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Duplicate: seen, Unusable: over,
+		Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), AnswersPause: p.AnswersPause, Used: used, NoSlot: c.svc.atCapacity(),
 	})
 }
 
 // over returns which of the requests have ended, cannot be read or belong to
 // another session.
-func (c *change) over(ids ...string) (out []string, err error) {
+func (c *change) unusableRequests(ids ...string) (out []string, err error) {
 	for _, id := range ids {
 		if id == "" {
 			continue
@@ -91,17 +91,15 @@ func (c *change) ensureSession(requestID, client string) error {
 		return err
 	}
 	v := Session{ID: c.sessionID, Client: client, CreatedAt: c.now(), UpdatedAt: c.now(), State: "idle"}
-	if title := c.svc.opt.Title; title != nil {
-		v.Title = title(c.tx, client, c.sessionID)
-	}
-	if err := c.store().CreateSession(c.tx, v); err != nil {
+	v.Title = c.svc.opt.Surfaces.Title(c.tx, client, c.sessionID)
+	if err := c.tables().Sessions.CreateSession(c.tx, v); err != nil {
 		return err
 	}
 	return c.announce(event.SessionCreated, requestID, "session.created:"+c.sessionID, v)
 }
 
 // nameSession gives a session without a title the first words said in it.
-func (c *change) nameSession(requestID string, messages []chat.Message) error {
+func (c *change) setTitle(requestID string, messages []chat.Message) error {
 	v, err := c.session()
 	if err != nil || v.Title != "" {
 		return err
@@ -114,7 +112,7 @@ func (c *change) nameSession(requestID string, messages []chat.Message) error {
 		if title == "" {
 			continue
 		}
-		if err := c.store().SetTitle(c.tx, c.sessionID, title); err != nil {
+		if err := c.tables().Sessions.SetTitle(c.tx, c.sessionID, title); err != nil {
 			return err
 		}
 		v.Title, v.UpdatedAt, v.State, v.ActiveRequest = title, c.now(), "running", requestID
@@ -124,8 +122,8 @@ func (c *change) nameSession(requestID string, messages []chat.Message) error {
 	return nil
 }
 
-func titleOf(text string) string {
-	words := plain.Line(text)
+func titleOf(s string) string {
+	words := text.SingleLine(s)
 	runes := []rune(words)
 	if len(runes) <= maxTitle {
 		return words

@@ -34,9 +34,9 @@ const (
 	activityInterval = 30 * time.Second
 )
 
-// outflow publishes for all live outputs: one goroutine and one transaction
+// publisher publishes for all live outputs: one goroutine and one transaction
 // for whatever is due, instead of one for each stream.
-type outflow struct {
+type publisher struct {
 	svc  *Service
 	wake chan struct{}
 
@@ -46,57 +46,57 @@ type outflow struct {
 	live outputHeap
 }
 
-func newOutflow(s *Service) *outflow {
-	return &outflow{svc: s, wake: make(chan struct{}, 1)}
+func newPublisher(s *Service) *publisher {
+	return &publisher{svc: s, wake: make(chan struct{}, 1)}
 }
 
 // interval paces a stream by how many there are.
-func (f *outflow) interval() time.Duration {
+func (f *publisher) interval() time.Duration {
 	return max(minInterval, time.Duration(f.svc.streams.Load())*time.Second/streamRate)
 }
 
 // round paces the rounds by how many outputs there are.
-func (f *outflow) round() time.Duration {
+func (f *publisher) round() time.Duration {
 	return min(roundTime, time.Duration(f.svc.streams.Load())*roundTime/roundStreams)
 }
 
 // join begins to publish what o has. Whoever calls it calls leave.
-func (f *outflow) join(o *output) {
+func (f *publisher) add(o *output) {
 	f.svc.streams.Add(1)
 	o.due = f.svc.opt.Now().Add(activityInterval)
 	f.mu.Lock()
 	heap.Push(&f.live, o)
 	f.mu.Unlock()
-	f.poke()
+	f.notify()
 }
 
 // leave returns when nothing more of o is published here.
-func (f *outflow) leave(o *output) {
+func (f *publisher) remove(o *output) {
 	f.svc.streams.Add(-1)
-	o.pub.Lock() // a round that holds o ends first
-	defer o.pub.Unlock()
+	o.pubMu.Lock() // a round that holds o ends first
+	defer o.pubMu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	heap.Remove(&f.live, o.index)
-	o.index = gone
+	o.index = notScheduled
 }
 
 // ready says that o has something to publish, not before due.
-func (f *outflow) ready(o *output, due time.Time) {
+func (f *publisher) schedule(o *output, due time.Time) {
 	f.mu.Lock()
 	first := false
-	if o.index != gone && due.Before(o.due) {
+	if o.index != notScheduled && due.Before(o.due) {
 		o.due = due
 		heap.Fix(&f.live, o.index)
 		first = o.index == 0
 	}
 	f.mu.Unlock()
 	if first {
-		f.poke()
+		f.notify()
 	}
 }
 
-func (f *outflow) poke() {
+func (f *publisher) notify() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -104,15 +104,15 @@ func (f *outflow) poke() {
 }
 
 // run publishes until ctx ends.
-func (f *outflow) run(ctx context.Context) {
+func (f *publisher) run(ctx context.Context) {
 	timer := time.NewTimer(activityInterval)
 	defer timer.Stop()
 	for {
 		begun := time.Now()
-		round, wait := f.pick(f.svc.opt.Now())
+		round, wait := f.takeDue(f.svc.opt.Now())
 		if len(round) > 0 {
-			f.publish(ctx, round)
-			if !pause(ctx, f.round()-time.Since(begun)) {
+			f.publishRound(ctx, round)
+			if !sleep(ctx, f.round()-time.Since(begun)) {
 				return
 			}
 			continue
@@ -133,7 +133,7 @@ func (f *outflow) run(ctx context.Context) {
 
 // pick takes the outputs that are due, each with its lock to publish, or says
 // how long none will be; 0 means that there is none at all.
-func (f *outflow) pick(now time.Time) (round []*output, wait time.Duration) {
+func (f *publisher) takeDue(now time.Time) (round []*output, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.live) > 0 && len(round) < roundMax {
@@ -141,9 +141,9 @@ func (f *outflow) pick(now time.Time) (round []*output, wait time.Duration) {
 		if wait := o.due.Sub(now); wait > 0 {
 			return round, wait
 		}
-		if o.pub.TryLock() {
+		if o.pubMu.TryLock() {
 			round = append(round, o)
-			o.waiting.Store(false)
+			o.scheduled.Store(false)
 			o.due = now.Add(activityInterval)
 		} else {
 			// It is being recorded, and what waits goes along.
@@ -156,20 +156,20 @@ func (f *outflow) pick(now time.Time) (round []*output, wait time.Duration) {
 
 // publish sends what the outputs of a round have and gives back their locks.
 // When that fails as a whole, one of them may be the reason.
-func (f *outflow) publish(ctx context.Context, round []*output) {
+func (f *publisher) publishRound(ctx context.Context, round []*output) {
 	defer func() {
 		for _, o := range round {
-			o.pub.Unlock()
+			o.pubMu.Unlock()
 		}
 	}()
 	now := f.svc.opt.Now()
 	var events []event.Event
 	sending := make([]*output, 0, len(round))
 	for _, o := range round {
-		some, err := o.takeOrStir(now)
+		some, err := o.collectOrHeartbeat(now)
 		switch {
 		case err != nil:
-			f.failed(ctx, o, err)
+			f.retryLater(ctx, o, err)
 		case len(some) > 0:
 			events, sending = append(events, some...), append(sending, o)
 		}
@@ -184,49 +184,49 @@ func (f *outflow) publish(ctx context.Context, round []*output) {
 		sending = sending[:0:0]
 		for _, o := range alone {
 			if one := f.svc.opt.Bus.Publish(ctx, o.unsent...); one != nil {
-				f.failed(ctx, o, one)
+				f.retryLater(ctx, o, one)
 				continue
 			}
 			sending = append(sending, o)
 		}
 	}
 	if err != nil {
-		f.failed(ctx, sending[0], err)
+		f.retryLater(ctx, sending[0], err)
 		return
 	}
 	var first []*output
 	for _, o := range sending {
-		o.sent()
-		if o.shown && !o.streaming {
+		o.markSent()
+		if o.hasDelta && !o.streaming {
 			first = append(first, o)
 		}
 	}
 	if len(first) == 0 {
 		return
 	}
-	if err := f.svc.showStreaming(ctx, first); err != nil && ctx.Err() == nil {
+	if err := f.svc.markStreaming(ctx, first); err != nil && ctx.Err() == nil {
 		// It is said again with the next words.
 		f.svc.opt.Logger.Warn("state streaming is not shown", "requests", len(first), "error", err)
 	}
 }
 
-func (f *outflow) failed(ctx context.Context, o *output, err error) {
+func (f *publisher) retryLater(ctx context.Context, o *output, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	f.svc.opt.Logger.Warn("output waits", "request_id", o.headers.RequestID(), "error", fmt.Errorf("publish output: %w", err))
-	o.waiting.Store(true) // more text makes it no sooner
-	f.ready(o, f.svc.opt.Now().Add(roundRetry))
+	o.scheduled.Store(true) // more text makes it no sooner
+	f.schedule(o, f.svc.opt.Now().Add(roundRetry))
 }
 
 // showStreaming says that requests have begun to stream. It says so behind the
 // first delta and without a wait for the disk: the first words must not wait,
 // and what a power cut takes is said again with the next ones.
-func (s *Service) showStreaming(ctx context.Context, outputs []*output) error {
+func (s *Service) markStreaming(ctx context.Context, outputs []*output) error {
 	err := s.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		for _, o := range outputs {
 			c := change{svc: s, tx: tx, sessionID: o.headers.SessionID()}
-			if err := c.streaming(o.headers.RequestID()); err != nil {
+			if err := c.markStreaming(o.headers.RequestID()); err != nil {
 				return err
 			}
 			if err := c.writeRequests(); err != nil {
@@ -244,8 +244,8 @@ func (s *Service) showStreaming(ctx context.Context, outputs []*output) error {
 	return nil
 }
 
-// gone is the index of an output that no outflow has.
-const gone = -1
+// notScheduled is the index of an output that no outflow has.
+const notScheduled = -1
 
 // outputHeap has the output that is due first at its front.
 type outputHeap []*output

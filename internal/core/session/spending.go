@@ -41,12 +41,12 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 		}
 	}
 	raised := r.state.raisedOn(today)
-	if limits.Session != (Budget{}) || r.account != r.sessionID {
+	if limits.Session != (Budget{}) || r.payer != r.sessionID {
 		if session, raised, err = r.spentInSession(ctx, today); err != nil {
 			return err
 		}
 	}
-	open := Spent{Usage: used.Beyond(r.counted), Time: r.unmetered()}
+	open := Spent{Usage: used.Beyond(r.chargedUsage), Time: r.unchargedTime()}
 	reached := limits.Check(Used{
 		Request: Spent{Steps: steps, Usage: used, Time: now.Sub(r.startedAt) - r.idle},
 		Session: session.Add(open), Day: day.Add(open),
@@ -62,14 +62,14 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int64, err error) {
 	raised = r.state.raisedOn(today)
 	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		if r.account != r.sessionID {
-			payer, err := r.svc.opt.Store.State(q, r.account)
+		if r.payer != r.sessionID {
+			payer, err := r.svc.opt.Tables.States.State(q, r.payer)
 			if err != nil {
 				return err
 			}
-			raised = without(payer.raisedOn(today), requestPrefix)
+			raised = withoutPrefix(payer.raisedOn(today), requestPrefix)
 		}
-		used, err = r.svc.opt.Store.SpentIn(q, r.account)
+		used, err = r.svc.opt.Tables.Spending.SpentIn(q, r.payer)
 		return err
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) spentOn(ctx context.Context, day string) (Spent, error) {
 
 func (s *Service) readDay(ctx context.Context, day string) (used Spent, err error) {
 	err = s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		used, err = s.opt.Store.SpentOn(q, day)
+		used, err = s.opt.Tables.Spending.SpentOn(q, day)
 		return err
 	})
 	if err != nil {
@@ -106,22 +106,22 @@ func (s *Service) readDay(ctx context.Context, day string) (used Spent, err erro
 // Exhausted returns the limit of a session or of the day that is reached, nil
 // when none is: what uses a model for a session without being a request asks
 // first, and says with [Service.Spend] what it used.
-func (s *Service) Exhausted(q db.Queryer, sessionID string) (*Reached, error) {
+func (s *Service) ReachedLimit(q db.Queryer, sessionID string) (*Reached, error) {
 	limits := s.settings.Load().Limits
 	today := limits.day(s.opt.Now())
-	account, err := s.account(q, sessionID)
+	account, err := s.payer(q, sessionID)
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.opt.Store.State(q, account)
+	state, err := s.opt.Tables.States.State(q, account)
 	if err != nil {
 		return nil, fmt.Errorf("read what was allowed: %w", err)
 	}
-	session, err := s.opt.Store.SpentIn(q, account)
+	session, err := s.opt.Tables.Spending.SpentIn(q, account)
 	if err != nil {
 		return nil, err
 	}
-	day, err := s.opt.Store.SpentOn(q, today)
+	day, err := s.opt.Tables.Spending.SpentOn(q, today)
 	if err != nil {
 		return nil, err
 	}
@@ -133,15 +133,15 @@ func (s *Service) Spend(tx *db.Tx, sessionID string, used Spent) error {
 	if used == (Spent{}) {
 		return nil
 	}
-	account, err := s.account(tx, sessionID)
+	account, err := s.payer(tx, sessionID)
 	if err != nil {
 		return err
 	}
 	day := s.settings.Load().Limits.day(s.opt.Now())
-	if err := s.opt.Store.AddSpent(tx, day, account, used); err != nil {
+	if err := s.opt.Tables.Spending.AddSpent(tx, day, account, used); err != nil {
 		return err
 	}
-	sum, err := s.opt.Store.SpentOn(tx, day)
+	sum, err := s.opt.Tables.Spending.SpentOn(tx, day)
 	if err != nil {
 		return err
 	}
@@ -150,13 +150,10 @@ func (s *Service) Spend(tx *db.Tx, sessionID string, used Spent) error {
 }
 
 // account is the session that pays for the work of a session.
-func (s *Service) account(q db.Queryer, sessionID string) (string, error) {
-	if s.opt.Account == nil {
-		return sessionID, nil
-	}
-	id, err := s.opt.Account(q, sessionID)
+func (s *Service) payer(q db.Queryer, sessionID string) (string, error) {
+	id, err := s.opt.Policy.Payer(q, sessionID)
 	if err != nil {
-		return "", fmt.Errorf("find whose limits count: %w", err)
+		return "", fmt.Errorf("find the session that pays: %w", err)
 	}
 	return cmp.Or(id, sessionID), nil
 }
