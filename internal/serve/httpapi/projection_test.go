@@ -22,16 +22,16 @@ const (
 
 // reader is what a client makes of a stream.
 type reader struct {
-	t     *testing.T
-	p     *projection
-	buf   []byte
-	pos   int
-	wants []wish
+	t       *testing.T
+	p       *projection
+	buf     []byte
+	pos     int
+	effects []effect
 }
 
 func newReader(t *testing.T, at cursor) *reader {
 	r := &reader{t: t, p: newProjection(at)}
-	r.buf, r.wants = r.p.Begin(nil, 1)
+	r.buf, r.effects = r.p.Begin(nil, 1)
 	return r
 }
 
@@ -48,30 +48,30 @@ func (r *reader) delivery(id string, p event.Payload) bus.Delivery {
 
 func (r *reader) state(id string, s event.RequestState, detail string) {
 	r.t.Helper()
-	var w []wish
+	var w []effect
 	r.buf, w = r.p.Request(r.buf, r.delivery(id, event.RequestLifecycle{State: s, Detail: detail}))
-	r.wants = append(r.wants, w...)
+	r.effects = append(r.effects, w...)
 }
 
 func (r *reader) output(id string, p event.Payload) bus.Position {
 	r.t.Helper()
-	var w []wish
+	var w []effect
 	d := r.delivery(id, p)
 	r.buf, w = r.p.Output(r.buf, id, d)
-	r.wants = append(r.wants, w...)
+	r.effects = append(r.effects, w...)
 	return d.Position
 }
 
 func (r *reader) last(id string, pos bus.Position) {
-	var w []wish
+	var w []effect
 	r.buf, w = r.p.Last(r.buf, id, pos)
-	r.wants = append(r.wants, w...)
+	r.effects = append(r.effects, w...)
 }
 
 func (r *reader) gone(id string) {
-	var w []wish
+	var w []effect
 	r.buf, w = r.p.OutputGone(r.buf, id, 1)
-	r.wants = append(r.wants, w...)
+	r.effects = append(r.effects, w...)
 }
 
 type frame struct {
@@ -210,9 +210,9 @@ func TestFailedEndsInErrorWithASentence(t *testing.T) {
 			r.state(req, event.StateRunning, "")
 			r.frames()
 			r.output(req, event.FinalText{FinalText: "Hel"})
-			var w []wish
+			var w []effect
 			r.buf, w = r.p.Request(r.buf, r.delivery(req, event.RequestLifecycle{State: event.StateFailed, Detail: c.detail, ErrorKind: c.kind}))
-			r.wants = append(r.wants, w...)
+			r.effects = append(r.effects, w...)
 			r.last(req, "2")
 			expect(t, r.lines(), "stream.error "+payload(`,"content":"Hel","usage":null,"error":`+c.want))
 		})
@@ -396,8 +396,8 @@ func TestMoreRequestsThanAreFollowedStillStartAndEnd(t *testing.T) {
 func TestRunningRequestOfAPageIsAnnouncedOnce(t *testing.T) {
 	r := newReader(t, cursor{Runs: []runCursor{{Request: req, Session: sess, Announce: true}, {Request: "web:s1:m2", Session: sess, Announce: true}}})
 	fs := r.frames()
-	if len(fs) != 2 || len(r.wants) != 2 {
-		t.Fatalf("frames %v, wishes %v", fs, r.wants)
+	if len(fs) != 2 || len(r.effects) != 2 {
+		t.Fatalf("frames %v, effects %v", fs, r.effects)
 	}
 	for i, f := range fs {
 		c, err := parseCursor(f.ID)

@@ -10,18 +10,24 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// streamGap says that something that was asked for is gone.
+// streamGap is the type of the event that reports missing events.
 const streamGap = "stream.gap"
 
 // projection turns events of the merged topics into frames. It is pure: its
-// methods append frames to a buffer and return what they wish from the
-// service; they read no clock and do no I/O.
+// methods append frames to a buffer and return effects for the service to carry
+// out; they read no clock and do no I/O.
 //
-// What it promises: stream.start comes before anything else of its request;
-// the end comes once, after the lifecycle's end state and after all output;
-// the cursor of a frame never stands behind something that was not sent.
-// For the last two it holds the topic of requests back (see Waiting) while
-// the output of one that ended is still on its way.
+// It guarantees:
+//   - stream.start precedes everything else of its request.
+//   - The end of a request comes once, after the lifecycle's end state and after
+//     all output.
+//   - The cursor of a frame never passes an event that was not sent.
+//
+// For the last two it holds back the request topic (see Waiting) while the output
+// of an ended request is incomplete. A request passes through these states:
+//
+//	(none) ── running ──► followed ──┐
+//	(none) ── ended ────► muted ─────┴─ ended ──► waiting ── output complete ──► (none)
 type projection struct {
 	at      cursor
 	runs    []*run
@@ -30,48 +36,51 @@ type projection struct {
 	data    []byte
 }
 
-// run is a request that has not ended; at.Runs[i] belongs to runs[i] for the
-// followed ones, which stand first. Muted ones, whose text is not sent,
-// follow and are not part of the cursor.
+// run is a request whose end has not been sent. Followed runs come first in
+// projection.runs, and at.Runs[i] is the cursor of runs[i]. Muted runs, whose text
+// is not sent, come after them and are not part of the cursor.
 type run struct {
 	request string
 	session string
 	muted   bool
 	final   *event.FinalText
-	// has is how much of the text the reader has, in bytes, or unknown.
-	has int64
-	// torn says that the reader was told that output is gone, retried that
-	// what may be left of it was asked for, gone that nothing is.
-	torn, retried, gone bool
-	// The end state, when it came, and its place in the topic of requests.
+	// sent is the length of the text that the client has, in bytes, or unknown.
+	sent int64
+	// gapSent reports that the client knows that output is missing, retried that the
+	// retained output was requested, gone that none is retained.
+	gapSent, retried, gone bool
+	// The end state, its time, and its position in the request topic.
 	end   *event.RequestLifecycle
 	endTS int64
 	endAt bus.Position
-	// seen is the position of the last output that came, drained that of the
-	// newest one, asked for when the request ended.
-	seen, drained bus.Position
+	// seen is the position of the last output that was read, newest the position
+	// of the last output that exists, which the projection asks for when the request ends.
+	seen, newest bus.Position
 }
 
-// unknown is how much of a text a reader has that follows it from the middle.
+// unknown is the sent length of a client that follows a text from the middle.
 const unknown = -1
 
-// wish is what the projection asks of the service.
-type wish struct {
-	kind    wishKind
+// effect is something that the service does for the projection: follow, unfollow
+// or findLast.
+type effect interface{ isEffect() }
+
+// follow reads the output of a request, after a position.
+type follow struct {
 	request string
 	after   bus.Position
 }
 
-type wishKind int
+// unfollow stops reading the output of a request.
+type unfollow struct{ request string }
 
-const (
-	// follow asks for the output of a request, behind a position.
-	follow wishKind = iota + 1
-	// unfollow says that no more output is needed.
-	unfollow
-	// askLast asks for the position of the newest output.
-	askLast
-)
+// findLast looks up the position of the newest output of a request and passes it
+// to [projection.Last].
+type findLast struct{ request string }
+
+func (follow) isEffect()   {}
+func (unfollow) isEffect() {}
+func (findLast) isEffect() {}
 
 func newProjection(at cursor) *projection {
 	at.Runs = slices.Clone(at.Runs)
@@ -79,21 +88,20 @@ func newProjection(at cursor) *projection {
 	for _, r := range at.Runs {
 		read := &run{request: r.Request, session: r.Session, seen: r.After}
 		if r.After != "" {
-			read.has = unknown
+			read.sent = unknown
 		}
 		p.runs = append(p.runs, read)
 	}
 	return p
 }
 
-// Begin sends what stands at the cursor itself: the starts that are still to
-// be announced, and the cursor, so that a reader that breaks off before the
-// first event can resume too.
-func (p *projection) Begin(buf []byte, now int64) ([]byte, []wish) {
-	var wishes []wish
+// Begin sends the stream.start events that are still to be announced, and the
+// cursor, so that a client that disconnects before the first event can resume.
+func (p *projection) Begin(buf []byte, now int64) ([]byte, []effect) {
+	var effects []effect
 	for i := range p.at.Runs {
 		r := &p.at.Runs[i]
-		wishes = append(wishes, wish{follow, r.Request, r.After})
+		effects = append(effects, follow{r.Request, r.After})
 		if r.Announce {
 			r.Announce = false
 			buf = p.start(buf, r.Request, r.Session, now)
@@ -101,14 +109,14 @@ func (p *projection) Begin(buf []byte, now int64) ([]byte, []wish) {
 	}
 	buf = append(buf, "id: "...)
 	buf, p.scratch = appendCursor(buf, p.scratch, &p.at)
-	return append(buf, '\n', '\n'), wishes
+	return append(buf, '\n', '\n'), effects
 }
 
-// Waiting reports that the topic of requests must be held back.
+// Waiting reports that the request topic must be held back.
 func (p *projection) Waiting() bool { return p.waiting != nil }
 
-// Env takes an environment event, which is sent as it is. That a request began
-// or ended is for rules there: readers learn it from the output.
+// Env handles an environment event, which is sent unmodified. The stream.* events
+// of this topic exist for rules; clients get those of the projection.
 func (p *projection) Env(buf []byte, d bus.Delivery) []byte {
 	p.at.Env = d.Position
 	switch d.Type {
@@ -118,12 +126,12 @@ func (p *projection) Env(buf []byte, d bus.Delivery) []byte {
 	return p.frame(buf, string(d.Type), d.Data)
 }
 
-// Request takes an event of the topic of requests.
-func (p *projection) Request(buf []byte, d bus.Delivery) ([]byte, []wish) {
+// Request handles an event of the request topic.
+func (p *projection) Request(buf []byte, d bus.Delivery) ([]byte, []effect) {
 	payload, err := event.Decode(d.Event)
 	if err != nil {
 		p.at.Req = d.Position
-		return buf, nil // a newer program's event, or a damaged one: not ours to show
+		return buf, nil // damaged, or of a newer version of Lilac
 	}
 	switch e := payload.(type) {
 	case event.MessageApplied:
@@ -140,21 +148,21 @@ func (p *projection) Request(buf []byte, d bus.Delivery) ([]byte, []wish) {
 	return buf, nil
 }
 
-func (p *projection) lifecycle(buf []byte, d bus.Delivery, e event.RequestLifecycle) ([]byte, []wish) {
+func (p *projection) lifecycle(buf []byte, d bus.Delivery, e event.RequestLifecycle) ([]byte, []effect) {
 	id := d.Headers.RequestID()
 	r := p.find(id)
 	switch {
 	case e.State.Ended():
-		// The position stays before the end until the end is sent.
-		var wishes []wish
+		// The cursor stays before the end until the end is sent.
+		var effects []effect
 		if r == nil {
 			r = &run{request: id, session: d.Headers.SessionID(), muted: true}
 			p.runs = append(p.runs, r)
-			wishes = append(wishes, wish{kind: follow, request: id})
+			effects = append(effects, follow{request: id})
 		}
 		r.end, r.endTS, r.endAt = &e, d.TS, d.Position
 		p.waiting = r
-		return buf, append(wishes, wish{kind: askLast, request: id})
+		return buf, append(effects, findLast{id})
 	case e.State != event.StateRunning || r != nil:
 		p.at.Req = d.Position
 		return buf, nil
@@ -165,11 +173,11 @@ func (p *projection) lifecycle(buf []byte, d bus.Delivery, e event.RequestLifecy
 	}
 	p.runs = slices.Insert(p.runs, len(p.at.Runs), &run{request: id, session: d.Headers.SessionID()})
 	p.at.Runs = append(p.at.Runs, runCursor{Request: id, Session: d.Headers.SessionID()})
-	return p.start(buf, id, d.Headers.SessionID(), d.TS), []wish{{kind: follow, request: id}}
+	return p.start(buf, id, d.Headers.SessionID(), d.TS), []effect{follow{request: id}}
 }
 
-// Output takes an event of a request's output.
-func (p *projection) Output(buf []byte, request string, d bus.Delivery) ([]byte, []wish) {
+// Output handles an event of a request's output.
+func (p *projection) Output(buf []byte, request string, d bus.Delivery) ([]byte, []effect) {
 	r := p.find(request)
 	if r == nil {
 		return buf, nil
@@ -177,11 +185,11 @@ func (p *projection) Output(buf []byte, request string, d bus.Delivery) ([]byte,
 	r.seen, r.retried = d.Position, false
 	payload, err := event.Decode(d.Event)
 	if err == nil && !r.muted {
-		buf = p.reach(buf, r, payload, d.TS)
+		buf = p.checkOffset(buf, r, payload, d.TS)
 	}
 	if final, ok := payload.(event.FinalText); ok && err == nil {
-		// Not past the final text before the end is sent: a reader that
-		// resumes needs it again.
+		// The cursor does not pass the final text before the end is sent, because a
+		// client that resumes needs the final text again.
 		r.final = &final
 		if p.waiting == r {
 			return p.finish(buf)
@@ -194,7 +202,7 @@ func (p *projection) Output(buf []byte, request string, d bus.Delivery) ([]byte,
 	if err == nil && !r.muted {
 		buf = p.output(buf, r, d, payload)
 	}
-	if p.waiting == r && r.drained == d.Position {
+	if p.waiting == r && r.newest == d.Position {
 		return p.finish(buf)
 	}
 	return buf, nil
@@ -226,9 +234,9 @@ func (p *projection) output(buf []byte, r *run, d bus.Delivery, payload event.Pa
 	return buf
 }
 
-// reach takes that text follows at an offset, and says first when some before it
-// is missing: a broker that lost everything has only the last minute again.
-func (p *projection) reach(buf []byte, r *run, payload event.Payload, now int64) []byte {
+// checkOffset reports a gap if text before the offset of the next text is missing:
+// after Redis lost its data, only the last minute is published again.
+func (p *projection) checkOffset(buf []byte, r *run, payload event.Payload, now int64) []byte {
 	var offset, length int64
 	switch e := payload.(type) {
 	case event.TextDelta:
@@ -238,28 +246,28 @@ func (p *projection) reach(buf []byte, r *run, payload event.Payload, now int64)
 	default:
 		return buf
 	}
-	if r.has != unknown && offset > r.has {
-		buf = p.missing(buf, r, now)
+	if r.sent != unknown && offset > r.sent {
+		buf = p.outputGap(buf, r, now)
 	}
-	r.has = offset + length
+	r.sent = offset + length
 	return buf
 }
 
-// missing says, once, that some of a request's output is gone.
-func (p *projection) missing(buf []byte, r *run, now int64) []byte {
-	if r.torn {
+// outputGap reports once that some of a request's output is missing.
+func (p *projection) outputGap(buf []byte, r *run, now int64) []byte {
+	if r.gapSent {
 		return buf
 	}
-	r.torn = true
-	return p.requestGap(buf, r.request, r.session, "Some of the output of this request is gone. Its whole text comes with its end, and is then in GET /sessions/{id}/messages.", now)
+	r.gapSent = true
+	return p.requestGap(buf, r.request, r.session, "Some output of this request is missing. The complete text follows when the request ends, and is then in GET /sessions/{id}/messages.", now)
 }
 
-// Unfollowed says that a request's words are not sent.
+// Unfollowed reports that the text of a request is not streamed.
 func (p *projection) Unfollowed(buf []byte, request, session string, now int64) []byte {
-	return p.requestGap(buf, request, session, "So many requests run that the words of this one are not sent here. Its whole text comes with its end; GET /events?session_id= of its conversation has the words.", now)
+	return p.requestGap(buf, request, session, "Too many requests are running to stream the text of this one here. The complete text follows when the request ends; GET /events?session_id= of its conversation streams it.", now)
 }
 
-// file tells of a file that was given, never its bytes.
+// file describes a file that the request produced, without its bytes.
 func (p *projection) file(buf []byte, r *run, d bus.Delivery, e event.BinaryOutput) []byte {
 	p.open(d.ID, event.StreamFile, d.TS, r.session, "llm", r.request)
 	p.data = appendField(p.data, "fileId", e.BinaryID)
@@ -301,48 +309,47 @@ func (p *projection) toolCall(e event.ToolCallOutput) {
 	}
 }
 
-// Last takes the position of the newest output of a request that ended; ""
-// says that there is none, or none any more.
-func (p *projection) Last(buf []byte, request string, last bus.Position) ([]byte, []wish) {
+// Last handles the position of the newest output of an ended request; "" means
+// that no output is retained.
+func (p *projection) Last(buf []byte, request string, last bus.Position) ([]byte, []effect) {
 	r := p.find(request)
 	if r == nil || p.waiting != r {
 		return buf, nil
 	}
-	r.drained = last
+	r.newest = last
 	if r.final != nil || last == "" || r.seen == last || r.gone {
 		return p.finish(buf)
 	}
 	return buf, nil
 }
 
-// OutputGone takes that output of a request was removed. Some of it may be left;
-// then that is what follows.
-func (p *projection) OutputGone(buf []byte, request string, now int64) ([]byte, []wish) {
+// OutputGone handles the loss of a request's output. If some output is retained,
+// the stream continues with it.
+func (p *projection) OutputGone(buf []byte, request string, now int64) ([]byte, []effect) {
 	r := p.find(request)
 	if r == nil {
 		return buf, nil
 	}
-	buf = p.missing(buf, r, now)
-	unfollowed := wish{kind: unfollow, request: request}
+	buf = p.outputGap(buf, r, now)
 	if !r.retried {
-		r.retried, r.has = true, unknown
-		return buf, []wish{unfollowed, {kind: follow, request: request}}
+		r.retried, r.sent = true, unknown
+		return buf, []effect{unfollow{request}, follow{request: request}}
 	}
 	r.gone = true
 	if p.waiting == r {
 		return p.finish(buf)
 	}
-	return buf, []wish{unfollowed}
+	return buf, []effect{unfollow{request}}
 }
 
-// Gap takes that events of a topic were removed by age.
+// Gap handles the expiry of events of the environment or request topic.
 func (p *projection) Gap(buf []byte, topic event.Topic, now int64) []byte {
 	if topic == event.TopicEnv {
 		p.at.Env = ""
 	} else {
 		p.at.Req = ""
 	}
-	return p.gap(buf, string(topic), "Events after this cursor were removed by age. Load GET /sessions/{id}/messages again; the stream goes on with what is retained.", now)
+	return p.gap(buf, string(topic), "Events after this cursor have expired. Load GET /sessions/{id}/messages again. The stream continues with the retained events.", now)
 }
 
 func (p *projection) gap(buf []byte, topic, message string, now int64) []byte {
@@ -356,7 +363,7 @@ func (p *projection) gap(buf []byte, topic, message string, now int64) []byte {
 	return p.close(buf, streamGap)
 }
 
-// requestGap says that something of one request is not sent.
+// requestGap reports that some output of one request is not sent.
 func (p *projection) requestGap(buf []byte, request, session, message string, now int64) []byte {
 	p.open(streamGap+":"+request, streamGap, now, session, "system", request)
 	p.data = appendField(p.data, "topic", string(event.OutputTopic(request)))
@@ -364,8 +371,8 @@ func (p *projection) requestGap(buf []byte, request, session, message string, no
 	return p.close(buf, streamGap)
 }
 
-// finish sends the end of the request that is waited for.
-func (p *projection) finish(buf []byte) ([]byte, []wish) {
+// finish sends the end of the waiting request.
+func (p *projection) finish(buf []byte) ([]byte, []effect) {
 	r := p.waiting
 	i := slices.Index(p.runs, r)
 	p.waiting = nil
@@ -410,7 +417,7 @@ func (p *projection) finish(buf []byte) ([]byte, []wish) {
 			p.data = appendField(p.data, "reason", r.end.Detail)
 		}
 	}
-	return p.close(buf, kind), []wish{{kind: unfollow, request: r.request}}
+	return p.close(buf, kind), []effect{unfollow{r.request}}
 }
 
 func (p *projection) start(buf []byte, request, session string, ts int64) []byte {
@@ -427,8 +434,8 @@ func (p *projection) find(request string) *run {
 	return nil
 }
 
-// open begins an EnvEvent up to and with the first field of its payload; close
-// ends it and makes it a frame.
+// open starts an EnvEvent, up to and including the first field of its payload.
+// close completes it and appends it as a frame.
 func (p *projection) open(id string, t event.Type, ts int64, session, source, request string) {
 	p.data = append(p.data[:0], `{"id":`...)
 	p.data = appendString(p.data, id)

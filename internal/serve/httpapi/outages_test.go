@@ -65,14 +65,14 @@ func TestACauseOfAnOutageIsLoggedOnce(t *testing.T) {
 		t.Errorf("of a client that is gone are %d lines in the log", n)
 	}
 	asking = t.Context() // for who stays the cause is new
-	if n := refused(2 * int(outageOver/time.Second)); n != 1 {
+	if n := refused(2 * int(outageExpiry/time.Second)); n != 1 {
 		t.Errorf("a cause is in %d lines of the log", n)
 	}
 	away.trouble = "Redis refuses the password."
 	if n := refused(5); n != 1 {
 		t.Errorf("another cause is in %d lines of the log", n)
 	}
-	now = now.Add(outageOver)
+	now = now.Add(outageExpiry)
 	if n := refused(5); n != 1 {
 		t.Errorf("a cause that comes again is in %d lines of the log", n)
 	}
