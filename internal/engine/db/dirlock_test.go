@@ -10,11 +10,11 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Root looks at the data of a service, for example after a restore, which brings no
-// lock file. What that look leaves behind must not keep the service from starting.
-func TestALookOfRootKeepsNobodyOut(t *testing.T) {
+// Root opens the data of a service, for example after a restore, which creates no lock
+// file. The lock file that root leaves behind must not keep the service from starting.
+func TestALockFileThatRootCreatesBelongsToTheOwnerOfTheDirectory(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root opens what belongs to others")
+		t.Skip("only root can open files of other users")
 	}
 	for name, uid := range map[string]int{"a service's": 61234, "root's own": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -25,11 +25,11 @@ func TestALookOfRootKeepsNobodyOut(t *testing.T) {
 			if err := os.Chown(dir, uid, uid); err != nil {
 				t.Fatal(err)
 			}
-			look, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables})
+			d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: tables})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := look.Close(); err != nil {
+			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
 			info, err := os.Stat(filepath.Join(dir, "lilac.lock"))
@@ -43,8 +43,8 @@ func TestALookOfRootKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// What is in the directory may be removed while it is in use; it stays taken.
-func TestAnEmptiedDirectoryIsTaken(t *testing.T) {
+// The files of a directory may be removed while it is in use; it stays locked.
+func TestAnEmptiedDirectoryStaysLocked(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	files, err := os.ReadDir(dir)
@@ -67,7 +67,7 @@ func TestAnEmptiedDirectoryIsTaken(t *testing.T) {
 		t.Errorf("while it is in use: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("the refused one left %d files: %v", len(left), err)
+		t.Errorf("the refused process left %d files: %v", len(left), err)
 	}
 	if err := d.Close(); err != nil {
 		t.Logf("its files are gone: %v", err)

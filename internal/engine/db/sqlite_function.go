@@ -6,10 +6,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// NewFunction makes fn, which has to be a pure one, known to the SQL of every
-// database that is opened from now on, and returns its name. NULL stays NULL. Two
-// functions of a name panic; it is meant for variables of a package.
-func NewFunction(name string, fn func(text string) string) string {
+// RegisterFunction makes a pure function available to the SQL of every database that
+// is opened afterwards, and returns its name. NULL stays NULL. It panics if the name is
+// taken; call it from package variables.
+func RegisterFunction(name string, fn func(text string) string) string {
 	sqlite.MustRegisterDeterministicScalarFunction(name, 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 		if text, ok := args[0].(string); ok {
 			return fn(text), nil

@@ -11,18 +11,18 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Only what was seen to be damaged is called so: who was stopped, or could not read,
-// knows nothing of the file.
-func TestALookThatFailsCallsNothingDamaged(t *testing.T) {
+// A cancelled or failed read says nothing about the file, so the file must not be
+// called damaged.
+func TestACancelledOrFailedReadDoesNotReportDamage(t *testing.T) {
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
-	looks := map[string]func(ctx context.Context, dir string) error{
+	readers := map[string]func(ctx context.Context, dir string) error{
 		"open": func(ctx context.Context, dir string) error {
 			_, err := db.Open(ctx, db.Options{Dir: dir, Migrations: tables})
 			return err
 		},
-		"its id": func(ctx context.Context, dir string) error {
-			_, err := db.StoreIDIn(ctx, dir)
+		"store id": func(ctx context.Context, dir string) error {
+			_, err := db.ReadStoreID(ctx, dir)
 			return err
 		},
 		"snapshot": func(ctx context.Context, dir string) error {
@@ -30,7 +30,7 @@ func TestALookThatFailsCallsNothingDamaged(t *testing.T) {
 			return err
 		},
 		"check": func(ctx context.Context, dir string) error {
-			_, err := db.Check(ctx, filepath.Join(dir, db.FileName))
+			_, err := db.CheckFile(ctx, filepath.Join(dir, db.FileName))
 			return err
 		},
 	}
@@ -41,27 +41,27 @@ func TestALookThatFailsCallsNothingDamaged(t *testing.T) {
 		}
 		return dir
 	}
-	for name, look := range looks {
+	for name, read := range readers {
 		t.Run(name, func(t *testing.T) {
-			if err := look(stopped, sound(t)); fault.KindOf(err) != fault.Cancelled || !errors.Is(err, context.Canceled) {
-				t.Errorf("stopped: %v", err)
+			if err := read(stopped, sound(t)); fault.KindOf(err) != fault.Cancelled || !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
 			}
 			overwritten := sound(t)
 			if err := os.WriteFile(filepath.Join(overwritten, db.FileName), make([]byte, 8192), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := look(t.Context(), overwritten); fault.ToWire(err).Code != "damaged_database" {
+			if err := read(t.Context(), overwritten); fault.ToWire(err).Code != "damaged_database" {
 				t.Errorf("control: overwritten: %v", err)
 			}
 			if name == "check" {
-				return // it reads the file alone
+				return // it reads only the file, without the log
 			}
 			unread := sound(t)
 			if err := os.Mkdir(filepath.Join(unread, db.FileName+"-wal"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := look(t.Context(), unread); fault.KindOf(err) != fault.Unavailable {
-				t.Errorf("its log cannot be read: %v", err)
+			if err := read(t.Context(), unread); fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("with an unreadable log: %v", err)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// What no start would find is not accepted.
-func TestADatabaseThatIsGoneTakesNoWrites(t *testing.T) {
+// Writes that the next start would not find must not be accepted.
+func TestARemovedOrMovedDatabaseRejectsWrites(t *testing.T) {
 	file := func(name string) func(dir string) error {
 		return func(dir string) error { return os.Remove(filepath.Join(dir, name)) }
 	}
@@ -20,17 +20,17 @@ func TestADatabaseThatIsGoneTakesNoWrites(t *testing.T) {
 		lose func(dir string) error
 		lost bool
 	}{
-		"its file is removed":      {file("lilac.db"), true},
-		"its log is removed":       {file("lilac.db-wal"), true},
-		"its lock is removed":      {file("lilac.lock"), true},
+		"the file is removed":      {file("lilac.db"), true},
+		"the log is removed":       {file("lilac.db-wal"), true},
+		"the lock is removed":      {file("lilac.lock"), true},
 		"the directory is moved":   {func(dir string) error { return os.Rename(dir, dir+".away") }, true},
 		"the directory is emptied": {os.RemoveAll, true},
-		"another file is in its place": {func(dir string) error {
+		"another file replaces it": {func(dir string) error {
 			path := filepath.Join(dir, "lilac.db")
 			data, err := os.ReadFile(path)
 			return errors.Join(err, os.WriteFile(path+".copy", data, 0o600), os.Rename(path+".copy", path))
 		}, true},
-		"control: it is left alone": {func(string) error { return nil }, false},
+		"control: nothing happens": {func(string) error { return nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
@@ -53,8 +53,8 @@ func TestADatabaseThatIsGoneTakesNoWrites(t *testing.T) {
 	}
 }
 
-// It is the same database when it is back, with nothing that was refused.
-func TestADatabaseThatIsPutBackGoesOn(t *testing.T) {
+// The restored database accepts writes, and contains no rejected write.
+func TestADatabaseThatIsMovedBackAcceptsWrites(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	d := open(t, dir)
 	away := dir + ".away"
@@ -62,13 +62,13 @@ func TestADatabaseThatIsPutBackGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Update(t.Context(), func(tx *db.Tx) error { return insert(tx, "refused") }); err == nil {
-		t.Error("it was written where no start looks")
+		t.Error("a write to the moved database was accepted")
 	}
 	if err := os.Rename(away, dir); err != nil {
 		t.Fatal(err)
 	}
-	err := d.Update(t.Context(), func(tx *db.Tx) error { return insert(tx, "taken") })
+	err := d.Update(t.Context(), func(tx *db.Tx) error { return insert(tx, "accepted") })
 	if n := count(t, d); err != nil || n != 1 {
-		t.Errorf("%v, and %d rows; want the one that was taken", err, n)
+		t.Errorf("%v, and %d rows; want the accepted one", err, n)
 	}
 }

@@ -2,15 +2,17 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
-// Migration is one change of the tables. Its name is recorded and never
-// reused; a package prefixes its own ("bus.0001-log").
+// Migration is one change of the tables. Its name is recorded and never reused. It
+// begins with the name of its package ("bus.0001-log").
 type Migration struct {
 	Name string
 	SQL  string
-	// Then, when set, does in the same transaction what SQL cannot say.
+	// Then runs in the same transaction after SQL, for changes that SQL cannot express.
+	// It may be nil.
 	Then func(tx *Tx) error
 }
 
@@ -19,11 +21,10 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STR
 CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT;
 `
 
-// migrate applies what is new, all in one transaction: a crash leaves the old
-// tables or the new ones.
-func (d *DB) migrate() (err error) {
+// migrate applies the migrations that are missing in one transaction: a crash leaves
+// either the old tables or the new ones.
+func (d *DB) migrate(c *sql.Conn) (err error) {
 	ctx := context.Background()
-	c := d.writer.conn
 	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("begin migrations: %w", err)
 	}
@@ -32,19 +33,19 @@ func (d *DB) migrate() (err error) {
 			c.ExecContext(ctx, "ROLLBACK")
 		}
 		if isFull(err) {
-			err = unwritten(err)
+			err = writeFault(err)
 		}
 	}()
 	setup := fmt.Sprintf("%s; PRAGMA application_id=%d; PRAGMA user_version=%d", ownTables, applicationID, formatVersion)
 	if _, err := c.ExecContext(ctx, setup); err != nil {
-		return fmt.Errorf("make own tables: %w", err)
+		return fmt.Errorf("create the tables of migrations: %w", err)
 	}
 	for _, m := range d.opt.Migrations {
-		if err := d.apply(ctx, m); err != nil {
+		if err := d.apply(ctx, c, m); err != nil {
 			return fmt.Errorf("apply migration %q: %w", m.Name, err)
 		}
 	}
-	if _, err := c.ExecContext(ctx, "INSERT OR IGNORE INTO meta (name, value) VALUES ('store_id', ?)", newStoreID()); err != nil {
+	if _, err := c.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('store_id', ?) ON CONFLICT DO NOTHING", newStoreID()); err != nil {
 		return fmt.Errorf("write store id: %w", err)
 	}
 	if err := c.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'store_id'").Scan(&d.storeID); err != nil {
@@ -56,8 +57,7 @@ func (d *DB) migrate() (err error) {
 	return nil
 }
 
-func (d *DB) apply(ctx context.Context, m Migration) error {
-	c := d.writer.conn
+func (d *DB) apply(ctx context.Context, c *sql.Conn, m Migration) error {
 	var applied bool
 	if err := c.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM migrations WHERE name = ?)", m.Name).Scan(&applied); err != nil {
 		return err

@@ -9,18 +9,18 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// A database that may have no more pages fails as one on a disk without room.
-func TestAFullDiskIsNamed(t *testing.T) {
+// A database that has reached its maximum page count fails like one on a full disk.
+func TestAFullDiskIsReportedAsSuch(t *testing.T) {
 	const full = "PRAGMA max_page_count = 30; CREATE TABLE large (data BLOB) STRICT;"
 	const grow = "INSERT INTO large VALUES (zeroblob(1000000))"
-	named := func(err error) {
+	reportsFullDisk := func(err error) {
 		t.Helper()
-		if wire := fault.ToWire(err); wire.Kind != fault.Unavailable || wire.Message != "The disk is full: free some space." || !errors.Is(err, syscall.ENOSPC) || !db.IsFailure(err) {
-			t.Errorf("%v is told as %+v", err, wire)
+		if wire := fault.ToWire(err); wire.Kind != fault.Unavailable || wire.Message != "The disk is full: free some space." || !errors.Is(err, syscall.ENOSPC) || !db.IsEngineError(err) {
+			t.Errorf("%v is reported as %+v", err, wire)
 		}
 	}
 	_, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: []db.Migration{{Name: "t", SQL: full + grow}}})
-	named(err)
+	reportsFullDisk(err)
 	d, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: []db.Migration{{Name: "t", SQL: full}}})
 	if err != nil {
 		t.Fatal(err)
@@ -32,9 +32,9 @@ func TestAFullDiskIsNamed(t *testing.T) {
 			return err
 		})
 	}
-	named(write(grow))
+	reportsFullDisk(write(grow))
 	if err := write("INSERT INTO large VALUES (zeroblob(10))"); err != nil {
-		t.Errorf("what there is room for: %v", err)
+		t.Errorf("a row that still fits: %v", err)
 	}
 	if err := write("INSERT INTO nowhere VALUES (1)"); err == nil || errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("control: another error is %v", err)

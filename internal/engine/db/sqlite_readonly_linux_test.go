@@ -12,9 +12,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// The kernel makes a file system read-only when its disk fails. What is on it can be
-// saved then, and who wants to is told how.
-func TestAReadOnlyDiskIsNamed(t *testing.T) {
+// The kernel makes a file system read-only when its disk fails. The error of a backup
+// says how to save the data.
+func TestAReadOnlyDiskIsReportedWithAdvice(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a disk read-only")
 	}
@@ -42,11 +42,11 @@ func TestAReadOnlyDiskIsNamed(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// What it says helps.
+	// The advice works.
 	if err := os.CopyFS(filepath.Join(elsewhere, "copy"), os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Snapshot(t.Context(), filepath.Join(elsewhere, "copy"), filepath.Join(elsewhere, "saved.db")); err != nil {
-		t.Errorf("the copy: %v", err)
+		t.Errorf("a backup of the copy: %v", err)
 	}
 }
