@@ -91,7 +91,7 @@ func (p *program) describe() {
 		unsent = b.Unsent
 	}
 	observe.Describe(p.registry, observe.Program{
-		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent,
+		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.LostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = p.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := p.store.Unfinished(q)
