@@ -32,6 +32,8 @@ type Program struct {
 	Sessions func(ctx context.Context) (int, error)
 	// Unsent is how many events wait in the database for a bus that is elsewhere.
 	Unsent func() int64
+	// LostLogLines counts the log lines that could not be written.
+	LostLogLines func() int64
 }
 
 // Describe declares the gauges of the program. What cannot be read at a scrape
@@ -40,6 +42,13 @@ func Describe(r *metrics.Registry, p Program) {
 	r.Gauge("lilac_build_info", "Always 1; the labels describe the build.", func(set func(float64, ...string)) {
 		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 	}, "version", "go", "platform")
+	r.CounterOf("lilac_log_lines_lost_total", "Log lines that could not be written, for example because the reader of the log has ended.", func(set func(float64, ...string)) {
+		lost := int64(0)
+		if p.LostLogLines != nil {
+			lost = p.LostLogLines()
+		}
+		set(float64(lost))
+	})
 	r.Gauge("lilac_uptime_seconds", "Seconds since the start.", func(set func(float64, ...string)) { set(time.Since(p.Started).Truncate(time.Second).Seconds()) })
 	r.Gauge("lilac_goroutines", "Goroutines.", func(set func(float64, ...string)) { set(float64(runtime.NumGoroutine())) })
 	r.Gauge("lilac_memory_bytes", "Memory mapped by the Go runtime.", func(set func(float64, ...string)) {

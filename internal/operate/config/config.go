@@ -9,29 +9,30 @@ import (
 // reference for operators: the JSON Schema and docs/configuration.md are made
 // from them.
 type Config struct {
-	Addr         string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address other than loopback requires LILAC_TOKEN."`
-	AllowedHosts []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, in addition to loopback, under which browsers may reach the server, for example behind a reverse proxy."`
-	DataDir      string              `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
-	Workspace    string              `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
-	Bus          Bus                 `json:"bus,omitempty" jsonschema:"The event log."`
-	Model        string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
-	Providers    map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
-	Models       map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override the built-in facts."`
-	Limits       Limits              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
-	CompactAt    float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
-	System       string              `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
-	Sandbox      Sandbox             `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
-	Tools        Tools               `json:"tools,omitempty" jsonschema:"The tool server for callables."`
-	Tasks        Tasks               `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
-	Surface      Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
-	Attachments  Attachments         `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
-	Entity       Entity              `json:"entity,omitempty" jsonschema:"Names of people and conversations in the agent's texts."`
-	Router       Router              `json:"router,omitempty" jsonschema:"Which platform messages wake the agent, in addition to those addressed to it."`
-	Rules        map[string]Rule     `json:"rules,omitempty" jsonschema:"Rules by name. lilac rules test shows what an event would trigger."`
-	Webhooks     map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"Webhooks by name; each accepts POST /webhooks/NAME. A delivery becomes an event webhook.received; rules decide what it triggers."`
-	Files        map[string]Files    `json:"files,omitempty" jsonschema:"Watched files, by a name for them. A change becomes an event file.changed; rules decide what it triggers."`
-	Timers       map[string]Timer    `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
-	Log          Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
+	Addr           string              `json:"addr,omitempty" jsonschema:"The address to listen on. Any address other than loopback requires LILAC_TOKEN."`
+	AllowedHosts   []string            `json:"allowedHosts,omitempty" jsonschema:"Host names, in addition to loopback, under which browsers may reach the server, for example behind a reverse proxy."`
+	TrustedProxies []string            `json:"trustedProxies,omitempty" jsonschema:"IP addresses or networks (such as 10.0.0.0/8) of reverse proxies whose Forwarded and X-Forwarded-* headers the server honours. The host that they name must still be in allowedHosts."`
+	DataDir        string              `json:"dataDir,omitempty" jsonschema:"The directory of the database, the token, and everything else that must survive. One process owns it."`
+	Workspace      string              `json:"workspace,omitempty" jsonschema:"The directory that the agent works in. It must be separate from dataDir."`
+	Bus            Bus                 `json:"bus,omitempty" jsonschema:"The event log."`
+	Model          string              `json:"model,omitempty" jsonschema:"The model that answers, as provider/model. Default: the first of anthropic, openai, and gemini whose key is set, otherwise demo."`
+	Providers      map[string]Provider `json:"providers,omitempty" jsonschema:"Model providers by name. anthropic, openai, gemini, and demo are built in; you can change them here."`
+	Models         map[string]Model    `json:"models,omitempty" jsonschema:"Facts about models, by provider/model. They override the built-in facts."`
+	Limits         Limits              `json:"limits,omitempty" jsonschema:"Limits per request, conversation, and day. At a limit, the request asks in its conversation whether to continue. Zero means no limit."`
+	CompactAt      float64             `json:"compactAt,omitempty" jsonschema:"The share of the model's context window that a conversation may fill before its older part is summarized; above 0, at most 0.95."`
+	System         string              `json:"system,omitempty" jsonschema:"The operator's instructions. They precede every conversation and are never compacted."`
+	Sandbox        Sandbox             `json:"sandbox,omitempty" jsonschema:"The sandbox for the agent's commands."`
+	Tools          Tools               `json:"tools,omitempty" jsonschema:"The tool server for callables."`
+	Tasks          Tasks               `json:"tasks,omitempty" jsonschema:"Background tasks: commands and sub-agents."`
+	Surface        Surface             `json:"surface,omitempty" jsonschema:"The platforms where people talk to the agent."`
+	Attachments    Attachments         `json:"attachments,omitempty" jsonschema:"Files that the agent exchanges with people."`
+	Entity         Entity              `json:"entity,omitempty" jsonschema:"Names of people and conversations in the agent's texts."`
+	Router         Router              `json:"router,omitempty" jsonschema:"Which platform messages wake the agent, in addition to those addressed to it."`
+	Rules          map[string]Rule     `json:"rules,omitempty" jsonschema:"Rules by name. lilac rules test shows what an event would trigger."`
+	Webhooks       map[string]Webhook  `json:"webhooks,omitempty" jsonschema:"Webhooks by name; each accepts POST /webhooks/NAME. A delivery becomes an event webhook.received; rules decide what it triggers."`
+	Files          map[string]Files    `json:"files,omitempty" jsonschema:"Watched files, by a name for them. A change becomes an event file.changed; rules decide what it triggers."`
+	Timers         map[string]Timer    `json:"timers,omitempty" jsonschema:"Timers by name. Each scheduled time becomes an event timer.fired; rules decide what it triggers."`
+	Log            Log                 `json:"log,omitempty" jsonschema:"The log on standard error."`
 
 	// Token is the operator's own token, from LILAC_TOKEN; empty means that the
 	// server makes one. It is no key of the file.
@@ -78,14 +79,32 @@ type Provider struct {
 	Type    ProviderType `json:"type,omitempty" jsonschema:"The protocol: Anthropic's Messages or OpenAI's chat completions."`
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Base URL of the API, for example https://api.openai.com/v1."`
 	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"The API key. Prefer ${NAME}, which reads an environment variable, to a key in the file."`
+	API     API          `json:"api,omitempty" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
 
-// Model is what is known of a model.
+// API is one of the two APIs of OpenAI's protocol.
+type API string
+
+// The APIs.
+const (
+	APIResponses API = "responses"
+	APIChat      API = "chat"
+)
+
+// Model holds the facts and the options of a model.
 type Model struct {
-	ContextTokens   int    `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
-	MaxOutputTokens int    `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
-	Images          *bool  `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
-	Price           *Price `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
+	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
+	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
+	Images          *bool             `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
+	Effort          string            `json:"effort,omitempty" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
+	ThinkingTokens  int               `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
+	Temperature     *float64          `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`
+	TopP            *float64          `json:"topP,omitempty" jsonschema:"The share of probability to sample from, above 0 and at most 1."`
+	FirstToken      Duration          `json:"firstToken,omitempty" jsonschema:"How long the model may send nothing before its first token. Default 2m."`
+	Silence         Duration          `json:"silence,omitempty" jsonschema:"How long the model may send nothing after its first token. Default 2m."`
+	Headers         map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add to each request."`
+	Body            map[string]any    `json:"body,omitempty" jsonschema:"Fields to add to the JSON body of each request. They replace Lilac's own."`
+	Price           *Price            `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
 }
 
 // Price is in US dollars per million tokens.

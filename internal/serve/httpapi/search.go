@@ -27,9 +27,9 @@ type searches struct {
 }
 
 type searchResult struct {
-	Sessions []session.Session `json:"sessions"`
-	Messages []session.SearchResult   `json:"messages"`
-	Next     string            `json:"next,omitempty"`
+	Sessions []session.Session      `json:"sessions"`
+	Messages []session.SearchResult `json:"messages"`
+	Next     string                 `json:"next,omitempty"`
 }
 
 func (s *searches) search(r *http.Request) (out searchResult, err error) {

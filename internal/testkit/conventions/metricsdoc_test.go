@@ -22,7 +22,7 @@ func metricsDoc(*testing.T) string {
 		"grants nothing else, rather than the operator's token. Example of a scrape configuration:\n\n" +
 		"```yaml\nscrape_configs:\n  - job_name: lilac\n    authorization: {credentials_file: /etc/prometheus/lilac.token}\n" +
 		"    static_configs: [{targets: [\"127.0.0.1:7420\"]}]\n```\n\n" +
-		"If the scraper uses a host name other than loopback, add it to `allowedHosts`. Each metric keeps at most 200 combinations of\n" +
+		"If the scraper uses a host name (not loopback or an IP address), add it to `allowedHosts`. Each metric keeps at most 200 combinations of\n" +
 		"label values and counts the others under `other`.\n\n" +
 		"| metric | type | labels | description |\n| --- | --- | --- | --- |\n")
 	for _, d := range r.Describe() {
