@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/backup"
 )
 
@@ -87,7 +87,7 @@ func (c *cli) printBackup(m backup.Manifest, what string) error {
 		verified = "not all whole"
 	}
 	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, %s.\n",
-		plain.Text(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
+		text.Sanitize(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
 	return errors.Join(err, damagedFiles(bad), unreadDirs(m.Unread))
 }
 
@@ -98,7 +98,7 @@ func unreadDirs(names []string) error {
 		return nil
 	}
 	return fault.New(fault.Internal, "Directories of stored files could not be read when the backup was made, so it lacks files that are in them: %s. The rest is whole. Look for what is missing in an older backup.",
-		plain.Line(strings.Join(names, ", ")))
+		text.SingleLine(strings.Join(names, ", ")))
 }
 
 // damagedFiles is the error of a backup that holds what was damaged before. There

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -384,7 +384,7 @@ func (t *talk) note(s string) {
 }
 
 func (t *talk) noteLocked(s string) {
-	fmt.Fprintf(t.cli.out, "%s  · %s\n", t.newLineLocked(), clip.Characters(oneLine(s), 240))
+	fmt.Fprintf(t.cli.out, "%s  · %s\n", t.newLineLocked(), text.TruncateRunes(oneLine(s), 240))
 }
 
 // newLineLocked is what has to be printed to be at the beginning of a line.

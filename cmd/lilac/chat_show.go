@@ -8,7 +8,7 @@ import (
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 )
 
 // streamPayload holds the fields of the stream's events that the terminal
@@ -76,7 +76,7 @@ func (t *talk) printLocked(s string) {
 	if s == "" {
 		return
 	}
-	if _, err := fmt.Fprint(t.cli.out, plain.Text(s)); err != nil {
+	if _, err := fmt.Fprint(t.cli.out, text.Sanitize(s)); err != nil {
 		t.unprinted = fmt.Errorf("print answer: %w", err)
 	}
 	t.midline = !strings.HasSuffix(s, "\n")

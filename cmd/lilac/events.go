@@ -10,10 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -110,7 +109,7 @@ func (t *tailer) print(e event.Event) error {
 		if err != nil {
 			return fmt.Errorf("encode event: %w", err)
 		}
-		_, err = fmt.Fprintf(t.cli.out, "%s\n", plain.JSON(data))
+		_, err = fmt.Fprintf(t.cli.out, "%s\n", text.SanitizeJSON(data))
 		return err
 	}
 	topic := string(e.Topic)
@@ -118,6 +117,6 @@ func (t *tailer) print(e event.Event) error {
 		topic = "out.req" // the request is the key
 	}
 	_, err := fmt.Fprintf(t.cli.out, "%s  %-12s %-30s %s  %s\n", time.UnixMilli(e.TS).Format("15:04:05.000"),
-		oneLine(topic), oneLine(string(e.Type)), clip.Characters(oneLine(e.Key), 72), clip.Characters(oneLine(string(e.Data)), 160))
+		oneLine(topic), oneLine(string(e.Type)), text.TruncateRunes(oneLine(e.Key), 72), text.TruncateRunes(oneLine(string(e.Data)), 160))
 	return err
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/core/session"
-	"lilac/internal/foundation/clip"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -76,7 +75,7 @@ func (c *cli) requests() *cobra.Command {
 
 // stateOf says of a request that waits for a person that it does.
 func stateOf(r session.Request) string {
-	if r.Asks() {
+	if r.AwaitsAnswer() {
 		return "asks"
 	}
 	return string(r.State)
@@ -113,7 +112,7 @@ func (c *cli) printStory(s session.Story) {
 			fmt.Fprintf(c.out, "%10s %s\n", "", oneLine(e.Detail))
 			continue
 		}
-		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, plain.Text(e.Kind), clip.Characters(oneLine(tell(e)), 160))
+		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, text.Sanitize(e.Kind), text.TruncateRunes(oneLine(tell(e)), 160))
 	}
 }
 

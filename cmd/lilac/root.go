@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 	"lilac/internal/operate/config"
 	"lilac/internal/telemetry/logs"
@@ -66,7 +66,7 @@ func (c *cli) complain(err error) {
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(plain.Text(s)), " ") }
+func oneLine(s string) string { return strings.Join(strings.Fields(text.Sanitize(s)), " ") }
 
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
@@ -181,7 +181,7 @@ func (c *cli) load() (*config.Config, error) {
 		c.secrets.Add(cfg.Secrets()...)
 	}
 	for _, w := range warnings {
-		fmt.Fprintln(c.err, "lilac: warning:", plain.Text(c.secrets.Redact(w.String())))
+		fmt.Fprintln(c.err, "lilac: warning:", text.Sanitize(c.secrets.Redact(w.String())))
 	}
 	return cfg, err
 }
@@ -227,7 +227,7 @@ func (c *cli) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	if _, err := c.out.Write(plain.JSON(buf.Bytes())); err != nil {
+	if _, err := c.out.Write(text.SanitizeJSON(buf.Bytes())); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
 	return nil

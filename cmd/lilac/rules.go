@@ -16,7 +16,7 @@ import (
 	"lilac/internal/core/environment"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 )
 
 // maxEventFile bounds what is read of a file with an event.
@@ -163,7 +163,7 @@ func (c *cli) printTrial(t environment.Trial) error {
 	var b strings.Builder
 	for _, l := range t.Matches {
 		if l.Why != "" {
-			fmt.Fprintf(&b, "%s: no, %s\n", plain.Text(l.Rule), plain.Text(l.Why))
+			fmt.Fprintf(&b, "%s: no, %s\n", text.Sanitize(l.Rule), text.Sanitize(l.Why))
 		}
 	}
 	if t.Rule == "" {
@@ -175,14 +175,14 @@ func (c *cli) printTrial(t environment.Trial) error {
 		{"session", t.Session}, {"deliver", string(t.Deliver)}, {"debounce", t.Debounce}, {"rate", t.Rate}, {"problem", t.Problem},
 	} {
 		if line.value != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", line.name, plain.Text(line.value))
+			fmt.Fprintf(&b, "  %s: %s\n", line.name, text.Sanitize(line.value))
 		}
 	}
 	if t.DryRun {
 		b.WriteString("  dry run: it would only be counted\n")
 	}
 	if t.Prompt != "" {
-		fmt.Fprintf(&b, "\n%s\n", plain.Text(t.Prompt))
+		fmt.Fprintf(&b, "\n%s\n", text.Sanitize(t.Prompt))
 	}
 	if t.Event != nil {
 		raw, err := json.Marshal(t.Event)
@@ -260,7 +260,7 @@ func (c *cli) publish() *cobra.Command {
 			if answer.Duplicate {
 				note = "  (it was published before)"
 			}
-			_, err = fmt.Fprintf(c.out, "%s%s\n", plain.Text(answer.ID), note)
+			_, err = fmt.Fprintf(c.out, "%s%s\n", text.Sanitize(answer.ID), note)
 			return err
 		},
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"lilac/internal/foundation/event"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 )
 
 func TestScreenShowsWhatIsSaidAgainOnce(t *testing.T) {
@@ -62,8 +62,8 @@ func TestTerminalDoesNotObeyTheModel(t *testing.T) {
 		"evil\u202etxt":         "eviltxt",
 		"grüße 🌸":               "grüße 🌸",
 	} {
-		if got := plain.Text(in); got != want {
-			t.Errorf("plain.Text(%q) is %q, want %q", in, got, want)
+		if got := text.Sanitize(in); got != want {
+			t.Errorf("text.Sanitize(%q) is %q, want %q", in, got, want)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestTerminalDoesNotObeyJSON(t *testing.T) {
 	if err := c.printJSON(map[string]string{"title": "a\u009b31m\u202eb\x1b\x7f"}); err != nil {
 		t.Fatal(err)
 	}
-	if s := out.String(); plain.Text(s) != s || !strings.Contains(s, `a\u009b31m\u202eb\u001b\u007f`) {
+	if s := out.String(); text.Sanitize(s) != s || !strings.Contains(s, `a\u009b31m\u202eb\u001b\u007f`) {
 		t.Errorf("printed %q", s)
 	}
 	out.Reset()
@@ -82,7 +82,7 @@ func TestTerminalDoesNotObeyJSON(t *testing.T) {
 	if err := tail.print(event.Event{ID: "a\u009b", Data: []byte("{\"text\":\"\u009b31m\"}")}); err != nil {
 		t.Fatal(err)
 	}
-	if s := out.String(); plain.Text(s) != s {
+	if s := out.String(); text.Sanitize(s) != s {
 		t.Errorf("printed %q", s)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -97,14 +96,14 @@ func (c *cli) printMessage(raw json.RawMessage) error {
 	for _, p := range m.Parts {
 		switch p.Type {
 		case chat.TypeText:
-			fmt.Fprintln(c.out, plain.Text(p.Text))
+			fmt.Fprintln(c.out, text.Sanitize(p.Text))
 		case chat.TypeToolCall:
-			fmt.Fprintf(c.out, "→ %s %s\n", plain.Text(p.ToolName), clip.Characters(oneLine(string(p.Input)), 160))
+			fmt.Fprintf(c.out, "→ %s %s\n", text.Sanitize(p.ToolName), text.TruncateRunes(oneLine(string(p.Input)), 160))
 		case chat.TypeToolResult:
-			text, _ := p.OutputText()
-			fmt.Fprintf(c.out, "← %s %s\n", plain.Text(p.ToolName), clip.Characters(oneLine(text), 160))
+			content, _ := p.OutputText()
+			fmt.Fprintf(c.out, "← %s %s\n", text.Sanitize(p.ToolName), text.TruncateRunes(oneLine(content), 160))
 		case chat.TypeFile, chat.TypeImage:
-			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, plain.Text(p.Filename))
+			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, text.Sanitize(p.Filename))
 		}
 	}
 	return nil

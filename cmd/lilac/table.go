@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -19,7 +19,7 @@ func (c *cli) table(head string, rows [][]string) error {
 	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = clip.Characters(oneLine(cell), 72)
+			row[i] = text.TruncateRunes(oneLine(cell), 72)
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"lilac/internal/core/task"
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -115,7 +115,7 @@ func (c *cli) taskOutput() *cobra.Command {
 				if c.json {
 					return c.printJSON(p)
 				}
-				if _, err := io.WriteString(c.out, plain.Text(p.Text)); err != nil {
+				if _, err := io.WriteString(c.out, text.Sanitize(p.Text)); err != nil {
 					return fmt.Errorf("print output: %w", err)
 				}
 				offset = p.Next
@@ -165,7 +165,7 @@ func (c *cli) showTask(t task.Task) error {
 		line("exit code", strconv.Itoa(*t.ExitCode))
 	}
 	if t.Result != "" {
-		fmt.Fprintf(c.out, "\n%s\n", plain.Text(t.Result))
+		fmt.Fprintf(c.out, "\n%s\n", text.Sanitize(t.Result))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lilac/internal/core/workflow"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/operate/client"
 )
 
@@ -125,7 +125,7 @@ func (c *cli) printWorkflow(raw json.RawMessage) error {
 		return fmt.Errorf("read workflow: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n%s\n\n", w.ID, w.State, plain.Text(w.Summary))
+	fmt.Fprintf(&b, "%s  %s\n%s\n\n", w.ID, w.State, text.Sanitize(w.Summary))
 	for _, line := range []struct{ name, value string }{
 		{"because", w.Detail},
 		{"for", w.Origin.Client + " " + w.Origin.SessionID},
@@ -136,18 +136,18 @@ func (c *cli) printWorkflow(raw json.RawMessage) error {
 		{"over when", string(w.Completion) + " tasks have a result"},
 	} {
 		if line.value != "" && line.value != "-" {
-			fmt.Fprintf(&b, "%-10s %s\n", line.name, plain.Text(line.value))
+			fmt.Fprintf(&b, "%-10s %s\n", line.name, text.Sanitize(line.value))
 		}
 	}
 	for _, t := range w.Tasks {
-		fmt.Fprintf(&b, "\n%s  %s  %s\n  %s\n", t.ID, t.Kind, t.State, plain.Text(t.Description))
+		fmt.Fprintf(&b, "\n%s  %s  %s\n  %s\n", t.ID, t.Kind, t.State, text.Sanitize(t.Description))
 		if t.Due > 0 {
 			fmt.Fprintf(&b, "  until %s\n", when(t.Due))
 		}
 		if r := t.Result; r != nil {
-			fmt.Fprintf(&b, "  %s %s %s\n", when(t.ResolvedAt), r.Outcome, plain.Text(r.Reason))
+			fmt.Fprintf(&b, "  %s %s %s\n", when(t.ResolvedAt), r.Outcome, text.Sanitize(r.Reason))
 			if r.Message != nil {
-				fmt.Fprintf(&b, "  %s: %s\n", plain.Text(r.Message.UserName), plain.Text(r.Message.Text))
+				fmt.Fprintf(&b, "  %s: %s\n", text.Sanitize(r.Message.UserName), text.Sanitize(r.Message.Text))
 			}
 		}
 	}

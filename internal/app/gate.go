@@ -24,7 +24,7 @@ func (p *program) gate() router.Gate {
 type gateBudget struct{ p *program }
 
 func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {
-	reached, err := b.p.runner.Exhausted(q, sessionID)
+	reached, err := b.p.runner.ReachedLimit(q, sessionID)
 	if err != nil || reached == nil {
 		return "", err
 	}

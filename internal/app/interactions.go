@@ -120,7 +120,7 @@ func (i *interactions) Status(ctx context.Context, channelID string) (string, er
 	if state.Active == nil {
 		return "Nothing runs here. The model is " + model + ".", nil
 	}
-	if pause := state.Waits(); pause != nil {
+	if pause := state.OpenPause(); pause != nil {
 		return pause.Question + waiting, nil
 	}
 	var r session.Request

@@ -91,7 +91,7 @@ func (p *program) describe() {
 		unsent = b.Unsent
 	}
 	observe.Describe(p.registry, observe.Program{
-		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent,
+		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.LostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = p.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := p.store.Unfinished(q)
@@ -275,7 +275,7 @@ func (p *program) lostRequests(after time.Duration) func(context.Context) error 
 		}
 		missing := map[string]time.Time{}
 		for _, r := range running {
-			if r.Asks() || p.runner.Works(r.ID) {
+			if r.AwaitsAnswer() || p.runner.IsRunning(r.ID) {
 				continue
 			}
 			missing[r.ID] = time.Now()

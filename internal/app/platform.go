@@ -59,7 +59,7 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
 		Rewrite: p.rewrite(a.Platform()), Scrub: p.Secrets.Redact, Mention: p.workflows.Mention, BlobSize: p.blobs.Size, Paused: p.waits,
 		Said: func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) {
-			return p.runner.Said(q, sessionID, requestID)
+			return p.runner.FinalOutput(q, sessionID, requestID)
 		},
 	})
 	profile := platformProfile{p, a}
@@ -145,7 +145,7 @@ func (p *program) waits(q db.Queryer, requestID string) (bool, error) {
 		return false, err
 	}
 	state, err := p.store.State(q, r.SessionID)
-	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.Waits() != nil, err
+	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.OpenPause() != nil, err
 }
 
 // isPlatform reports whether requests of a client are shown by a relay.

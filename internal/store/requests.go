@@ -7,9 +7,9 @@ import (
 	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const requestColumns = `id, session_id, client, state, detail, created_at, started_at, ended_at, woken_by, steps, recoveries, usage, model, error_kind`
@@ -74,7 +74,7 @@ var listedRequest = listed(scanRequest, func(r session.Request, why string) sess
 })
 
 // Requests lists the newest first, older than the one named by before, or its
-// [session.Place]; an empty session means all. A damaged one is [session.Damaged].
+// [session.PageToken]; an empty session means all. A damaged one is [session.Damaged].
 func (Requests) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {
@@ -112,7 +112,7 @@ func (Requests) Asked(q db.Queryer, r session.Request) (string, error) {
 		return "", err
 	}
 	// What stands before the last one is what it replies to.
-	return clip.Characters(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
+	return text.TruncateRunes(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
 }
 
 // Running lists the requests that run now; an empty session means all. One

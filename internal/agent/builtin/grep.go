@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"lilac/internal/agent/tool"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 //go:embed grep.md
@@ -197,8 +197,8 @@ func excerpt(line []byte, at int) string {
 	if len(line) <= grepLine {
 		return tool.Visible(string(line))
 	}
-	start := len(clip.Bytes(line, max(0, min(at-grepLine/3, len(line)-grepLine))))
-	text := tool.Visible(string(clip.Bytes(line[start:], grepLine)))
+	start := len(text.Truncate(line, max(0, min(at-grepLine/3, len(line)-grepLine))))
+	text := tool.Visible(string(text.Truncate(line[start:], grepLine)))
 	if start > 0 {
 		text = "…" + text
 	}

@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"lilac/internal/agent/tool"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 //go:embed read.md
@@ -153,7 +153,7 @@ func readLine(r *bufio.Reader, keep bool) (line string, length int, err error) {
 			kept = kept[:len(kept)-1]
 		}
 	}
-	return string(clip.Bytes(kept, readMaxLine)), length, nil
+	return string(text.Truncate(kept, readMaxLine)), length, nil
 }
 
 func listDir(dir *os.File, rel string) (string, error) {

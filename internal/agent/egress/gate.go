@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 // Gate is the way out of one command.
@@ -104,7 +104,7 @@ func (g *Gate) enter() bool {
 }
 
 func (g *Gate) deny(what, reason string) {
-	what = clip.Marked(what, maxDeniedName, "…")
+	what = text.TruncateWith(what, maxDeniedName, "…")
 	g.mu.Lock()
 	known := slices.Contains(g.denied, what)
 	if !known && len(g.denied) < maxDenied {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 // The limits of a result, when [Limits] does not say otherwise.
@@ -198,12 +198,12 @@ func cutHead(b []byte, maxBytes, maxLines int) int {
 	if lineEnd > end/2 {
 		return lineEnd
 	}
-	return len(clip.Bytes(b, end))
+	return len(text.Truncate(b, end))
 }
 
 // cutTail returns where the end of b that fits begins, preferring the start of a line.
 func cutTail(b []byte, maxBytes, maxLines int) int {
-	start := clip.Start(b, max(0, len(b)-maxBytes))
+	start := text.NextRune(b, max(0, len(b)-maxBytes))
 	if start > 0 {
 		if i := bytes.IndexByte(b[start:], '\n'); i >= 0 && i < (len(b)-start)/2 {
 			start += i + 1

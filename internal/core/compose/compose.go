@@ -8,7 +8,7 @@ import (
 
 	"lilac/internal/core/surface"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -144,12 +144,12 @@ func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
 
 // quote names a message in one line.
 func (s Snapshot) quote(m surface.Message) string {
-	text := m.Text
+	content := m.Text
 	if s.Names != nil {
-		text = s.Names(text)
+		content = s.Names(content)
 	}
-	text = clip.Characters(strings.Join(strings.Fields(neutral(text)), " "), maxQuote)
-	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(text) + ")"
+	content = text.TruncateRunes(strings.Join(strings.Fields(neutral(content)), " "), maxQuote)
+	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(content) + ")"
 }
 
 // images are the pictures whose bytes we hold; an address may have expired

@@ -12,9 +12,9 @@ import (
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/bus"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/text"
 )
 
 // maxPrompt bounds a rendered prompt, in bytes.
@@ -147,7 +147,7 @@ func (a *Agent) query(rule string, e event.EnvEvent) (string, error) {
 		b.WriteString(a.System + "\n\n")
 	}
 	b.WriteString(prompt)
-	return clip.Marked(b.String(), maxPrompt, more), nil
+	return text.TruncateWith(b.String(), maxPrompt, more), nil
 }
 
 // keepPayload writes a payload that is too long for a message to a file in the
@@ -193,7 +193,7 @@ func RequestID(sessionID, eventID string) string {
 
 // quote writes a text of outside so that it stays on one line and in its marks.
 func quote(s string) string {
-	raw, err := json.Marshal(clip.Marked(s, maxQuoted, more))
+	raw, err := json.Marshal(text.TruncateWith(s, maxQuoted, more))
 	if err != nil {
 		return `""` // a string always has a JSON form
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -202,7 +202,7 @@ func (t template) prompt(e event.EnvEvent) (string, error) {
 		if raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
 			return quote(s), nil
 		}
-		return clip.Marked(string(raw), maxQuoted, more), nil
+		return text.TruncateWith(string(raw), maxQuoted, more), nil
 	})
 }
 
@@ -217,7 +217,7 @@ func (t template) name(e event.EnvEvent) (string, error) {
 		if strings.ContainsAny(string(raw[:1]), "-0123456789") {
 			return string(raw), nil
 		}
-		return "", fmt.Errorf("an expression gives %s, no text", clip.Marked(string(raw), 100, more))
+		return "", fmt.Errorf("an expression gives %s, no text", text.TruncateWith(string(raw), 100, more))
 	})
 }
 

@@ -9,9 +9,9 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 //go:embed get_event_info.md
@@ -116,17 +116,17 @@ func describeEvent(e event.EnvEvent, offset int, file string) (string, error) {
 		m := e.Metadata
 		m.Extra = nil
 		for _, at := range []*string{&m.TriggerSessionID, &m.TriggerAgentID, &m.TriggerAgentName, &m.EnvName, &m.Source} {
-			*at = clip.Marked(*at, 200, more)
+			*at = text.TruncateWith(*at, 200, more)
 		}
 		out.Metadata = m
 		out.Notice += " Its metadata is too long and was omitted."
 	}
 	if offset > 0 || len(e.Payload) > maxShown {
-		text := string(e.Payload)
-		offset = clip.Start(text, min(max(offset, 0), len(text)))
-		out.Payload, out.Bytes, out.Offset = nil, len(text), offset
-		out.Part = clip.Bytes(text[offset:], maxShown)
-		if end := offset + len(out.Part); end < len(text) {
+		content := string(e.Payload)
+		offset = text.NextRune(content, min(max(offset, 0), len(content)))
+		out.Payload, out.Bytes, out.Offset = nil, len(content), offset
+		out.Part = text.Truncate(content[offset:], maxShown)
+		if end := offset + len(out.Part); end < len(content) {
 			out.Next = end
 			out.Notice += fmt.Sprintf(" The payload continues: call %s with its id and offset %d.", ToolName, end)
 			if file != "" {

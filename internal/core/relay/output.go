@@ -3,8 +3,8 @@ package relay
 import (
 	"slices"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -61,11 +61,11 @@ func (o *Output) Apply(p event.Payload) {
 }
 
 // bounded cuts a text that is too long, and ends it with end.
-func bounded(text, end string) string {
-	if len(text) <= maxText {
-		return text
+func bounded(s, end string) string {
+	if len(s) <= maxText {
+		return s
 	}
-	return clip.Bytes(text, maxText-len(end)) + end
+	return text.Truncate(s, maxText-len(end)) + end
 }
 
 func (o *Output) tool(p event.ToolCallOutput) {

@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -111,7 +111,7 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 	var views []View
 	for i, seg := range segments {
 		last := i == len(segments)-1
-		source := clip.Bytes(seg.text, maxSource)
+		source := text.Truncate(seg.text, maxSource)
 		whole := len(source) == len(seg.text)
 		source = spoken(source, last && end == nil)
 		text, users := readable(source), []string(nil)

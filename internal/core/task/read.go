@@ -11,8 +11,8 @@ import (
 
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 // MaxRead bounds what one reading of an output returns, in bytes.
@@ -64,13 +64,13 @@ func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (
 	if err != nil {
 		return p, fmt.Errorf("read what a sub-agent said: %w", err)
 	}
-	text := strings.Join(said, "\n\n")
-	p = Part{Bytes: int64(len(text)), State: t.State}
+	content := strings.Join(said, "\n\n")
+	p = Part{Bytes: int64(len(content)), State: t.State}
 	if offset < 0 {
 		offset += p.Bytes
 	}
-	at := clip.Start(text, int(min(max(offset, 0), p.Bytes)))
-	p.Text = clip.Bytes(text[at:], limit)
+	at := text.NextRune(content, int(min(max(offset, 0), p.Bytes)))
+	p.Text = text.Truncate(content[at:], limit)
 	p.Offset, p.Next = int64(at), int64(at+len(p.Text))
 	return p, nil
 }

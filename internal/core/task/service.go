@@ -14,9 +14,9 @@ import (
 	"lilac/internal/agent/tool"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -412,14 +412,14 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 		return err
 	}
 	in := Answered{State: state, Detail: detail}
-	text, err := s.o.Store.LastAnswer(tx, sessionID, requestID)
+	content, err := s.o.Store.LastAnswer(tx, sessionID, requestID)
 	switch {
 	case db.IsDamaged(err):
 		in.Unreadable = fault.ToWire(err).Message
 	case err != nil:
 		return err
 	default:
-		in.Text = clip.Marked(text, maxAnswer, " […]")
+		in.Text = text.TruncateWith(content, maxAnswer, " […]")
 	}
 	_, err = s.decide(tx, t, in)
 	return err

@@ -424,7 +424,7 @@ func TestNothingDamagedKeepsTheRequestOfASubAgentFromEnding(t *testing.T) {
 				t.Errorf("a request does not end: %v", err)
 			}
 		}
-		w.store.damaged = db.Damaged("history", "s1/2")
+		w.store.damaged = db.DamagedRow("history", "s1/2")
 		for said, state := range map[string]event.RequestState{"s1/2": event.StateDone, "By Ann.": event.StateFailed} {
 			started := w.start(task.Order{Prompt: "look"})
 			end(started, state)

@@ -13,9 +13,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 // maxHeader bounds what is kept of a header, in bytes.
@@ -118,7 +118,7 @@ func typeOf(body []byte) string {
 // plain is a value of a header that can stand in a log: short, on one line, and
 // without what a terminal obeys.
 func plain(s string) string {
-	return clip.Bytes(strings.Map(func(r rune) rune {
+	return text.Truncate(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return -1
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -142,7 +142,7 @@ func shown(e any) string {
 	if err != nil {
 		return "null"
 	}
-	return clip.Marked(string(data), maxShown, "…")
+	return text.TruncateWith(string(data), maxShown, "…")
 }
 
 func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -9,9 +9,9 @@ import (
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -66,7 +66,7 @@ func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
 func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
 	_, err := s.apply(tx, id, Reply{
 		Platform: m.Platform, ChannelID: m.ChannelID, To: m.ReplyTo, Program: m.FromSelf || m.AuthorBot,
-		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: clip.Marked(m.Text, maxSaid, "…"), At: m.CreatedAt},
+		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: text.TruncateWith(m.Text, maxSaid, "…"), At: m.CreatedAt},
 	})
 	return err
 }
@@ -300,13 +300,13 @@ func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message
 // the transaction that makes it a request. It returns what the request has to
 // begin with: the briefings of the workflows that waited for it and go on in
 // that conversation. Those of other conversations are woken by themselves.
-func (s *Service) Hear(tx *db.Tx, sessionID, messageID, text string) (briefings []chat.Message, err error) {
+func (s *Service) Hear(tx *db.Tx, sessionID, messageID, content string) (briefings []chat.Message, err error) {
 	ids, err := s.o.Table.WaitingForMessage(tx, sessionID)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: clip.Marked(text, maxSaid, "…"), At: tx.Now().UnixMilli()}})
+		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: text.TruncateWith(content, maxSaid, "…"), At: tx.Now().UnixMilli()}})
 		if db.IsDamaged(err) {
 			s.unreadable(id, err)
 			continue

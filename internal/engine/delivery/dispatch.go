@@ -9,8 +9,8 @@ import (
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/text"
 )
 
 // plan is what one turn of the dispatcher writes before it acts on it.
@@ -178,7 +178,7 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 			e.consumer, e.leaseUntil = "", 0
 			p.update = append(p.update, e)
 		default:
-			e.consumer, e.leaseUntil, e.reason = "", 0, clip.Bytes(o.err.Error(), reasonMax)
+			e.consumer, e.leaseUntil, e.reason = "", 0, text.Truncate(o.err.Error(), reasonMax)
 			if e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
 				p.bury = append(p.bury, e)
 				g.forget(e, now)
@@ -322,7 +322,7 @@ func (g *group) takeDamaged(p *plan, damage error) {
 		g.cursor = at.Seq
 	}
 	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
-	e := &entry{seq: g.cursor, reason: clip.Bytes(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
+	e := &entry{seq: g.cursor, reason: text.Truncate(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
 	p.insert = append(p.insert, e)
 	p.bury = append(p.bury, e)
 }
@@ -412,7 +412,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 		return false, err
 	case damage != nil:
 		g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", e.seq, "error", damage)
-		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, clip.Bytes(damage.Error(), reasonMax)
+		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, text.Truncate(damage.Error(), reasonMax)
 		p.bury = append(p.bury, e)
 		g.forget(e, now)
 		return false, nil

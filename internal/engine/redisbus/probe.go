@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 // leastVersion is the oldest major version that is supported.
@@ -159,7 +159,7 @@ func brief(s string) string {
 	const enough = 200
 	s, _, _ = strings.Cut(s, "\n")
 	s, _, _ = strings.Cut(s, " script: ")
-	return strings.TrimRight(clip.Bytes(s, enough), ". \r")
+	return strings.TrimRight(text.Truncate(s, enough), ". \r")
 }
 
 func parseInfo(text string) map[string]string {

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/lazyregexp"
+	"lilac/internal/foundation/text"
 	"lilac/internal/model/llm"
 )
 
@@ -170,21 +170,21 @@ func announce(calls []chat.Part) string {
 func summary(s turn) string {
 	parts := make([]string, 0, len(s.results))
 	for _, r := range s.results {
-		text, failed := r.OutputText()
-		text = strings.TrimRight(text, "\n ")
+		content, failed := r.OutputText()
+		content = strings.TrimRight(content, "\n ")
 		verb := "returned"
 		if failed {
 			verb = "failed with"
 		}
 		name := "`" + r.ToolName + "`"
 		if c, ok := s.calls[r.ToolCallID]; ok {
-			name += " (" + clip.Characters(string(c.Input), 100) + ")"
+			name += " (" + text.TruncateRunes(string(c.Input), 100) + ")"
 		}
-		if text == "" {
+		if content == "" {
 			parts = append(parts, fmt.Sprintf("The tool %s finished without output.", name))
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(clip.Characters(text, maxOutput))))
+		parts = append(parts, fmt.Sprintf("The tool %s %s:\n\n%s", name, verb, fenced(text.TruncateRunes(content, maxOutput))))
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -198,7 +198,9 @@ func fenced(text string) string {
 	return fence + "\n" + text + "\n" + fence
 }
 
-func quote(s string) string { return clip.Characters(strings.Join(strings.Fields(s), " "), maxQuote) }
+func quote(s string) string {
+	return text.TruncateRunes(strings.Join(strings.Fields(s), " "), maxQuote)
+}
 
 // callID derives the id of a call from the conversation, so that a step that is
 // repeated after a crash makes the same call. Ids within a conversation differ.

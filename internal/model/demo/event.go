@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 // eventTool is the tool that reports environment events.
@@ -23,7 +23,7 @@ type taskEnd struct {
 
 // describeEvent answers an environment event. The first message after an event is the
 // instruction of the rule that matched; rest holds the messages after it.
-func describeEvent(s turn) (text string, rest []string, ok bool) {
+func describeEvent(s turn) (content string, rest []string, ok bool) {
 	if len(s.results) != 1 || s.results[0].ToolName != eventTool || len(s.messages) == 0 {
 		return "", nil, false
 	}
@@ -39,20 +39,20 @@ func describeEvent(s turn) (text string, rest []string, ok bool) {
 		return describeTask(how, e.Payload), s.messages[1:], true
 	}
 	_, task, _ := strings.Cut(s.messages[0], "\n\n")
-	text = fmt.Sprintf("I received the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
-		e.Type, fenced(clip.Characters(string(e.Payload), maxOutput)), quote(task))
-	return text, s.messages[1:], true
+	content = fmt.Sprintf("I received the event `%s`:\n\n%s\n\nThe rule asks: “%s” A language model would do that now.",
+		e.Type, fenced(text.TruncateRunes(string(e.Payload), maxOutput)), quote(task))
+	return content, s.messages[1:], true
 }
 
 func describeTask(how string, payload json.RawMessage) string {
 	var e taskEnd
 	_ = json.Unmarshal(payload, &e) // fields of another shape stay empty
-	text := fmt.Sprintf("The background task “%s” has ended: %s.", quote(e.Description), how)
+	content := fmt.Sprintf("The background task “%s” has ended: %s.", quote(e.Description), how)
 	if e.Error != "" {
-		text += " " + e.Error
+		content += " " + e.Error
 	}
 	if out := strings.TrimRight(e.Result.Output+e.Result.Answer, "\n "); out != "" {
-		text += "\n\n" + fenced(clip.Characters(out, maxOutput))
+		content += "\n\n" + fenced(text.TruncateRunes(out, maxOutput))
 	}
-	return text
+	return content
 }

@@ -91,7 +91,29 @@ func (c *Config) checkHosts() error {
 			found = append(found, fault.InvalidField(fmt.Sprintf("allowedHosts[%d]", i), "%q is not a host name (without scheme, port and wildcards).", h))
 		}
 	}
+	for i, p := range c.TrustedProxies {
+		if _, err := parseProxy(p); err != nil {
+			found = append(found, fault.InvalidField(fmt.Sprintf("trustedProxies[%d]", i), "%q is not an IP address or a network such as 10.0.0.0/8.", p))
+		}
+	}
 	return errors.Join(found...)
+}
+
+func parseProxy(s string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr.Prefix(addr.BitLen())
+	}
+	return netip.ParsePrefix(s)
+}
+
+// Proxies returns the valid trusted proxies.
+func (c *Config) Proxies() (out []netip.Prefix) {
+	for _, p := range c.TrustedProxies {
+		if prefix, err := parseProxy(p); err == nil {
+			out = append(out, prefix.Masked())
+		}
+	}
+	return out
 }
 
 // checkApart keeps the agent's files away from ours: who can write the

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolwire"
 )
 
@@ -63,9 +63,9 @@ func (c Command) Main(ctx context.Context, args []string) int {
 	}
 	if slices.Contains(args, "--output=json") {
 		data, _ := json.Marshal(fault.ToWire(err)) // strings and a flag always marshal
-		fmt.Fprintln(c.Stderr, string(plain.JSON(data)))
+		fmt.Fprintln(c.Stderr, string(text.SanitizeJSON(data)))
 	} else {
-		fmt.Fprintln(c.Stderr, "tools:", strings.Join(strings.Fields(plain.Text(message)), " "))
+		fmt.Fprintln(c.Stderr, "tools:", strings.Join(strings.Fields(text.Sanitize(message)), " "))
 	}
 	return fault.KindOf(err).ExitCode()
 }
@@ -122,7 +122,7 @@ func (c Command) list(ctx context.Context, asJSON bool) error {
 	}
 	var b strings.Builder
 	for _, one := range listing.Callables {
-		fmt.Fprintf(&b, "%-*s  %s\n", width, one.ID, plain.Text(one.Summary))
+		fmt.Fprintf(&b, "%-*s  %s\n", width, one.ID, text.Sanitize(one.Summary))
 	}
 	return c.print(b.String())
 }

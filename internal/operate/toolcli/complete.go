@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolwire"
 )
 
@@ -78,7 +78,7 @@ func (c Command) callables(ctx context.Context) (out []string) {
 		return nil
 	}
 	for _, one := range listing.Callables {
-		out = append(out, plain.Text(one.ID))
+		out = append(out, text.Sanitize(one.ID))
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func (c Command) fields(ctx context.Context, id string, given []string, last str
 	}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		field := schema.Properties[name]
-		flag := "--" + kebab(plain.Text(name)) + "="
+		flag := "--" + kebab(text.Sanitize(name)) + "="
 		if field.Type != "array" && slices.ContainsFunc(given, func(arg string) bool { return strings.HasPrefix(arg, flag) }) {
 			continue
 		}
@@ -112,7 +112,7 @@ func (c Command) fields(ctx context.Context, id string, given []string, last str
 			values = []any{true, false}
 		}
 		for _, v := range values {
-			out = append(out, flag+plain.Text(fmt.Sprint(v)))
+			out = append(out, flag+text.Sanitize(fmt.Sprint(v)))
 		}
 	}
 	return append(out, "--output=json", "--output=text", "--input=", "--help")

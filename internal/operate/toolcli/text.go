@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"lilac/internal/foundation/plain"
+	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolwire"
 )
 
@@ -22,7 +22,7 @@ func (c Command) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	return c.print(string(plain.JSON(buf.Bytes())))
+	return c.print(string(text.SanitizeJSON(buf.Bytes())))
 }
 
 // valueText is a value for people: text as it is, a list one line each, an
@@ -45,7 +45,7 @@ func valueText(raw json.RawMessage) (string, error) {
 			return "", fmt.Errorf("read value: %w", err)
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
-			b.WriteString(plain.Text(name) + ": " + line(fields[name]) + "\n")
+			b.WriteString(text.Sanitize(name) + ": " + line(fields[name]) + "\n")
 		}
 	default:
 		b.WriteString(line(raw) + "\n")
@@ -55,11 +55,11 @@ func valueText(raw json.RawMessage) (string, error) {
 
 // line is a value on its own: text without quotes, the rest as JSON.
 func line(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return plain.Text(text)
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return text.Sanitize(s)
 	}
-	return plain.Text(string(raw))
+	return text.Sanitize(string(raw))
 }
 
 // kebab is how a field is written as a flag.
@@ -76,9 +76,9 @@ func kebab(name string) string {
 
 func helpText(h toolwire.Help) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", h.ID, plain.Text(h.Summary.Summary))
+	fmt.Fprintf(&b, "%s: %s\n", h.ID, text.Sanitize(h.Summary.Summary))
 	if h.Description != "" {
-		b.WriteString("\n" + plain.Text(h.Description) + "\n")
+		b.WriteString("\n" + text.Sanitize(h.Description) + "\n")
 	}
 	var schema struct {
 		Properties map[string]struct{ Type, Description string }
@@ -95,7 +95,7 @@ func helpText(h toolwire.Help) string {
 		if slices.Contains(schema.Required, name) {
 			kind += ", needed"
 		}
-		fmt.Fprintf(&b, "  --%s (%s)  %s\n", kebab(name), kind, plain.Text(schema.Properties[name].Description))
+		fmt.Fprintf(&b, "  --%s (%s)  %s\n", kebab(name), kind, text.Sanitize(schema.Properties[name].Description))
 	}
 	if h.Changes {
 		b.WriteString("\nIt changes something.\n")
@@ -104,7 +104,7 @@ func helpText(h toolwire.Help) string {
 		b.WriteString("\nIt may be repeated when its outcome is unknown.\n")
 	}
 	if len(h.Examples) > 0 {
-		b.WriteString("\nExamples:\n  " + plain.Text(strings.Join(h.Examples, "\n  ")) + "\n")
+		b.WriteString("\nExamples:\n  " + text.Sanitize(strings.Join(h.Examples, "\n  ")) + "\n")
 	}
 	return b.String()
 }

@@ -11,10 +11,10 @@ import (
 
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/schedule"
+	"lilac/internal/foundation/text"
 	"lilac/internal/serve/toolserver"
 )
 
@@ -231,7 +231,7 @@ func (w waiting) create(ctx context.Context, caller toolserver.Caller, in flowIn
 	}
 	for i, t := range in.Tasks {
 		if t.Description == "" {
-			t.Description = clip.Characters(in.Summary, maxDescription)
+			t.Description = text.TruncateRunes(in.Summary, maxDescription)
 		}
 		spec, err := w.spec(ctx, caller, t)
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 func openDB(t testing.TB) *db.DB {
@@ -197,7 +197,7 @@ func TestACallThatCannotBeMadeIsRecordedAndCounted(t *testing.T) {
 			t.Errorf("%.40s %.40s: %d %.200s", one.id, one.input, code, body)
 		}
 		r := records[len(records)-1]
-		if r.Callable != clip.Characters(one.id, maxNamed) || r.Outcome != one.outcome || r.SessionID != one.on || !strings.Contains(r.Message, one.because) || r.Caller.RequestID != "r" {
+		if r.Callable != text.TruncateRunes(one.id, maxNamed) || r.Outcome != one.outcome || r.SessionID != one.on || !strings.Contains(r.Message, one.because) || r.Caller.RequestID != "r" {
 			t.Errorf("%.40s %.40s is recorded as %.300v", one.id, one.input, r)
 		}
 		if len(r.Callable)+len(r.Message)+len(r.SessionID) > 4*maxDetail {

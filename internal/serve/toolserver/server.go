@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 	"lilac/internal/serve/origin"
 	"lilac/internal/serve/toolwire"
 )
@@ -232,7 +232,7 @@ func (s *Server) refused(ctx context.Context, live *liveToken, call toolwire.Cal
 		return err
 	}
 	end()
-	s.note(ctx, Record{Caller: Caller{live.grant}, Callable: clip.Characters(call.CallableID, maxNamed), SessionID: sessionNamed(call.Input)}, why)
+	s.note(ctx, Record{Caller: Caller{live.grant}, Callable: text.TruncateRunes(call.CallableID, maxNamed), SessionID: sessionNamed(call.Input)}, why)
 	return why
 }
 
@@ -266,7 +266,7 @@ func (s *Server) note(ctx context.Context, record Record, err error) {
 	record.Outcome = toolwire.OK
 	if err != nil {
 		wire := fault.ToWire(err)
-		record.Outcome, record.Message = string(wire.Kind), clip.Characters(wire.Message, maxDetail)
+		record.Outcome, record.Message = string(wire.Kind), text.TruncateRunes(wire.Message, maxDetail)
 	}
 	caller := record.Caller
 	s.o.Logger.InfoContext(ctx, "tool called", "callable", record.Callable, "request_id", caller.RequestID, "session_id", caller.SessionID,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 // subject is what a call is about. One goroutine runs a call and reads it after.
@@ -29,7 +29,7 @@ func sessionNamed(input json.RawMessage) string {
 	}
 	for key, value := range fields {
 		if named, ok := value.(string); ok && sameName(key) == "sessionid" {
-			return clip.Characters(named, maxNamed)
+			return text.TruncateRunes(named, maxNamed)
 		}
 	}
 	return ""

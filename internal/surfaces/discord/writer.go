@@ -10,9 +10,9 @@ import (
 	"unicode/utf16"
 
 	"lilac/internal/core/surface"
-	"lilac/internal/foundation/clip"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
 )
 
 const (
@@ -133,12 +133,12 @@ type delivery struct {
 func (w *writer) write(ctx context.Context, d delivery) error {
 	d.body.Mentions = allowedMentions{Parse: []string{}, Users: validPings(d.pings)}
 	if d.body.Content != nil {
-		text := w.o.Scrub(*d.body.Content)
-		d.body.Content = &text
-		if utf16Length(text) > maxText {
+		content := w.o.Scrub(*d.body.Content)
+		d.body.Content = &content
+		if utf16Length(content) > maxText {
 			return fault.New(fault.TooLarge, "A message on Discord has at most %d characters.", maxText)
 		}
-		if strings.TrimSpace(text) == "" && len(d.files) == 0 && d.call.route.method == http.MethodPost && d.interaction == 0 {
+		if strings.TrimSpace(content) == "" && len(d.files) == 0 && d.call.route.method == http.MethodPost && d.interaction == 0 {
 			return fault.New(fault.Invalid, "A message on Discord needs text or a file.")
 		}
 	}
@@ -295,7 +295,7 @@ func (w *writer) buttonRows(buttons []surface.Button) []wireActionRow {
 			style = styleDanger
 		}
 		if row := &rows[len(rows)-1]; len(row.Components) < maxButtons && b.ID != "" && len(b.ID) <= maxCustomID {
-			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: clip.Characters(w.o.Scrub(b.Label), maxLabel), ID: b.ID})
+			row.Components = append(row.Components, wireButton{Type: componentButton, Style: style, Label: text.TruncateRunes(w.o.Scrub(b.Label), maxLabel), ID: b.ID})
 		}
 	}
 	return slices.DeleteFunc(rows, func(r wireActionRow) bool { return len(r.Components) == 0 })

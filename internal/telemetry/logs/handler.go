@@ -12,7 +12,7 @@ import (
 
 	"github.com/lmittmann/tint"
 
-	"lilac/internal/foundation/clip"
+	"lilac/internal/foundation/text"
 )
 
 // maxText bounds one value: an error that holds a whole answer would make
@@ -160,7 +160,7 @@ func (h *handler) plain(v any) any {
 // text removes secrets first, while they are as they were, then shows what a
 // terminal or a viewer would obey.
 func (h *handler) text(s string) string {
-	s = clip.Marked(h.secrets.Redact(s), maxText, "… (cut)")
+	s = text.TruncateWith(h.secrets.Redact(s), maxText, "… (cut)")
 	return visible(strings.ToValidUTF8(s, "\uFFFD"), h.oneLine)
 }
 

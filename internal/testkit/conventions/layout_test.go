@@ -57,6 +57,7 @@ var neighbors = map[string]string{
 	"core/outbox":      "core/kernel core/surface",
 	"core/relay":       "core/kernel core/outbox core/surface",
 	"core/router":      "core/compose core/kernel core/surface",
+	"core/session":     "core/kernel",
 	"core/workflow":    "core/kernel core/outbox core/surface",
 
 	"serve/callables":  "serve/toolserver serve/toolwire",
