@@ -263,7 +263,7 @@ func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
 				d.Shown(d.General, "the answer begins", e2e.Holds("and more"))
 				c.spoil(d)
 				story := s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
-				if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "an answer cannot be shown") {
+				if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "giving up an answer") {
 					t.Errorf("ended as %s: %s", story.State, story.Detail)
 				}
 				givenUp := func() {

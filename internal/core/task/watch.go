@@ -113,7 +113,7 @@ func (s *Service) look(ctx context.Context, now time.Time) {
 			s.o.Logger.ErrorContext(ctx, "a sub-agent's time is up whose task cannot be read", "task_id", t.ID, "error", err)
 			err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
 				tx.AfterCommit(func() { s.drop(t.ID) })
-				return s.act(tx, t, CancelRequest)
+				return s.carryOut(tx, t.ID, t, CancelRequest{})
 			})
 		}
 		if err != nil && ctx.Err() == nil {
@@ -169,7 +169,7 @@ func (s *Service) workOf(ctx context.Context, l *live) (w Work, err error) {
 		return w, nil
 	}
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		w, err = s.o.Store.WorkOf(q, l.task.ChildRequest)
+		w, err = s.o.Requests.WorkOf(q, l.task.ChildRequest)
 		return err
 	})
 	w.Line = lastLine(w.Line)

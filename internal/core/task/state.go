@@ -1,13 +1,6 @@
 package task
 
-import (
-	"context"
-	"io"
-	"time"
-
-	"lilac/internal/engine/db"
-	"lilac/internal/foundation/event"
-)
+import "time"
 
 // Client is the surface of the sessions and requests of sub-agents.
 const Client = "sub"
@@ -21,7 +14,24 @@ const (
 	Agent   Kind = "agent"
 )
 
-// State is where a task stands. All but Running are final.
+// State is the state of a task. All but Running are final. These are the legal
+// transitions; an input that is not listed changes nothing:
+//
+//	state    input     condition                           next       effects
+//	-        Start     refused by a limit                  -          Refuse
+//	-        Start     a command                           running    PublishStart, Launch
+//	-        Start     a sub-agent                         running    Prompt, PublishStart, Launch
+//	running  Exited    exit code 0                         completed  PublishEnd
+//	running  Exited    another exit code, or over a limit  failed     PublishEnd
+//	running  Broken    -                                   failed     PublishEnd
+//	running  Expired   -                                   timeout    PublishEnd, CancelRequest
+//	running  Stop      -                                   stopped    PublishEnd, CancelRequest
+//	running  Lost      a command                           failed     PublishEnd
+//	running  Answered  the request is done                 completed  PublishEnd
+//	running  Answered  cancelled                           stopped    PublishEnd
+//	running  Answered  failed, or cannot be read           failed     PublishEnd
+//
+// CancelRequest is only for sub-agents.
 type State string
 
 // The states.
@@ -130,52 +140,3 @@ type Work struct {
 	// Line says what it did last.
 	Line string
 }
-
-// Store is what the service needs of the tables. An unknown id is a
-// fault.NotFound.
-type Store interface {
-	// AddTask inserts a task and writes into the story of its request that it
-	// was started.
-	AddTask(tx *db.Tx, t Task) error
-	SaveTask(tx *db.Tx, t Task) error
-	Task(q db.Queryer, id string) (Task, error)
-	// TaskByKey and TaskByChild find the task of an act, and that of a child
-	// session.
-	TaskByKey(q db.Queryer, key string) (Task, error)
-	TaskByChild(q db.Queryer, sessionID string) (Task, error)
-	// RunningTasks lists what runs, the oldest first; an empty session means all.
-	RunningTasks(q db.Queryer, sessionID string) ([]Task, error)
-	// Tasks lists the newest first, older than the one named by before; an
-	// empty session means all. One that cannot be read is Damaged.
-	Tasks(q db.Queryer, sessionID string, limit int, before string) ([]Task, error)
-	// TrimTasks removes some of the tasks that ended before a time.
-	TrimTasks(tx *db.Tx, before time.Time) (more bool, err error)
-	// LastAnswer is what a request said last, AnswersIn all that was said to it.
-	LastAnswer(q db.Queryer, sessionID, requestID string) (string, error)
-	AnswersIn(q db.Queryer, sessionID string) ([]string, error)
-	// WorkOf is how far a request has got.
-	WorkOf(q db.Queryer, requestID string) (Work, error)
-	// DepthOf counts the events that led to a request, each set off by the one
-	// before; 0 if none did.
-	DepthOf(q db.Queryer, requestID string) (int, error)
-}
-
-// Commands runs commands.
-type Commands interface {
-	// Check says what is wrong with a command before it is started.
-	Check(command, dir string) error
-	// Run runs the task's command to its end and hands what it prints to out.
-	// The error is the end of ctx (its cause), or why it could not be run; no
-	// process of it is left.
-	Run(ctx context.Context, t Task, out io.Writer) (Exit, error)
-}
-
-// Exit is how a command ended.
-type Exit struct {
-	Code int
-	// Exceeded says for people which limit it was killed for, or "".
-	Exceeded string
-}
-
-// Publish puts an environment event on the bus in the caller's transaction.
-type Publish func(tx *db.Tx, e event.EnvEvent) error

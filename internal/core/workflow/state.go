@@ -52,6 +52,18 @@ type Workflow struct {
 	EndedAt   int64 `json:"endedAt,omitempty"`
 	// Early says that it was cancelled before it was created.
 	Early bool `json:"early,omitempty"`
+	// Facts are loaded for each decision and never saved.
+	Facts Facts `json:"-"`
+}
+
+// Facts are what a decision needs to know besides the workflow. With the zero
+// value, everything is as it should be.
+type Facts struct {
+	// SessionGone reports that the session to resume does not exist any more.
+	SessionGone bool
+	// Disconnected lists the platforms of the tasks that Lilac is not connected
+	// to: nothing can be sent there.
+	Disconnected []string
 }
 
 // Origin is the request that asked for a workflow.

@@ -69,7 +69,7 @@ type waiter struct {
 func (s *Service) waiting(ctx context.Context, e event.EnvEvent) (out []waiter, err error) {
 	at := e.Metadata.TriggerSessionID
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		ids, err := s.o.Table.WaitingForEvents(q, at)
+		ids, err := s.o.Waits.WaitingForEvents(q, at)
 		if err != nil {
 			return err
 		}
