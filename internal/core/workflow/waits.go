@@ -326,7 +326,7 @@ func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
 	return w.Resume.Mention, err
 }
 
-// AskedBy is the request in which a person asked for what a request is about:
+// OriginRequest is the request in which a person asked for what a request is about:
 // the origin of its workflow if a workflow made it, else itself.
 func (s *Service) OriginRequest(q db.Queryer, requestID string) (string, error) {
 	for range maxOrigins {
