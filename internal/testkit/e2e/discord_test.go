@@ -187,7 +187,7 @@ func TestOnlyTheAskerAndModeratorsCanStop(t *testing.T) {
 			answer := d.Answered(d.Press(d.General, running.ID, c.who.ID, running.Buttons[0].ID))
 			id := e2e.RequestID(d.General, asked)
 			if !c.stop {
-				if !strings.Contains(answer, "Only who asked") {
+				if !strings.Contains(answer, "Only the person who asked") {
 					t.Errorf("%s is told %q", c.who.Name, answer)
 				}
 				if story := s.Story(id); event.RequestState(story.State).Ended() {

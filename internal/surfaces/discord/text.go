@@ -2,8 +2,8 @@ package discord
 
 import "strings"
 
-// wireEmbed is a box that a program wrote, or Discord for a link ("Message
-// Resource", embed object).
+// wireEmbed is a rich embed of a program, or Discord's preview of a link
+// ("Message Resource", embed object).
 type wireEmbed struct {
 	Title       string `json:"title"`
 	Description string `json:"description"`
@@ -25,12 +25,12 @@ type wirePoll struct {
 	} `json:"answers"`
 }
 
-// text is what a message says: its own words, what it forwards, stickers by their
-// names, and polls.
+// text returns the readable content of a message: its own text, forwarded
+// messages, the names of stickers, and polls.
 func (m wireMessage) text() string {
-	parts := words(nil, m.Content, m.Embeds)
+	parts := appendContent(nil, m.Content, m.Embeds)
 	for _, s := range m.Snapshots {
-		parts = words(parts, s.Message.Content, s.Message.Embeds)
+		parts = appendContent(parts, s.Message.Content, s.Message.Embeds)
 	}
 	for _, s := range m.Stickers {
 		parts = append(parts, "[sticker: "+s.Name+"]")
@@ -45,9 +45,9 @@ func (m wireMessage) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// words adds what stands in a message. Its boxes count if there is nothing else, as
-// in those of many programs; beside words they are previews of links.
-func words(parts []string, content string, embeds []wireEmbed) []string {
+// appendContent adds the content or, if there is none, the embeds, as in the
+// messages of many programs. Embeds next to content are previews of links.
+func appendContent(parts []string, content string, embeds []wireEmbed) []string {
 	if content != "" {
 		return append(parts, content)
 	}

@@ -232,7 +232,7 @@ func TestASecondProgramOnTheSameTokenIsWarnedOf(t *testing.T) {
 	}
 	w.server.Say(w.channel, w.server.Self(), "theirs", discordtest.SayOptions{})
 	w.hears("theirs")
-	if got := w.log.String(); !strings.Contains(got, "another program uses the same token") {
+	if got := w.log.String(); !strings.Contains(got, "another program uses the same Discord token") {
 		t.Errorf("it logged %q", got)
 	}
 }

@@ -123,7 +123,7 @@ func TestOnlyWhoTheConfigurationAllowsIsHeard(t *testing.T) {
 			o.Allowed = c.allow
 			a, stop := w.connected(o)
 			defer stop()
-			if c.want == nil && !strings.Contains(w.log.String(), "nobody is heard") {
+			if c.want == nil && !strings.Contains(w.log.String(), "listens to nobody") {
 				t.Error("it does not say that it hears nobody")
 			}
 			var want []string
