@@ -70,7 +70,7 @@ func (l *eventInfoTool) Run(ctx context.Context, call tool.Call) (tool.Result, e
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 			missing = true
-			found = append(found, "No event with the id "+quote(id)+" was told in this conversation.")
+			found = append(found, "No event with the id "+quote(id)+" is known in this conversation.")
 			continue
 		case err != nil:
 			return tool.Result{}, fmt.Errorf("look up event: %w", err)
