@@ -158,7 +158,7 @@ func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 }
 
 // noMediaAtAll matches refusals of all images, unlike those of one image.
-var noMediaAtAll = lazyregexp.New(`(?i)(?:not|n't|no).{0,30}(?:support|accept|allow|permit|endpoints?).{0,60}(?:image|vision|multi-?modal|modalit)|(?:image|vision|multi-?modal|image_url|modalit).{0,60}(?:not supported|unsupported|not available|not enabled|disabled)|not a multimodal model|mmproj|unknown variant .?image_url|text-only|only text`)
+var noMediaAtAll = lazyregexp.New(`(?i)(?:not|n't|no).{0,30}(?:support|accept|allow|permit|endpoints?).{0,60}(?:image|vision|multi-?modal|modalit)|(?:image|vision|multi-?modal|image_url|modalit).{0,60}(?:not supported|unsupported|not available|not enabled|disabled)|not a multimodal model|missing data required for image|mmproj|unknown variant .?image_url|text-only|only text`)
 
 // isThinkingRefused matches refusals of thinking blocks whose signature does not fit the
 // rest of the conversation.
