@@ -60,10 +60,11 @@ type run struct {
 	emptyAnswers     int  // of the current step
 	compactionForced bool // the provider refused the current step as too long, so it was compacted
 	mustCompact      bool
-	mediaReplaced    bool // media are replaced by their names, because the provider refused a prompt with them
-	unseenBudget     int  // maximum size of the messages that the model has not seen, in tokens
-	interrupted      bool // an interrupt stopped a call and was not delivered yet
-	emptyInterrupts  int  // interrupts in a row without a message
+	guess            *fault.Error // the refusal that may mean that the prompt is too long
+	mediaReplaced    bool         // media are replaced by their names, because the provider refused a prompt with them
+	unseenBudget     int          // maximum size of the messages that the model has not seen, in tokens
+	interrupted      bool         // an interrupt stopped a call and was not delivered yet
+	emptyInterrupts  int          // interrupts in a row without a message
 }
 
 func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
@@ -144,7 +145,7 @@ func (r *run) turn() (ended bool, err error) {
 		return false, fault.New(fault.Invalid, "There is no message to answer.")
 	}
 	if again, err := r.fitContext(); again || err != nil {
-		return false, err
+		return false, r.fitError(err)
 	}
 	a := r.callModel()
 	switch {
@@ -268,7 +269,7 @@ func (r *run) record(a answer, interrupted bool) error {
 	r.text += text
 	r.offset += int64(len(text))
 	r.discarded = chat.Usage{}
-	r.failures, r.emptyAnswers, r.compactionForced = 0, 0, false
+	r.failures, r.emptyAnswers, r.compactionForced, r.guess = 0, 0, false, nil
 	return nil
 }
 

@@ -101,7 +101,7 @@ func TestRun(t *testing.T) {
 		},
 		"an unknown error becomes a sentence": {
 			script: []reply{{err: errors.New("boom")}}, cfg: agent.Config{Retries: 3},
-			log: "before 1", kind: fault.Internal, message: "Lilac does not know",
+			log: "before 1", kind: fault.Internal, message: "for an unknown reason",
 		},
 		"a provider that asks to wait too long ends the run": {
 			script: []reply{{err: &fault.Error{Kind: fault.RateLimited, Message: "Too many requests.", RetryAfter: time.Hour}}},

@@ -77,6 +77,8 @@ type Options struct {
 	// may be nil.
 	Level   *slog.LevelVar
 	Secrets *logs.Secrets
+	// LostLogLines counts log lines that could not be written; nil means none.
+	LostLogLines func() int64
 	// Tracer sends spans; nil sends none.
 	Tracer *tracing.Tracer
 	// Manager is the service manager that is told how the program is.

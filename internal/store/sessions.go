@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,7 +169,7 @@ func (SessionStates) State(q db.Queryer, sessionID string) (out session.State, e
 	var unfinished, checksum int64
 	err = q.QueryRow(`SELECT json, unfinished, checksum FROM session_state WHERE session_id = ?`, sessionID).Scan(&data, &unfinished, &checksum)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, db.ErrNoRows):
 		return out, nil
 	case err != nil:
 		return out, fmt.Errorf("read session state: %w", err)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -256,7 +255,7 @@ func (Journal) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
 // PayerOf returns the session that a sub-agent's session works for, or "".
 func (Tasks) PayerOf(q db.Queryer, sessionID string) (payer string, err error) {
 	err = q.QueryRow(`SELECT session_id FROM tasks WHERE child_session = ? AND child_session <> ''`, sessionID).Scan(&payer)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
 	}
 	return payer, wrap("look up who pays", err)

@@ -296,7 +296,7 @@ func (c *change) finalText(req Request) (string, error) {
 		return c.text, nil
 	}
 	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
-	if err != nil && !db.IsFailure(err) {
+	if err != nil && !db.IsEngineError(err) {
 		c.svc.opt.Logger.Error("cannot read the journal", "request_id", req.ID, "error", err)
 		return "", nil
 	}

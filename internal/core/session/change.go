@@ -106,7 +106,7 @@ func (c *change) decide(in Input) error {
 func (c *change) damagedQueue() (rows []RowDamaged, err error) {
 	for _, w := range c.state.Queue {
 		_, err := c.request(w.RequestID)
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			return nil, err
 		}
 		if !db.IsDamaged(err) {

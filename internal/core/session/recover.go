@@ -178,7 +178,7 @@ func (s *Service) resumeAll(ctx context.Context) error {
 				return nil
 			}
 			s.opt.Logger.Error("cannot resume a session", "session_id", id, "error", err)
-			if db.IsFailure(err) {
+			if db.IsEngineError(err) {
 				s.wg.Go(func() { s.retryResume(id) })
 			}
 		}
@@ -217,7 +217,7 @@ func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
 		if err == nil {
 			_, err = c.request(a.RequestID)
 		}
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			return err
 		}
 		if err != nil {

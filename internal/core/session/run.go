@@ -233,7 +233,7 @@ func (r *run) load() (agent.Input, error) {
 		return in, agent.ErrCancelled
 	case err != nil:
 		err = fmt.Errorf("read conversation: %w", err)
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			r.recordErr = err
 		}
 		return in, err

@@ -39,6 +39,11 @@ type tables struct {
 	had   map[[2]string][2]string
 }
 
+// ports returns the tables as the options take them.
+func (s *tables) ports() *Tables {
+	return &Tables{Inbox: s, Sessions: s, Accepted: s, History: s, Requests: s, Files: s}
+}
+
 func (s *tables) ReferFiles(_ *db.Tx, id string, parts []chat.Part) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +259,7 @@ type world struct {
 
 func newWorld(t testing.TB, set ...func(*Options)) *world {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{had: map[[2]string][2]string{}}}
-	w.opt = Options{Token: token, Store: w.tables, Blobs: &fakeBlobs{}}
+	w.opt = Options{Token: token, Tables: w.tables.ports(), Blobs: &fakeBlobs{}}
 	for _, s := range set {
 		s(&w.opt)
 	}
@@ -275,7 +280,7 @@ func (w *world) open() {
 	}
 	w.opt.DB, w.opt.Bus = w.db, w.bus
 	w.opt.Stopping, w.drain = context.WithCancel(context.Background())
-	w.srv = httptest.NewServer(New(w.opt))
+	w.srv = httptest.NewServer(conforming(w.t, New(w.opt)))
 }
 
 func (w *world) close() {
@@ -331,7 +336,7 @@ func (w *world) getWith(b bus.Bus, path string) (int, string) {
 	r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	rec := httptest.NewRecorder()
-	New(opt).ServeHTTP(rec, r)
+	conforming(w.t, New(opt)).ServeHTTP(rec, r)
 	return rec.Code, rec.Body.String()
 }
 
