@@ -84,11 +84,11 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 	return out
 }
 
-// place is the platform as callables reach it.
-func (p *program) place(s *platform) callables.Place {
+// callableSurface returns the platform in the form that callables reach.
+func (p *program) callableSurface(s *platform) callables.Reader {
 	name := s.adapter.Platform()
 	return callables.Platform{
-		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Rows: store.Outbox{},
+		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Table: store.Outbox{},
 		Names:        func(q db.Queryer) *entity.Mapper { return p.mapper(q, name) },
 		DeleteOthers: p.Config.Surface.Discord.DeleteOthers,
 	}
