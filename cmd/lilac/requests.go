@@ -75,7 +75,7 @@ func (c *cli) requests() *cobra.Command {
 
 // stateOf says of a request that waits for a person that it does.
 func stateOf(r session.Request) string {
-	if r.Asks() {
+	if r.AwaitsAnswer() {
 		return "asks"
 	}
 	return string(r.State)

@@ -19,17 +19,17 @@ import (
 	"lilac/internal/telemetry/tracing"
 )
 
-// lastSpans bounds what a stop waits for a collector.
+// lastSpans limits the time that a stop waits for the collector.
 const lastSpans = 500 * time.Millisecond
 
 func (c *cli) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the server and print the link of its page",
-		Long: "Runs everything in one process until Ctrl-C or SIGTERM; a second one ends it at once. The first\n" +
-			"line on standard output is the link of the page, good for one login; \"lilac login\" prints\n" +
-			"another one. SIGHUP, or a change of the configuration file, applies what can be changed without\n" +
-			"a restart, and names what cannot.",
+		Short: "Run the server and print a login link for the page",
+		Long: "Runs everything in one process until Ctrl-C or SIGTERM. A second signal stops the process\n" +
+			"immediately. The first line on standard output is a login link for the page, valid for one login;\n" +
+			"\"lilac login\" prints another one. SIGHUP, or a change of the configuration file, applies the\n" +
+			"settings that can change without a restart, and logs the others.",
 		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5.4 lilac serve",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,22 +38,24 @@ func (c *cli) serve() *cobra.Command {
 				return err
 			}
 			secrets, level := &c.secrets, &slog.LevelVar{}
-			logger := newLogger(cfg.Log, c.err, level, secrets)
+			defer surviveBrokenPipe()()
+			lines := logs.NewLossyWriter(c.err)
+			logger := newLogger(cfg.Log, lines, isTerminal(c.err), level, secrets)
 			slog.SetDefault(logger)
 			tracer, err := c.tracer(logger)
 			if err != nil {
 				return err
 			}
 			defer closeTracer(tracer)
-			ctx, stop := untilToldTwice(cmd.Context(), c.err)
+			ctx, stop := stopOnSignal(cmd.Context(), c.err)
 			defer stop()
-			reload := make(chan os.Signal, 1) // one that waits is enough: the newest file is read
+			reload := make(chan os.Signal, 1) // one pending signal is enough: a reload reads the newest file
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
 			return app.Run(ctx, app.Options{
 				Config: cfg, Stdout: c.out, Logger: logger, Version: versionString(),
 				Load: c.read, Reload: reload, Level: level, Secrets: secrets,
-				Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()),
+				LostLogLines: lines.Lost, Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()),
 			})
 		},
 	}
@@ -64,17 +66,16 @@ func (c *cli) serve() *cobra.Command {
 	return cmd
 }
 
-// newLogger writes text with colours to a terminal and JSON elsewhere, unless
-// the configuration says which.
-func newLogger(cfg config.Log, w io.Writer, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
+// newLogger logs coloured text to a terminal and JSON elsewhere, unless the
+// configuration chooses a format.
+func newLogger(cfg config.Log, w io.Writer, terminal bool, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
 	_ = level.UnmarshalText([]byte(cfg.Level)) // the configuration was validated
-	terminal := isTerminal(w)
 	return logs.New(w, logs.Options{
 		Level: level, Text: cfg.Format == "text" || cfg.Format == "auto" && terminal, Colour: terminal, Secrets: secrets,
 	})
 }
 
-// tracer sends spans if OpenTelemetry's variables name a collector.
+// tracer exports spans if the OTEL_* variables name a collector.
 func (c *cli) tracer(logger *slog.Logger) (*tracing.Tracer, error) {
 	o, on, err := tracing.Environment(c.getenv)
 	if err != nil || !on {
@@ -91,12 +92,23 @@ func closeTracer(t *tracing.Tracer) {
 	t.Close(ctx)
 }
 
-// untilToldTwice returns a context that ends at the first Ctrl-C or SIGTERM. The
-// second one ends the process at once, as a crash does: nothing that was
-// accepted is lost by it.
-func untilToldTwice(ctx context.Context, log io.Writer) (context.Context, context.CancelFunc) {
+// surviveBrokenPipe keeps the server alive when the process that reads its log ends
+// (lilac serve 2>&1 | reader): a write to standard error or output then fails with
+// EPIPE, and the line is lost and counted. Without it, SIGPIPE ends the process. The
+// signal is caught and not ignored, because commands of the agent would inherit an
+// ignored signal. The returned function restores the default.
+func surviveBrokenPipe() (restore func()) {
+	caught := make(chan os.Signal, 1) // nobody reads it; further signals are dropped
+	signal.Notify(caught, syscall.SIGPIPE)
+	return func() { signal.Stop(caught) }
+}
+
+// stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM. The
+// second one ends the process immediately, like a crash, which loses nothing that
+// was accepted.
+func stopOnSignal(ctx context.Context, log io.Writer) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 2) // room for the second
+	signals := make(chan os.Signal, 2) // the second must not be dropped
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		select {
@@ -106,7 +118,7 @@ func untilToldTwice(ctx context.Context, log io.Writer) (context.Context, contex
 			return
 		}
 		<-signals
-		fmt.Fprintln(log, "lilac: told twice to stop; what runs is taken up at the next start")
+		fmt.Fprintln(log, "lilac: stopping immediately after the second signal; running requests resume at the next start")
 		os.Exit(1)
 	}()
 	return ctx, func() {

@@ -301,19 +301,14 @@ func (r *run) retry(a answer) error {
 	}
 	var delay time.Duration
 	switch {
-	case f.Code == "context_length" && !r.forced:
-		r.forced, r.mustCompact = true, true
-	case f.Code == "context_length":
-		return fault.Wrap(f.Kind, a.err, "The conversation is too long for the model, even after older messages were summarised. Start a new one, or send less at once.")
-	case f.Kind == fault.Invalid && f.Code == "" && !r.unshown && showsMedia(r.conv):
-		// It may be a picture or a document that the provider cannot read. It stays
-		// in the history, so every request of the conversation would fail.
-		r.unshown = true
+	case r.changesPrompt(f):
+	case f.Code == llm.CodeContextLength:
+		return tooLongError(f)
 	case !f.Kind.Retryable():
 		return f
 	case f.RetryAfter > maxRetryAfter:
 		return fault.Wrap(f.Kind, a.err, "%s The provider asks to wait %s.", f.Message, f.RetryAfter.Round(time.Second))
-	case r.failures >= r.cfg.Retries:
+	case r.failures >= r.cfg.Retries || f.Code == llm.CodeSilent && r.failures >= maxSilentRetries:
 		if r.failures == 0 {
 			return f
 		}

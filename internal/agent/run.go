@@ -61,10 +61,11 @@ type run struct {
 	empties     int  // of the current step
 	forced      bool // the current step was compacted because the model said so
 	mustCompact bool
-	unshown     bool // pictures and documents are named only: the provider refused a prompt with them
-	room        int  // what the model has not seen yet may take of the prompt, in tokens
-	interrupted bool // an interrupt stopped something and was not delivered yet
-	fruitless   int  // interrupts in a row that delivered nothing
+	guess       *fault.Error // the refusal that may mean that the prompt is too long
+	unshown     bool         // pictures and documents are named only: the provider refused a prompt with them
+	room        int          // what the model has not seen yet may take of the prompt, in tokens
+	interrupted bool         // an interrupt stopped something and was not delivered yet
+	fruitless   int          // interrupts in a row that delivered nothing
 }
 
 func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
@@ -145,7 +146,7 @@ func (r *run) turn() (ended bool, err error) {
 		return false, fault.New(fault.Invalid, "There is no message to answer.")
 	}
 	if again, err := r.fit(); again || err != nil {
-		return false, err
+		return false, r.fitError(err)
 	}
 	a := r.ask()
 	switch {
@@ -269,7 +270,7 @@ func (r *run) record(a answer, interrupted bool) error {
 	r.text += text
 	r.offset += int64(len(text))
 	r.carried = chat.Usage{}
-	r.failures, r.empties, r.forced = 0, 0, false
+	r.failures, r.empties, r.forced, r.guess = 0, 0, false, nil
 	return nil
 }
 

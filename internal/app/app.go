@@ -20,7 +20,6 @@ import (
 	"lilac/internal/agent/rundir"
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/agent/tool"
-	"lilac/internal/app/observe"
 	"lilac/internal/core/environment"
 	"lilac/internal/core/session"
 	"lilac/internal/core/task"
@@ -78,6 +77,8 @@ type Options struct {
 	// may be nil.
 	Level   *slog.LevelVar
 	Secrets *logs.Secrets
+	// LostLogLines counts log lines that could not be written; nil means none.
+	LostLogLines func() int64
 	// Tracer sends spans; nil sends none.
 	Tracer *tracing.Tracer
 	// Manager is the service manager that is told how the program is.
@@ -232,18 +233,12 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	ports := runnerPorts{p}
 	p.runner = session.New(session.Options{
-		DB: p.db, Bus: p.bus, Store: onStore(p.store), Tools: p.observer.Tools(weakenTools(tools)),
-		Model: func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
-		Observe: func(ctx context.Context, r session.RunInfo) (context.Context, func(error)) {
-			return p.observer.Run(ctx, observe.Run(r))
-		},
-		Settings:  runnerSettings(p.Config),
-		Workspace: p.Config.Workspace, ResolveBlob: func(ref string) ([]byte, error) { return p.blobs.Get(context.Background(), ref) },
-		Allow: p.allow,
-		Shown: p.isPlatform, Title: p.titleOf, Instructions: p.instructions,
-		Account: p.payer, Unattended: func(client string) bool { return client == task.Client }, Ended: p.requestEnded,
-		Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Tables: onRunnerTables(runnerTables()), Tools: p.observer.Tools(weakenTools(tools)),
+		Model:    func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
+		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
+		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,
 	})
 	rules, err := p.rules(p.Config)
 	if err != nil {

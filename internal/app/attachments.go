@@ -113,7 +113,7 @@ func (a attachments) give(ctx context.Context, call tool.Call, f builtin.File) e
 	if err != nil {
 		return err
 	}
-	return a.p.runner.HandOver(ctx, call.RequestID, event.BinaryOutput{
+	return a.p.runner.AddFile(ctx, call.RequestID, event.BinaryOutput{
 		BinaryID: f.ID, MimeType: f.MimeType, Filename: f.Name, Blob: ref, Bytes: int64(len(f.Data)), Path: f.Path,
 	})
 }

@@ -143,7 +143,7 @@ func (p *program) worksFor(g toolserver.Grant) bool {
 	if g.TaskID != "" {
 		return p.tasks.Works(g.TaskID)
 	}
-	return p.runner.Works(g.RequestID)
+	return p.runner.IsRunning(g.RequestID)
 }
 
 // grantOf is what a command of a call may do.

@@ -16,7 +16,7 @@ func (p *program) gate() router.Gate {
 	if err != nil || !ok { // a validated configuration has no wrong one
 		return nil
 	}
-	model := p.observer.Model(newModel(choice))
+	model := p.observer.Model(newModel(choice, &p.learned))
 	return router.ModelGate(func() llm.Model { return model })
 }
 
@@ -24,7 +24,7 @@ func (p *program) gate() router.Gate {
 type gateBudget struct{ p *program }
 
 func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {
-	reached, err := b.p.runner.Exhausted(q, sessionID)
+	reached, err := b.p.runner.ReachedLimit(q, sessionID)
 	if err != nil || reached == nil {
 		return "", err
 	}

@@ -16,9 +16,10 @@ func (p *program) serveHTTP() {
 	stopping, stop := context.WithCancel(context.Background())
 	p.stopping = stop
 	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(onAnswer(httpapi.New(httpapi.Options{
-		DB: p.db, Bus: p.bus, BusChanges: p.busChanges, Store: p.store, Blobs: p.blobs,
+		DB: p.db, Bus: p.bus, BusChanges: p.busChanges, Blobs: p.blobs,
+		Tables:    &httpapi.Tables{Inbox: p.store, Sessions: p.store, Accepted: p.store, History: p.store, Requests: p.store, Files: p.store},
 		FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
-		Token: p.token, Hosts: p.hosts, Addr: p.listener.Addr().String(),
+		Token: p.token, Hosts: p.hosts, TrustedProxies: p.Config.Proxies(), Addr: p.listener.Addr().String(),
 		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
 		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
 		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,

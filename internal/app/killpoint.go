@@ -96,16 +96,21 @@ type unanswered struct{ http.ResponseWriter }
 func (unanswered) WriteHeader(int)           { kill() }
 func (unanswered) Write([]byte) (int, error) { kill(); return 0, nil }
 
-// onStore ends the process at what the runner writes.
-func onStore(s session.Store) session.Store { return &killStore{weaken(s), killAt()} }
+// onRunnerTables ends the process at what the runner writes.
+func onRunnerTables(t session.Tables) session.Tables {
+	t = weaken(t)
+	t.Journal = &killJournal{t.Journal, killAt()}
+	t.States = &killStates{t.States, killAt()}
+	return t
+}
 
-type killStore struct {
-	session.Store
+type killJournal struct {
+	session.JournalTable
 	at string
 }
 
-func (s *killStore) Record(tx *db.Tx, requestID string, e session.Entry) error {
-	if err := s.Store.Record(tx, requestID, e); err != nil {
+func (s *killJournal) Record(tx *db.Tx, requestID string, e session.Entry) error {
+	if err := s.JournalTable.Record(tx, requestID, e); err != nil {
 		return err
 	}
 	switch s.at {
@@ -117,8 +122,13 @@ func (s *killStore) Record(tx *db.Tx, requestID string, e session.Entry) error {
 	return nil
 }
 
-func (s *killStore) SaveState(tx *db.Tx, sessionID string, state session.State) error {
-	if err := s.Store.SaveState(tx, sessionID, state); err != nil {
+type killStates struct {
+	session.StateTable
+	at string
+}
+
+func (s *killStates) SaveState(tx *db.Tx, sessionID string, state session.State) error {
+	if err := s.StateTable.SaveState(tx, sessionID, state); err != nil {
 		return err
 	}
 	if s.at == "waiting" && state.Active != nil && len(state.Active.Pending) > 0 {

@@ -24,7 +24,7 @@ func onCommit(*config.Config) func(bool) { return nil }
 
 func onAnswer(h http.Handler) http.Handler { return h }
 
-func onStore(s session.Store) session.Store { return s }
+func onRunnerTables(t session.Tables) session.Tables { return t }
 
 func onInbox(i environment.Inbox) environment.Inbox { return i }
 

@@ -46,6 +46,7 @@ type operations struct {
 	// fileAtStart is the state of the configuration file that was read.
 	fileAtStart fileState
 	now         atomic.Pointer[inForce]
+	learned     llm.Registry // of the endpoints of all models
 	// reloadTrouble says why the last reload was not taken over as a whole. It is set
 	// after the log says so: who sees the trouble in /readyz finds its reason there.
 	reloadTrouble atomic.Pointer[string]
@@ -80,7 +81,7 @@ func (p *program) choose(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice))})
+	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice, &p.learned))})
 	return nil
 }
 
@@ -91,7 +92,7 @@ func (p *program) describe() {
 		unsent = b.Unsent
 	}
 	observe.Describe(p.registry, observe.Program{
-		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent,
+		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.LostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = p.db.Read(ctx, func(q db.Queryer) error {
 				busy, err := p.store.Unfinished(q)
@@ -275,7 +276,7 @@ func (p *program) lostRequests(after time.Duration) func(context.Context) error 
 		}
 		missing := map[string]time.Time{}
 		for _, r := range running {
-			if r.Asks() || p.runner.Works(r.ID) {
+			if r.AwaitsAnswer() || p.runner.IsRunning(r.ID) {
 				continue
 			}
 			missing[r.ID] = time.Now()

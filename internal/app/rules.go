@@ -117,5 +117,5 @@ func (p *program) answers(q db.Queryer, sessionID string, m chat.Message) (bool,
 		return false, nil // nearly always
 	}
 	state, err := p.store.State(q, sessionID)
-	return state.Answers(said), err
+	return state.IsAnswer(said), err
 }

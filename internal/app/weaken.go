@@ -39,46 +39,64 @@ func without(protection string) bool {
 	return slices.Contains(strings.Split(os.Getenv("LILAC_WITHOUT"), ","), protection)
 }
 
-func weaken(s session.Store) session.Store { return &weakStore{Store: s, ours: map[string]bool{}} }
-
-type weakStore struct {
-	session.Store
-	mu   sync.Mutex
-	ours map[string]bool // messages that this process put into a mailbox
+func weaken(t session.Tables) session.Tables {
+	ours := &ownMessages{ids: map[string]bool{}}
+	t.States = &weakStates{t.States, ours}
+	t.Mailbox = &weakMailbox{t.Mailbox, ours}
+	t.Journal = weakJournal{t.Journal}
+	return t
 }
 
-func (s *weakStore) Unfinished(q db.Queryer) ([]string, error) {
+// ownMessages are the messages that this process put into a mailbox.
+type ownMessages struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+type weakStates struct {
+	session.StateTable
+	ours *ownMessages
+}
+
+func (s *weakStates) Unfinished(q db.Queryer) ([]string, error) {
 	if without("recovery") {
 		return nil, nil
 	}
-	return s.Store.Unfinished(q)
+	return s.StateTable.Unfinished(q)
 }
 
-func (s *weakStore) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
-	entries, err := s.Store.Journal(q, requestID)
+func (s *weakStates) State(q db.Queryer, sessionID string) (session.State, error) {
+	state, err := s.StateTable.State(q, sessionID)
+	if without("mailbox") && state.Active != nil {
+		s.ours.mu.Lock()
+		defer s.ours.mu.Unlock()
+		state.Active.Pending = slices.DeleteFunc(state.Active.Pending, func(p session.PendingMessage) bool { return !s.ours.ids[p.MessageID] })
+	}
+	return state, err
+}
+
+type weakMailbox struct {
+	session.MailboxTable
+	ours *ownMessages
+}
+
+func (s *weakMailbox) PutMail(tx *db.Tx, m session.Mail) (bool, error) {
+	s.ours.mu.Lock()
+	s.ours.ids[m.MessageID] = true
+	s.ours.mu.Unlock()
+	return s.MailboxTable.PutMail(tx, m)
+}
+
+type weakJournal struct{ session.JournalTable }
+
+func (s weakJournal) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
+	entries, err := s.JournalTable.Journal(q, requestID)
 	if without("journal") {
 		entries = slices.DeleteFunc(entries, func(e session.StoryEntry) bool {
 			return slices.Contains([]string{"model", "tool_start", "tool_end"}, e.Kind)
 		})
 	}
 	return entries, err
-}
-
-func (s *weakStore) PutMail(tx *db.Tx, m session.Mail) (bool, error) {
-	s.mu.Lock()
-	s.ours[m.MessageID] = true
-	s.mu.Unlock()
-	return s.Store.PutMail(tx, m)
-}
-
-func (s *weakStore) State(q db.Queryer, sessionID string) (session.State, error) {
-	state, err := s.Store.State(q, sessionID)
-	if without("mailbox") && state.Active != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		state.Active.Pending = slices.DeleteFunc(state.Active.Pending, func(p session.Pending) bool { return !s.ours[p.MessageID] })
-	}
-	return state, err
 }
 
 // onTold tells of tasks in a transaction of its own, if that is wanted.

@@ -48,7 +48,7 @@ func (s *surroundings) state() (state session.State) {
 func (s *surroundings) pauses(n int) {
 	s.t.Helper()
 	s.eventually("the request waits at its limit", func() bool {
-		pause := s.state().Waits()
+		pause := s.state().OpenPause()
 		return pause != nil && pause.Number == n
 	})
 }
@@ -89,7 +89,7 @@ func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	s.says("stop")
 	s.eventually("the request is stopped and the next one waits", func() bool {
 		state := s.state()
-		return state.Active != nil && state.Active.Pauses == 1 && state.Waits() != nil && len(state.Queue) == 0
+		return state.Active != nil && state.Active.Pauses == 1 && state.OpenPause() != nil && len(state.Queue) == 0
 	})
 	if got := s.workflow("w2"); got.State != workflow.Waiting {
 		t.Errorf("after the stop the workflow is %s", got.State)

@@ -31,9 +31,9 @@ func (Mailbox) Accept(tx *db.Tx, sessionID, messageID string) error {
 	return wrap("note an accepted message", err)
 }
 
-// Take notes that the runner has a message, and reports whether it was promised to
+// ClaimAccepted notes that the runner has a message, and reports whether it was promised to
 // the session by Accept.
-func (Mailbox) Take(tx *db.Tx, sessionID, messageID string) (promised bool, err error) {
+func (Mailbox) ClaimAccepted(tx *db.Tx, sessionID, messageID string) (promised bool, err error) {
 	res, err := tx.Exec(`DELETE FROM session_accepted WHERE session_id = ? AND message_id = ?`, sessionID, messageID)
 	if err != nil {
 		return false, fmt.Errorf("take an accepted message: %w", err)

@@ -36,7 +36,7 @@ func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
 	take := func(message string, want bool) {
 		t.Helper()
 		update(t, d, func(tx *db.Tx) error {
-			if promised, err := s.Take(tx, "s", message); err != nil || promised != want {
+			if promised, err := s.ClaimAccepted(tx, "s", message); err != nil || promised != want {
 				t.Errorf("%s is promised: %t, %v", message, promised, err)
 			}
 			return nil

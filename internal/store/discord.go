@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,7 +92,7 @@ func (DiscordGateway) Gateway(q db.Queryer) (g discord.GatewayState, err error) 
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM discord_gateway WHERE one = 1`).Scan(&data, &checksum)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return g, nil
 	}
 	if err != nil {
@@ -142,7 +141,7 @@ func (DiscordGaps) gap(q db.Queryer, channelID string) (g discord.Gap, err error
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, channelID).Scan(&data, &checksum)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return discord.Gap{ChannelID: channelID}, nil
 	}
 	if err != nil {

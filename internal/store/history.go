@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,11 +18,14 @@ type History struct{}
 
 // AppendHistory appends a message, once for its id.
 func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {
-	var prior sql.NullInt64
+	var prior *int64
 	err = tx.QueryRow(`SELECT (SELECT seq FROM history WHERE session_id = ?1 AND id = ?2), coalesce(max(seq), 0) + 1
 		FROM history WHERE session_id = ?1`, sessionID, m.ID).Scan(&prior, &seq)
-	if err != nil || prior.Valid {
-		return prior.Int64, wrap("number message", err)
+	if err != nil {
+		return 0, fmt.Errorf("number message: %w", err)
+	}
+	if prior != nil {
+		return *prior, nil
 	}
 	data, err := json.Marshal(m.Message)
 	if err != nil {
@@ -114,7 +116,7 @@ func (History) Conversation(q db.Queryer, sessionID string) (out session.Convers
 		if err := open(compactionRows, checksum, data, out.Summary, sessionID, seq, requestID, keptFrom, createdAt, data); err != nil {
 			return out, err
 		}
-	case !errors.Is(err, sql.ErrNoRows):
+	case !errors.Is(err, db.ErrNoRows):
 		return out, fmt.Errorf("read compaction: %w", err)
 	}
 	out.Messages, err = collect(q, scanHistory, `SELECT `+historyColumns+` FROM history WHERE session_id = ? AND seq >= ? ORDER BY seq`, sessionID, keptFrom)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -36,7 +35,7 @@ func (Inbox) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []b
 		return nil, false, inboxRows.damaged([]any{source, externalID})
 	case err == nil:
 		return prior, true, nil
-	case !errors.Is(err, sql.ErrNoRows):
+	case !errors.Is(err, db.ErrNoRows):
 		return nil, false, fmt.Errorf("read inbox: %w", err)
 	}
 	at = tx.Now().UnixMilli()

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,7 +87,7 @@ func (Mailbox) MarkMail(tx *db.Tx, sessionID, messageID, requestID string, state
 func exists(q db.Queryer, query string, args ...any) (bool, error) {
 	var one int
 	err := q.QueryRow(query, args...).Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ var listedRequest = listed(scanRequest, func(r session.Request, why string) sess
 })
 
 // Requests lists the newest first, older than the one named by before, or its
-// [session.Place]; an empty session means all. A damaged one is [session.Damaged].
+// [session.PageToken]; an empty session means all. A damaged one is [session.Damaged].
 func (Requests) Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error) {
 	query, args := `SELECT `+requestColumns+`, checksum FROM requests WHERE 1`, []any{}
 	if sessionID != "" {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ func (RouterStates) RouterState(q db.Queryer, platform, sessionID string) (state
 	var data []byte
 	var checksum int64
 	err = q.QueryRow(`SELECT json, checksum FROM router_state WHERE platform = ? AND session_id = ?`, platform, sessionID).Scan(&data, &checksum)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return state, nil
 	}
 	if err != nil {

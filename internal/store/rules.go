@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -129,12 +128,9 @@ func (RuleRuns) AddRun(tx *db.Tx, r environment.Run) error {
 // AddRefusal keeps an event about which a rule did nothing, and forgets the
 // oldest ones.
 func (RuleRuns) AddRefusal(tx *db.Tx, r environment.Run) error {
-	res, err := tx.Exec(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		r.Rule, r.EventID, string(r.Type), r.SessionID, r.Outcome, r.Depth, r.At)
-	if err != nil {
-		return wrap("keep refusal of rule", err)
-	}
-	id, err := res.LastInsertId()
+	var id int64
+	err := tx.QueryRow(`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+		r.Rule, r.EventID, string(r.Type), r.SessionID, r.Outcome, r.Depth, r.At).Scan(&id)
 	if err != nil || id%refusalsTrimBatch != 0 {
 		return wrap("keep refusal of rule", err)
 	}
@@ -397,7 +393,7 @@ func (RuleRuns) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
 // ClientOf returns the surface of a session, and whether it exists.
 func (Sessions) ClientOf(q db.Queryer, sessionID string) (client string, known bool, err error) {
 	err = q.QueryRow(`SELECT client FROM sessions WHERE id = ?`, sessionID).Scan(&client)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return "", false, nil
 	}
 	return client, err == nil, wrap("look up session", err)
@@ -413,7 +409,7 @@ func (Sessions) SessionTitled(q db.Queryer, title string, platforms []string) (i
 		return "", fmt.Errorf("encode platforms: %w", err)
 	}
 	err = q.QueryRow(`SELECT id FROM sessions WHERE title = ? AND client <> '`+task.Client+`' AND NOT (title LIKE '#%' AND client IN (SELECT value FROM json_each(?))) ORDER BY updated_at DESC, id LIMIT 1`, title, string(clients)).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
 	}
 	return id, wrap("look up session by title", err)

@@ -103,7 +103,7 @@ func open(s sealed, checksum int64, data []byte, into any, values ...any) error 
 	return nil
 }
 
-func (s sealed) damaged(values []any) error { return db.Damaged(s.table, s.name(values)) }
+func (s sealed) damaged(values []any) error { return db.DamagedRow(s.table, s.name(values)) }
 
 func (s sealed) name(values []any) string {
 	out := make([]string, s.key)

@@ -108,17 +108,17 @@ func matchExpression(terms []string) string {
 // the newest first, of those that [Store.IndexHistory] has seen. In the place of a
 // damaged one stands why it cannot be read. It goes on behind the row named by
 // before; 0 begins.
-func (HistoryIndex) Search(q db.Queryer, query string, limit int, before int64) ([]session.Found, error) {
+func (HistoryIndex) Search(q db.Queryer, query string, limit int, before int64) ([]session.SearchResult, error) {
 	return searchHistory(q, "", nil, query, limit, before)
 }
 
 // SearchIn is Search in one session; "" is every one, but for those of the
 // clients that are left out.
-func (HistoryIndex) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error) {
+func (HistoryIndex) SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.SearchResult, error) {
 	return searchHistory(q, sessionID, without, query, limit, 0)
 }
 
-func searchHistory(q db.Queryer, sessionID string, without []string, query string, limit int, before int64) ([]session.Found, error) {
+func searchHistory(q db.Queryer, sessionID string, without []string, query string, limit int, before int64) ([]session.SearchResult, error) {
 	terms := Terms(query)
 	if len(terms) == 0 {
 		return nil, nil
@@ -130,7 +130,7 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	out, err := collect(q, listed(func(r scanner) (f session.Found, err error) {
+	out, err := collect(q, listed(func(r scanner) (f session.SearchResult, err error) {
 		var m session.HistoryMessage
 		var data []byte
 		var checksum int64
@@ -154,8 +154,8 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 }
 
 // damagedFind stands in the place of a message that cannot be read.
-func damagedFind(f session.Found, why string) session.Found {
-	return session.Found{Row: f.Row, SessionID: f.SessionID, SessionTitle: f.SessionTitle, MessageID: f.MessageID, RequestID: f.RequestID, Role: string(chat.System), Excerpt: why, Damaged: true}
+func damagedFind(f session.SearchResult, why string) session.SearchResult {
+	return session.SearchResult{Row: f.Row, SessionID: f.SessionID, SessionTitle: f.SessionTitle, MessageID: f.MessageID, RequestID: f.RequestID, Role: string(chat.System), Excerpt: why, Damaged: true}
 }
 
 // SessionsTitled lists sessions whose title has the text in it, the most

@@ -91,7 +91,7 @@ func TestSearchGoesOnBehindARow(t *testing.T) {
 	update(t, d, s.IndexHistory)
 	var got []string
 	for before := int64(0); ; {
-		var page []session.Found
+		var page []session.SearchResult
 		if err := read(t, d, func(q db.Queryer) (err error) {
 			page, err = s.Search(q, "apple", 10, before)
 			return err
@@ -160,7 +160,7 @@ func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
 	long := strings.Repeat("é before ", 100) + "Needle\\n in " + strings.Repeat("after ü ", 100)
 	say(t, d, s, "s", "m", `{"role":"user","content":"`+long+`"}`)
 	update(t, d, s.IndexHistory)
-	var got session.Found
+	var got session.SearchResult
 	if err := read(t, d, func(q db.Queryer) error {
 		all, err := s.Search(q, "needle", 1, 0)
 		got = all[0]
@@ -172,7 +172,7 @@ func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
 		t.Errorf("the excerpt is %q", got.Excerpt)
 	}
 	got.Excerpt, got.Row = "", 0
-	want := session.Found{SessionID: "s", SessionTitle: "The title", MessageID: "m", RequestID: "r-m", Role: "user", CreatedAt: 7}
+	want := session.SearchResult{SessionID: "s", SessionTitle: "The title", MessageID: "m", RequestID: "r-m", Role: "user", CreatedAt: 7}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -193,7 +193,7 @@ func TestSearchNamesADamagedRowInItsPlace(t *testing.T) {
 		_, err := tx.Exec(`UPDATE history SET json = CAST(replace(CAST(json AS TEXT), 'pie', 'tie') AS BLOB) WHERE id = 'm2'`)
 		return err
 	})
-	var got []session.Found
+	var got []session.SearchResult
 	err := read(t, d, func(q db.Queryer) (err error) {
 		got, err = s.Search(q, "apple", 9, 0)
 		return err

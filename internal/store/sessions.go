@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,10 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-var _ session.Store = (*Store)(nil)
+var _ = session.Tables{
+	Sessions: Sessions{}, States: SessionStates{}, Mailbox: Mailbox{}, History: History{},
+	Files: Files{}, Requests: Requests{}, Journal: Journal{}, Spending: Usage{},
+}
 
 const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused`
 
@@ -38,12 +40,12 @@ func (Sessions) Session(q db.Queryer, id string) (session.Session, error) {
 }
 
 // Sessions lists the most recently updated first, after the session named by
-// before, or its [session.Place]; an empty before starts at the newest. Those of
+// before, or its [session.PageToken]; an empty before starts at the newest. Those of
 // sub-agents are found through their tasks.
 func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Session, error) {
 	query, args := `SELECT `+sessionColumns+` FROM sessions WHERE client <> '`+task.Client+`'`, []any{}
 	if before != "" {
-		at, id, ok := session.ParsePlace(before)
+		at, id, ok := session.ParsePageToken(before)
 		if !ok {
 			cursor, err := Sessions{}.Session(q, before)
 			if err != nil {
@@ -167,7 +169,7 @@ func (SessionStates) State(q db.Queryer, sessionID string) (out session.State, e
 	var unfinished, checksum int64
 	err = q.QueryRow(`SELECT json, unfinished, checksum FROM session_state WHERE session_id = ?`, sessionID).Scan(&data, &unfinished, &checksum)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, db.ErrNoRows):
 		return out, nil
 	case err != nil:
 		return out, fmt.Errorf("read session state: %w", err)
@@ -192,7 +194,7 @@ func (SessionStates) SaveState(tx *db.Tx, sessionID string, v session.State) err
 		state, active = "running", v.Active.RequestID
 	}
 	var paused []byte
-	if p := v.Waits(); p != nil {
+	if p := v.OpenPause(); p != nil {
 		if paused, err = json.Marshal(p); err != nil {
 			return fmt.Errorf("encode pause: %w", err)
 		}

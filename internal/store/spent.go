@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,7 +56,7 @@ func scanSpent(row scanner) (s session.Spent, err error) {
 	var ms int64
 	u := &s.Usage
 	err = row.Scan(&s.Steps, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, &u.CostMicros, &ms)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return session.Spent{}, nil
 	}
 	s.Time = time.Duration(ms) * time.Millisecond

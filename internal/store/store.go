@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,7 +198,7 @@ func pageSize(limit int) int {
 }
 
 func notFound(err error, sentence string, args ...any) error {
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return fault.New(fault.NotFound, sentence, args...)
 	}
 	return err
@@ -209,7 +208,7 @@ func notFound(err error, sentence string, args ...any) error {
 // and its key, and decodes it. Other rows are sealed.
 func decode(table, key string, data []byte, checksum int64, into any) error {
 	if sum(key, data) != checksum {
-		return db.Damaged(table, key)
+		return db.DamagedRow(table, key)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("decode %s %s: %w", table, key, err)
@@ -219,7 +218,7 @@ func decode(table, key string, data []byte, checksum int64, into any) error {
 
 func sum(key string, data []byte) int64 { return db.Checksum([]byte(key), data) }
 
-// scanner is a row: of one ([sql.Row]) or of many ([sql.Rows]).
+// scanner is a [db.Row], or the current row of [db.Rows].
 type scanner interface{ Scan(dest ...any) error }
 
 // collect reads all rows of a query.
@@ -265,10 +264,10 @@ func createdAt(q db.Queryer, table, id string) (at int64, err error) {
 	return at, q.QueryRow(`SELECT created_at FROM `+table+` WHERE id = ?`, id).Scan(&at)
 }
 
-// placeIn is where a list by age goes on: a [session.Place], or behind the row that
+// placeIn is where a list by age goes on: a [session.PageToken], or behind the row that
 // before names.
 func placeIn(q db.Queryer, table, before string) (at int64, id string, err error) {
-	if at, id, ok := session.ParsePlace(before); ok {
+	if at, id, ok := session.ParsePageToken(before); ok {
 		return at, id, nil
 	}
 	at, err = createdAt(q, table, before)

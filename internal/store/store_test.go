@@ -74,7 +74,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 		return errors.Join(err, more, s.SetTitle(tx, "s2", "moved"), s.DeleteSession(tx, "s1"))
 	})
 	err := read(t, d, func(q db.Queryer) error {
-		for place, want := range map[string]string{session.Place(3, "s2"): "s0", session.Place(2, "s1"): "s0", "s0": ""} {
+		for place, want := range map[string]string{session.PageToken(3, "s2"): "s0", session.PageToken(2, "s1"): "s0", "s0": ""} {
 			got := ""
 			page, err := s.Sessions(q, 9, place)
 			for _, one := range page {
@@ -84,14 +84,14 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 				t.Errorf("behind %s are the sessions %q, want %q: %v", place, got, want, err)
 			}
 		}
-		page, err := s.Requests(q, "", 9, session.Place(2, "web:s1:r"))
+		page, err := s.Requests(q, "", 9, session.PageToken(2, "web:s1:r"))
 		if len(page) != 1 || page[0].SessionID != "s0" {
 			t.Errorf("behind the request that is gone are %+v", page)
 		}
 		if err != nil {
 			return err
 		}
-		for place, want := range map[string]string{session.Place(3, "ts2"): "ts0", session.Place(2, "ts1"): "ts0", "ts0": ""} {
+		for place, want := range map[string]string{session.PageToken(3, "ts2"): "ts0", session.PageToken(2, "ts1"): "ts0", "ts0": ""} {
 			got := ""
 			page, err := s.Tasks(q, "", 9, place)
 			for _, one := range page {
@@ -101,7 +101,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 				t.Errorf("behind %s are the tasks %q, want %q: %v", place, got, want, err)
 			}
 		}
-		for place, want := range map[string]string{session.Place(4, "ws3"): "ws2ws0", session.Place(2, "ws1"): "ws0", "ws0": ""} {
+		for place, want := range map[string]string{session.PageToken(4, "ws3"): "ws2ws0", session.PageToken(2, "ws1"): "ws0", "ws0": ""} {
 			got := ""
 			page, err := s.Workflows(q, "", false, 9, place)
 			for _, one := range page {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,7 +141,7 @@ func (Tasks) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
 }
 
 // Tasks lists the newest first, older than the one named by before, or its
-// [session.Place]; an empty session means all. A damaged one is [task.Damaged].
+// [session.PageToken]; an empty session means all. A damaged one is [task.Damaged].
 func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]task.Task, error) {
 	query, args := selectTask+`1`, []any{}
 	if sessionID != "" {
@@ -256,7 +255,7 @@ func (Journal) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
 // PayerOf returns the session that a sub-agent's session works for, or "".
 func (Tasks) PayerOf(q db.Queryer, sessionID string) (payer string, err error) {
 	err = q.QueryRow(`SELECT session_id FROM tasks WHERE child_session = ? AND child_session <> ''`, sessionID).Scan(&payer)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return "", nil
 	}
 	return payer, wrap("look up who pays", err)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"time"
@@ -26,7 +25,7 @@ type Timers struct{}
 func (Timers) TimerState(q db.Queryer, name string) (state clock.State, err error) {
 	var done int64
 	err = q.QueryRow(`SELECT schedule, done FROM timers WHERE name = ?`, name).Scan(&state.Text, &done)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return clock.State{}, nil
 	}
 	state.Done = time.UnixMilli(done)

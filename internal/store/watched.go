@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/json"
 	"errors"
 
@@ -35,7 +34,7 @@ func (WatchedFiles) SeenFiles(q db.Queryer, source, scope string) (seen map[stri
 	var was string
 	err = q.QueryRow(`SELECT scope FROM watched_sources WHERE name = ?`, source).Scan(&was)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) || err == nil && was != scope:
+	case errors.Is(err, db.ErrNoRows) || err == nil && was != scope:
 		return nil, false, nil
 	case err != nil:
 		return nil, false, wrap("read watched source", err)

@@ -31,10 +31,10 @@ DROP TABLE unspaced;
 `}
 
 // wordsFunction is words as the database knows it.
-var wordsFunction = db.NewFunction("lilac_words", words)
+var wordsFunction = db.RegisterFunction("lilac_words", words)
 
 // lowerFunction is for letters of all scripts; SQLite's own is for ASCII.
-var lowerFunction = db.NewFunction("lilac_lower", strings.ToLower)
+var lowerFunction = db.RegisterFunction("lilac_lower", strings.ToLower)
 
 // words returns a text with spaces around each letter of a script that has none
 // between words. A search for some of them is one for a phrase.

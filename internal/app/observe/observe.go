@@ -29,23 +29,23 @@ type Observer struct {
 
 // New declares the metrics. A nil tracer makes no spans.
 func New(r *metrics.Registry, tracer *tracing.Tracer) *Observer {
-	r.CounterOf("lilac_spans_dropped_total", "Spans that the collector did not take.", func(set func(float64, ...string)) { set(float64(tracer.Dropped())) })
+	r.CounterOf("lilac_spans_dropped_total", "Spans that were dropped because the collector did not accept them in time.", func(set func(float64, ...string)) { set(float64(tracer.Dropped())) })
 	return &Observer{
 		tracer: tracer,
 		requests: r.Histogram("lilac_request_duration_seconds",
-			"Time from a request's first message to its end, waiting and restarts included.", metrics.LongBuckets, "state", "surface"),
+			"Time from a request's first message to its end, including waiting and restarts.", metrics.LongBuckets, "state", "surface"),
 		modelCalls: r.Histogram("lilac_model_request_duration_seconds",
-			"Time of one call of a model, until its last token.", metrics.LongBuckets, "provider", "model", "status"),
+			"Duration of one model call, until its last token.", metrics.LongBuckets, "provider", "model", "status"),
 		modelTokens: r.Counter("lilac_model_tokens_total",
-			"Tokens by direction: input and output, and of the input what came from and went into the provider's cache.", "provider", "model", "direction"),
+			"Tokens by direction: input, output, and the input tokens read from (cache_read) and written to (cache_write) the provider's cache.", "provider", "model", "direction"),
 		modelCost: r.Counter("lilac_model_cost_dollars_total",
-			"What the calls cost at the configured prices, in US dollars.", "provider", "model"),
+			"Cost of model calls in US dollars, at the configured prices or as reported by the provider.", "provider", "model"),
 		toolCalls: r.Counter("lilac_tool_calls_total",
-			"Calls of tools: ok, failed (the model was told), or error (a defect, or the end of the request).", "tool", "status"),
+			"Tool calls by status: ok, failed (reported to the model), or error (a defect, or the end of the request).", "tool", "status"),
 		toolDurations: r.Histogram("lilac_tool_duration_seconds",
-			"Time of one call of a tool.", metrics.ShortBuckets, "tool"),
+			"Duration of one tool call.", metrics.ShortBuckets, "tool"),
 		published: r.Counter("lilac_bus_published_total",
-			"Events published, by topic; out.req stands for the topics of all requests.", "topic"),
+			"Published events by topic; out.req stands for the output topics of all requests.", "topic"),
 	}
 }
 

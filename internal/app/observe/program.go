@@ -32,14 +32,23 @@ type Program struct {
 	Sessions func(ctx context.Context) (int, error)
 	// Unsent is how many events wait in the database for a bus that is elsewhere.
 	Unsent func() int64
+	// LostLogLines counts the log lines that could not be written.
+	LostLogLines func() int64
 }
 
 // Describe declares the gauges of the program. What cannot be read at a scrape
 // is left out of it.
 func Describe(r *metrics.Registry, p Program) {
-	r.Gauge("lilac_build_info", "Always 1; its labels say what was built.", func(set func(float64, ...string)) {
+	r.Gauge("lilac_build_info", "Always 1; the labels describe the build.", func(set func(float64, ...string)) {
 		set(1, p.Version, runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 	}, "version", "go", "platform")
+	r.CounterOf("lilac_log_lines_lost_total", "Log lines that could not be written, for example because the reader of the log has ended.", func(set func(float64, ...string)) {
+		lost := int64(0)
+		if p.LostLogLines != nil {
+			lost = p.LostLogLines()
+		}
+		set(float64(lost))
+	})
 	r.Gauge("lilac_uptime_seconds", "Seconds since the start.", func(set func(float64, ...string)) { set(time.Since(p.Started).Truncate(time.Second).Seconds()) })
 	r.Gauge("lilac_goroutines", "Goroutines.", func(set func(float64, ...string)) { set(float64(runtime.NumGoroutine())) })
 	r.Gauge("lilac_memory_bytes", "Memory mapped by the Go runtime.", func(set func(float64, ...string)) {
@@ -48,7 +57,7 @@ func Describe(r *metrics.Registry, p Program) {
 			set(float64(sample[0].Value.Uint64()))
 		}
 	})
-	r.Gauge("lilac_part_ok", "1 while a part of the program works; the same parts as /readyz.", func(set func(float64, ...string)) {
+	r.Gauge("lilac_part_ok", "1 if a component works, 0 if it failed; the components of /readyz.", func(set func(float64, ...string)) {
 		if p.Health == nil {
 			return
 		}
@@ -60,12 +69,12 @@ func Describe(r *metrics.Registry, p Program) {
 			set(up, part.Name)
 		}
 	}, "part")
-	r.Gauge("lilac_requests_running", "Requests that run now.", func(set func(float64, ...string)) {
+	r.Gauge("lilac_requests_running", "Running requests.", func(set func(float64, ...string)) {
 		if p.Running != nil {
 			set(float64(p.Running()))
 		}
 	})
-	r.Gauge("lilac_sessions_active", "Conversations in which something runs or waits.", func(set func(float64, ...string)) {
+	r.Gauge("lilac_sessions_active", "Conversations with running or queued requests.", func(set func(float64, ...string)) {
 		if p.Sessions == nil {
 			return
 		}
@@ -75,7 +84,7 @@ func Describe(r *metrics.Registry, p Program) {
 			set(float64(n))
 		}
 	})
-	r.Gauge("lilac_bus_unsent", "Events that are accepted and wait in the database until Redis takes them.", func(set func(float64, ...string)) {
+	r.Gauge("lilac_bus_unsent", "Accepted events that wait in the database until Redis accepts them.", func(set func(float64, ...string)) {
 		if p.Unsent != nil {
 			set(float64(p.Unsent()))
 		}
@@ -92,16 +101,16 @@ func describeBus(r *metrics.Registry, b bus.Bus) {
 			}
 		}
 	}
-	r.Gauge("lilac_bus_group_backlog", "Events that a group has not taken yet.", each(func(g bus.GroupStatus) float64 { return float64(g.Backlog) }), "topic", "group")
-	r.Gauge("lilac_bus_group_pending", "Events that a group has taken and not finished.", each(func(g bus.GroupStatus) float64 { return float64(g.Pending) }), "topic", "group")
-	r.Gauge("lilac_bus_group_oldest_seconds", "Age of the oldest event that a group has not finished.", each(func(g bus.GroupStatus) float64 { return float64(g.OldestMS) / 1000 }), "topic", "group")
-	r.Gauge("lilac_bus_group_served", "1 while somebody consumes for the group.", each(func(g bus.GroupStatus) float64 {
+	r.Gauge("lilac_bus_group_backlog", "Events that a consumer group has not fetched yet.", each(func(g bus.GroupStatus) float64 { return float64(g.Backlog) }), "topic", "group")
+	r.Gauge("lilac_bus_group_pending", "Events that a consumer group has fetched and not finished.", each(func(g bus.GroupStatus) float64 { return float64(g.Pending) }), "topic", "group")
+	r.Gauge("lilac_bus_group_oldest_seconds", "Age of the oldest event that a consumer group has not finished.", each(func(g bus.GroupStatus) float64 { return float64(g.OldestMS) / 1000 }), "topic", "group")
+	r.Gauge("lilac_bus_group_served", "1 if the consumer group has a consumer.", each(func(g bus.GroupStatus) float64 {
 		if g.Active {
 			return 1
 		}
 		return 0
 	}), "topic", "group")
-	r.Gauge("lilac_bus_dead_letters", "Events that could not be handled and wait for somebody to decide; counted up to 1000.", func(set func(float64, ...string)) {
+	r.Gauge("lilac_bus_dead_letters", "Events that could not be handled and wait for a decision; counted up to 1000.", func(set func(float64, ...string)) {
 		if b == nil {
 			return
 		}

@@ -208,7 +208,7 @@ func TestAnOwnerThatIsDamagedHoldsUpNoOtherMessage(t *testing.T) {
 	service := outbox.New(outbox.Options{DB: database, Table: store.Outbox{}, Adapter: p, Hooks: map[string]outbox.OnSent{
 		"test": func(_ *db.Tx, r outbox.Row, _ surface.Message) error {
 			if r.Key == "test:0" {
-				return fmt.Errorf("bind message: %w", db.Damaged("relays", "r"))
+				return fmt.Errorf("bind message: %w", db.DamagedRow("relays", "r"))
 			}
 			return nil
 		},
@@ -352,7 +352,7 @@ func (p *shut) Send(ctx context.Context, _ surface.Send) (surface.Message, error
 
 // A row is asked for before it is sent: nobody may have been there to withdraw it.
 func TestARowThatNobodyWantsAnyMoreIsNotSent(t *testing.T) {
-	for name, answer := range map[string]error{"over": nil, "damaged": db.Damaged("workflows", "w")} {
+	for name, answer := range map[string]error{"over": nil, "damaged": db.DamagedRow("workflows", "w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})

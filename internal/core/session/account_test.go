@@ -19,16 +19,15 @@ func inParent(t *testing.T, limits session.Limits, ended *[]session.Request) *ri
 	t.Helper()
 	return newRig(t, rigOptions{do: loops, change: func(o *session.Options) {
 		o.Settings.Limits = limits
-		o.Account = func(_ db.Queryer, id string) (string, error) {
-			if id == sid {
-				return "parent", nil
-			}
-			return "", nil
-		}
-		o.Unattended = func(client string) bool { return client == "web" }
-		o.Ended = func(_ *db.Tx, r session.Request) error {
-			*ended = append(*ended, r)
-			return nil
+		o.Surfaces = fakeSurfaces{unattended: true}
+		o.Policy = fakePolicy{
+			payer: func(id string) string {
+				if id == sid {
+					return "parent"
+				}
+				return ""
+			},
+			ended: func(r session.Request) { *ended = append(*ended, r) },
 		}
 	}})
 }
@@ -91,7 +90,7 @@ func TestWorkOutsideOfRequestsCounts(t *testing.T) {
 	check := func(id string, want session.Limit) {
 		t.Helper()
 		r.read(func(q db.Queryer) error {
-			reached, err := r.svc.Exhausted(q, id)
+			reached, err := r.svc.ReachedLimit(q, id)
 			var got session.Limit
 			if reached != nil {
 				got = reached.Limit
@@ -122,19 +121,19 @@ func TestWorkOutsideOfRequestsCounts(t *testing.T) {
 
 // slowDay reads the first day only when a commit lets it.
 type slowDay struct {
-	session.Store
+	session.SpendingTable
 	began             atomic.Bool
 	reads, goOn, done chan struct{}
 }
 
 func (s *slowDay) SpentOn(q db.Queryer, day string) (session.Spent, error) {
 	if !s.began.CompareAndSwap(false, true) {
-		return s.Store.SpentOn(q, day)
+		return s.SpendingTable.SpentOn(q, day)
 	}
 	defer close(s.done)
 	close(s.reads)
 	<-s.goOn
-	return s.Store.SpentOn(q, day)
+	return s.SpendingTable.SpentOn(q, day)
 }
 
 // What is committed while the day is read for the first time counts once.
@@ -149,7 +148,7 @@ func TestWhatIsSpentWhileTheDayIsReadCountsOnce(t *testing.T) {
 		}
 	}, change: func(o *session.Options) {
 		o.Settings.Limits = session.Limits{Day: session.Budget{Steps: 3}}
-		slow.Store, o.Store = o.Store, slow
+		slow.SpendingTable, o.Tables.Spending = o.Tables.Spending, slow
 	}})
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
 	<-slow.reads

@@ -15,7 +15,7 @@ const maxAnnounced = 32 << 10
 // announce publishes an environment event about the session, which a request
 // has caused.
 func (c *change) announce(t event.Type, requestID, id string, v any) error {
-	m, err := of(requestID, "system")
+	m, err := requestMetadata(requestID, "system")
 	if err != nil {
 		return err
 	}
@@ -27,12 +27,12 @@ func (c *change) environment(t event.Type, id string, v any, m event.EnvMetadata
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", t, err)
 	}
-	id, m.TriggerSessionID = shortID(id), c.sessionID
+	id, m.TriggerSessionID = boundedEventID(id), c.sessionID
 	return c.publish(id, nil, event.EnvEvent{ID: id, Type: t, Timestamp: c.now(), Payload: payload, Metadata: m})
 }
 
-// of is the metadata of what a request causes.
-func of(requestID, source string) (event.EnvMetadata, error) {
+// requestMetadata is the metadata of what a request causes.
+func requestMetadata(requestID, source string) (event.EnvMetadata, error) {
 	raw, err := json.Marshal(requestID)
 	if err != nil {
 		return event.EnvMetadata{}, fmt.Errorf("encode request id: %w", err)
@@ -43,7 +43,7 @@ func of(requestID, source string) (event.EnvMetadata, error) {
 // announceTool tells the environment that a tool has run. The model that
 // called it has the result already.
 func (c *change) announceTool(requestID string, shown event.ToolCallOutput) error {
-	m, err := of(requestID, "tool")
+	m, err := requestMetadata(requestID, "tool")
 	if err != nil {
 		return err
 	}
@@ -58,18 +58,18 @@ func (c *change) announceTool(requestID string, shown event.ToolCallOutput) erro
 
 // announceStream tells rules that a request began or ended. Readers of the
 // event stream are told by its output, in order with its text.
-func (c *change) announceStream(e Effect) error {
+func (c *change) announceStream(e ChangeState) error {
 	said, t := event.StreamPayload{RequestID: e.RequestID}, event.StreamStart
 	switch {
 	case e.State.Ended():
 		t = event.StreamCompleted
-		s := ""
-		if c.said != nil {
-			s, said.Usage = c.said.FinalText, c.said.Usage
+		content := ""
+		if c.finalOutput != nil {
+			content, said.Usage = c.finalOutput.FinalText, c.finalOutput.Usage
 		}
-		said.Truncated = len(s) > maxAnnounced
-		s = text.Truncate(s, maxAnnounced)
-		said.Content = &s
+		said.Truncated = len(content) > maxAnnounced
+		content = text.Truncate(content, maxAnnounced)
+		said.Content = &content
 		switch e.State {
 		case event.StateFailed:
 			t = event.StreamError
@@ -80,7 +80,7 @@ func (c *change) announceStream(e Effect) error {
 	case e.State != event.StateRunning:
 		return nil
 	}
-	m, err := of(e.RequestID, "llm")
+	m, err := requestMetadata(e.RequestID, "llm")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -15,7 +16,7 @@ const blobPrefix = "blob:sha256:"
 // withBytes returns a message whose blob references are replaced by what they
 // stand for; the history keeps the references. A blob that is gone is told to
 // the model.
-func (s *Service) withBytes(m chat.Message) chat.Message {
+func (s *Service) inlineBlobs(m chat.Message) chat.Message {
 	cloned := false
 	for i, p := range m.Parts {
 		var ref string
@@ -25,17 +26,17 @@ func (s *Service) withBytes(m chat.Message) chat.Message {
 		if !cloned {
 			m.Parts, cloned = slices.Clone(m.Parts), true
 		}
-		m.Parts[i] = s.resolve(p, ref)
+		m.Parts[i] = s.inlineBlob(p, ref)
 	}
 	return m
 }
 
-func (s *Service) resolve(p chat.Part, ref string) chat.Part {
+func (s *Service) inlineBlob(p chat.Part, ref string) chat.Part {
 	gone := chat.TextPart("(The attachment " + p.Filename + " is no longer available.)")
-	if s.opt.ResolveBlob == nil {
+	if s.opt.Blobs == nil {
 		return gone
 	}
-	data, err := s.opt.ResolveBlob(ref)
+	data, err := s.opt.Blobs.Get(context.Background(), ref)
 	if err != nil {
 		s.opt.Logger.Warn("attachment is not available", "blob", ref, "error", err)
 		return gone

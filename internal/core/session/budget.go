@@ -68,7 +68,7 @@ func (s Spent) Add(o Spent) Spent {
 	return Spent{Steps: s.Steps + o.Steps, Usage: s.Usage.Add(o.Usage), Time: s.Time + o.Time}
 }
 
-// of is how much of a thing that limits are for was used.
+// requestMetadata is how much of a thing that limits are for was used.
 func (s Spent) of(thing string) int64 {
 	switch thing {
 	case "steps":
@@ -185,12 +185,12 @@ type Pause struct {
 }
 
 // ended says how a request that was stopped at the limit ended.
-func (p Pause) ended() string {
+func (p Pause) stoppedText() string {
 	return "Stopped at its limit of " + p.amount(p.Allowed, true) + "."
 }
 
 // expired says how a request ended that nobody answered.
-func (p Pause) expired() string {
+func (p Pause) expiredText() string {
 	waited := (time.Duration(p.Until-p.Since) * time.Millisecond).Round(time.Second)
 	return fmt.Sprintf("Nobody answered for %s whether to go on beyond the limit of %s, so the request was ended.", waited, p.amount(p.Allowed, true))
 }

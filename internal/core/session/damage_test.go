@@ -208,21 +208,21 @@ func TestADamagedRequestThatWaitsIsCancelledWithTheOthers(t *testing.T) {
 
 // failing is a store whose journal the disk does not give some times.
 type failing struct {
-	session.Store
+	session.JournalTable
 	left atomic.Int32
 }
 
 func failsFirst(times int32) (*failing, func(*session.Options)) {
 	f := &failing{}
 	f.left.Store(times)
-	return f, func(o *session.Options) { f.Store, o.Store = o.Store, f }
+	return f, func(o *session.Options) { f.JournalTable, o.Tables.Journal = o.Tables.Journal, f }
 }
 
 func (s *failing) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
 	if s.left.Add(-1) >= 0 {
 		return nil, q.QueryRow("SELECT unreadable").Scan(new(int))
 	}
-	return s.Store.Journal(q, requestID)
+	return s.JournalTable.Journal(q, requestID)
 }
 
 // The first failure may be the transaction's, which is done again at once; the
@@ -245,7 +245,7 @@ func TestARequestWhoseJournalFailsAtFirstGoesOn(t *testing.T) {
 
 // silent is a store whose conversations the disk does not give at first.
 type silent struct {
-	session.Store
+	session.HistoryTable
 	failed atomic.Bool
 }
 
@@ -253,12 +253,12 @@ func (s *silent) Conversation(q db.Queryer, sessionID string) (session.Conversat
 	if s.failed.CompareAndSwap(false, true) {
 		return session.Conversation{}, q.QueryRow("SELECT unreadable").Scan(new(int))
 	}
-	return s.Store.Conversation(q, sessionID)
+	return s.HistoryTable.Conversation(q, sessionID)
 }
 
 func TestARequestWhoseConversationFailsAtFirstGoesOn(t *testing.T) {
 	store := &silent{}
-	r := newRig(t, rigOptions{change: func(o *session.Options) { store.Store, o.Store = o.Store, store }})
+	r := newRig(t, rigOptions{change: func(o *session.Options) { store.HistoryTable, o.Tables.History = o.Tables.History, store }})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	if req := r.ends("web:s1:r1"); req.State != event.StateDone || !store.failed.Load() {
 		t.Errorf("the request is %s: %s", req.State, req.Detail)

@@ -5,49 +5,50 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// limitReached lets the active run wait for an answer.
+// limitReached pauses the active run until somebody answers.
 func (d *decision) limitReached(in LimitReached) {
 	switch {
-	case !d.works(in.RequestID):
+	case !d.isWorking(in.RequestID):
 	case d.Active.Phase == Closing:
 		d.end(ending{State: event.StateCancelled, Detail: d.Active.Reason}, nil)
-		d.next(in.Hold)
+		d.startNext(in.NoSlot)
 	default:
 		d.Active.Pauses++
 		in.Pause.Number = d.Active.Pauses
 		d.Active.Paused = &in.Pause
-		d.do(Effect{Kind: EffectPause, RequestID: in.RequestID, Client: d.Active.Client, Detail: in.Pause.Question})
+		d.emit(PauseRun{RequestID: in.RequestID})
 	}
 }
 
-// mayAnswer reports whether the message is of the person who asked, or was made
-// to answer by who may do anything here.
+// mayAnswer reports whether the message's author may answer the open pause. The
+// operator always may: only the operator's interfaces set AnswersPause.
 func (d *decision) mayAnswer(m Message) bool {
-	return m.Answers != 0 || d.asks(m.Author)
+	return m.AnswersPause != 0 || d.acceptsAnswerOf(m.Author)
 }
 
-// answer takes a message as the answer to the question that waits: it goes
-// into the paused request, which goes on or ends.
-func (d *decision) answer(p Pending, m Message) {
+// answer applies a message as the answer to the open pause: the request continues
+// or ends.
+func (d *decision) answer(p PendingMessage, m Message) {
 	id, pause := d.Active.RequestID, *d.Active.Paused
 	d.Active.Paused = nil
-	d.do(Effect{Kind: EffectKeep, RequestID: id, MessageID: p.MessageID, Queue: event.Steer})
-	d.do(Effect{Kind: EffectAnswered, RequestID: id, Client: d.Active.Client, Answer: m.Answer, Pause: pause})
-	d.do(Effect{Kind: EffectApply, RequestID: id, MessageID: p.MessageID, Queue: event.Steer})
+	d.emit(StoreMessage{RequestID: id, MessageID: p.MessageID, Queue: event.Steer})
+	d.emit(RecordAnswer{RequestID: id, Answer: m.Answer, Pause: pause.Number})
+	d.applyMessage(id, p.MessageID, event.Steer)
 	if m.Answer == Stop {
-		d.end(ending{State: event.StateCancelled, Detail: pause.ended()}, nil)
-		d.next(m.Hold)
+		d.end(ending{State: event.StateCancelled, Detail: pause.stoppedText()}, nil)
+		d.startNext(m.NoSlot)
 		return
 	}
 	d.raise(pause, m.Used)
-	d.own(EffectResume)
+	d.resume()
 }
 
-// raise allows as much as the limit again, counted from what is used: that may
-// be far beyond it, and more than when it was reached, by others' work.
+// raise grants the limit's full amount again, counted from the current
+// consumption. That can be far beyond the limit, because other requests may have
+// used the same budget during the pause.
 func (d *decision) raise(p Pause, used int64) {
 	if p.Day != "" && p.Day != d.RaisedDay {
-		d.Raised = without(d.Raised, dayPrefix)
+		d.Raised = withoutPrefix(d.Raised, dayPrefix)
 		d.RaisedDay = p.Day
 	}
 	if d.Raised == nil {
@@ -57,10 +58,10 @@ func (d *decision) raise(p Pause, used int64) {
 }
 
 func (d *decision) expired(in Expired) {
-	if !d.runs(in.RequestID) || d.Active.Paused == nil || d.Active.Paused.Number != in.Pause {
+	if !d.isActive(in.RequestID) || d.Active.Paused == nil || d.Active.Paused.Number != in.Pause {
 		return
 	}
-	detail := d.Active.Paused.expired()
+	detail := d.Active.Paused.expiredText()
 	d.end(ending{event.StateFailed, detail, fault.LimitReached}, nil)
-	d.next(in.Hold)
+	d.startNext(in.NoSlot)
 }

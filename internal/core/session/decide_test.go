@@ -13,7 +13,7 @@ import (
 )
 
 // The table reads: what happened before, what happens, what is done about it.
-// An effect is written "kind request message queue|state".
+// An effect is written "kind request message queue|state"; see spell.
 func TestDecide(t *testing.T) {
 	msg := func(id, request string, q event.Queue) session.Message {
 		return session.Message{MessageID: id, RequestID: request, Queue: q, Client: "web"}
@@ -28,7 +28,7 @@ func TestDecide(t *testing.T) {
 	over := with(running, session.WouldEnd{RequestID: "web:s:r1"})
 	anyActive := func(m session.Message) session.Message { m.AnyActive = true; return m }
 	orElse := func(m session.Message, id string) session.Message { m.ElseRequestID = id; return m }
-	held := func(m session.Message) session.Message { m.Hold = true; return m }
+	held := func(m session.Message) session.Message { m.NoSlot = true; return m }
 	waits := []session.Input{held(msg("m1", "web:s:r1", event.Prompt))}
 
 	paused := with(running, session.LimitReached{RequestID: "web:s:r1"})
@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 	by := func(m session.Message, author string) session.Message { m.Author = author; return m }
 	pausedOfAnn := []session.Input{by(msg("m1", "web:s:r1", event.Prompt), "ann"), session.LimitReached{RequestID: "web:s:r1"}}
 	answers := func(m session.Message, pause int) session.Message {
-		m.Answer, m.Answers = session.Continue, pause
+		m.Answer, m.AnswersPause = session.Continue, pause
 		return m
 	}
 
@@ -53,38 +53,38 @@ func TestDecide(t *testing.T) {
 	}{
 		{
 			"prompt to an idle session starts", nil, msg("m1", "web:s:r1", event.Prompt),
-			[]string{"create web:s:r1 m1", "keep web:s:r1 m1 prompt", "start web:s:r1", "lifecycle web:s:r1 running", "apply web:s:r1 m1 prompt"},
+			[]string{"create web:s:r1 m1", "store web:s:r1 m1 prompt", "start web:s:r1", "state web:s:r1 running", "apply web:s:r1 m1 prompt"},
 		},
 		{
 			"prompt behind a running request waits", running, msg("m2", "web:s:r2", event.Prompt),
-			[]string{"create web:s:r2 m2", "keep web:s:r2 m2 prompt", "lifecycle web:s:r2 queued"},
+			[]string{"create web:s:r2 m2", "store web:s:r2 m2 prompt", "state web:s:r2 queued"},
 		},
 		{
 			"prompt that names the running request is a followUp", running, msg("m2", "web:s:r1", event.Prompt),
-			[]string{"keep web:s:r1 m2 followUp", "wake web:s:r1"},
+			[]string{"store web:s:r1 m2 followUp", "wake web:s:r1"},
 		},
 		{
 			"prompt that names a queued request joins it", queued, msg("m3", "web:s:r2", event.Prompt),
-			[]string{"keep web:s:r2 m3 prompt"},
+			[]string{"store web:s:r2 m3 prompt"},
 		},
 		{
 			"prompt with anyActive still waits its turn", running, anyActive(msg("m2", "web:s:r2", event.Prompt)),
-			[]string{"create web:s:r2 m2", "keep web:s:r2 m2 prompt", "lifecycle web:s:r2 queued"},
+			[]string{"create web:s:r2 m2", "store web:s:r2 m2 prompt", "state web:s:r2 queued"},
 		},
 		{
 			"prompt without room for a run waits", nil, held(msg("m1", "web:s:r1", event.Prompt)),
-			[]string{"create web:s:r1 m1", "keep web:s:r1 m1 prompt", "lifecycle web:s:r1 queued"},
+			[]string{"create web:s:r1 m1", "store web:s:r1 m1 prompt", "state web:s:r1 queued"},
 		},
 		{
 			"room starts what waited",
 			[]session.Input{held(msg("m1", "web:s:r1", event.Prompt))},
-			session.Room{},
-			[]string{"start web:s:r1", "lifecycle web:s:r1 running", "apply web:s:r1 m1 prompt"},
+			session.SlotFree{},
+			[]string{"start web:s:r1", "state web:s:r1 running", "apply web:s:r1 m1 prompt"},
 		},
 
 		{
 			"steer while tools run waits for the step", running, msg("m2", "web:s:r1", event.Steer),
-			[]string{"keep web:s:r1 m2 steer", "wake web:s:r1"},
+			[]string{"store web:s:r1 m2 steer", "wake web:s:r1"},
 		},
 		{
 			"steer is taken before the next model call", steered,
@@ -99,24 +99,24 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"steer with anyActive joins whatever runs", running, anyActive(msg("m2", "web:s:else", event.Steer)),
-			[]string{"keep web:s:r1 m2 steer", "wake web:s:r1"},
+			[]string{"store web:s:r1 m2 steer", "wake web:s:r1"},
 		},
 		{
 			"steer for a queued request joins it", queued, msg("m3", "web:s:r2", event.Steer),
-			[]string{"keep web:s:r2 m3 prompt"},
+			[]string{"store web:s:r2 m3 prompt"},
 		},
 		{
 			"steer for an unknown request becomes it", running, msg("m2", "web:s:r9", event.Steer),
-			[]string{"create web:s:r9 m2", "keep web:s:r9 m2 prompt", "lifecycle web:s:r9 queued"},
+			[]string{"create web:s:r9 m2", "store web:s:r9 m2 prompt", "state web:s:r9 queued"},
 		},
 		{
 			"steer for a run that was cancelled becomes a prompt", closing, msg("m2", "web:s:r1", event.Steer),
-			[]string{"create web:s:m2 m2", "keep web:s:m2 m2 prompt", "lifecycle web:s:m2 queued"},
+			[]string{"create web:s:m2 m2", "store web:s:m2 m2 prompt", "state web:s:m2 queued"},
 		},
 
 		{
 			"followUp to an idle session is a prompt", nil, anyActive(msg("m1", "web:s:r1", event.FollowUp)),
-			[]string{"create web:s:r1 m1", "keep web:s:r1 m1 prompt", "start web:s:r1", "lifecycle web:s:r1 running", "apply web:s:r1 m1 prompt"},
+			[]string{"create web:s:r1 m1", "store web:s:r1 m1 prompt", "start web:s:r1", "state web:s:r1 running", "apply web:s:r1 m1 prompt"},
 		},
 		{"followUp is not taken between steps", with(running, msg("m2", "web:s:r1", event.FollowUp)), session.StepBoundary{RequestID: "web:s:r1"}, nil},
 		{
@@ -127,7 +127,7 @@ func TestDecide(t *testing.T) {
 
 		{
 			"interrupt stops the model now", running, msg("m2", "web:s:r1", event.Interrupt),
-			[]string{"keep web:s:r1 m2 interrupt", "wake web:s:r1", "interrupt web:s:r1"},
+			[]string{"store web:s:r1 m2 interrupt", "wake web:s:r1", "interrupt web:s:r1"},
 		},
 		{
 			"two interrupts are applied in order", with(running, msg("m2", "web:s:r1", event.Interrupt), msg("m3", "web:s:r1", event.Interrupt)),
@@ -137,33 +137,33 @@ func TestDecide(t *testing.T) {
 
 		{
 			"message for a request that is over becomes a prompt under its own id", over, msg("m2", "web:s:r1", event.Steer),
-			[]string{"create web:s:m2 m2", "keep web:s:m2 m2 prompt", "start web:s:m2", "lifecycle web:s:m2 running", "apply web:s:m2 m2 prompt"},
+			[]string{"create web:s:m2 m2", "store web:s:m2 m2 prompt", "start web:s:m2", "state web:s:m2 running", "apply web:s:m2 m2 prompt"},
 		},
 		{
 			"message for a request that is over becomes its elseRequestId", over, orElse(msg("m2", "web:s:r1", event.FollowUp), "web:s:r7"),
-			[]string{"create web:s:r7 m2", "keep web:s:r7 m2 prompt", "start web:s:r7", "lifecycle web:s:r7 running", "apply web:s:r7 m2 prompt"},
+			[]string{"create web:s:r7 m2", "store web:s:r7 m2 prompt", "start web:s:r7", "state web:s:r7 running", "apply web:s:r7 m2 prompt"},
 		},
 		{
 			"prompt for a request that is over does not open it again", over, msg("m2", "web:s:r1", event.Prompt),
-			[]string{"create web:s:m2 m2", "keep web:s:m2 m2 prompt", "start web:s:m2", "lifecycle web:s:m2 running", "apply web:s:m2 m2 prompt"},
+			[]string{"create web:s:m2 m2", "store web:s:m2 m2 prompt", "start web:s:m2", "state web:s:m2 running", "apply web:s:m2 m2 prompt"},
 		},
 		{
 			"message for a request that the store knows to be over", nil,
-			session.Message{MessageID: "m2", RequestID: "web:s:old", Queue: event.Steer, Over: []string{"web:s:old"}},
-			[]string{"create web:s:m2 m2", "keep web:s:m2 m2 prompt", "start web:s:m2", "lifecycle web:s:m2 running", "apply web:s:m2 m2 prompt"},
+			session.Message{MessageID: "m2", RequestID: "web:s:old", Queue: event.Steer, Unusable: []string{"web:s:old"}},
+			[]string{"create web:s:m2 m2", "store web:s:m2 m2 prompt", "start web:s:m2", "state web:s:m2 running", "apply web:s:m2 m2 prompt"},
 		},
-		{"duplicate message is dropped", running, msg("m1", "web:s:r1", event.Prompt), []string{"drop web:s:r1 m1"}},
-		{"duplicate that only the store remembers is dropped", running, session.Message{MessageID: "m0", RequestID: "web:s:r0", Queue: event.Prompt, Seen: true}, []string{"drop web:s:r0 m0"}},
+		{"duplicate message is dropped", running, msg("m1", "web:s:r1", event.Prompt), []string{"ignore web:s:r1 m1"}},
+		{"duplicate that only the store remembers is dropped", running, session.Message{MessageID: "m0", RequestID: "web:s:r0", Queue: event.Prompt, Duplicate: true}, []string{"ignore web:s:r0 m0"}},
 
 		{
 			"the end of a run is done, and the next starts", queued,
 			session.WouldEnd{RequestID: "web:s:r1"},
-			[]string{"lifecycle web:s:r1 done", "start web:s:r2", "lifecycle web:s:r2 running", "apply web:s:r2 m2 prompt"},
+			[]string{"state web:s:r1 done", "start web:s:r2", "state web:s:r2 running", "apply web:s:r2 m2 prompt"},
 		},
 		{
 			"a failed run gives its steer to a new request", steered,
 			session.Ended{RequestID: "web:s:r1", State: event.StateFailed, Detail: "No."},
-			[]string{"lifecycle web:s:r1 failed", "create web:s:m2 m2", "move web:s:m2 m2 prompt", "lifecycle web:s:m2 queued", "start web:s:m2", "lifecycle web:s:m2 running", "apply web:s:m2 m2 prompt"},
+			[]string{"state web:s:r1 failed", "create web:s:m2 m2", "move web:s:m2 m2", "state web:s:m2 queued", "start web:s:m2", "state web:s:m2 running", "apply web:s:m2 m2 prompt"},
 		},
 		{"the end of a run that is over already is ignored", over, session.Ended{RequestID: "web:s:r1", State: event.StateFailed}, nil},
 
@@ -171,7 +171,7 @@ func TestDecide(t *testing.T) {
 		{
 			"cancel keeps a waiting steer as a prompt", steered,
 			session.Cancel{RequestID: "web:s:r1"},
-			[]string{"cancel web:s:r1", "create web:s:m2 m2", "move web:s:m2 m2 prompt", "lifecycle web:s:m2 queued"},
+			[]string{"cancel web:s:r1", "create web:s:m2 m2", "move web:s:m2 m2", "state web:s:m2 queued"},
 		},
 		{
 			"cancel with the queue drops a waiting steer", steered,
@@ -182,22 +182,27 @@ func TestDecide(t *testing.T) {
 		{
 			"cancel with the queue cancels queued work", queued,
 			session.Cancel{RequestID: "web:s:r1", CancelQueued: true},
-			[]string{"cancel web:s:r1", "discard m2", "lifecycle web:s:r2 cancelled"},
+			[]string{"cancel web:s:r1", "discard m2", "state web:s:r2 cancelled"},
 		},
 		{
 			"queued work that cannot be read fails", queued,
-			session.Unreadable{RequestID: "web:s:r2"},
-			[]string{"discard m2", "lifecycle web:s:r2 failed"},
+			session.RowDamaged{RequestID: "web:s:r2"},
+			[]string{"discard m2", "state web:s:r2 failed"},
 		},
-		{"work that runs is not waiting", running, session.Unreadable{RequestID: "web:s:r1"}, nil},
-		{"cancel of queued work", queued, session.Cancel{RequestID: "web:s:r2"}, []string{"discard m2", "lifecycle web:s:r2 cancelled"}},
+		{
+			"damaged queued work fails before the input is decided", with(queued, msg("m3", "web:s:r3", event.Prompt)),
+			session.DamagedQueue{Rows: []session.RowDamaged{{RequestID: "web:s:r2"}}, Next: session.WouldEnd{RequestID: "web:s:r1"}},
+			[]string{"discard m2", "state web:s:r2 failed", "state web:s:r1 done", "start web:s:r3", "state web:s:r3 running", "apply web:s:r3 m3 prompt"},
+		},
+		{"work that runs is not waiting", running, session.RowDamaged{RequestID: "web:s:r1"}, nil},
+		{"cancel of queued work", queued, session.Cancel{RequestID: "web:s:r2"}, []string{"discard m2", "state web:s:r2 cancelled"}},
 		{"cancel of what runs, whatever its id", running, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"cancel web:s:r1"}},
 		{"cancel of what runs leaves queued work alone", queued, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"cancel web:s:r1"}},
-		{"cancel of what would run next", waits, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"discard m1", "lifecycle web:s:r1 cancelled"}},
-		{"cancel of what runs is ignored when nothing does", over, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"drop web:s:stop"}},
-		{"cancel of a request that is over is ignored", over, session.Cancel{RequestID: "web:s:r1"}, []string{"drop web:s:r1"}},
-		{"a cancelled run ends as cancelled", closing, session.Ended{RequestID: "web:s:r1", State: event.StateCancelled}, []string{"lifecycle web:s:r1 cancelled"}},
-		{"a cancelled run that had just finished ends as cancelled", closing, session.WouldEnd{RequestID: "web:s:r1"}, []string{"lifecycle web:s:r1 cancelled"}},
+		{"cancel of what would run next", waits, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"discard m1", "state web:s:r1 cancelled"}},
+		{"cancel of what runs is ignored when nothing does", over, session.Cancel{RequestID: "web:s:stop", AnyActive: true}, []string{"ignore web:s:stop"}},
+		{"cancel of a request that is over is ignored", over, session.Cancel{RequestID: "web:s:r1"}, []string{"ignore web:s:r1"}},
+		{"a cancelled run ends as cancelled", closing, session.Ended{RequestID: "web:s:r1", State: event.StateCancelled}, []string{"state web:s:r1 cancelled"}},
+		{"a cancelled run that had just finished ends as cancelled", closing, session.WouldEnd{RequestID: "web:s:r1"}, []string{"state web:s:r1 cancelled"}},
 
 		{"restart with nothing", nil, session.Recovered{}, nil},
 		{"restart while a request runs takes it up", running, session.Recovered{}, []string{"resume web:s:r1"}},
@@ -206,7 +211,7 @@ func TestDecide(t *testing.T) {
 			"restart with work queued",
 			[]session.Input{held(msg("m1", "web:s:r1", event.Prompt))},
 			session.Recovered{},
-			[]string{"start web:s:r1", "lifecycle web:s:r1 running", "apply web:s:r1 m1 prompt"},
+			[]string{"start web:s:r1", "state web:s:r1 running", "apply web:s:r1 m1 prompt"},
 		},
 		{
 			"a run that reached a limit asks and waits", steered,
@@ -216,90 +221,90 @@ func TestDecide(t *testing.T) {
 		{
 			"a cancelled run that reached a limit ends", closing,
 			session.LimitReached{RequestID: "web:s:r1"},
-			[]string{"lifecycle web:s:r1 cancelled"},
+			[]string{"state web:s:r1 cancelled"},
 		},
 		{"a run that is over cannot reach a limit", over, session.LimitReached{RequestID: "web:s:r1"}, nil},
 		{
 			"the answer continue takes the run up again", paused, says(msg("m2", "web:s:r1", event.Steer), session.Continue),
-			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+			[]string{"store web:s:r1 m2 steer", "answer web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
 		},
 		{
 			"the answer may come as a prompt with a name of its own", paused, says(msg("m2", "web:s:r2", event.Prompt), session.Continue),
-			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+			[]string{"store web:s:r1 m2 steer", "answer web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
 		},
 		{
 			"the answer stop ends the request, and what waits starts", with(paused, msg("m2", "web:s:r2", event.Prompt)),
 			says(msg("m3", "web:s:r1", event.Steer), session.Stop),
 			[]string{
-				"keep web:s:r1 m3 steer", "answered web:s:r1", "apply web:s:r1 m3 steer", "lifecycle web:s:r1 cancelled",
-				"start web:s:r2", "lifecycle web:s:r2 running", "apply web:s:r2 m2 prompt",
+				"store web:s:r1 m3 steer", "answer web:s:r1", "apply web:s:r1 m3 steer", "state web:s:r1 cancelled",
+				"start web:s:r2", "state web:s:r2 running", "apply web:s:r2 m2 prompt",
 			},
 		},
 		{
 			"the answer of the person who asked counts", pausedOfAnn, by(says(msg("m2", "web:s:r1", event.Steer), session.Continue), "ann"),
-			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+			[]string{"store web:s:r1 m2 steer", "answer web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
 		},
 		{
 			"the answer of another person does not", pausedOfAnn, by(says(msg("m2", "web:s:r1", event.Steer), session.Continue), "bob"),
-			[]string{"ask web:s:r1", "keep web:s:r1 m2 steer", "wake web:s:r1"},
+			[]string{"ask web:s:r1", "store web:s:r1 m2 steer", "wake web:s:r1"},
 		},
 		{
 			"the operator may answer for everybody", pausedOfAnn, answers(msg("m2", "web:s:r1", event.Steer), 1),
-			[]string{"keep web:s:r1 m2 steer", "answered web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
+			[]string{"store web:s:r1 m2 steer", "answer web:s:r1", "apply web:s:r1 m2 steer", "resume web:s:r1"},
 		},
 		{
 			"an answer to a question that is over is dropped", with(paused, says(msg("m2", "web:s:r1", event.Steer), session.Continue)),
 			answers(msg("m3", "web:s:r1", event.Steer), 1),
-			[]string{"drop web:s:r1 m3"},
+			[]string{"ignore web:s:r1 m3"},
 		},
 		{
 			"an answer to another question is dropped", paused, answers(msg("m3", "web:s:r1", event.Steer), 2),
-			[]string{"drop web:s:r1 m3"},
+			[]string{"ignore web:s:r1 m3"},
 		},
 		{
 			"a prompt that is no answer waits, and the question is shown again", paused, msg("m2", "web:s:r2", event.Prompt),
-			[]string{"ask web:s:r1", "create web:s:r2 m2", "keep web:s:r2 m2 prompt", "lifecycle web:s:r2 queued"},
+			[]string{"ask web:s:r1", "create web:s:r2 m2", "store web:s:r2 m2 prompt", "state web:s:r2 queued"},
 		},
 		{
 			"a steer that is no answer waits for the run", paused, msg("m2", "web:s:r1", event.Steer),
-			[]string{"ask web:s:r1", "keep web:s:r1 m2 steer", "wake web:s:r1"},
+			[]string{"ask web:s:r1", "store web:s:r1 m2 steer", "wake web:s:r1"},
 		},
 		{"nothing is taken in a pause", with(paused, msg("m2", "web:s:r1", event.Steer)), session.StepBoundary{RequestID: "web:s:r1"}, nil},
 		{"a pause outlives a restart", paused, session.Recovered{Exhausted: true}, nil},
 		{
 			"a cancel in the pause ends the request", paused,
 			session.Cancel{RequestID: "web:s:r1"},
-			[]string{"lifecycle web:s:r1 cancelled"},
+			[]string{"state web:s:r1 cancelled"},
 		},
 		{
 			"a pause that nobody answers fails the request", paused,
 			session.Expired{RequestID: "web:s:r1", Pause: 1},
-			[]string{"lifecycle web:s:r1 failed"},
+			[]string{"state web:s:r1 failed"},
 		},
 		{"an alarm of an earlier pause is nothing", paused, session.Expired{RequestID: "web:s:r1", Pause: 2}, nil},
 
 		{
 			"a message is refused when too many wait", crowd, msg("m", "web:s:r", event.Prompt),
-			[]string{"create web:s:r m", "keep web:s:r m prompt", "discard m", "lifecycle web:s:r failed"},
+			[]string{"create web:s:r m", "store web:s:r m prompt", "discard m", "state web:s:r failed"},
 		},
 		{
 			"a steer is refused when too many wait, under an id of its own", crowd, msg("m", "web:s:r1", event.Steer),
-			[]string{"create web:s:m m", "keep web:s:m m prompt", "discard m", "lifecycle web:s:m failed"},
+			[]string{"create web:s:m m", "store web:s:m m prompt", "discard m", "state web:s:m failed"},
 		},
 		{
 			"a message for a queued request is refused when too many wait, and the request stays", crowd, msg("m", "web:s:q0", event.Prompt),
-			[]string{"create web:s:m m", "keep web:s:m m prompt", "discard m", "lifecycle web:s:m failed"},
+			[]string{"create web:s:m m", "store web:s:m m prompt", "discard m", "state web:s:m failed"},
 		},
 		{
 			"control: one message less and it waits", crowd[:len(crowd)-1], msg("m", "web:s:r", event.Prompt),
-			[]string{"create web:s:r m", "keep web:s:r m prompt", "lifecycle web:s:r queued"},
+			[]string{"create web:s:r m", "store web:s:r m prompt", "state web:s:r queued"},
 		},
 
-		{"restart while a run was closing ends it", closing, session.Recovered{}, []string{"lifecycle web:s:r1 cancelled"}},
+		{"restart while a run was closing ends it", closing, session.Recovered{}, []string{"state web:s:r1 cancelled"}},
 		{
 			"restart too often fails the request", queued,
 			session.Recovered{Exhausted: true},
-			[]string{"lifecycle web:s:r1 failed", "start web:s:r2", "lifecycle web:s:r2 running", "apply web:s:r2 m2 prompt"},
+			[]string{"state web:s:r1 failed", "start web:s:r2", "state web:s:r2 running", "apply web:s:r2 m2 prompt"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -347,6 +352,39 @@ func TestContinueCountsFromWhatIsUsedByThen(t *testing.T) {
 	}
 }
 
+// spell writes an effect as the table does.
 func spell(e session.Effect) string {
-	return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s%s", e.Kind, e.RequestID, e.MessageID, e.Queue, e.State)), " ")
+	switch e := e.(type) {
+	case session.CreateRequest:
+		return "create " + e.RequestID + " " + e.MessageID
+	case session.StoreMessage:
+		return fmt.Sprintf("store %s %s %s", e.RequestID, e.MessageID, e.Queue)
+	case session.MoveMessage:
+		return "move " + e.RequestID + " " + e.MessageID
+	case session.DiscardMessage:
+		return "discard " + e.MessageID
+	case session.ApplyMessage:
+		return fmt.Sprintf("apply %s %s %s", e.RequestID, e.MessageID, e.Queue)
+	case session.ChangeState:
+		return fmt.Sprintf("state %s %s", e.RequestID, e.State)
+	case session.StartRun:
+		return "start " + e.RequestID
+	case session.ResumeRun:
+		return "resume " + e.RequestID
+	case session.PauseRun:
+		return "pause " + e.RequestID
+	case session.RepeatQuestion:
+		return "ask " + e.RequestID
+	case session.RecordAnswer:
+		return "answer " + e.RequestID
+	case session.WakeRun:
+		return "wake " + e.RequestID
+	case session.InterruptRun:
+		return "interrupt " + e.RequestID
+	case session.CancelRun:
+		return "cancel " + e.RequestID
+	case session.IgnoreCommand:
+		return strings.TrimSpace("ignore " + e.RequestID + " " + e.MessageID)
+	}
+	return fmt.Sprintf("unknown effect %T", e)
 }

@@ -120,7 +120,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	r := &rig{t: t, dir: o.dir, db: database, bus: b, store: store.New(database), model: &scripted{do: o.do, window: 100_000}}
 	opt := session.Options{
-		DB: database, Bus: b, Store: r.store, Tools: o.tools, Workspace: t.TempDir(),
+		DB: database, Bus: b, Tables: tables(), Tools: o.tools, Workspace: t.TempDir(),
 		Model:   func(context.Context, string) (llm.Model, error) { return r.model, nil },
 		Backoff: func(int) time.Duration { return 0 },
 	}
@@ -342,7 +342,7 @@ func (r *rig) recalls(requestID string, output []event.Event) {
 	}
 	var said []event.Payload
 	err := r.db.Read(r.t.Context(), func(q db.Queryer) (err error) {
-		said, err = r.svc.Said(q, sid, requestID)
+		said, err = r.svc.FinalOutput(q, sid, requestID)
 		return err
 	})
 	if err != nil {

@@ -5,30 +5,38 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Input is something that happened to a session.
+// Input is something that happened to a session. The set of inputs is closed:
+// [Message], [Cancel], [StepBoundary], [WouldEnd], [Ended], [LimitReached],
+// [Expired], [Drained], [Recovered], [SlotFree], [RowDamaged] and
+// [DamagedQueue].
+//
+// Facts that the decider needs and the state does not hold are fields of the
+// input; the service loads them before the decision, in the same transaction.
 type Input interface{ input() }
 
 // Message is a cmd.request.message.
 type Message struct {
 	MessageID, RequestID, Client string
-	// Author is the platform's user id of who wrote it, where that is known.
+	// Author is the platform's user id of the author, if known.
 	Author        string
 	Queue         event.Queue
 	ElseRequestID string
 	AnyActive     bool
-	// Seen says that the store has had this message before, Over names the
-	// requests that it knows to be over or to belong elsewhere.
-	Seen bool
-	Over []string
-	// Answer is what it says to a request that waits at a limit. Answers is the
-	// number of the pause that it is meant for: it is dropped when that is
-	// over; 0 means that it is a message like any other.
-	Answer  Answer
-	Answers int
-	// Used is what is used by now of what the limit is for.
+	// Duplicate reports that the mailbox has had this message before.
+	Duplicate bool
+	// Unusable lists those of the requests it names that have ended, are damaged
+	// or belong to another session.
+	Unusable []string
+	// Answer is how the message reads as an answer to a request that is paused at
+	// a limit.
+	Answer Answer
+	// AnswersPause is the number of the pause that the message answers; the
+	// message is ignored if that pause is over. 0 means an ordinary message.
+	AnswersPause int
+	// Used is the current consumption of the budget whose limit paused the request.
 	Used int64
-	// Hold says that no further run may start now.
-	Hold bool
+	// NoSlot reports that no further run may start now.
+	NoSlot bool
 }
 
 // Cancel is a cmd.request.cancel.
@@ -36,127 +44,89 @@ type Cancel struct {
 	RequestID    string
 	CancelQueued bool
 	Reason       string
-	// AnyActive means what runs, or would run next, whatever its id.
+	// AnyActive cancels the active request, or else the first queued one,
+	// whatever its id.
 	AnyActive bool
 }
 
-// StepBoundary is the run asking for messages before its next model call.
+// StepBoundary reports that the run is about to make its next model call and
+// asks for messages.
 type StepBoundary struct{ RequestID string }
 
-// WouldEnd is the run having nothing left to do.
+// WouldEnd reports that the run has nothing left to do.
 type WouldEnd struct {
 	RequestID string
-	Hold      bool
+	NoSlot    bool
 }
 
-// Ended is the run having stopped in a way that was not its own choice.
+// Ended reports that the run stopped: it failed or was cancelled.
 type Ended struct {
 	RequestID string
 	State     event.RequestState
 	Detail    string
-	// Kind is that of the error of a failed run.
+	// Kind is the error kind of a failed run.
 	Kind fault.Kind
-	// Drop are requests that wait and end with it.
+	// Drop lists queued requests that end together with the run.
 	Drop       []string
 	DropReason string
-	Hold       bool
+	NoSlot     bool
 }
 
-// Unreadable is the row of a request that waits being damaged: it ends.
-type Unreadable struct {
+// RowDamaged reports that a queued request's row is corrupt; the request fails.
+type RowDamaged struct {
 	RequestID, Detail string
 	Kind              fault.Kind
 }
 
-// LimitReached is the run having stopped before a model call. Pause.Number is
-// for the decider to say.
+// DamagedQueue is an input that arrives while the first requests of the queue
+// have corrupt rows. These requests fail before Next is decided.
+type DamagedQueue struct {
+	Rows []RowDamaged
+	Next Input
+}
+
+// LimitReached reports that the run stopped before a model call that a limit
+// forbids. The decider assigns Pause.Number.
 type LimitReached struct {
 	RequestID string
 	Pause     Pause
-	Hold      bool
+	NoSlot    bool
 }
 
-// Expired is nobody having answered to a pause in time.
+// Expired reports that nobody answered a pause in time.
 type Expired struct {
 	RequestID string
 	Pause     int
-	Hold      bool
+	NoSlot    bool
 }
 
-// Drained is the process stopping in good order while the run goes on later.
+// Drained reports that the process is shutting down and the run will continue
+// after a restart.
 type Drained struct{ RequestID string }
 
-// Recovered is the process having started again. Exhausted says that the
-// active run was taken up too often without getting anywhere.
+// Recovered reports that the process has started and found this session
+// unfinished.
 type Recovered struct {
-	Hold      bool
+	NoSlot bool
+	// Exhausted reports that the active run crashed too often at the same step.
 	Exhausted bool
-	// Over is as in Message, for pending messages that have to move.
-	Over []string
+	// Unusable is as in [Message], for pending messages that move to other
+	// requests.
+	Unusable []string
 }
 
-// Room is the service having room for another run.
-type Room struct{}
+// SlotFree reports that another run may start.
+type SlotFree struct{}
 
 func (Message) input()      {}
 func (Cancel) input()       {}
 func (StepBoundary) input() {}
 func (WouldEnd) input()     {}
 func (Ended) input()        {}
-func (Unreadable) input()   {}
+func (RowDamaged) input()   {}
+func (DamagedQueue) input() {}
 func (LimitReached) input() {}
 func (Expired) input()      {}
 func (Drained) input()      {}
 func (Recovered) input()    {}
-func (Room) input()         {}
-
-// EffectKind says what is to be done.
-type EffectKind string
-
-// The effects of a decision, carried out in order in one transaction; the
-// last three concern the running goroutine, after the commit.
-const (
-	// EffectCreate makes the request's row.
-	EffectCreate EffectKind = "create"
-	// EffectKeep says that the message waits for RequestID.
-	EffectKeep EffectKind = "keep"
-	// EffectMove says that the message now waits for another request.
-	EffectMove EffectKind = "move"
-	// EffectLifecycle publishes a state of the request.
-	EffectLifecycle EffectKind = "lifecycle"
-	// EffectApply puts the message into the history, for good.
-	EffectApply EffectKind = "apply"
-	// EffectDiscard drops a message of cancelled work.
-	EffectDiscard EffectKind = "discard"
-	// EffectDrop ignores a duplicate, or a cancel of nothing.
-	EffectDrop EffectKind = "drop"
-	// EffectStart starts the run, EffectResume takes it up again.
-	EffectStart  EffectKind = "start"
-	EffectResume EffectKind = "resume"
-	// EffectPause lets the run wait for an answer, EffectAsk asks again,
-	// EffectAnswered says that it goes on.
-	EffectPause    EffectKind = "pause"
-	EffectAsk      EffectKind = "ask"
-	EffectAnswered EffectKind = "answered"
-	// EffectWake tells the run that messages wait, EffectInterrupt stops its
-	// model now, EffectCancel stops it.
-	EffectWake      EffectKind = "wake"
-	EffectInterrupt EffectKind = "interrupt"
-	EffectCancel    EffectKind = "cancel"
-)
-
-// Effect is one thing to do.
-type Effect struct {
-	Kind      EffectKind
-	RequestID string
-	MessageID string
-	Client    string
-	Queue     event.Queue
-	State     event.RequestState
-	Detail    string
-	// ErrorKind goes with the state failed.
-	ErrorKind fault.Kind
-	// Answer and Pause are what was answered, and to which question.
-	Answer Answer
-	Pause  Pause
-}
+func (SlotFree) input()     {}

@@ -19,11 +19,11 @@ const (
 	maxBuffered = 256 << 10
 	// maxDelta bounds one event's text.
 	maxDelta = 64 << 10
-	// restStreams is from how many live streams on a model's reader rests
+	// throttleStreams is from how many live streams on a model's reader rests
 	// between two publications of its stream, until restLead before the next:
 	// then it reads in one what has come, instead of waking for each token.
-	restStreams = 32
-	restLead    = 5 * time.Millisecond
+	throttleStreams = 32
+	throttleLead    = 5 * time.Millisecond
 	// seqPerRecovery keeps the numbers of deltas growing across restarts.
 	seqPerRecovery = 1_000_000_000
 )
@@ -36,27 +36,27 @@ type output struct {
 	headers event.Headers
 	id      string // prefix of event ids: the request and the recovery
 
-	begun time.Time
+	startedAt time.Time
 
 	// due and index are the outflow's.
 	due   time.Time
 	index int
 	// waiting says that the outflow knows that there is something.
-	waiting atomic.Bool
+	scheduled atomic.Bool
 
 	// pub serialises publications; it is taken before mu.
-	pub sync.Mutex
+	pubMu sync.Mutex
 	// unsent are events that may or may not be on the bus: a publication
 	// failed. They go again, with their ids. Guarded by pub.
 	unsent []event.Event
 	// shown says that there was a delta, streaming that the request's state
 	// says so. Guarded by pub.
-	shown, streaming bool
+	hasDelta, streaming bool
 
 	// mu guards what follows.
 	mu       sync.Mutex
 	text     []byte // all of the request's text
-	pieces   []piece
+	deltas   []delta
 	buffered int
 	progress map[string]event.ToolCallOutput
 	events   int64
@@ -64,7 +64,7 @@ type output struct {
 	last     time.Time
 }
 
-type piece struct {
+type delta struct {
 	reasoning bool
 	offset    int64
 	text      []byte
@@ -72,32 +72,30 @@ type piece struct {
 
 func newOutput(s *Service, requestID string, h event.Headers, recovery int, text string) *output {
 	return &output{
-		svc: s, headers: h, id: fmt.Sprintf("%s/out/%d", requestID, recovery), begun: s.opt.Now(), index: gone,
+		svc: s, headers: h, id: fmt.Sprintf("%s/out/%d", requestID, recovery), startedAt: s.opt.Now(), index: notScheduled,
 		text: []byte(text), seq: int64(recovery) * seqPerRecovery, progress: map[string]event.ToolCallOutput{},
 	}
 }
 
-// write takes a delta. It waits only when the bus is far behind.
-func (o *output) write(reasoning bool, delta string) {
-	if delta == "" {
+// append buffers a delta. It blocks only when the bus is far behind.
+func (o *output) append(reasoning bool, text string) {
+	if text == "" {
 		return
 	}
 	o.mu.Lock()
-	p := piece{reasoning: reasoning, offset: int64(len(o.text))}
-	if n := len(o.pieces); n > 0 && o.pieces[n-1].reasoning == reasoning && len(o.pieces[n-1].text) < maxDelta {
-		o.pieces[n-1].text = append(o.pieces[n-1].text, delta...)
+	if n := len(o.deltas); n > 0 && o.deltas[n-1].reasoning == reasoning && len(o.deltas[n-1].text) < maxDelta {
+		o.deltas[n-1].text = append(o.deltas[n-1].text, text...)
 	} else {
-		p.text = []byte(delta)
-		o.pieces = append(o.pieces, p)
+		o.deltas = append(o.deltas, delta{reasoning: reasoning, offset: int64(len(o.text)), text: []byte(text)})
 	}
 	if !reasoning {
-		o.text = append(o.text, delta...)
+		o.text = append(o.text, text...)
 	}
-	o.buffered += len(delta)
+	o.buffered += len(text)
 	over := o.buffered > maxBuffered
 	last := o.last
 	o.mu.Unlock()
-	o.ready(last)
+	o.schedule(last)
 	if over {
 		o.flush(o.svc.runCtx)
 	}
@@ -105,29 +103,29 @@ func (o *output) write(reasoning bool, delta string) {
 
 // rest lets the model's reader wait while what it reads could not be published
 // yet. What comes meanwhile waits in the connection and is shown no later.
-func (o *output) rest(ctx context.Context) {
-	if o.svc.streams.Load() < restStreams {
+func (o *output) throttle(ctx context.Context) {
+	if o.svc.streams.Load() < throttleStreams {
 		return
 	}
 	o.mu.Lock()
-	due := o.last.Add(o.svc.flow.interval())
+	due := o.last.Add(o.svc.publisher.interval())
 	o.mu.Unlock()
-	if wait := due.Add(-restLead).Sub(o.svc.opt.Now()); wait > 0 {
-		pause(ctx, wait)
+	if wait := due.Add(-throttleLead).Sub(o.svc.opt.Now()); wait > 0 {
+		sleep(ctx, wait)
 	}
 }
 
 // update shows a running tool's newest line.
-func (o *output) update(u event.ToolCallOutput) {
+func (o *output) setProgress(u event.ToolCallOutput) {
 	o.mu.Lock()
 	o.progress[u.ToolCallID] = u
 	last := o.last
 	o.mu.Unlock()
-	o.ready(last)
+	o.schedule(last)
 }
 
 // settled forgets the line of a tool that has ended.
-func (o *output) settled(toolCallID string) {
+func (o *output) clearProgress(toolCallID string) {
 	o.mu.Lock()
 	delete(o.progress, toolCallID)
 	o.mu.Unlock()
@@ -135,9 +133,9 @@ func (o *output) settled(toolCallID string) {
 
 // ready tells the outflow that something waits, for a stream that published
 // last at that time.
-func (o *output) ready(last time.Time) {
-	if !o.waiting.Swap(true) {
-		o.svc.flow.ready(o, last.Add(o.svc.flow.interval()))
+func (o *output) schedule(last time.Time) {
+	if !o.scheduled.Swap(true) {
+		o.svc.publisher.schedule(o, last.Add(o.svc.publisher.interval()))
 	}
 }
 
@@ -147,14 +145,14 @@ func (o *output) length() int64 {
 	return int64(len(o.text))
 }
 
-func (o *output) whole() string {
+func (o *output) fullText() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(o.text)
 }
 
 // cut takes text back to offset. What waits was taken before.
-func (o *output) cut(offset int64) {
+func (o *output) truncate(offset int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if offset >= 0 && offset < int64(len(o.text)) {
@@ -180,7 +178,7 @@ func (o *output) event(id string, p event.Payload) (event.Event, error) {
 
 // take returns what waits as events, behind what could not be sent before.
 // The caller holds pub, publishes them and then calls sent.
-func (o *output) take() ([]event.Event, error) {
+func (o *output) collect() ([]event.Event, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	add := func(p event.Payload) error {
@@ -191,9 +189,9 @@ func (o *output) take() ([]event.Event, error) {
 		o.unsent = append(o.unsent, e)
 		return nil
 	}
-	for _, p := range o.pieces {
+	for _, p := range o.deltas {
 		o.seq++
-		o.shown = true
+		o.hasDelta = true
 		text := string(p.text)
 		if !utf8.ValidString(text) {
 			o.svc.opt.Logger.Warn("text of a model is not whole runes", "request_id", o.headers.RequestID())
@@ -211,13 +209,13 @@ func (o *output) take() ([]event.Event, error) {
 			return nil, err
 		}
 	}
-	o.pieces, o.buffered = nil, 0
+	o.deltas, o.buffered = nil, 0
 	clear(o.progress)
 	return slices.Clone(o.unsent), nil
 }
 
 // sent says that what was taken is on the bus. The caller holds pub.
-func (o *output) sent() {
+func (o *output) markSent() {
 	o.unsent = nil
 	o.mu.Lock()
 	o.last = o.svc.opt.Now()
@@ -225,31 +223,31 @@ func (o *output) sent() {
 }
 
 func (o *output) flush(ctx context.Context) error {
-	o.pub.Lock()
-	defer o.pub.Unlock()
-	events, err := o.take()
+	o.pubMu.Lock()
+	defer o.pubMu.Unlock()
+	events, err := o.collect()
 	if err != nil || len(events) == 0 {
 		return err
 	}
 	if err := o.svc.opt.Bus.Publish(ctx, events...); err != nil {
 		return fmt.Errorf("publish output: %w", err)
 	}
-	o.sent()
+	o.markSent()
 	return nil
 }
 
 // takeOrStir is take for a round of the outflow: an output that has been
 // silent for too long says that its work goes on. The caller holds pub.
-func (o *output) takeOrStir(now time.Time) ([]event.Event, error) {
-	events, err := o.take()
+func (o *output) collectOrHeartbeat(now time.Time) ([]event.Event, error) {
+	events, err := o.collect()
 	if err != nil || len(events) > 0 {
 		return events, err
 	}
 	o.mu.Lock()
-	rest := activityInterval - now.Sub(later(o.begun, o.last))
+	rest := activityInterval - now.Sub(latest(o.startedAt, o.last))
 	o.mu.Unlock()
 	if rest > 0 {
-		o.svc.flow.ready(o, now.Add(rest))
+		o.svc.publisher.schedule(o, now.Add(rest))
 		return nil, nil
 	}
 	e, err := o.event(o.eventID(), event.OutputActivity{})
@@ -260,7 +258,7 @@ func (o *output) takeOrStir(now time.Time) ([]event.Event, error) {
 	return o.unsent, nil
 }
 
-func later(a, b time.Time) time.Time {
+func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -17,8 +17,8 @@ import (
 // maxEventID is how long the id of an environment event may be.
 const maxEventID = 256
 
-// maxSleep is how long a pause waits before it looks at the clock again.
-const maxSleep = 10 * time.Minute
+// maxAlarmSleep is how long a pause waits before it looks at the clock again.
+const maxAlarmSleep = 10 * time.Minute
 
 // limitError is how a run stops before a model call that a limit forbids.
 type limitError struct{ Reached }
@@ -37,46 +37,46 @@ func (r *run) stopAtLimit(l *limitError, outcome agent.Outcome) error {
 	if r.out.length() > 0 {
 		said = "\n\n" + said
 	}
-	r.out.write(false, said)
-	return r.end(LimitReached{RequestID: r.requestID, Pause: p, Hold: r.svc.othersWait()}, outcome)
+	r.out.append(false, said)
+	return r.recordEnd(LimitReached{RequestID: r.requestID, Pause: p, NoSlot: r.svc.hasHeldSessions()}, outcome)
 }
 
-// pause makes the question part of the conversation, and of the request's text.
-func (c *change) pause(e Effect) error {
+// sleep makes the question part of the conversation, and of the request's text.
+func (c *change) recordPause(e PauseRun) error {
 	p := *c.state.Active.Paused
 	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
-	if err := c.useMore(&req, c.outcome.Usage); err != nil {
+	if err := c.chargeRemainder(&req, c.outcome.Usage); err != nil {
 		return err
 	}
 	req.Detail = p.Question
-	c.save(req)
-	_, err = c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{
+	c.saveRequest(req)
+	_, err = c.tables().History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
 		ID: fmt.Sprintf("%s/pause/%d", e.RequestID, p.Number), RequestID: e.RequestID, CreatedAt: c.now(),
 		Message: chat.Text(chat.Assistant, p.Question),
 	})
 	if err != nil {
 		return err
 	}
-	if err := c.store().Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: p}); err != nil {
+	if err := c.tables().Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: p}); err != nil {
 		return err
 	}
-	c.tx.AfterCommit(func() { c.svc.expireAt(c.sessionID, e.RequestID, p) })
+	c.tx.AfterCommit(func() { c.svc.scheduleExpiry(c.sessionID, e.RequestID, p) })
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
 	err = c.publish(fmt.Sprintf("%s/lifecycle/paused/%d", e.RequestID, p.Number), h,
 		event.RequestLifecycle{State: req.State, Detail: p.Question, Paused: true, TS: c.now()})
 	if err != nil {
 		return err
 	}
-	return c.showQuestion(e.RequestID, p, "")
+	return c.announceQuestion(e.RequestID, p, "")
 }
 
 // usedByNow is what is used of what the session waits for more of. While it
 // waits, only others use up a conversation or a day.
-func (c *change) usedByNow() (int64, error) {
-	p := c.state.Waits()
+func (c *change) usedOfPausedLimit() (int64, error) {
+	p := c.state.OpenPause()
 	if p == nil {
 		return 0, nil
 	}
@@ -86,56 +86,53 @@ func (c *change) usedByNow() (int64, error) {
 	switch scope + "." {
 	case sessionPrefix:
 		var account string
-		if account, err = c.svc.account(c.tx, c.sessionID); err == nil {
-			used, err = c.store().SpentIn(c.tx, account)
+		if account, err = c.svc.payer(c.tx, c.sessionID); err == nil {
+			used, err = c.tables().Spending.SpentIn(c.tx, account)
 		}
 	case dayPrefix:
-		used, err = c.store().SpentOn(c.tx, p.Day)
+		used, err = c.tables().Spending.SpentOn(c.tx, p.Day)
 	}
 	return used.of(thing), err
 }
 
-// askAgain says that a message was no answer, for those who show it.
-func (c *change) askAgain(e Effect) error {
-	return c.showQuestion(e.RequestID, *c.state.Active.Paused, c.mail.MessageID)
-}
-
-func (c *change) showQuestion(requestID string, p Pause, insteadOf string) error {
+// announceQuestion publishes the question of a pause. insteadOf is the message that
+// did not answer it, or "" the first time.
+func (c *change) announceQuestion(requestID string, p Pause, insteadOf string) error {
 	id := fmt.Sprintf("session.paused:%s:%d", requestID, p.Number)
 	if insteadOf != "" {
 		id += ":" + insteadOf
 	}
-	return c.announce(event.SessionPaused, requestID, shortID(id), event.SessionPausedPayload{
+	return c.announce(event.SessionPaused, requestID, boundedEventID(id), event.SessionPausedPayload{
 		RequestID: requestID, Pause: p.Number, Limit: string(p.Limit), Used: p.Used, Allowed: p.Allowed, More: p.More,
 		Question: p.Question, Until: p.Until, Again: insteadOf != "",
 	})
 }
 
 // answered records the answer; what follows from it is decided already.
-func (c *change) answered(e Effect) error {
+func (c *change) recordAnswer(e RecordAnswer) error {
 	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
 	req.Detail = ""
-	c.save(req)
-	err = c.store().Record(c.tx, e.RequestID, Entry{
-		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: resumedEntry{Pause: e.Pause.Number, Answer: e.Answer},
+	c.saveRequest(req)
+	err = c.tables().Journal.Record(c.tx, e.RequestID, Entry{
+		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: resumedEntry{Pause: e.Pause, Answer: e.Answer},
 	})
 	if err != nil {
 		return err
 	}
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
-	err = c.publish(fmt.Sprintf("%s/lifecycle/resumed/%d", e.RequestID, e.Pause.Number), h, event.RequestLifecycle{State: req.State, TS: c.now()})
+	err = c.publish(fmt.Sprintf("%s/lifecycle/resumed/%d", e.RequestID, e.Pause), h, event.RequestLifecycle{State: req.State, TS: c.now()})
 	if err != nil {
 		return err
 	}
-	return c.announce(event.SessionResumed, e.RequestID, shortID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause.Number)),
-		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause.Number, Answer: string(e.Answer)})
+	return c.announce(event.SessionResumed, e.RequestID, boundedEventID(fmt.Sprintf("session.resumed:%s:%d", e.RequestID, e.Pause)),
+		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause, Answer: string(e.Answer)})
 }
 
-// shortID keeps an id within what an environment event may have.
-func shortID(id string) string {
+// boundedEventID keeps an id within what an environment event may have.
+func boundedEventID(id string) string {
 	if len(id) <= maxEventID {
 		return id
 	}
@@ -167,11 +164,11 @@ func (a *alarms) set(sessionID string, left func() time.Duration, ring func()) {
 		}
 		rest := left()
 		if rest > 0 {
-			t.Reset(min(rest, maxSleep))
+			t.Reset(min(rest, maxAlarmSleep))
 		}
 		return rest <= 0
 	}
-	t = time.AfterFunc(min(left(), maxSleep), func() {
+	t = time.AfterFunc(min(left(), maxAlarmSleep), func() {
 		if look() {
 			ring()
 		}
@@ -198,36 +195,36 @@ func (a *alarms) stopAll() {
 }
 
 // expireAt ends the request when its time to be answered is over.
-func (s *Service) expireAt(sessionID, requestID string, p Pause) {
+func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
 	left := func() time.Duration { return time.UnixMilli(p.Until).Sub(s.opt.Now()) }
 	s.alarms.set(sessionID, left, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.stopping {
-			s.wg.Go(func() { s.expire(sessionID, requestID, p) })
+			s.wg.Go(func() { s.expirePause(sessionID, requestID, p) })
 		}
 	})
 }
 
-func (s *Service) expire(sessionID, requestID string, p Pause) {
+func (s *Service) expirePause(sessionID, requestID string, p Pause) {
 	s.mu.Lock()
 	ctx := s.runCtx
 	s.mu.Unlock()
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		err := s.change(ctx, sessionID, func(c *change) error {
-			return c.decide(Expired{RequestID: requestID, Pause: p.Number, Hold: s.full()})
+			return c.decide(Expired{RequestID: requestID, Pause: p.Number, NoSlot: s.atCapacity()})
 		})
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		s.opt.Logger.Error("end paused request", "session_id", sessionID, "request_id", requestID, "error", err)
-		if !pause(ctx, wait) {
+		if !sleep(ctx, wait) {
 			return
 		}
 	}
 }
 
-func limitOf(err error) *limitError {
+func asLimitError(err error) *limitError {
 	var l *limitError
 	if errors.As(err, &l) {
 		return l

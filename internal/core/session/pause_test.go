@@ -398,7 +398,7 @@ func TestWhichMessagesAnAnswerIs(t *testing.T) {
 		"while it works":             {session.State{Active: &session.Active{RequestID: "r"}}, []chat.Message{chat.Text(chat.User, "continue")}, false},
 		"while there is no question": {session.State{}, []chat.Message{chat.Text(chat.User, "continue")}, false},
 	} {
-		if got := c.state.Answers(c.said); got != c.want {
+		if got := c.state.IsAnswer(c.said); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

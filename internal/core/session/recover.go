@@ -43,7 +43,7 @@ func stepID(requestID string, step, i int) string {
 // readProgress follows a journal. done says whether a step is in the history.
 func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p progress, err error) {
 	for _, e := range entries {
-		if err := p.follow(e); err != nil {
+		if err := p.apply(e); err != nil {
 			return p, fmt.Errorf("journal entry %d (%s): %w", e.Seq, e.Kind, err)
 		}
 	}
@@ -60,7 +60,7 @@ func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p pr
 	return p, nil
 }
 
-func (p *progress) follow(e StoryEntry) error {
+func (p *progress) apply(e StoryEntry) error {
 	since := time.Duration(max(0, e.At-p.lastAt)) * time.Millisecond
 	switch e.Kind {
 	case kindQueued:
@@ -125,7 +125,7 @@ func (p *progress) follow(e StoryEntry) error {
 
 // closed returns the messages that the open step leaves in the history when
 // the run does not go on: every tool call with exactly one result.
-func (p progress) closed() []chat.Message {
+func (p progress) closingMessages() []chat.Message {
 	if p.pending == nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (p progress) closed() []chat.Message {
 }
 
 func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress, error) {
-	entries, err := s.opt.Store.Journal(q, requestID)
+	entries, err := s.opt.Tables.Journal.Journal(q, requestID)
 	if err != nil {
 		return progress{}, err
 	}
@@ -159,28 +159,28 @@ func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress,
 // progressIn is progress for who has read the journal.
 func (s *Service) progressIn(q db.Queryer, sessionID, requestID string, entries []StoryEntry) (progress, error) {
 	return readProgress(entries, func(step int) (bool, error) {
-		return s.opt.Store.HasHistory(q, sessionID, stepID(requestID, step, 0))
+		return s.opt.Tables.History.HasHistory(q, sessionID, stepID(requestID, step, 0))
 	})
 }
 
 // takeUpAll goes on with every session that had work when the process stopped.
-func (s *Service) takeUpAll(ctx context.Context) error {
+func (s *Service) resumeAll(ctx context.Context) error {
 	var sessions []string
 	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
-		sessions, err = s.opt.Store.Unfinished(q)
+		sessions, err = s.opt.Tables.States.Unfinished(q)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for _, id := range sessions {
-		if err := s.takeUp(ctx, id); err != nil {
+		if err := s.resumeSession(ctx, id); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			s.opt.Logger.Error("take up session", "session_id", id, "error", err)
-			if db.IsFailure(err) {
-				s.wg.Go(func() { s.takeUpAgain(id) })
+			if db.IsEngineError(err) {
+				s.wg.Go(func() { s.retryResume(id) })
 			}
 		}
 	}
@@ -189,9 +189,9 @@ func (s *Service) takeUpAll(ctx context.Context) error {
 
 // takeUpAgain tries until the session is taken up: what cannot be read or
 // written now can be later.
-func (s *Service) takeUpAgain(sessionID string) {
-	for wait := time.Second; pause(s.runCtx, wait); wait = min(2*wait, time.Minute) {
-		err := s.takeUp(s.runCtx, sessionID)
+func (s *Service) retryResume(sessionID string) {
+	for wait := time.Second; sleep(s.runCtx, wait); wait = min(2*wait, time.Minute) {
+		err := s.resumeSession(s.runCtx, sessionID)
 		if err == nil || s.runCtx.Err() != nil {
 			return
 		}
@@ -200,31 +200,31 @@ func (s *Service) takeUpAgain(sessionID string) {
 }
 
 // takeUp goes on with one session's work from its journal.
-func (s *Service) takeUp(ctx context.Context, sessionID string) error {
+func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
 	return s.change(ctx, sessionID, func(c *change) error {
-		in := Recovered{Hold: s.full()}
+		in := Recovered{NoSlot: s.atCapacity()}
 		a := c.state.Active
 		if a == nil {
 			return c.decide(in)
 		}
 		if a.Paused != nil {
-			c.tx.AfterCommit(func() { s.expireAt(sessionID, a.RequestID, *a.Paused) })
+			c.tx.AfterCommit(func() { s.scheduleExpiry(sessionID, a.RequestID, *a.Paused) })
 			return nil
 		}
-		if r := s.running(a.RequestID); r != nil && r.ctx.Err() == nil {
+		if r := s.runOf(a.RequestID); r != nil && r.ctx.Err() == nil {
 			return nil
 		}
 		p, err := s.progress(c.tx, sessionID, a.RequestID)
 		if err == nil {
 			_, err = c.request(a.RequestID)
 		}
-		if db.IsFailure(err) {
+		if db.IsEngineError(err) {
 			return err
 		}
 		if err != nil {
 			c.cause = err.Error()
 			wire := fault.ToWire(err)
-			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, Hold: in.Hold})
+			return c.decide(Ended{RequestID: a.RequestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: in.NoSlot})
 		}
 		c.text, c.textOf = p.text, a.RequestID
 		h := event.RequestHeaders(a.RequestID, sessionID, a.Client)
@@ -252,18 +252,11 @@ func (c *change) recordRecovery(a *Active, p progress) error {
 		return err
 	}
 	req.Recoveries = p.recoveries + 1
-	c.save(req)
-	return c.store().Record(c.tx, a.RequestID, Entry{
+	c.saveRequest(req)
+	return c.tables().Journal.Record(c.tx, a.RequestID, Entry{
 		At: c.now(), Step: p.step, Kind: kindRecovered,
 		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},
 	})
-}
-
-func (c *change) resume(e Effect) error {
-	r := c.svc.newRun(c.sessionID, e, c.state)
-	r.wake.Store(true)
-	c.svc.register(c.tx, r)
-	return nil
 }
 
 // closeStep appends what an open step leaves, and tells the environment of the
@@ -282,7 +275,7 @@ func (c *change) closeStep(h event.Headers, p progress) error {
 			return err
 		}
 	}
-	_, err := c.appendStep(h, p.step, p.closed(), func(id string) bool { _, known := p.pending.Results[id]; return known })
+	_, err := c.appendStep(h, p.step, p.closingMessages(), func(id string) bool { _, known := p.pending.Results[id]; return known })
 	return err
 }
 
@@ -290,11 +283,11 @@ func (c *change) closeStep(h event.Headers, p progress) error {
 // those of its calls ended whose end it has not told: readers have then what the
 // history says.
 func (c *change) appendStep(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) (seqs []int64, err error) {
-	if err := c.tellRest(h, step, messages, told); err != nil {
+	if err := c.reportRemainingCalls(h, step, messages, told); err != nil {
 		return nil, err
 	}
 	for i, m := range messages {
-		seq, err := c.store().AppendHistory(c.tx, c.sessionID, HistoryMessage{
+		seq, err := c.tables().History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
 			ID: stepID(h.RequestID(), step, i), RequestID: h.RequestID(), CreatedAt: c.now(), Message: m,
 		})
 		if err != nil {

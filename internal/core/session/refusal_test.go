@@ -20,14 +20,14 @@ func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
 			hold := make(chan struct{})
 			var more chat.Usage
 			r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
-				o.Allow = func(_ context.Context, requestID, sessionID string, m chat.Usage) (*session.Refusal, error) {
+				o.Policy = fakePolicy{admit: func(requestID string, m chat.Usage) *session.Refusal {
 					more = m
 					if requestID != "env:s1:r1" || len(modelCalls(t, o, requestID)) < 2 {
-						return nil, nil
+						return nil
 					}
 					<-hold
-					return &session.Refusal{Reason: "Enough of it.", Quiet: quiet, Drop: []string{"env:s1:r2", "env:s1:none"}, DropReason: "No more."}, nil
-				}
+					return &session.Refusal{Reason: "Enough of it.", Quiet: quiet, Drop: []string{"env:s1:r2", "env:s1:none"}, DropReason: "No more."}
+				}}
 			}})
 			r.publish("cmd:m1", "env:s1:r1", event.RequestMessage{Queue: event.Prompt, MessageID: "m1", Messages: []chat.Message{chat.Text(chat.User, "go")}})
 			r.publish("cmd:m2", "env:s1:r2", event.RequestMessage{Queue: event.Prompt, MessageID: "m2", Messages: []chat.Message{chat.Text(chat.User, "go")}})
@@ -62,7 +62,7 @@ func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
 func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []session.StoryEntry) {
 	t.Helper()
 	err := o.DB.Read(context.Background(), func(q db.Queryer) error {
-		all, err := o.Store.Journal(q, requestID)
+		all, err := o.Tables.Journal.Journal(q, requestID)
 		for _, e := range all {
 			if e.Kind == "model" {
 				calls = append(calls, e)

@@ -19,13 +19,13 @@ func TestAReaderRestsUntilItsStreamMayPublishAgain(t *testing.T) {
 		since   time.Duration // the last publication; negative: there was none
 		want    time.Duration
 	}{
-		{"few streams", restStreams - 1, context.Background(), 0, 0},
-		{"nothing published yet", restStreams, context.Background(), -1, 0},
-		{"just published", restStreams, context.Background(), 0, minInterval - restLead},
-		{"published a while ago", restStreams, context.Background(), 30 * time.Millisecond, minInterval - restLead - 30*time.Millisecond},
-		{"due already", restStreams, context.Background(), minInterval, 0},
-		{"a thousand streams", 1000, context.Background(), 0, 1000*time.Second/streamRate - restLead},
-		{"the run has ended", restStreams, ended, 0, 0},
+		{"few streams", throttleStreams - 1, context.Background(), 0, 0},
+		{"nothing published yet", throttleStreams, context.Background(), -1, 0},
+		{"just published", throttleStreams, context.Background(), 0, minInterval - throttleLead},
+		{"published a while ago", throttleStreams, context.Background(), 30 * time.Millisecond, minInterval - throttleLead - 30*time.Millisecond},
+		{"due already", throttleStreams, context.Background(), minInterval, 0},
+		{"a thousand streams", 1000, context.Background(), 0, 1000*time.Second/streamRate - throttleLead},
+		{"the run has ended", throttleStreams, ended, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -33,11 +33,11 @@ func TestAReaderRestsUntilItsStreamMayPublishAgain(t *testing.T) {
 				s.streams.Store(c.streams)
 				o := newOutput(s, "web:s:r", nil, 0, "")
 				if c.since >= 0 {
-					o.sent()
+					o.markSent()
 					time.Sleep(c.since)
 				}
 				begin := time.Now()
-				o.rest(c.ctx)
+				o.throttle(c.ctx)
 				if got := time.Since(begin); got != c.want {
 					t.Errorf("it rests %v, want %v", got, c.want)
 				}

@@ -4,157 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"lilac/internal/agent"
-	"lilac/internal/agent/tool"
+	"lilac/internal/core/kernel"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
-	"lilac/internal/model/llm"
 )
 
 const (
 	// Group is the runner's group on cmd.request.
 	Group = "runner"
 
-	// DefaultMaxActive is how many sessions work side by side; more wait.
-	DefaultMaxActive = 1024
-	// DefaultRetries is how often a failed model call is repeated.
-	DefaultRetries = 5
-
-	// drainTime is how long runs may take to stop when the service does; with
-	// what the listener takes before, a stop stays under ten seconds.
+	// drainTime is how long runs may take to stop when the service stops. Together
+	// with the HTTP listener's time, a shutdown stays below ten seconds.
 	drainTime = 6 * time.Second
-	// recordTime bounds the last record of a run.
+	// recordTime bounds the last write of a run.
 	recordTime = 5 * time.Second
-	// maxCharged is how many crashes a step may be taken up after.
+	// maxCharged is how many crashes at the same step a request survives.
 	maxCharged = 3
 )
-
-// Options are what a service is made of. DB, Bus, Store and Model are needed.
-type Options struct {
-	DB    *db.DB
-	Bus   bus.Bus
-	Store Store
-	// Model returns the model that a session's next request uses.
-	Model     func(ctx context.Context, sessionID string) (llm.Model, error)
-	Tools     []tool.Tool
-	Workspace string
-	// Settings are those of the beginning.
-	Settings Settings
-
-	// Retries is how often a failed model call is repeated: 0 means
-	// DefaultRetries, less means never.
-	Retries int
-	Backoff func(retry int) time.Duration
-
-	// ResolveBlob returns the bytes of a "blob:sha256:…" reference.
-	ResolveBlob func(ref string) ([]byte, error)
-	// MaxActive is how many sessions work side by side.
-	MaxActive int
-	// Shown reports whether a relay shows the output of a client's requests: it
-	// is told when they start. Nil means none does.
-	Shown func(client string) bool
-	// Title names a session that is made because somebody said something in it;
-	// nil, and an empty title, leave that to the first words.
-	Title func(q db.Queryer, client, sessionID string) string
-	// Instructions makes the model's instructions from the operator's; nil
-	// leaves those as they are.
-	Instructions func(operators, client string) string
-	// Account returns the session whose limit and count the work of a session
-	// belongs to, or "" for its own; nil means that each has its own.
-	Account func(q db.Queryer, sessionID string) (string, error)
-	// Unattended reports whether nobody answers in the sessions of a client: a
-	// request there that reaches a limit ends. Nil means that somebody does.
-	Unattended func(client string) bool
-	// Ended, when set, is told of each request that ends, in the transaction
-	// that ends it. An error of it keeps the request from ending.
-	Ended func(tx *db.Tx, r Request) error
-	// Allow, when set, is asked before each model call whether the request may
-	// go on; more is what it has used beyond its records. A refusal ends it.
-	Allow func(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error)
-	// Observe, when set, is told of each run; the run goes on in the context
-	// that it returns, and its end is told to the function.
-	Observe func(ctx context.Context, r RunInfo) (context.Context, func(err error))
-	Logger  *slog.Logger
-	Now     func() time.Time
-}
-
-// Refusal ends a request that may not go on.
-type Refusal struct {
-	// Reason is what people read. A quiet one says it only to those who look:
-	// they were told elsewhere.
-	Reason string
-	Quiet  bool
-	// Drop are requests that wait in the session and may not begin either.
-	Drop       []string
-	DropReason string
-}
-
-// RunInfo says what a run works on.
-type RunInfo struct {
-	RequestID, SessionID, Client string
-	// TraceParent is that of the message that started the request, or "".
-	TraceParent string
-}
-
-// Settings are what may change while the service runs. The limits hold at
-// once; of the rest a request keeps what it started with.
-type Settings struct {
-	System string
-	Limits Limits
-	// ToolTimeout bounds a tool call; 0 means that only the tools do.
-	ToolTimeout time.Duration
-	// CompactAt is as in [agent.Config].
-	CompactAt float64
-}
 
 // Service is the runner.
 type Service struct {
 	opt      Options
+	core     kernel.Core[*change, State, Input, Effect]
 	settings atomic.Pointer[Settings]
-	// streams counts live outputs; it paces what each of them publishes.
-	streams atomic.Int64
-	flow    *outflow
+	// streams counts live outputs. The more there are, the less often each of them
+	// publishes.
+	streams   atomic.Int64
+	publisher *publisher
 
 	runCtx context.Context
 	wg     sync.WaitGroup
 	alarms alarms
 	day    daySpent
 
-	// mu guards what follows; it is never held during I/O.
+	// mu guards the fields below; it is never held during I/O.
 	mu       sync.Mutex
 	stopping bool
 	runs     map[string]*run // by request
-	held     []string        // sessions that wait for room, in order
+	held     []string        // sessions that wait for a free slot, oldest first
 }
 
-// New returns a service that does nothing until [Service.Run].
+// New returns a service; [Service.Run] starts it.
 func New(o Options) *Service {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.MaxActive <= 0 {
-		o.MaxActive = DefaultMaxActive
-	}
-	switch {
-	case o.Retries == 0:
-		o.Retries = DefaultRetries
-	case o.Retries < 0:
-		o.Retries = 0
-	}
+	o = o.withDefaults()
 	s := &Service{opt: o, runs: map[string]*run{}, alarms: alarms{timers: map[string]*time.Timer{}}, stopping: true}
 	s.Configure(o.Settings)
-	s.flow = newOutflow(s)
+	s.publisher, s.core = newPublisher(s), s.newCore()
 	return s
 }
 
@@ -168,7 +70,8 @@ func (s *Service) subscription() bus.Subscription {
 	}
 }
 
-// Declare makes the runner's group exist; call it before anything publishes.
+// Declare creates the runner's group on the bus. Call it before anything
+// publishes.
 func (s *Service) Declare(ctx context.Context) error {
 	if err := s.opt.Bus.Declare(ctx, s.subscription()); err != nil {
 		return fmt.Errorf("declare runner: %w", err)
@@ -176,9 +79,9 @@ func (s *Service) Declare(ctx context.Context) error {
 	return nil
 }
 
-// Run takes up what was running when the process stopped, then handles
-// commands until ctx ends. It returns when every run has stopped, at the
-// latest six seconds later; the next Run takes them up.
+// Run resumes the requests that were active when the process stopped, then handles
+// commands until ctx ends. It returns when all runs have stopped, at most drainTime
+// later. The next Run resumes them.
 func (s *Service) Run(ctx context.Context) error {
 	err := s.serve(ctx)
 	if ctx.Err() != nil {
@@ -204,20 +107,20 @@ func (s *Service) serve(ctx context.Context) error {
 	unhook := context.AfterFunc(ctx, stop)
 	defer unhook()
 
-	s.wg.Go(func() { s.flow.run(runCtx) })
-	err := s.takeUpAll(ctx)
+	s.wg.Go(func() { s.publisher.run(runCtx) })
+	err := s.resumeAll(ctx)
 	if err == nil {
 		err = s.opt.Bus.Subscribe(ctx, s.subscription(), s.handle)
 	}
 	stop()
 	s.alarms.stopAll()
-	if !s.stopped(drainTime) {
+	if !s.waitForRuns(drainTime) {
 		s.opt.Logger.Error("runs did not stop in time", "active", s.Active())
 	}
 	return err
 }
 
-func (s *Service) stopped(within time.Duration) bool {
+func (s *Service) waitForRuns(within time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
 		s.wg.Wait()
@@ -233,25 +136,25 @@ func (s *Service) stopped(within time.Duration) bool {
 	}
 }
 
-// Active is how many requests run in this process.
+// Active returns the number of runs in this process.
 func (s *Service) Active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.runs)
 }
 
-// Works reports whether a request runs in this process.
-func (s *Service) Works(requestID string) bool { return s.running(requestID) != nil }
+// IsRunning reports whether a request has a run in this process.
+func (s *Service) IsRunning(requestID string) bool { return s.runOf(requestID) != nil }
 
-// handle takes one command into its session, in one transaction with the
-// delivery's commit.
+// handle applies one command to its session, in the transaction that commits the
+// delivery.
 func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	payload, err := event.Decode(d.Event)
 	if err != nil {
 		return bus.Permanent(err)
 	}
-	// What it writes follows from a durable event: should a power cut take it, the
-	// event is delivered again. What the run does next is synced before it counts.
+	// The transaction need not be synced: the command is durable, and after a power
+	// failure the bus delivers it again. The run syncs its own writes.
 	return s.changeIn(ctx, s.opt.DB.UpdateRelaxed, d.Headers.SessionID(), func(c *change) error {
 		c.eventID, c.traceParent = d.ID, d.Headers[event.HeaderTraceParent]
 		if d.Ack != nil {
@@ -269,33 +172,33 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 	})
 }
 
-// full says whether another run has to wait.
-func (s *Service) full() bool {
+// atCapacity reports whether another run has to wait.
+func (s *Service) atCapacity() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.runs) >= s.opt.MaxActive
 }
 
-func (s *Service) othersWait() bool {
+func (s *Service) hasHeldSessions() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.held) > 0
 }
 
-// hold remembers that a session has work and no run.
-func (s *Service) hold(sessionID string) {
+// holdSession queues a session that has work and no run.
+func (s *Service) holdSession(sessionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Contains(s.held, sessionID) {
 		s.held = append(s.held, sessionID)
 	}
 	if len(s.runs) < s.opt.MaxActive && !s.stopping {
-		s.wg.Go(s.fill)
+		s.wg.Go(s.startHeld)
 	}
 }
 
-// fill starts held work while there is room.
-func (s *Service) fill() {
+// startHeld starts held sessions while slots are free.
+func (s *Service) startHeld() {
 	for {
 		s.mu.Lock()
 		if len(s.held) == 0 || len(s.runs) >= s.opt.MaxActive || s.stopping {
@@ -306,10 +209,10 @@ func (s *Service) fill() {
 		s.held = slices.Delete(s.held, 0, 1)
 		ctx := s.runCtx
 		s.mu.Unlock()
-		err := s.change(ctx, sessionID, func(c *change) error { return c.decide(Room{}) })
+		err := s.change(ctx, sessionID, func(c *change) error { return c.decide(SlotFree{}) })
 		if err != nil && ctx.Err() == nil {
-			s.opt.Logger.Error("start waiting request", "session_id", sessionID, "error", err)
-			if !pause(ctx, time.Second) {
+			s.opt.Logger.Error("cannot start a held session", "session_id", sessionID, "error", err)
+			if !sleep(ctx, time.Second) {
 				return
 			}
 			s.mu.Lock()
@@ -319,8 +222,8 @@ func (s *Service) fill() {
 	}
 }
 
-// register makes a run known within the transaction that starts it, so that
-// what is committed later finds it, and launches it behind the commit.
+// register adds a run within the transaction that starts it, so that later
+// transactions find it, and starts its goroutine after the commit.
 func (s *Service) register(tx *db.Tx, r *run) {
 	s.mu.Lock()
 	before := s.runs[r.requestID]
@@ -342,7 +245,7 @@ func (s *Service) register(tx *db.Tx, r *run) {
 			delete(s.runs, r.requestID)
 			return
 		}
-		s.wg.Go(r.work)
+		s.wg.Go(r.runToEnd)
 	})
 }
 
@@ -355,14 +258,14 @@ func (s *Service) unregister(r *run) {
 	r.cancel(nil)
 }
 
-func (s *Service) running(requestID string) *run {
+func (s *Service) runOf(requestID string) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.runs[requestID]
 }
 
-// pause waits and reports whether ctx is still going.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep waits and reports whether ctx is still going.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

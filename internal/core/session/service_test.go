@@ -327,7 +327,7 @@ func TestBlobsAreResolvedForTheModelOnly(t *testing.T) {
 			got <- string(req.Messages[0].Parts[1].Data)
 			return echo(ctx, req, say)
 		},
-		change: func(o *session.Options) { o.ResolveBlob = func(string) ([]byte, error) { return []byte("bytes"), nil } },
+		change: func(o *session.Options) { o.Blobs = fakeBlobs("bytes") },
 	})
 	ref := json.RawMessage(`"blob:sha256:00"`)
 	r.send("web:s1:r1", "m1", event.Prompt, "", func(m *event.RequestMessage) {

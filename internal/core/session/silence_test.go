@@ -16,7 +16,6 @@ import (
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/model/llm"
-	"lilac/internal/store"
 )
 
 // activity counts the events by which a silent request says that it works.
@@ -73,9 +72,10 @@ func TestASilentModelOrToolShowsActivityEveryHalfMinute(t *testing.T) {
 	}
 }
 
-// counted is a store that counts what is asked of it, and fails as it is told.
+// counted counts the reads of two tables and makes writes of the journal fail.
 type counted struct {
-	*store.Store
+	session.StateTable
+	session.JournalTable
 	calls atomic.Int64
 
 	mu   sync.Mutex
@@ -84,17 +84,17 @@ type counted struct {
 
 func (c *counted) State(q db.Queryer, sessionID string) (session.State, error) {
 	c.calls.Add(1)
-	return c.Store.State(q, sessionID)
+	return c.StateTable.State(q, sessionID)
 }
 
 func (c *counted) Unfinished(q db.Queryer) ([]string, error) {
 	c.calls.Add(1)
-	return c.Store.Unfinished(q)
+	return c.StateTable.Unfinished(q)
 }
 
 func (c *counted) Journal(q db.Queryer, requestID string) ([]session.StoryEntry, error) {
 	c.calls.Add(1)
-	return c.Store.Journal(q, requestID)
+	return c.JournalTable.Journal(q, requestID)
 }
 
 func (c *counted) Record(tx *db.Tx, requestID string, e session.Entry) error {
@@ -105,18 +105,24 @@ func (c *counted) Record(tx *db.Tx, requestID string, e session.Entry) error {
 			return err
 		}
 	}
-	return c.Store.Record(tx, requestID, e)
+	return c.JournalTable.Record(tx, requestID, e)
+}
+
+// count puts a counted between the service and its tables.
+func count(o *session.Options, fail func(session.Entry) error) *counted {
+	c := &counted{StateTable: o.Tables.States, JournalTable: o.Tables.Journal, fail: fail}
+	o.Tables.States, o.Tables.Journal = c, c
+	return c
 }
 
 func TestAnIdleSessionCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var tables *counted
+		var counts *counted
 		var commits, woken atomic.Int64
 		r := newRig(t, rigOptions{
 			onCommit: func(bool) { commits.Add(1) },
 			change: func(o *session.Options) {
-				tables = &counted{Store: o.Store.(*store.Store)}
-				o.Store = tables
+				counts = count(o, nil)
 				o.Now = func() time.Time { woken.Add(1); return time.Now() }
 			},
 		})
@@ -124,12 +130,12 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		r.send("web:s1:r1", "m1", event.Prompt, "one")
 		r.ends("web:s1:r1")
 		time.Sleep(time.Minute) // what the request left behind
-		calls, asked, wrote, looked := r.model.count(), tables.calls.Load(), commits.Load(), woken.Load()
+		calls, asked, wrote, looked := r.model.count(), counts.calls.Load(), commits.Load(), woken.Load()
 		time.Sleep(20 * time.Hour)
 		if n := r.model.count() - calls; n != 0 {
 			t.Errorf("%d model calls although nobody spoke", n)
 		}
-		if n := tables.calls.Load() - asked; n != 0 {
+		if n := counts.calls.Load() - asked; n != 0 {
 			t.Errorf("the store was asked %d times", n)
 		}
 		if n := woken.Load() - looked; n != 0 {
@@ -139,7 +145,7 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		// The control: a word is noticed by each of these counts.
 		r.send("web:s1:r2", "m2", event.Prompt, "two")
 		r.ends("web:s1:r2")
-		if r.model.count() == calls || tables.calls.Load() == asked || woken.Load() == looked {
+		if r.model.count() == calls || counts.calls.Load() == asked || woken.Load() == looked {
 			t.Error("nothing is counted")
 		}
 	})
@@ -150,24 +156,23 @@ func TestARunWhoseRecordFailsIsTakenUpAgainInTheProcess(t *testing.T) {
 	for _, kind := range []string{"model", "tool_start", "tool_end", "end", "input"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var tables *counted
+				var counts *counted
 				failures := 0
 				r := newRig(t, rigOptions{do: busy, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
-					tables = &counted{Store: o.Store.(*store.Store), fail: func(e session.Entry) error {
+					counts = count(o, func(e session.Entry) error {
 						if e.Kind != kind || kind == "input" && failures > 0 || failures > 2 {
 							return nil
 						}
 						failures++
 						return broken
-					}}
-					o.Store = tables
+					})
 				}})
 				defer r.stop()
 				r.send("web:s1:r1", "m1", event.Prompt, "one")
 				time.Sleep(5 * time.Minute)
 				req := r.ends("web:s1:r1")
-				tables.mu.Lock()
-				defer tables.mu.Unlock()
+				counts.mu.Lock()
+				defer counts.mu.Unlock()
 				if failures == 0 || req.State != event.StateDone {
 					t.Errorf("failed %d times and ended as %s: %s", failures, req.State, req.Detail)
 				}
@@ -182,12 +187,12 @@ func TestARunWhoseRecordFailsIsTakenUpAgainInTheProcess(t *testing.T) {
 	t.Run("control: while the disk stays full nothing ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, rigOptions{do: busy, tools: []tool.Tool{&counter{}}, change: func(o *session.Options) {
-				o.Store = &counted{Store: o.Store.(*store.Store), fail: func(e session.Entry) error {
+				count(o, func(e session.Entry) error {
 					if e.Kind == "started" || e.Kind == "queued" || e.Kind == "input" {
 						return nil
 					}
 					return broken
-				}}
+				})
 			}})
 			defer r.stop()
 			r.send("web:s1:r1", "m1", event.Prompt, "one")

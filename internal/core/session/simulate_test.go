@@ -56,26 +56,26 @@ func (w *world) do(in session.Input) {
 	var hold bool
 	switch in := in.(type) {
 	case session.Message:
-		hold = in.Hold
+		hold = in.NoSlot
 	case session.WouldEnd:
-		hold = in.Hold
+		hold = in.NoSlot
 	case session.Ended:
-		hold = in.Hold
+		hold = in.NoSlot
 	case session.Recovered:
-		hold = in.Hold
+		hold = in.NoSlot
 	case session.LimitReached:
-		hold = in.Hold
+		hold = in.NoSlot
 	case session.Expired:
-		hold = in.Hold
+		hold = in.NoSlot
 	}
 	was := w.state
 	var effects []session.Effect
 	w.state, effects = w.decide(w.state, in, time.Time{})
 	if m, ok := in.(session.Message); ok {
 		_, again := w.accepted[m.MessageID]
-		pause := was.Waits()
-		late := m.Answers != 0 && (pause == nil || pause.Number != m.Answers || was.Active.RequestID != m.RequestID)
-		dropped := slices.ContainsFunc(effects, func(e session.Effect) bool { return e.Kind == session.EffectDrop })
+		pause := was.OpenPause()
+		late := m.AnswersPause != 0 && (pause == nil || pause.Number != m.AnswersPause || was.Active.RequestID != m.RequestID)
+		dropped := slices.ContainsFunc(effects, func(e session.Effect) bool { _, ok := e.(session.IgnoreCommand); return ok })
 		if (again || late || w.late[m.MessageID]) != dropped {
 			w.fail("message %s: seen before %v, too late an answer %v, dropped %v", m.MessageID, again, late, dropped)
 		}
@@ -108,17 +108,17 @@ func (w *world) do(in session.Input) {
 }
 
 func (w *world) check(in session.Input, e session.Effect) {
-	switch e.Kind {
-	case session.EffectCreate:
+	switch e := e.(type) {
+	case session.CreateRequest:
 		if slices.Contains(w.created, e.RequestID) {
 			w.fail("request %s is made twice", e.RequestID)
 		}
 		w.created = append(w.created, e.RequestID)
-	case session.EffectKeep:
+	case session.StoreMessage:
 		if w.state.Active != nil && w.state.Active.RequestID == e.RequestID {
 			w.joined[e.MessageID] = e.RequestID
 		}
-	case session.EffectApply:
+	case session.ApplyMessage:
 		if at, ok := w.applied[e.MessageID]; ok {
 			w.fail("message %s is applied to %s and to %s", e.MessageID, at, e.RequestID)
 		}
@@ -136,27 +136,27 @@ func (w *world) check(in session.Input, e session.Effect) {
 			w.fail("%s %s is taken between steps", e.Queue, e.MessageID)
 		}
 		w.applied[e.MessageID] = e.RequestID
-	case session.EffectPause:
+	case session.PauseRun:
 		w.asked[e.RequestID]++
-	case session.EffectAnswered:
+	case session.RecordAnswer:
 		if w.answered[e.RequestID]++; w.answered[e.RequestID] > w.asked[e.RequestID] {
 			w.fail("request %s is answered %d times and asked %d times", e.RequestID, w.answered[e.RequestID], w.asked[e.RequestID])
 		}
 		if e.Answer == session.Stop {
 			w.stopped[e.RequestID] = true
 		}
-	case session.EffectResume:
+	case session.ResumeRun:
 		if w.state.Active == nil || w.state.Active.Paused != nil || w.asked[e.RequestID] > w.answered[e.RequestID] {
 			w.fail("request %s goes on without an answer", e.RequestID)
 		}
-	case session.EffectDiscard:
+	case session.DiscardMessage:
 		if _, ok := in.(session.Cancel); !ok {
 			w.fail("message %s is discarded without a cancel", e.MessageID)
 		}
 		w.discarded[e.MessageID] = true
-	case session.EffectStart:
+	case session.StartRun:
 		w.started = append(w.started, e.RequestID)
-	case session.EffectLifecycle:
+	case session.ChangeState:
 		if !e.State.Ended() {
 			return
 		}
@@ -203,7 +203,7 @@ func (w *world) step(n int) {
 		queues := []event.Queue{event.Prompt, event.Prompt, event.Steer, event.FollowUp, event.Interrupt}
 		m := session.Message{
 			MessageID: fmt.Sprintf("m%d", n), RequestID: fmt.Sprintf("web:s:r%d", n), Client: "web",
-			Queue: queues[w.rng.IntN(len(queues))], AnyActive: w.rng.IntN(3) == 0, Hold: hold,
+			Queue: queues[w.rng.IntN(len(queues))], AnyActive: w.rng.IntN(3) == 0, NoSlot: hold,
 		}
 		switch w.rng.IntN(4) {
 		case 0, 1:
@@ -216,10 +216,10 @@ func (w *world) step(n int) {
 		if w.rng.IntN(3) == 0 {
 			m.ElseRequestID = fmt.Sprintf("web:s:e%d", n)
 		}
-		if p := w.state.Waits(); p != nil && w.rng.IntN(2) == 0 {
+		if p := w.state.OpenPause(); p != nil && w.rng.IntN(2) == 0 {
 			m.Answer = []session.Answer{session.Continue, session.Continue, session.Stop}[w.rng.IntN(3)]
-			m.Answers = w.rng.IntN(p.Number + 2)
-			if m.Answers != 0 {
+			m.AnswersPause = w.rng.IntN(p.Number + 2)
+			if m.AnswersPause != 0 {
 				m.RequestID, m.Queue = w.active(), event.Steer
 			}
 		}
@@ -230,22 +230,22 @@ func (w *world) step(n int) {
 	case k < 56:
 		w.do(session.Cancel{RequestID: w.pick(w.created, "web:s:none"), CancelQueued: w.rng.IntN(3) == 0, AnyActive: w.rng.IntN(3) == 0})
 	case k < 59:
-		w.do(session.LimitReached{RequestID: w.active(), Hold: hold})
+		w.do(session.LimitReached{RequestID: w.active(), NoSlot: hold})
 	case k < 60:
-		w.do(session.Expired{RequestID: w.active(), Pause: 1 + w.rng.IntN(2), Hold: hold})
+		w.do(session.Expired{RequestID: w.active(), Pause: 1 + w.rng.IntN(2), NoSlot: hold})
 	case k < 70:
 		w.do(session.StepBoundary{RequestID: w.active()})
 	case k < 84:
-		w.do(session.WouldEnd{RequestID: w.active(), Hold: hold})
+		w.do(session.WouldEnd{RequestID: w.active(), NoSlot: hold})
 	case k < 88:
-		w.do(session.Ended{RequestID: w.active(), State: event.StateFailed, Hold: hold})
+		w.do(session.Ended{RequestID: w.active(), State: event.StateFailed, NoSlot: hold})
 	case k < 92:
-		w.do(session.Room{})
+		w.do(session.SlotFree{})
 	default:
 		w.crash()
 	}
 	if a := w.state.Active; a != nil && a.Phase == session.Closing && w.rng.IntN(2) == 0 {
-		w.do(session.Ended{RequestID: a.RequestID, State: event.StateCancelled, Hold: hold})
+		w.do(session.Ended{RequestID: a.RequestID, State: event.StateCancelled, NoSlot: hold})
 	}
 }
 
@@ -268,8 +268,8 @@ func (w *world) settle() {
 		if w.state.Idle() {
 			break
 		}
-		w.do(session.Room{})
-		if p := w.state.Waits(); p != nil {
+		w.do(session.SlotFree{})
+		if p := w.state.OpenPause(); p != nil {
 			w.do(session.Expired{RequestID: w.active(), Pause: p.Number})
 		}
 		w.do(session.StepBoundary{RequestID: w.active()})
@@ -362,7 +362,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		"the end is said twice": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			out, effects := session.Decide(s, in, now)
 			for _, e := range effects {
-				if e.Kind == session.EffectLifecycle && e.State == event.StateFailed {
+				if change, ok := e.(session.ChangeState); ok && change.State == event.StateFailed {
 					return out, append(effects, e)
 				}
 			}
@@ -383,7 +383,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		},
 		"nothing starts behind a run that ended": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			if e, ok := in.(session.WouldEnd); ok {
-				e.Hold = true
+				e.NoSlot = true
 				in = e
 			}
 			return session.Decide(s, in, now)
@@ -393,7 +393,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 			return session.Decide(s, in, now)
 		},
 		"a paused run goes on after a crash": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
-			if _, ok := in.(session.Recovered); ok && s.Waits() != nil {
+			if _, ok := in.(session.Recovered); ok && s.OpenPause() != nil {
 				a := *s.Active
 				a.Paused = nil
 				s.Active = &a
@@ -402,7 +402,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		},
 		"a second answer counts": func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect) {
 			out, effects := session.Decide(s, in, now)
-			if s.Waits() != nil && out.Waits() == nil && out.Active != nil {
+			if s.OpenPause() != nil && out.OpenPause() == nil && out.Active != nil {
 				out.Active.Paused = s.Active.Paused
 			}
 			return out, effects

@@ -9,85 +9,113 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Bounds of what a State remembers. The store knows the rest: message ids are
-// unique there, and ended requests are rows.
+// The states of a request:
+//
+//	from                 event                                 to
+//	(new)                a message, nothing active, a free slot  running
+//	(new)                a message, otherwise                    queued
+//	(new)                a message, too many are waiting         failed
+//	queued               it is first and a slot is free          running
+//	queued               cancel; the active run drops it         cancelled
+//	queued               its row is damaged                      failed
+//	running              the first delta is published            streaming
+//	running, streaming   nothing left to do                      done
+//	running, streaming   cancel                                  cancelled
+//	running, streaming   error; 3 crashes at the same step       failed
+//	running, streaming   a limit is reached                      (paused)
+//	(paused)             the answer "continue"                   running, streaming
+//	(paused)             the answer "stop"; cancel               cancelled
+//	(paused)             nobody answers in time                  failed
+//
+// Paused is not a published state: the request keeps the state running or
+// streaming, and [Active.Paused] is set.
+//
+// The phases of the active run:
+//
+//	accepting ─── cancel ──► closing ─── the run has stopped ──► (closed)
+//	    └───────── nothing left to do, error, "stop" ──────────────► (closed)
+//
+// An accepting run applies messages. A message for a closing run is too late and
+// becomes a prompt. A closed run is no longer active.
+
+// Bounds of the lists in a State. The tables know older entries: message ids are
+// unique there, and ended requests have rows.
 const (
 	maxEnded = 64
 	maxSeen  = 128
 )
 
-// MaxWaiting is how many messages of a session are accepted and not taken yet:
-// more than people write while they wait, and little enough for a state that is
-// written anew with each of them. Who accepts messages refuses more; those
-// that come past it, up to as many again, are kept all the same.
+// MaxWaiting is how many messages may wait in a session: more than people write
+// while they wait for an answer, and few enough for a state that is rewritten
+// with each of them. Callers that accept messages refuse more; the runner itself
+// keeps up to twice as many, so that a race between callers loses nothing.
 const MaxWaiting = 500
 
-// Phase says whether the active run takes messages.
+// Phase reports whether the active run applies messages.
 type Phase string
 
-// The phases of an active run. A closed run is no longer active.
+// The phases of an active run.
 const (
 	Accepting Phase = "accepting"
-	// Closing is a run that was cancelled and has not stopped yet: what
-	// arrives now is too late for it.
+	// Closing is the phase of a run that was cancelled and has not stopped yet.
 	Closing Phase = "closing"
 )
 
-// State is what the decider knows of a session. It is stored as JSON.
+// State is the decider's state of one session. It is stored as JSON.
 type State struct {
-	// Epoch counts the owners that took the session. A write of an owner
-	// carries the epoch it was started with; an older one is refused.
-	Epoch  int64     `json:"epoch,omitempty"`
-	Active *Active   `json:"active,omitempty"`
-	Queue  []Waiting `json:"queue,omitempty"`
-	// Ended are the requests that ended last, Seen the messages that came
-	// last; oldest first, bounded.
+	// Epoch counts the runs (owners) of the session. A run's write carries the
+	// epoch in which it started; a write with a stale epoch is refused.
+	Epoch  int64           `json:"epoch,omitempty"`
+	Active *Active         `json:"active,omitempty"`
+	Queue  []QueuedRequest `json:"queue,omitempty"`
+	// Ended are the ids of the last requests that ended, Seen those of the last
+	// messages; oldest first, bounded.
 	Ended []string `json:"ended,omitempty"`
 	Seen  []string `json:"seen,omitempty"`
-	// Raised says by how much a person has raised limits of the active request,
-	// of the session, and of RaisedDay.
+	// Raised is by how much people have raised limits of the active request, of
+	// the session, and of the day RaisedDay.
 	Raised    map[Limit]int64 `json:"raised,omitempty"`
 	RaisedDay string          `json:"raisedDay,omitempty"`
 }
 
-// Active is the request that runs.
+// Active is the active request.
 type Active struct {
-	RequestID string    `json:"requestId"`
-	Client    string    `json:"client"`
-	Phase     Phase     `json:"phase"`
-	Reason    string    `json:"reason,omitempty"`
-	Pending   []Pending `json:"pending,omitempty"`
-	// Drained says that the process stopped in good order while this ran, so
-	// that taking it up again is not charged as a recovery from a crash.
+	RequestID string           `json:"requestId"`
+	Client    string           `json:"client"`
+	Phase     Phase            `json:"phase"`
+	Reason    string           `json:"reason,omitempty"`
+	Pending   []PendingMessage `json:"pending,omitempty"`
+	// Drained reports that the process shut down cleanly during the run, so
+	// resuming it does not count as a recovery from a crash.
 	Drained bool `json:"drained,omitempty"`
-	// Paused is set while the request waits at a limit: nothing of it runs.
+	// Paused is set while the request waits at a limit; it has no run then.
 	Paused *Pause `json:"paused,omitempty"`
-	// Asker is who may answer then, by the platform's user id; empty means
-	// everybody in the session.
+	// Asker is the platform's id of the user who may answer a pause; if empty,
+	// everybody in the session may.
 	Asker string `json:"asker,omitempty"`
-	// Pauses counts them.
+	// Pauses counts the pauses of the request.
 	Pauses int `json:"pauses,omitempty"`
 }
 
-// Pending is a message that was accepted and not applied yet.
-type Pending struct {
+// PendingMessage is a message that was accepted and not applied yet.
+type PendingMessage struct {
 	MessageID     string      `json:"messageId"`
 	Queue         event.Queue `json:"queue"`
 	Client        string      `json:"client"`
 	ElseRequestID string      `json:"elseRequestId,omitempty"`
-	// Author is the platform's user id of who wrote it, where that is known.
+	// Author is the platform's user id of the author, if known.
 	Author string `json:"author,omitempty"`
 }
 
-// Waiting is a request that has not started, with the messages it starts with.
-type Waiting struct {
-	RequestID string    `json:"requestId"`
-	Client    string    `json:"client"`
-	Messages  []Pending `json:"messages"`
+// QueuedRequest is a request that has not started, with its first messages.
+type QueuedRequest struct {
+	RequestID string           `json:"requestId"`
+	Client    string           `json:"client"`
+	Messages  []PendingMessage `json:"messages"`
 }
 
-// Waiting counts the messages that were accepted and not applied yet.
-func (s State) Waiting() (n int) {
+// WaitingMessages counts the messages that were accepted and not applied yet.
+func (s State) WaitingMessages() (n int) {
 	for _, w := range s.Queue {
 		n += len(w.Messages)
 	}
@@ -97,7 +125,7 @@ func (s State) Waiting() (n int) {
 	return n
 }
 
-// Idle reports whether nothing runs and nothing waits.
+// Idle reports whether no request is active or queued.
 func (s State) Idle() bool { return s.Active == nil && len(s.Queue) == 0 }
 
 func (s State) clone() State {
@@ -119,50 +147,54 @@ func (s State) clone() State {
 	return s
 }
 
-func (s State) runs(requestID string) bool {
+func (s State) isActive(requestID string) bool {
 	return s.Active != nil && s.Active.RequestID == requestID
 }
 
-// works reports that the request runs and does not wait at a limit.
-func (s State) works(requestID string) bool { return s.runs(requestID) && s.Active.Paused == nil }
+// isWorking reports whether the request is active and not paused.
+func (s State) isWorking(requestID string) bool {
+	return s.isActive(requestID) && s.Active.Paused == nil
+}
 
-// Waits returns the pause in which a request waits for an answer, or nil.
-func (s State) Waits() *Pause {
+// OpenPause returns the pause of the active request, or nil.
+func (s State) OpenPause() *Pause {
 	if s.Active == nil {
 		return nil
 	}
 	return s.Active.Paused
 }
 
-// Answers reports whether messages are the answer to the request that waits at
-// a limit: then they are that request's, and nobody else's.
-func (s State) Answers(messages []chat.Message) bool {
-	return s.Waits() != nil && AnswerOf(messages) != NoAnswer && s.asks(AuthorOf(messages))
+// IsAnswer reports whether the messages answer the open pause. Such messages belong
+// to the paused request, whichever request they name.
+func (s State) IsAnswer(messages []chat.Message) bool {
+	return s.OpenPause() != nil && AnswerOf(messages) != NoAnswer && s.acceptsAnswerOf(AuthorOf(messages))
 }
 
-// asks reports whether the author is one whose answer counts.
-func (s State) asks(author string) bool { return s.Active.Asker == "" || s.Active.Asker == author }
+// acceptsAnswerOf reports whether the author may answer the open pause.
+func (s State) acceptsAnswerOf(author string) bool {
+	return s.Active.Asker == "" || s.Active.Asker == author
+}
 
-// raisedOn returns what counts on a day.
+// raisedOn returns the raised limits that are in force on a day.
 func (s State) raisedOn(day string) map[Limit]int64 {
 	if s.RaisedDay == day {
 		return s.Raised
 	}
-	return without(s.Raised, dayPrefix)
+	return withoutPrefix(s.Raised, dayPrefix)
 }
 
-// without returns the limits whose name does not begin with prefix.
-func without(raised map[Limit]int64, prefix string) map[Limit]int64 {
+// withoutPrefix returns the limits whose names do not start with prefix.
+func withoutPrefix(raised map[Limit]int64, prefix string) map[Limit]int64 {
 	out := maps.Clone(raised)
 	maps.DeleteFunc(out, func(l Limit, _ int64) bool { return strings.HasPrefix(string(l), prefix) })
 	return out
 }
 
-func (s State) waiting(requestID string) int {
-	return slices.IndexFunc(s.Queue, func(w Waiting) bool { return w.RequestID == requestID })
+func (s State) queueIndex(requestID string) int {
+	return slices.IndexFunc(s.Queue, func(w QueuedRequest) bool { return w.RequestID == requestID })
 }
 
-func remember(list []string, id string, limit int) []string {
+func appendBounded(list []string, id string, limit int) []string {
 	list = append(list, id)
 	if len(list) > limit {
 		list = slices.Delete(list, 0, len(list)-limit)

@@ -27,9 +27,11 @@ func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
 		},
 		change: func(o *session.Options) {
 			o.Settings.System = "Be brief."
-			o.Shown = func(client string) bool { return client == "web" }
-			o.Title = func(_ db.Queryer, client, sessionID string) string { return "#" + sessionID + " on " + client }
-			o.Instructions = func(operators, client string) string { return operators + " You are on " + client + "." }
+			o.Surfaces = fakeSurfaces{
+				relay:        true,
+				title:        func(client, sessionID string) string { return "#" + sessionID + " on " + client },
+				instructions: func(operators, client string) string { return operators + " You are on " + client + "." },
+			}
 		},
 	})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
@@ -60,15 +62,15 @@ func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
 }
 
 func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
-	r := newRig(t, rigOptions{change: func(o *session.Options) { o.Shown = func(client string) bool { return client == "web" } }})
+	r := newRig(t, rigOptions{change: func(o *session.Options) { o.Surfaces = fakeSurfaces{relay: true} }})
 	var crowd session.State
-	crowd.Queue = []session.Waiting{{RequestID: "web:s1:full", Client: "web", Messages: make([]session.Pending, 2*session.MaxWaiting)}}
+	crowd.Queue = []session.QueuedRequest{{RequestID: "web:s1:full", Client: "web", Messages: make([]session.PendingMessage, 2*session.MaxWaiting)}}
 	err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.SaveState(tx, sid, crowd) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.send("web:s1:r1", "m1", event.Prompt, "hello")
-	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "Too many messages wait") {
+	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "Too many messages are waiting") {
 		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
 	}
 	r.output("web:s1:r1")
@@ -109,7 +111,7 @@ func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
 	given := make(chan error, 2)
 	r := newRig(t, rigOptions{do: func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
 		for range 2 { // as after a crash
-			given <- svc.HandOver(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
+			given <- svc.AddFile(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
 		}
 		say("here")
 		return chat.Text(chat.Assistant, "here"), nil
@@ -135,7 +137,7 @@ func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
 		t.Errorf("the file is %d times in the output", files)
 	}
 	r.recalls("web:s1:r1", events)
-	if err := svc.HandOver(t.Context(), "web:s1:r1", event.BinaryOutput{BinaryID: "late"}); fault.KindOf(err) != fault.Gone {
+	if err := svc.AddFile(t.Context(), "web:s1:r1", event.BinaryOutput{BinaryID: "late"}); fault.KindOf(err) != fault.Gone {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -152,7 +154,7 @@ func TestAFileWaitsForASlowDatabase(t *testing.T) {
 				_ = r.db.Update(context.Background(), func(*db.Tx) error { close(busy); time.Sleep(20 * time.Second); return nil })
 			}()
 			<-busy
-			given <- r.svc.HandOver(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
+			given <- r.svc.AddFile(ctx, "web:s1:r1", event.BinaryOutput{BinaryID: "call/0", MimeType: "text/plain", Filename: "a", Blob: "blob:x"})
 			return chat.Text(chat.Assistant, "here"), nil
 		}})
 		defer func() { r.stop() }()

@@ -61,7 +61,7 @@ type Request struct {
 const Damaged event.RequestState = "damaged"
 
 // Asks reports whether the request waits at a limit for an answer to its detail.
-func (r Request) Asks() bool { return r.Detail != "" && r.StartedAt > 0 && !r.State.Ended() }
+func (r Request) AwaitsAnswer() bool { return r.Detail != "" && r.StartedAt > 0 && !r.State.Ended() }
 
 // Story is a request with everything that happened to it, in order.
 type Story struct {
@@ -96,8 +96,8 @@ type File struct {
 	Blob string `json:"-"`
 }
 
-// Found is a message that a search found.
-type Found struct {
+// SearchResult is a message that a search found.
+type SearchResult struct {
 	SessionID    string `json:"sessionId"`
 	SessionTitle string `json:"sessionTitle,omitempty"`
 	MessageID    string `json:"messageId"`

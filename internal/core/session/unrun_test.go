@@ -91,11 +91,11 @@ func TestTheOutputTellsOfCallsOfWhatIsGivenUp(t *testing.T) {
 }
 
 // slow is a store whose conversations are read until the reader is stopped.
-type slow struct{ session.Store }
+type slow struct{ session.HistoryTable }
 
 func (s slow) Conversation(q db.Queryer, sessionID string) (session.Conversation, error) {
 	for {
-		if c, err := s.Store.Conversation(q, sessionID); err != nil {
+		if c, err := s.HistoryTable.Conversation(q, sessionID); err != nil {
 			return c, err
 		}
 	}
@@ -117,7 +117,7 @@ func TestAStopBeforeTheJournalIsReadKeepsWhatWasSaid(t *testing.T) {
 	r.stop()
 	r = newRig(t, rigOptions{
 		dir: shots.dirs[len(shots.dirs)-1], do: three, tools: []tool.Tool{&counter{}},
-		change: func(o *session.Options) { o.Store = slow{o.Store} },
+		change: func(o *session.Options) { o.Tables.History = slow{o.Tables.History} },
 	})
 	r.cancel("web:s1:r1", false)
 	r.ends("web:s1:r1")

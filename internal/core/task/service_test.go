@@ -128,7 +128,7 @@ func (w *world) open() {
 	w.store.Store = store.New(w.db)
 	w.store.work.CompareAndSwap(nil, &task.Work{})
 	w.svc = task.New(task.Options{
-		DB: w.db, Store: &w.store, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
+		DB: w.db, Store: &w.store, Requests: &w.store, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
 		Limits: func() task.Limits { return w.limits }, MaxDepth: 8,
 		Publish: func(tx *db.Tx, e event.EnvEvent) error {
 			ev, err := event.New(event.Meta{ID: e.ID, Time: tx.Now()}, e)
@@ -424,7 +424,7 @@ func TestNothingDamagedKeepsTheRequestOfASubAgentFromEnding(t *testing.T) {
 				t.Errorf("a request does not end: %v", err)
 			}
 		}
-		w.store.damaged = db.Damaged("history", "s1/2")
+		w.store.damaged = db.DamagedRow("history", "s1/2")
 		for said, state := range map[string]event.RequestState{"s1/2": event.StateDone, "By Ann.": event.StateFailed} {
 			started := w.start(task.Order{Prompt: "look"})
 			end(started, state)

@@ -11,8 +11,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum is what a row stores to notice damage: a CRC-32C over the parts
-// with their lengths, so that bytes cannot move from one part to the next.
+// Checksum returns the checksum that a row stores to detect damage: a CRC-32C over the
+// parts and their lengths, so that bytes cannot move from one part to the next.
 func Checksum(parts ...[]byte) int64 {
 	var sum checksum
 	for _, p := range parts {
@@ -21,7 +21,7 @@ func Checksum(parts ...[]byte) int64 {
 	return int64(sum.crc)
 }
 
-// ChecksumText is [Checksum] of texts, which are not copied for it.
+// ChecksumText is like [Checksum] for strings, without copying them.
 func ChecksumText(parts ...string) int64 {
 	var sum checksum
 	for _, p := range parts {
@@ -32,8 +32,9 @@ func ChecksumText(parts ...string) int64 {
 
 type checksum struct{ crc uint32 }
 
-// add goes on with the length in eight bytes, the lowest first, and the part. What
-// [crc32.Update] is given goes to the heap, so the length is not.
+// add adds the length of a part, as eight bytes in little-endian order, and the part.
+// It computes the length bytes by hand because an argument of [crc32.Update] escapes to
+// the heap.
 func (c *checksum) add(part []byte) {
 	crc, length := ^c.crc, uint64(len(part))
 	for range 8 {
@@ -43,17 +44,17 @@ func (c *checksum) add(part []byte) {
 	c.crc = crc32.Update(^crc, castagnoli, part)
 }
 
-// CodeDamagedRow is the code of the fault that [Damaged] returns.
+// CodeDamagedRow is the code of the fault that [DamagedRow] returns.
 const CodeDamagedRow = "damaged_row"
 
-// Damaged is the fault of a row whose checksum does not fit. The row is never
-// served and never removed.
-func Damaged(table, row string) error {
+// DamagedRow returns the fault of a row whose checksum does not match. Such a row is
+// never served and never removed.
+func DamagedRow(table, row string) error {
 	return &fault.Error{Kind: fault.Internal, Code: CodeDamagedRow, Message: fmt.Sprintf(
 		"The row %s of the table %s is damaged. It was not used; restore the database from a copy.", row, table)}
 }
 
-// IsDamaged reports whether an error is that of a damaged row or event.
+// IsDamaged reports whether an error is the fault of a damaged row or event.
 func IsDamaged(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Code == CodeDamagedRow

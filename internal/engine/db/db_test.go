@@ -71,9 +71,9 @@ func TestOneProcessOwnsADirectory(t *testing.T) {
 	}
 }
 
-// A child has copies of all that is open until it becomes another program. What
-// was closed meanwhile is free all the same.
-func TestAClosedDirectoryIsFreeAlthoughAChildHasACopyOfItsLock(t *testing.T) {
+// A child process has copies of all open files until it calls exec. Close must unlock
+// the directory all the same.
+func TestCloseUnlocksTheDirectoryWhileAChildHoldsACopyOfTheLock(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first := open(t, dir)
 	var lock syscall.Stat_t
@@ -91,7 +91,7 @@ func TestAClosedDirectoryIsFreeAlthoughAChildHasACopyOfItsLock(t *testing.T) {
 		}
 	}
 	if copied < 0 {
-		t.Fatal("the open lock was not found")
+		t.Fatal("no descriptor of the lock file is open")
 	}
 	defer func() { _ = syscall.Close(copied) }()
 	if err := first.Close(); err != nil {
@@ -100,7 +100,7 @@ func TestAClosedDirectoryIsFreeAlthoughAChildHasACopyOfItsLock(t *testing.T) {
 	open(t, dir)
 }
 
-func TestRefusedByNameAndNotTouched(t *testing.T) {
+func TestOpenRefusesAnUnusableFileAndDoesNotChangeIt(t *testing.T) {
 	sound := func(t *testing.T, migrations []db.Migration) []byte {
 		dir := t.TempDir()
 		d, err := db.Open(context.Background(), db.Options{Dir: dir, Migrations: migrations})
@@ -120,19 +120,19 @@ func TestRefusedByNameAndNotTouched(t *testing.T) {
 		name, code string
 		file       func(t *testing.T) []byte
 	}{
-		{"not a database", "damaged_database", func(*testing.T) []byte { return []byte("hello, I am a text, and long enough for a header") }},
+		{"not a database", "damaged_database", func(*testing.T) []byte { return []byte("hello, this is a text that is longer than a header") }},
 		{"a database of another program", "foreign_database", func(t *testing.T) []byte {
 			file := sound(t, tables)
 			copy(file[68:], "else")
 			return file
 		}},
-		{"cut off", "damaged_database", func(t *testing.T) []byte { f := sound(t, tables); return f[:len(f)-5000] }},
-		{"overwritten in the middle", "damaged_database", func(t *testing.T) []byte {
+		{"a truncated file", "damaged_database", func(t *testing.T) []byte { f := sound(t, tables); return f[:len(f)-5000] }},
+		{"an overwritten page", "damaged_database", func(t *testing.T) []byte {
 			f := sound(t, tables)
 			copy(f[4096:8192], bytes.Repeat([]byte{0xA5}, 4096))
 			return f
 		}},
-		{"a newer one", "newer_database", func(t *testing.T) []byte {
+		{"a newer database", "newer_database", func(t *testing.T) []byte {
 			return sound(t, append(tables[:1:1], db.Migration{Name: "test.0002", SQL: "CREATE TABLE u (x)"}))
 		}},
 	} {
@@ -151,13 +151,13 @@ func TestRefusedByNameAndNotTouched(t *testing.T) {
 				d.Close()
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
-				t.Error("the file was touched")
+				t.Error("the file was changed")
 			}
 		})
 	}
 }
 
-func TestOneClosureFailsAlone(t *testing.T) {
+func TestAFailingClosureFailsAlone(t *testing.T) {
 	d := open(t, t.TempDir())
 	var all sync.WaitGroup
 	for i := range 200 {
@@ -185,7 +185,7 @@ func TestOneClosureFailsAlone(t *testing.T) {
 	}
 }
 
-func TestClosureThatFailsAfterItWroteLeavesTheOthersAlone(t *testing.T) {
+func TestAClosureThatFailsAfterWritingIsRolledBackAlone(t *testing.T) {
 	d := open(t, t.TempDir())
 	var all sync.WaitGroup
 	for i := range 100 {
@@ -209,7 +209,7 @@ func TestClosureThatFailsAfterItWroteLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-func TestReadThatPanicsOrEndsItsGoroutineHarmsNobody(t *testing.T) {
+func TestAReadThatPanicsOrEndsItsGoroutineKeepsTheReaders(t *testing.T) {
 	d := open(t, t.TempDir())
 	for range 20 { // more than there are readers
 		func() {
@@ -229,20 +229,20 @@ func TestReadThatPanicsOrEndsItsGoroutineHarmsNobody(t *testing.T) {
 	}
 }
 
-func TestCallbacks(t *testing.T) {
+func TestCallbacksRunAfterCommitOrRollback(t *testing.T) {
 	d := open(t, t.TempDir())
 	var got []string
-	note := func(s string) func() { return func() { got = append(got, s) } }
+	record := func(s string) func() { return func() { got = append(got, s) } }
 	ctx := context.Background()
 	d.Update(ctx, func(tx *db.Tx) error {
-		tx.AfterCommit(note("committed"))
-		tx.AfterRollback(note("wrong"))
+		tx.AfterCommit(record("committed"))
+		tx.AfterRollback(record("wrong"))
 		return nil
 	})
 	d.Update(ctx, func(tx *db.Tx) error {
-		tx.AfterCommit(note("wrong"))
-		tx.AfterRollback(note("undone first"))
-		tx.AfterRollback(note("undone last"))
+		tx.AfterCommit(record("wrong"))
+		tx.AfterRollback(record("undone first"))
+		tx.AfterRollback(record("undone last"))
 		return errors.New("no")
 	})
 	if s := strings.Join(got, ", "); s != "committed, undone last, undone first" {
@@ -250,7 +250,7 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-func TestEndedContextAndClosedDatabase(t *testing.T) {
+func TestUpdateAfterCancellationOrCloseDoesNotRun(t *testing.T) {
 	d := open(t, t.TempDir())
 	entered, leave := make(chan struct{}), make(chan struct{})
 	go d.Update(context.Background(), func(*db.Tx) error { close(entered); <-leave; return nil })
@@ -264,14 +264,14 @@ func TestEndedContextAndClosedDatabase(t *testing.T) {
 	}
 	close(leave)
 	if n := count(t, d); n != 0 {
-		t.Error("an update that was given up was carried out")
+		t.Error("a cancelled update was carried out")
 	}
 	var kept *db.Tx
 	if err := d.UpdateRelaxed(context.Background(), func(tx *db.Tx) error { kept = tx; return insert(tx, "a") }); err != nil {
 		t.Fatal(err)
 	}
 	if err := insert(kept, "b"); err == nil {
-		t.Error("a transaction could be used after its end")
+		t.Error("a transaction could be written to after its end")
 	}
 	if err := kept.QueryRow("SELECT 1").Err(); err == nil {
 		t.Error("a transaction could be read after its end")
@@ -282,7 +282,7 @@ func TestEndedContextAndClosedDatabase(t *testing.T) {
 	}
 }
 
-func TestVerifyAndChecksum(t *testing.T) {
+func TestVerifyOfASoundDatabaseAndPartsOfAChecksum(t *testing.T) {
 	d := open(t, t.TempDir())
 	if bad, err := d.Verify(context.Background()); err != nil || len(bad) != 0 {
 		t.Errorf("Verify of a sound database: %v, %v", bad, err)
@@ -292,13 +292,13 @@ func TestVerifyAndChecksum(t *testing.T) {
 	}
 }
 
-// A page that cannot be read ends the transaction for all that share it. None of
-// them may leave a part of its work behind then.
-func TestADiskThatCannotBeReadLeavesNothingOfAGroup(t *testing.T) {
-	synctest.Test(t, leavesNothingOfAGroup) // a bubble knows when all of them wait
+// A page that cannot be read ends the transaction of the whole group. No closure of the
+// group may leave a part of its work behind.
+func TestAReadErrorOfTheDiskRollsBackTheWholeGroup(t *testing.T) {
+	synctest.Test(t, readErrorRollsBackGroup) // a bubble detects that all goroutines wait
 }
 
-func leavesNothingOfAGroup(t *testing.T) {
+func readErrorRollsBackGroup(t *testing.T) {
 	dir := t.TempDir()
 	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: []db.Migration{{
 		Name: "t", SQL: "CREATE TABLE large (id INTEGER PRIMARY KEY, data BLOB) STRICT; CREATE TABLE small (id INTEGER PRIMARY KEY) STRICT",
@@ -307,7 +307,7 @@ func leavesNothingOfAGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	err = d.Update(t.Context(), func(tx *db.Tx) error { // more than the writer keeps in memory
+	err = d.Update(t.Context(), func(tx *db.Tx) error { // larger than the writer's page cache
 		_, err := tx.Exec("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3800) INSERT INTO large SELECT i, randomblob(3900) FROM n")
 		return err
 	})
@@ -346,6 +346,17 @@ func leavesNothingOfAGroup(t *testing.T) {
 	left := 0
 	d.Update(t.Context(), func(tx *db.Tx) error { return tx.QueryRow("SELECT count(*) FROM small").Scan(&left) })
 	if left > 0 {
-		t.Errorf("%d rows of a group that failed are left", left)
+		t.Errorf("%d rows of a failed group were committed, want none", left)
+	}
+}
+
+func TestAClosureThatWroteByAQueryIsRolledBack(t *testing.T) {
+	d := open(t, t.TempDir())
+	err := d.Update(t.Context(), func(tx *db.Tx) error {
+		var id string
+		return errors.Join(tx.QueryRow("INSERT INTO t (id) VALUES ('a') RETURNING id").Scan(&id), errors.New("no"))
+	})
+	if n := count(t, d); err == nil || n != 0 {
+		t.Errorf("%v, and %d rows; want an error and no row", err, n)
 	}
 }

@@ -1,29 +1,49 @@
-// Package db opens the database of a data directory and owns its one writer.
+// Package db opens the database of a data directory and owns its only writer.
 //
-// What it promises:
+// It promises:
 //
-//   - One process owns a data directory. A second one is refused by name
-//     (fault.Conflict), as are a file that is not a sound database and one
-//     that a newer program wrote; nothing is touched then.
-//   - [DB.Update] returns when its work is on disk (SQLite, WAL,
-//     synchronous=FULL). What waits is committed as a group, one sync for all.
-//     An error or a panic of one closure rolls back that closure alone: should
-//     it have written, the group is repeated with a savepoint for each.
-//   - A database whose files are removed, moved or replaced while it is open takes
-//     no more writes: no start would find them. It does again when they are back.
-//   - [DB.UpdateRelaxed] survives kill -9 but maybe not a power cut. It waits
-//     for no sync unless its group holds an Update.
-//   - [Tx.Publish] writes events into the same transaction through the function
-//     that the bus installed with [DB.SetPublisher], so state and events never
-//     disagree.
-//   - [Tx.AfterCommit] callbacks run in the order of the commits, after the
-//     sync and before Update returns, under no lock. They must be quick and
-//     must not call Update.
-//   - [DB.Read] sees one snapshot and never waits for the writer. It runs on one
-//     of a few readers, so a closure must not read within a read.
-//   - Nothing is unbounded: the queue of the writer, a group, the readers and
-//     the cached statements have limits, which are constants with a reason.
+//   - One process owns a data directory. A second process is refused with
+//     fault.Conflict and the name of the directory, as is a file that is not a sound
+//     database or that a newer version wrote. A refused file is not changed.
+//   - [DB.Update] returns when its work is on disk (SQLite, WAL, synchronous=FULL).
+//     [DB.UpdateRelaxed] survives kill -9, but possibly not a power failure.
+//   - [Tx.Publish] writes events into the same transaction, so that state and events
+//     never disagree.
+//   - A database whose files are removed, moved, or replaced while it is open
+//     rejects writes, because the next start would not find them. It accepts writes
+//     again when the files are back.
+//   - The writer's queue, a group, the readers, and the cached statements are bounded
+//     by constants.
 //
-// Tables belong to the packages that register them as [Migration]s. Rows whose
-// damage must not go unnoticed carry a [Checksum]; a mismatch is [Damaged].
+// Tables belong to the packages that register them as [Migration]s. Rows whose damage
+// must not go unnoticed carry a [Checksum]; a mismatch is a [DamagedRow].
+//
+// # Concurrency
+//
+// All methods of [DB] are safe for concurrent use. A [Tx] and a [Queryer] belong to
+// the closure that receives them, which must not pass them to another goroutine.
+//
+//   - The writer is one goroutine. It owns the writer's connection. It commits
+//     everything that waits as one group with one sync, and it runs the closures of a
+//     group one after another in the order of their arrival.
+//   - A closure that returns an error or panics rolls back its own work alone: if it
+//     has written, the writer rolls the group back and repeats it with one savepoint
+//     per closure. A closure may therefore run twice. It must not have effects outside
+//     the transaction except through [Tx.AfterCommit] and [Tx.AfterRollback].
+//   - The notifier is one goroutine. It runs the AfterCommit callbacks in the order of
+//     the commits, and then releases the callers of Update, while the writer is busy
+//     with the next group. Callbacks run after the sync and under no lock. They must
+//     be quick and must not call Update. If nothing waits, the writer notifies itself.
+//   - AfterRollback callbacks run in the writer, in reverse order, before it does
+//     anything else.
+//   - [DB.Read] runs its closure in one snapshot on one of a few reader goroutines.
+//     Reads never wait for the writer. A closure must not call Read or Update: all
+//     readers could wait for one another.
+//   - DB.mu guards small fields only. No closure, callback, or I/O runs under it.
+//
+// # Engines
+//
+// The group commit, the readers, and the transactions know the database only through
+// the interfaces engine and conn (engine.go). The files sqlite_*.go implement them.
+// Callers see only [Queryer], [Rows], [Row], and [Result], and never database/sql.
 package db

@@ -9,8 +9,8 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// Only what is on the disk shows that it can be written: a write that failed does not.
-func TestAWriteThatFailsIsNoCommit(t *testing.T) {
+// A failed write does not show that the disk works.
+func TestProbeDoesNotCountAFailedWriteAsACommit(t *testing.T) {
 	for name, c := range map[string]struct {
 		result error
 		probed bool

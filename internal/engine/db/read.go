@@ -2,38 +2,31 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 )
 
-// Queryer reads; *Tx satisfies it too.
-type Queryer interface {
-	Query(query string, args ...any) (*sql.Rows, error)
-	QueryRow(query string, args ...any) *sql.Row
-}
-
-// read is one call of Read on its way through a reader.
+// read is one call of Read.
 type read struct {
 	ctx context.Context
 	fn  func(q Queryer) error
 	err error
-	// panicked is what fn panicked with; it goes on in the caller.
+	// panicked is the value that fn panicked with; Read panics with it again.
 	panicked any
 	done     chan struct{}
 }
 
-var errReadEnded = errors.New("a read ended its goroutine")
+var errGoroutineEnded = errors.New("a read ended its goroutine")
 
-// Read runs fn in one snapshot, on one of the readers: each is a goroutine
-// with a read-only connection. SQLite needs a deep stack, which thousands of
-// callers would otherwise each grow and keep.
+// Read runs fn in one snapshot on one of the reader goroutines. They exist because
+// SQLite needs a deep stack, which thousands of callers would otherwise each grow and
+// keep.
 func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) error {
 	if err := d.enter(); err != nil {
 		return err
 	}
-	defer d.entering.Done()
-	r := &read{ctx: ctx, fn: fn, err: errReadEnded, done: make(chan struct{})}
+	defer d.callers.Done()
+	r := &read{ctx: ctx, fn: fn, err: errGoroutineEnded, done: make(chan struct{})}
 	select {
 	case d.reads <- r:
 	case <-ctx.Done():
@@ -46,77 +39,69 @@ func (d *DB) Read(ctx context.Context, fn func(q Queryer) error) error {
 	return r.err
 }
 
-// serveReads is one reader.
-func (d *DB) serveReads(s *session) {
-	ended := false
+// runReader serves reads on one connection until the database closes.
+func (d *DB) runReader(c conn) {
+	closing := false
 	defer func() {
-		if !ended { // fn ended the goroutine; the connection is still good
-			go d.serveReads(s)
+		if !closing { // fn called runtime.Goexit; the connection is still good
+			go d.runReader(c)
 			return
 		}
-		if err := s.close(); err != nil {
-			d.opt.Logger.Error("close reader", "error", err)
+		if c != nil {
+			if err := c.close(); err != nil {
+				d.opt.Logger.Error("cannot close a reader", "error", err)
+			}
 		}
-		d.done.Done()
+		d.goroutines.Done()
 	}()
 	for r := range d.reads {
-		d.serveRead(s, r)
+		d.serveRead(&c, r)
 	}
-	ended = true
+	closing = true
 }
 
-func (d *DB) serveRead(s *session, r *read) {
+func (d *DB) serveRead(c *conn, r *read) {
 	defer close(r.done)
 	defer func() { r.panicked = recover() }()
-	r.err = d.readWith(s, r)
+	r.err = d.readOn(c, r)
 }
 
-func (d *DB) readWith(s *session, r *read) (err error) {
-	if s.conn == nil {
-		if s.conn, err = d.readDB.Conn(r.ctx); err != nil {
+func (d *DB) readOn(c *conn, r *read) (err error) {
+	if *c == nil {
+		if *c, err = d.engine.openReader(r.ctx); err != nil {
 			return fmt.Errorf("open reader: %w", err)
 		}
 	}
-	if _, err := s.exec(context.Background(), "BEGIN"); err != nil {
+	if _, err := (*c).exec(context.Background(), "BEGIN"); err != nil {
 		return fmt.Errorf("begin read: %w", err)
 	}
 	defer func() {
-		if _, end := s.exec(context.Background(), "ROLLBACK"); end != nil {
+		if _, end := (*c).exec(context.Background(), "ROLLBACK"); end != nil {
 			err = errors.Join(err, fmt.Errorf("end read: %w", end))
 		}
 	}()
-	return r.fn(reader{r.ctx, s})
+	return r.fn(reader{r.ctx, *c})
 }
 
+// reader is the Queryer of one read.
 type reader struct {
-	ctx context.Context
-	s   *session
+	ctx  context.Context
+	conn conn
 }
 
-// live is the context of one query. A context that can still end costs a
-// goroutine for each query, so it is only looked at between queries.
-func (r reader) live() context.Context {
+// queryContext checks the context between queries only: database/sql starts a
+// goroutine for each query whose context can end.
+func (r reader) queryContext() context.Context {
 	if r.ctx.Err() != nil {
 		return r.ctx
 	}
 	return context.Background()
 }
 
-func (r reader) Query(query string, args ...any) (*sql.Rows, error) {
-	return r.s.query(r.live(), query, args...)
+func (r reader) Query(query string, args ...any) (Rows, error) {
+	return r.conn.query(r.queryContext(), query, args...)
 }
 
-func (r reader) QueryRow(query string, args ...any) *sql.Row {
-	return r.s.queryRow(r.live(), query, args...)
-}
-
-// enter counts a caller, so that Close waits for it.
-func (d *DB) enter() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return errClosed()
-	}
-	d.entering.Add(1)
-	return nil
+func (r reader) QueryRow(query string, args ...any) Row {
+	return r.conn.queryRow(r.queryContext(), query, args...)
 }

@@ -2,68 +2,76 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
 
-// Tx is a transaction of the one writer. It must not be used after its closure has returned.
+// Tx is a transaction of the writer. It must not be used after its closure returned.
 type Tx struct {
-	d       *DB
-	now     time.Time
-	over    bool
-	wrote   bool
-	commits []func()
-	undo    []func()
+	d             *DB
+	now           time.Time
+	ended         bool
+	wrote         bool
+	afterCommit   []func()
+	afterRollback []func()
 }
 
-var errTxOver = fault.New(fault.Internal, "a transaction was used after its end")
+var errTxEnded = fault.New(fault.Internal, "a transaction was used after its end")
 
-// Query reads within the transaction. The rows must be closed before the
+// Query reads within the transaction. The caller must close the rows before its
 // closure returns.
-func (t *Tx) Query(query string, args ...any) (*sql.Rows, error) {
-	if t.over {
-		return nil, errTxOver
+func (t *Tx) Query(query string, args ...any) (Rows, error) {
+	if t.ended {
+		return nil, errTxEnded
 	}
-	return t.d.writer.query(context.Background(), query, args...)
+	t.noteWrite(query)
+	return t.d.engine.writer().query(context.Background(), query, args...)
 }
 
 // QueryRow reads one row within the transaction.
-func (t *Tx) QueryRow(query string, args ...any) *sql.Row {
-	ctx := context.Background()
-	if t.over {
-		ended, cancel := context.WithCancelCause(ctx)
-		cancel(errTxOver)
-		ctx = ended
+func (t *Tx) QueryRow(query string, args ...any) Row {
+	if t.ended {
+		return failedRow{errTxEnded}
 	}
-	return t.d.writer.queryRow(ctx, query, args...)
+	t.noteWrite(query)
+	return t.d.engine.writer().queryRow(context.Background(), query, args...)
 }
 
+// noteWrite records that a query may write, as INSERT … RETURNING does.
+func (t *Tx) noteWrite(query string) { t.wrote = t.wrote || !strings.HasPrefix(query, "SELECT") }
+
+// failedRow is the Row of a query that was not run.
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
+func (r failedRow) Err() error        { return r.err }
+
 // Exec writes within the transaction.
-func (t *Tx) Exec(query string, args ...any) (sql.Result, error) {
-	if t.over {
-		return nil, errTxOver
+func (t *Tx) Exec(query string, args ...any) (Result, error) {
+	if t.ended {
+		return nil, errTxEnded
 	}
 	t.wrote = true
-	res, err := t.d.writer.exec(context.Background(), query, args...)
+	res, err := t.d.engine.writer().exec(context.Background(), query, args...)
 	if isFull(err) {
-		err = unwritten(err)
+		err = writeFault(err)
 	}
 	return res, err
 }
 
-// Now is one time for the whole transaction.
+// Now returns the time of the transaction. It is the same for the whole group.
 func (t *Tx) Now() time.Time { return t.now }
 
-// Publish writes events into the transaction: they exist exactly when it
-// commits. An event that is not valid fails it, naming the event.
+// Publish writes events into the transaction: they exist exactly if it commits. An
+// invalid event fails with an error that names it.
 func (t *Tx) Publish(events ...event.Event) error {
-	if t.over {
-		return errTxOver
+	if t.ended {
+		return errTxEnded
 	}
 	for _, e := range events {
 		if err := e.Validate(); err != nil {
@@ -74,7 +82,7 @@ func (t *Tx) Publish(events ...event.Event) error {
 	publish := t.d.publisher
 	t.d.mu.Unlock()
 	if publish == nil {
-		return fault.New(fault.Internal, "events were published before a bus was there")
+		return fault.New(fault.Internal, "events were published before the bus was opened")
 	}
 	if err := publish(t, events); err != nil {
 		return err
@@ -83,26 +91,26 @@ func (t *Tx) Publish(events ...event.Event) error {
 	return nil
 }
 
-// AfterCommit runs fn after the group is committed and synced, not under any
-// lock, before Update returns. It must be quick and must not call Update.
-func (t *Tx) AfterCommit(fn func()) { t.commits = append(t.commits, fn) }
+// AfterCommit runs fn after the group is committed and synced, under no lock, before
+// Update returns. It must be quick and must not call Update.
+func (t *Tx) AfterCommit(fn func()) { t.afterCommit = append(t.afterCommit, fn) }
 
-// AfterRollback runs fn when what the transaction wrote is rolled back, in
-// reverse order, before the writer does anything else. It is for the owners of
-// memory that mirrors rows.
-func (t *Tx) AfterRollback(fn func()) { t.undo = append(t.undo, fn) }
+// AfterRollback runs fn if the transaction is rolled back, in reverse order, before
+// the writer does anything else. It is for owners of memory that mirrors rows.
+func (t *Tx) AfterRollback(fn func()) { t.afterRollback = append(t.afterRollback, fn) }
 
+// rolledBack runs the AfterRollback callbacks and drops all callbacks.
 func (t *Tx) rolledBack() {
-	for i := len(t.undo) - 1; i >= 0; i-- {
-		t.undo[i]()
+	for i := len(t.afterRollback) - 1; i >= 0; i-- {
+		t.afterRollback[i]()
 	}
-	t.undo, t.commits = nil, nil
+	t.afterRollback, t.afterCommit = nil, nil
 }
 
 // run calls fn and turns a panic into an error, which rolls back fn's work.
 func (t *Tx) run(fn func(*Tx) error) (err error) {
 	defer func() {
-		t.over = true
+		t.ended = true
 		if r := recover(); r != nil {
 			err = fault.Wrap(fault.Internal, fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "A write failed inside Lilac.")
 		}

@@ -8,97 +8,100 @@ import (
 	"sync/atomic"
 )
 
-// request is one closure on its way through the writer.
-type request struct {
+// update is one call of Update or UpdateRelaxed.
+type update struct {
 	fn      func(*Tx) error
 	relaxed bool
-	// taken is set by whoever decides its fate: the writer that runs it or
-	// the caller that gives up waiting.
-	taken atomic.Bool
-	tx    *Tx
-	err   error
-	done  chan struct{}
+	// claimed is set by the writer when it runs the update, or by the caller when it
+	// stops waiting: the first one decides.
+	claimed atomic.Bool
+	tx      *Tx
+	err     error
+	done    chan struct{}
 }
 
-// Update runs fn in the writer, grouped with what else waits, and returns when
-// the group is synced to disk. An error of fn rolls back fn's work alone.
-// fn must not call Update or Read, must not do I/O beyond the transaction, and
-// may be run again: when a neighbour in its group fails after it wrote, the
-// group is rolled back and repeated. If ctx ends before fn was begun, fn does
-// not run; afterwards the outcome is waited for.
+// Update runs fn in the writer, in a group with the other updates that wait, and
+// returns when the group is synced to disk. An error of fn rolls back fn's work alone.
+//
+// fn must not call Update or Read and must not do I/O outside the transaction. It may
+// run twice: if another closure of its group fails after it wrote, the group is rolled
+// back and repeated. If ctx ends before fn has begun, fn does not run; after that,
+// Update waits for the outcome.
 func (d *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
-	return d.submit(ctx, &request{fn: fn, done: make(chan struct{})})
+	return d.submit(ctx, &update{fn: fn, done: make(chan struct{})})
 }
 
-// UpdateRelaxed is Update without the wait for the disk: what it writes
-// survives kill -9 but maybe not a power cut. For counters of attempts,
-// heartbeats and read positions.
+// UpdateRelaxed is like Update, but does not wait for the disk: its writes survive
+// kill -9, but possibly not a power failure. Use it for attempt counters, heartbeats
+// and cursors.
 func (d *DB) UpdateRelaxed(ctx context.Context, fn func(tx *Tx) error) error {
-	return d.submit(ctx, &request{fn: fn, relaxed: true, done: make(chan struct{})})
+	return d.submit(ctx, &update{fn: fn, relaxed: true, done: make(chan struct{})})
 }
 
-// errRepeat asks for the group to be run again, each closure in a savepoint.
-var errRepeat = errors.New("a closure without a savepoint failed, and not alone")
+// errRepeat asks for the group to be repeated with one savepoint per closure.
+var errRepeat = errors.New("a closure without a savepoint failed after it may have written")
 
-func (d *DB) submit(ctx context.Context, r *request) error {
+func (d *DB) submit(ctx context.Context, u *update) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := d.enter(); err != nil {
 		return err
 	}
-	defer d.entering.Done()
+	defer d.callers.Done()
 	select {
-	case d.queue <- r:
+	case d.queue <- u:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	case <-r.done:
-		return r.err
+	case <-u.done:
+		return u.err
 	case <-ctx.Done():
-		if r.taken.CompareAndSwap(false, true) {
+		if u.claimed.CompareAndSwap(false, true) {
 			return ctx.Err()
 		}
-		<-r.done
-		return r.err
+		<-u.done
+		return u.err
 	}
 }
 
-// write is the one writer. It ends when the queue is closed and empty.
-func (d *DB) write() {
-	defer d.done.Done()
-	defer close(d.finished)
+// runWriter commits groups until the queue is closed and empty.
+func (d *DB) runWriter() {
+	defer d.goroutines.Done()
+	defer close(d.committed)
 	for first := range d.queue {
-		// Callers that were woken by the last commit are about to come back;
-		// letting them run first makes one group of them.
+		// The callers that the last commit released are about to submit again. Letting
+		// them run first makes one group of them.
 		runtime.Gosched()
 		group := d.collect(first)
 		if len(group) == 0 {
 			continue
 		}
 		d.commit(group)
-		if len(d.queue) == 0 && d.unfinished.Load() == 0 {
-			d.tell(group) // nothing waits: another goroutine would only come later
+		if len(d.queue) == 0 && d.notifying.Load() == 0 {
+			d.notify(group) // nothing waits: a switch to the notifier would only add delay
 			continue
 		}
-		d.unfinished.Add(1)
-		d.finished <- group
+		d.notifying.Add(1)
+		d.committed <- group
 	}
 }
 
-func (d *DB) collect(first *request) []*request {
-	group := make([]*request, 0, min(len(d.queue)+1, groupMax))
-	for r := first; ; {
-		if r.taken.CompareAndSwap(false, true) {
-			group = append(group, r)
+// collect returns the updates that wait, at most groupMax, without those whose callers
+// stopped waiting.
+func (d *DB) collect(first *update) []*update {
+	group := make([]*update, 0, min(len(d.queue)+1, groupMax))
+	for u := first; ; {
+		if u.claimed.CompareAndSwap(false, true) {
+			group = append(group, u)
 		}
 		if len(group) == groupMax {
 			return group
 		}
 		var ok bool
 		select {
-		case r, ok = <-d.queue:
+		case u, ok = <-d.queue:
 			if !ok {
 				return group
 			}
@@ -108,60 +111,56 @@ func (d *DB) collect(first *request) []*request {
 	}
 }
 
-// commit runs a group in one transaction. What a closure returned stays its
-// own; if the commit itself fails, that is everybody's error.
-func (d *DB) commit(group []*request) {
-	err := d.tryCommit(group, false)
+// commit runs a group in one transaction. An error of a closure is returned to its
+// caller alone; an error of the commit is returned to all callers.
+func (d *DB) commit(group []*update) {
+	err := d.tryCommit(group, d.runBare)
 	switch {
 	case !errors.Is(err, errRepeat):
 	case len(group) == 1:
-		return // rolled back already, and nobody else was; it says nothing of the disk
+		return // rolled back, and nothing else was in the group; it says nothing about the disk
 	default:
-		err = d.tryCommit(group, true)
+		err = d.tryCommit(group, d.runSaved)
 	}
 	d.mu.Lock()
-	d.lastErr = err
+	d.commitErr = err
 	if err == nil {
-		d.committed = d.opt.Now()
+		d.lastCommit = d.opt.Now()
 	}
 	d.mu.Unlock()
 	if err == nil {
 		return
 	}
 	d.opt.Logger.Error("commit failed", "error", err, "group", len(group))
-	for _, r := range group {
-		if r.tx != nil {
-			r.tx.rolledBack()
+	for _, u := range group {
+		if u.tx != nil {
+			u.tx.rolledBack()
 		}
-		if r.err == nil {
-			r.err = err
+		if u.err == nil {
+			u.err = err
 		}
 	}
 }
 
-// tryCommit runs the closures and commits. Savepoints are a quarter of the work
-// of a small insert, since each copies the pages that change, and closures
-// hardly ever fail once they have written; so the first try is without them.
-func (d *DB) tryCommit(group []*request, savepoints bool) error {
-	if err := d.setSync(group); err != nil {
+// tryCommit runs the closures with run and commits. The first try runs them without
+// savepoints: those are a quarter of the work of a small insert, because each copies
+// the pages that change, and closures rarely fail once they have written.
+func (d *DB) tryCommit(group []*update, run func(*update) error) error {
+	if err := d.setDurability(group); err != nil {
 		return err
 	}
-	if err := d.control("BEGIN IMMEDIATE"); err != nil {
+	if err := d.control(d.engine.beginWrite()); err != nil {
 		return err
 	}
 	now := d.opt.Now()
-	for _, r := range group {
-		r.tx, r.err = &Tx{d: d, now: now}, nil
-		run := d.runBare
-		if savepoints {
-			run = d.runSaved
-		}
-		if err := run(r); err != nil {
+	for _, u := range group {
+		u.tx, u.err = &Tx{d: d, now: now}, nil
+		if err := run(u); err != nil {
 			d.rollback(group)
 			return err
 		}
 	}
-	if err := d.inPlace(); err != nil {
+	if err := d.engine.checkLocation(); err != nil {
 		d.rollback(group)
 		return err
 	}
@@ -174,104 +173,98 @@ func (d *DB) tryCommit(group []*request, savepoints bool) error {
 	return nil
 }
 
-// runBare runs a closure without a savepoint. A failure that wrote nothing is
-// the closure's own; any other one needs the group to be repeated. So does one of
-// SQLite, which may have ended the transaction of all, by a disk that cannot be
-// read: what the next closure writes would stay, whatever becomes of the group.
-func (d *DB) runBare(r *request) error {
-	if r.err = r.tx.run(r.fn); r.err == nil {
+// runBare runs a closure without a savepoint. If the closure failed before it wrote,
+// the error is its own. Any other failure repeats the group. So does an error of the
+// engine, which may have ended the transaction of the whole group (for example, if a
+// page cannot be read): the writes of the next closure would otherwise be committed on
+// their own.
+func (d *DB) runBare(u *update) error {
+	if u.err = u.tx.run(u.fn); u.err == nil {
 		return nil
 	}
-	if r.tx.wrote || IsFailure(r.err) {
+	if u.tx.wrote || IsEngineError(u.err) {
 		return errRepeat
 	}
-	r.tx.rolledBack()
+	u.tx.rolledBack()
 	return nil
 }
 
-// runSaved runs a closure in its savepoint. What it returns is a failure of the
-// transaction, not of the closure.
-func (d *DB) runSaved(r *request) error {
+// runSaved runs a closure in a savepoint. It returns an error of the transaction, not
+// of the closure.
+func (d *DB) runSaved(u *update) error {
 	if err := d.control("SAVEPOINT one"); err != nil {
 		return err
 	}
-	if r.err = r.tx.run(r.fn); r.err != nil {
-		if err := d.control("ROLLBACK TO one"); err != nil {
+	if u.err = u.tx.run(u.fn); u.err != nil {
+		if err := d.control("ROLLBACK TO SAVEPOINT one"); err != nil {
 			return err
 		}
-		r.tx.rolledBack()
+		u.tx.rolledBack()
 	}
-	return d.control("RELEASE one")
+	return d.control("RELEASE SAVEPOINT one")
 }
 
-// rollback also forgets the closures' effects in memory, newest first.
-func (d *DB) rollback(group []*request) {
+// rollback rolls the group back and runs its AfterRollback callbacks, newest first.
+func (d *DB) rollback(group []*update) {
 	for i := len(group) - 1; i >= 0; i-- {
 		if group[i].tx != nil {
 			group[i].tx.rolledBack()
 		}
 	}
-	// SQLite has already rolled back after some errors; then this one fails.
+	// This fails if SQLite has already rolled back, which it does after some errors.
 	d.control("ROLLBACK")
 }
 
-// setSync chooses how the group is committed. The mode can only be changed
-// between transactions.
-func (d *DB) setSync(group []*request) error {
+// setDurability syncs the group's commit unless all of its updates are relaxed.
+func (d *DB) setDurability(group []*update) error {
 	relaxed := true
-	for _, r := range group {
-		relaxed = relaxed && r.relaxed
+	for _, u := range group {
+		relaxed = relaxed && u.relaxed
 	}
 	if relaxed == d.relaxed {
 		return nil
 	}
-	mode := d.opt.Synchronous
-	if relaxed && mode == "FULL" {
-		mode = "NORMAL"
-	}
-	if _, err := d.writer.conn.ExecContext(context.Background(), "PRAGMA synchronous="+mode); err != nil {
-		return unwritten(err)
+	if err := d.engine.setDurability(relaxed); err != nil {
+		return writeFault(err)
 	}
 	d.relaxed = relaxed
 	return nil
 }
 
+// control runs a statement that begins or ends a transaction or a savepoint.
 func (d *DB) control(statement string) error {
-	if _, err := d.writer.exec(context.Background(), statement); err != nil {
-		return unwritten(fmt.Errorf("%s: %w", statement, err))
+	if _, err := d.engine.writer().exec(context.Background(), statement); err != nil {
+		return writeFault(fmt.Errorf("%s: %w", statement, err))
 	}
 	return nil
 }
 
-// finish tells the callers, in the order of the commits, while the writer is
-// already busy with the next group.
-func (d *DB) finish() {
-	defer d.done.Done()
-	for group := range d.finished {
-		d.tell(group)
-		d.unfinished.Add(-1)
+// runNotifier notifies the callers of committed groups in the order of the commits.
+func (d *DB) runNotifier() {
+	defer d.goroutines.Done()
+	for group := range d.committed {
+		d.notify(group)
+		d.notifying.Add(-1)
 	}
 }
 
-// tell runs the callbacks of a committed group and wakes its callers.
-func (d *DB) tell(group []*request) {
-	for _, r := range group {
-		if r.err == nil && r.tx != nil {
-			d.afterCommit(r.tx)
+// notify runs the AfterCommit callbacks of a group and releases its callers.
+func (d *DB) notify(group []*update) {
+	for _, u := range group {
+		if u.err == nil && u.tx != nil {
+			for _, fn := range u.tx.afterCommit {
+				d.runCallback(fn)
+			}
 		}
-		close(r.done)
+		close(u.done)
 	}
 }
 
-func (d *DB) afterCommit(tx *Tx) {
-	for _, fn := range tx.commits {
-		func() {
-			defer func() {
-				if r := recover(); r != nil {
-					d.opt.Logger.Error("callback after a commit panicked", "panic", fmt.Sprint(r))
-				}
-			}()
-			fn()
-		}()
-	}
+func (d *DB) runCallback(fn func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.opt.Logger.Error("callback after a commit panicked", "panic", fmt.Sprint(r))
+		}
+	}()
+	fn()
 }

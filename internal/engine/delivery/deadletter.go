@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -61,12 +60,12 @@ func scanDeadLetter(row interface{ Scan(...any) error }) (d bus.DeadLetter, seq 
 	var topic string
 	var sum int64
 	err = row.Scan(&d.ID, &d.Group, &topic, &seq, &body, &d.Reason, &d.Attempts, &d.At, &sum)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return d, 0, nil, err
 	}
 	// What cannot be scanned has a value of another kind.
 	if err != nil || sum != sumDeadLetter(d, topic, seq, body) || json.Unmarshal(body, &d.Event) != nil {
-		return d, 0, nil, db.Damaged("bus_dead_letters", d.ID)
+		return d, 0, nil, db.DamagedRow("bus_dead_letters", d.ID)
 	}
 	d.Event.Topic = event.Topic(topic)
 	return d, seq, body, nil
@@ -115,7 +114,7 @@ func (b *Engine) DeadLetter(ctx context.Context, id string) (d bus.DeadLetter, e
 
 func findDeadLetter(q db.Queryer, id string) (bus.DeadLetter, int64, []byte, error) {
 	d, seq, body, err := scanDeadLetter(q.QueryRow("SELECT "+deadColumns+" FROM bus_dead_letters WHERE id = ?", id))
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return d, 0, nil, fault.New(fault.NotFound, "There is no dead letter %q.", id)
 	}
 	if err != nil {

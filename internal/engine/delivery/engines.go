@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -49,7 +48,7 @@ func Switch(ctx context.Context, database *db.DB, s Switching) error {
 func Changes(ctx context.Context, database *db.DB) (n int64, err error) {
 	err = database.Read(ctx, func(q db.Queryer) error {
 		err := q.QueryRow("SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'bus_changes'").Scan(&n)
-		if errors.Is(err, sql.ErrNoRows) {
+		if errors.Is(err, db.ErrNoRows) {
 			return nil
 		}
 		return err
@@ -62,7 +61,7 @@ func Changes(ctx context.Context, database *db.DB) (n int64, err error) {
 
 func engineBefore(q db.Queryer) (name string, err error) {
 	err = q.QueryRow("SELECT value FROM meta WHERE name = 'bus_engine'").Scan(&name)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return "sqlite", nil // from before there were others
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,7 +17,7 @@ func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
 	find := func() error {
 		return tx.QueryRow("SELECT id FROM bus_topics WHERE name = ?", string(topic)).Scan(&id)
 	}
-	if err = find(); err == nil || !errors.Is(err, sql.ErrNoRows) {
+	if err = find(); err == nil || !errors.Is(err, db.ErrNoRows) {
 		return id, err
 	}
 	_, output := topic.OutputRequest()

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"sync"
 	"time"
@@ -223,7 +222,7 @@ func (g *group) loadPending(q db.Queryer, seq int64) error {
 	for rows.Next() {
 		e := &entry{stored: true}
 		var stored []byte
-		var sum sql.NullInt64
+		var sum *int64
 		var laneName string
 		if err := rows.Scan(&e.seq, &e.attempt, &e.consumer, &e.leaseUntil, &e.notBefore, &e.reason, &stored, &sum, &laneName); err != nil {
 			return err

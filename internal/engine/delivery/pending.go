@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -189,10 +188,10 @@ func (g *group) flush() {
 	}
 }
 
-func decodeReplay(seq int64, stored []byte, sum sql.NullInt64) (*Record, error) {
+func decodeReplay(seq int64, stored []byte, sum *int64) (*Record, error) {
 	r := &Record{Seq: seq}
-	if err := json.Unmarshal(stored, &r.Event); err != nil || sum.Valid && sum.Int64 != db.Checksum(stored) {
-		return nil, db.Damaged("bus_pending", fmt.Sprint(seq))
+	if err := json.Unmarshal(stored, &r.Event); err != nil || sum != nil && *sum != db.Checksum(stored) {
+		return nil, db.DamagedRow("bus_pending", fmt.Sprint(seq))
 	}
 	return r, nil
 }

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,7 +80,7 @@ func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 		return err
 	}
 	for n := 1; ; n++ {
-		if err := b.declare(ctx, s); n == declareTries || !db.IsFailure(err) {
+		if err := b.declare(ctx, s); n == declareTries || !db.IsEngineError(err) {
 			return err
 		}
 		b.log.Warn("a group could not be declared, which is tried again", "topic", s.Topic, "group", s.Group)
@@ -333,7 +332,7 @@ func (b *Engine) DropGroup(ctx context.Context, topic event.Topic, name string) 
 func findGroup(q db.Queryer, topic event.Topic, name string) (id int64, err error) {
 	err = q.QueryRow(`SELECT g.id FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ? AND g.name = ?`,
 		string(topic), name).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return 0, fault.New(fault.NotFound, "There is no group %s of %s.", name, topic)
 	}
 	if err != nil {

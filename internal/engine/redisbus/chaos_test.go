@@ -16,6 +16,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -39,8 +40,8 @@ func TestManyPublishersOutliveAnUnreliableRedis(t *testing.T) {
 	}
 	for n := range servers { // all of it is in memory as long as one serves
 		t.Run(fmt.Sprint("server ", n), func(t *testing.T) {
-			for _, wrong := range unreliable(t, rounds, patience, func(w *world, y *way, random *rand.Rand) {
-				mishaps[random.IntN(len(mishaps))](w, y, random)
+			for _, wrong := range unreliable(t, rounds, patience, func(w *world, proxy *faultproxy.Proxy, random *rand.Rand) {
+				mishaps[random.IntN(len(mishaps))](w, proxy, random)
 			}) {
 				t.Error(wrong)
 			}
@@ -49,7 +50,7 @@ func TestManyPublishersOutliveAnUnreliableRedis(t *testing.T) {
 }
 
 func TestControlManyPublishersLoseEventsWithoutOutgoingRows(t *testing.T) {
-	wrong := unreliable(t, 1, time.Second, func(w *world, _ *way, _ *rand.Rand) {
+	wrong := unreliable(t, 1, time.Second, func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) {
 		forgetRows(t, w.db)
 		w.afterLoss(w.server.FlushAll)
 	})
@@ -60,10 +61,10 @@ func TestControlManyPublishersLoseEventsWithoutOutgoingRows(t *testing.T) {
 
 // unreliable publishes while mishaps happen, and returns what is wrong when
 // nothing more of what was published has come for a time.
-func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*world, *way, *rand.Rand)) (wrong []string) {
+func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*world, *faultproxy.Proxy, *rand.Rand)) (wrong []string) {
 	server := redistest.Start(t, redistest.Options{})
-	way := newWay(t, server.Addr)
-	w := newWorld(t, server, way.url())
+	proxy := faultproxy.Start(t, server.Addr)
+	w := newWorld(t, server, "redis://"+proxy.Addr)
 	w.attach()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -83,7 +84,7 @@ func unreliable(t *testing.T, rounds int, within time.Duration, mishap func(*wor
 	}
 	goesOn()
 	for range rounds {
-		mishap(w, way, random)
+		mishap(w, proxy, random)
 		w.healthy()
 		goesOn()
 	}
@@ -143,26 +144,26 @@ func (w *world) write(ctx context.Context, n int, published *atomic.Int64) {
 }
 
 // mishaps are what happens to Redis, or to the way there.
-var mishaps = []func(w *world, y *way, random *rand.Rand){
+var mishaps = []func(w *world, proxy *faultproxy.Proxy, random *rand.Rand){
 	// It forgets what it got last, between two batches; that may be nothing.
-	func(w *world, _ *way, _ *rand.Rand) { w.server.Forget() },
-	func(w *world, _ *way, _ *rand.Rand) { w.afterLoss(w.server.FlushAll) },
-	func(w *world, _ *way, _ *rand.Rand) {
+	func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) { w.server.Forget() },
+	func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) { w.afterLoss(w.server.FlushAll) },
+	func(w *world, _ *faultproxy.Proxy, _ *rand.Rand) {
 		w.server.Kill()
 		w.server.Restart()
 	},
-	func(w *world, _ *way, random *rand.Rand) {
+	func(w *world, _ *faultproxy.Proxy, random *rand.Rand) {
 		early := w.server.Snapshot()
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond) // not to wait for something: to lose more or less
 		w.server.Rollback(early)
 	},
 	// Answers get lost.
-	func(w *world, y *way, _ *rand.Rand) {
-		y.setDeaf(true)
+	func(w *world, proxy *faultproxy.Proxy, _ *rand.Rand) {
+		proxy.LoseAnswers(true)
 		until(w.t, "it is noticed", func() bool { return w.bus.Healthy(context.Background()) != nil })
-		y.setDeaf(false)
+		proxy.LoseAnswers(false)
 	},
-	func(w *world, _ *way, random *rand.Rand) {
+	func(w *world, _ *faultproxy.Proxy, random *rand.Rand) {
 		for range 1 + random.IntN(3) {
 			w.server.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		}
@@ -220,8 +221,8 @@ func astray(where string, want, got []string) (wrong []string) {
 // again from another place.
 func TestWhatWasReadBeforeItWasAnsweredIsNotReadAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	way := newWay(t, server.Addr)
-	w := newWorld(t, server, way.url())
+	proxy := faultproxy.Start(t, server.Addr)
+	w := newWorld(t, server, "redis://"+proxy.Addr)
 	w.attach()
 	tailed := func(id string) (n int) {
 		w.mu.Lock()
@@ -245,11 +246,11 @@ func TestWhatWasReadBeforeItWasAnsweredIsNotReadAgain(t *testing.T) {
 	release := w.hold()
 	defer release()
 	var work sync.WaitGroup
-	way.deafTo("unanswered")
+	proxy.LoseAnswerTo("unanswered")
 	work.Go(func() { publish("unanswered") })
 	until(t, "it is in Redis", func() bool { return server.Do("XLEN", "lilac:s:"+string(plain)) == int64(3) })
 	until(t, "its answer is lost", func() bool { return w.bus.Healthy(context.Background()) != nil })
-	way.setDeaf(false)
+	proxy.LoseAnswers(false)
 	until(t, "it was read", func() bool { return tailed("unanswered") == 1 })
 	server.FlushAll()
 	release()

@@ -21,11 +21,7 @@ func TestMain(m *testing.M) {
 	if bustest.RunChild(openChild, childPublish) {
 		return
 	}
-	var ignored []goleak.Option
-	for _, function := range heldForEver {
-		ignored = append(ignored, goleak.IgnoreAnyFunction(function))
-	}
-	goleak.VerifyTestMain(m, ignored...)
+	goleak.VerifyTestMain(m)
 }
 
 // TestConformance runs the whole suite on one server, each case below a prefix

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/redistest"
 )
 
 // pair is two servers of which one is used and the other takes over.
 type pair struct {
 	w     *world
-	way   *way
+	proxy *faultproxy.Proxy
 	other *redistest.Server
 	trace []string
 }
@@ -50,7 +51,7 @@ func cut(s *redistest.Server) { s.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME
 
 // lead has what follows go to the other server.
 func (p *pair) lead() {
-	p.way.leadTo(p.other.Addr)
+	p.proxy.Route(p.other.Addr)
 	p.w.server, p.other = p.other, p.w.server
 }
 
@@ -113,24 +114,24 @@ var failOvers = []struct {
 		p.w.server.Pause()
 		p.promote()
 		p.lead()
-		p.way.closeAll()
+		p.proxy.Cut()
 		briefly(random, 100)
 		p.other.Resume()
 	}},
 	{"answers get lost on the way over", func(p *pair, random *rand.Rand) {
 		p.follow()
-		p.way.setDeaf(true)
+		p.proxy.LoseAnswers(true)
 		briefly(random, 20)
 		p.promote()
 		p.lead()
 		cut(p.other)
-		p.way.setDeaf(false)
+		p.proxy.LoseAnswers(false)
 	}},
 }
 
 // newPair starts the server that takes over.
-func newPair(w *world, y *way) *pair {
-	p := &pair{w: w, way: y, other: redistest.Start(w.t, redistest.Options{Config: []string{"repl-diskless-sync-delay 0"}})}
+func newPair(w *world, proxy *faultproxy.Proxy) *pair {
+	p := &pair{w: w, proxy: proxy, other: redistest.Start(w.t, redistest.Options{Config: []string{"repl-diskless-sync-delay 0"}})}
 	w.server.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	return p
 }
@@ -145,14 +146,14 @@ func TestManyPublishersOutliveFailOvers(t *testing.T) {
 	for n := range pairs {
 		t.Run(fmt.Sprint("pair ", n), func(t *testing.T) {
 			var p *pair
-			wrong := unreliable(t, rounds, patience, func(w *world, y *way, random *rand.Rand) {
+			wrong := unreliable(t, rounds, patience, func(w *world, proxy *faultproxy.Proxy, random *rand.Rand) {
 				if p == nil {
-					p = newPair(w, y)
+					p = newPair(w, proxy)
 				}
 				if random.IntN(3) == 0 {
 					n := random.IntN(len(mishaps))
 					p.trace = append(p.trace, fmt.Sprint("mishap ", n))
-					mishaps[n](w, y, random)
+					mishaps[n](w, proxy, random)
 					return
 				}
 				f := failOvers[random.IntN(len(failOvers))]
@@ -167,8 +168,8 @@ func TestManyPublishersOutliveFailOvers(t *testing.T) {
 }
 
 func TestControlAFailOverWithoutOutgoingRowsLosesEvents(t *testing.T) {
-	wrong := unreliable(t, 1, time.Second, func(w *world, y *way, _ *rand.Rand) {
-		p := newPair(w, y)
+	wrong := unreliable(t, 1, time.Second, func(w *world, proxy *faultproxy.Proxy, _ *rand.Rand) {
+		p := newPair(w, proxy)
 		p.follow()
 		p.promote()
 		before, _ := w.counts()

@@ -19,6 +19,7 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -78,8 +79,8 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 // back when Redis forgets.
 func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	way := newWay(t, server.Addr)
-	w := newWorld(t, server, way.url())
+	proxy := faultproxy.Start(t, server.Addr)
+	w := newWorld(t, server, "redis://"+proxy.Addr)
 	w.attach()
 	publish := func(ctx context.Context, id string) error { return w.bus.Publish(ctx, bustest.Event(plain, id, "l")) }
 	for _, id := range []string{"early", "before"} { // the output is noted in the database before the second
@@ -90,7 +91,7 @@ func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 	// Its publisher gives up before it writes a row.
 	release := w.hold()
 	defer release()
-	way.deafTo("first")
+	proxy.LoseAnswerTo("first")
 	ctx, giveUp := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- publish(ctx, "first") }()
@@ -106,7 +107,7 @@ func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	way.setDeaf(false)
+	proxy.LoseAnswers(false)
 	w.healthy()
 	until(t, "both are sent", func() bool { return w.unsent() == 0 })
 	before := w.places(plain)

@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -22,6 +19,7 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -34,62 +32,34 @@ func backWithin() time.Duration {
 	return patience
 }
 
-// proxied puts a proxy before a server and returns it with the URL through it.
-func proxied(t testing.TB, server *redistest.Server) (*toxiproxy.Proxy, string) {
-	t.Helper()
-	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	p := toxiproxy.NewProxy(api, "redis", "127.0.0.1:0", server.Addr)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Stop)
-	return p, "redis://" + p.Listen
-}
-
-func poison(t testing.TB, p *toxiproxy.Proxy, name, kind, direction, attributes string) func() {
-	t.Helper()
-	text := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":%s}`, name, kind, direction, attributes)
-	if _, err := p.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := p.Toxics.RemoveToxic(context.Background(), name); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // An outage is something that happens to the way to Redis, and its end.
 type outage struct {
 	name  string
-	begin func(t testing.TB, s *redistest.Server, p *toxiproxy.Proxy) (end func())
+	begin func(t testing.TB, s *redistest.Server, p *faultproxy.Proxy) (end func())
 }
 
 var outages = []outage{
-	{"cut", func(t testing.TB, _ *redistest.Server, p *toxiproxy.Proxy) func() {
-		p.Stop()
-		return func() {
-			if err := p.Start(); err != nil {
-				t.Fatal(err)
-			}
-		}
+	{"cut", func(t testing.TB, _ *redistest.Server, p *faultproxy.Proxy) func() {
+		p.Refuse()
+		return func() { p.Accept(t) }
 	}},
-	{"reset", func(t testing.TB, _ *redistest.Server, p *toxiproxy.Proxy) func() {
-		return poison(t, p, "reset", "reset_peer", "downstream", `{"timeout":0}`)
+	{"reset", func(_ testing.TB, _ *redistest.Server, p *faultproxy.Proxy) func() {
+		p.Reset(true)
+		return func() { p.Reset(false) }
 	}},
-	{"delay", func(t testing.TB, _ *redistest.Server, p *toxiproxy.Proxy) func() {
-		return poison(t, p, "delay", "latency", "downstream", `{"latency":4500}`)
+	{"delay", func(_ testing.TB, _ *redistest.Server, p *faultproxy.Proxy) func() {
+		p.Delay(4500 * time.Millisecond)
+		return func() { p.Delay(0) }
 	}},
-	{"half-open", func(t testing.TB, _ *redistest.Server, p *toxiproxy.Proxy) func() {
-		answers := poison(t, p, "answers", "timeout", "downstream", `{"timeout":0}`)
-		questions := poison(t, p, "questions", "timeout", "upstream", `{"timeout":0}`)
-		return func() { answers(); questions() }
+	{"half-open", func(_ testing.TB, _ *redistest.Server, p *faultproxy.Proxy) func() {
+		p.Silence(true)
+		return func() { p.Silence(false) }
 	}},
-	{"restart", func(_ testing.TB, s *redistest.Server, _ *toxiproxy.Proxy) func() {
+	{"restart", func(_ testing.TB, s *redistest.Server, _ *faultproxy.Proxy) func() {
 		s.Kill()
 		return s.Restart
 	}},
-	{"standstill", func(_ testing.TB, s *redistest.Server, _ *toxiproxy.Proxy) func() {
+	{"standstill", func(_ testing.TB, s *redistest.Server, _ *faultproxy.Proxy) func() {
 		s.Pause()
 		return s.Resume
 	}},
@@ -127,23 +97,8 @@ func (w *world) baseOf() int {
 	return base
 }
 
-// heldForEver is where toxiproxy now and then keeps a goroutine: with what it was
-// about to pass on, delayed or not, when its connection was closed.
-var heldForEver = []string{
-	"github.com/Shopify/toxiproxy/v2/toxics.(*LatencyToxic).Pipe",
-	"github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe",
-}
-
-// goroutines counts all but those.
-func goroutines() int {
-	stacks := make([]byte, 4<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	n := 1 + bytes.Count(stacks, []byte("\n\ngoroutine "))
-	for _, function := range heldForEver {
-		n -= bytes.Count(stacks, []byte("\n"+function+"("))
-	}
-	return n
-}
+// goroutines returns the number of goroutines.
+func goroutines() int { return runtime.NumGoroutine() }
 
 // D8: whatever happens to Redis, prompts are accepted meanwhile, work goes on
 // within five seconds after, nothing is lost or comes twice, and no goroutine
@@ -195,8 +150,8 @@ func TestControlAnOutageWithoutOutgoingRowsLosesEvents(t *testing.T) {
 func (o outage) happen(t *testing.T) (w *world, base int, end func()) {
 	t.Helper()
 	server := redistest.Start(t, redistest.Options{})
-	proxy, url := proxied(t, server)
-	w = newHastyWorld(t, server, url)
+	proxy := faultproxy.Start(t, server.Addr)
+	w = newHastyWorld(t, server, "redis://"+proxy.Addr)
 	w.attach()
 	w.publish("before", 5)
 	w.expect(names("before", 5))
@@ -262,10 +217,10 @@ func TestAnAddressThatNeverWorkedIsRefused(t *testing.T) {
 // be this machine that stood still.
 func TestAFirstStartOutlastsAnAnswerThatDoesNotCome(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	way := newWay(t, server.Addr)
-	way.mute.Store(true)
-	w := newHastyWorld(t, server, way.url())
-	if way.mute.Load() {
+	proxy := faultproxy.Start(t, server.Addr)
+	proxy.IgnoreNext()
+	w := newHastyWorld(t, server, "redis://"+proxy.Addr)
+	if !proxy.IgnoredOne() {
 		t.Error("every connection was answered; the test shows nothing")
 	}
 	w.publish("a", 1)

@@ -135,7 +135,7 @@ func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
 				return fmt.Errorf("set a damaged row aside: %w", err)
 			}
 			if n, err := res.RowsAffected(); err == nil && n > 0 {
-				b.log.Error("an outgoing event was not sent", "error", db.Damaged("redis_outgoing", fmt.Sprint(row)))
+				b.log.Error("an outgoing event was not sent", "error", db.DamagedRow("redis_outgoing", fmt.Sprint(row)))
 			}
 		}
 		return nil

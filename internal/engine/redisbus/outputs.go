@@ -2,7 +2,6 @@ package redisbus
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -28,7 +27,7 @@ func wasOutput(ctx context.Context, database *db.DB, topic event.Topic) (was boo
 	err = database.Read(ctx, func(q db.Queryer) error {
 		var one int
 		err := q.QueryRow("SELECT 1 FROM bus_topics WHERE name = ?", string(topic)).Scan(&one)
-		if errors.Is(err, sql.ErrNoRows) {
+		if errors.Is(err, db.ErrNoRows) {
 			return nil
 		}
 		was = err == nil

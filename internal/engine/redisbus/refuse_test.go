@@ -16,6 +16,7 @@ import (
 	"lilac/internal/engine/redisbus"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/freeport"
 	"lilac/internal/testkit/redistest"
 )
@@ -154,12 +155,12 @@ func TestAuthoritiesThatChangeWhileItRunsAreRead(t *testing.T) {
 		}
 	}
 	trust(before)
-	way := newWay(t, before.Addr)
-	w := &world{t: t, server: before, dir: t.TempDir(), url: "rediss://" + way.listener.Addr().String(), caFile: file}
+	proxy := faultproxy.Start(t, before.Addr)
+	w := &world{t: t, server: before, dir: t.TempDir(), url: "rediss://" + proxy.Addr, caFile: file}
 	w.open()
 	w.attach()
 	w.publish("before", 3)
-	way.leadTo(after.Addr)
+	proxy.Route(after.Addr)
 	before.Kill()
 	w.publish("during", 3)
 	until(t, "the authority is not trusted", func() bool {

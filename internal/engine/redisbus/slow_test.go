@@ -10,6 +10,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/foundation/event"
 	"lilac/internal/testkit/bustest"
+	"lilac/internal/testkit/faultproxy"
 	"lilac/internal/testkit/redistest"
 )
 
@@ -17,8 +18,8 @@ import (
 // back and read nevertheless, in smaller pieces.
 func TestASlowWayCarriesWhatWaits(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
-	way := newWay(t, server.Addr)
-	w := &world{t: t, server: server, dir: t.TempDir(), url: way.url(), replyWithin: 400 * time.Millisecond}
+	proxy := faultproxy.Start(t, server.Addr)
+	w := &world{t: t, server: server, dir: t.TempDir(), url: "redis://" + proxy.Addr, replyWithin: 400 * time.Millisecond}
 	w.open()
 	w.attach()
 	const events = 30
@@ -33,7 +34,7 @@ func TestASlowWayCarriesWhatWaits(t *testing.T) {
 			}
 		}
 	}
-	way.rate.Store(4 << 20)
+	proxy.Limit(4 << 20)
 	server.Restart()
 	w.expect(names("a", events))
 	server.FlushAll()

@@ -180,7 +180,7 @@ func VerifyRows(ctx context.Context, database *db.DB) (bad []string, err error) 
 				return err
 			}
 			if sum != sumEvent(topic, id, head, data) {
-				bad = append(bad, db.Damaged("redis_outgoing", fmt.Sprint(row)).Error())
+				bad = append(bad, db.DamagedRow("redis_outgoing", fmt.Sprint(row)).Error())
 			}
 		}
 		return rows.Err()

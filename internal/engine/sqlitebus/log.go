@@ -1,7 +1,6 @@
 package sqlitebus
 
 import (
-	"database/sql"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -157,18 +156,18 @@ func findTopic(q db.Queryer, name event.Topic) (topicInfo, error) {
 	var t topicInfo
 	err := q.QueryRow("SELECT id, trimmed, last_append, output, expired FROM bus_topics WHERE name = ?", string(name)).
 		Scan(&t.id, &t.trimmed, &t.lastAppend, &t.output, &t.expired)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, db.ErrNoRows) {
 		return topicInfo{}, nil
 	}
 	if err != nil {
 		return t, fmt.Errorf("find topic %s: %w", name, err)
 	}
-	var last sql.NullInt64
-	err = q.QueryRow("SELECT max(pos) FROM bus_log WHERE pos BETWEEN ? AND ?", rowNumber(t.id, 0), rowNumber(t.id, seqMax)).Scan(&last)
+	var last int64
+	err = q.QueryRow("SELECT coalesce(max(pos), 0) FROM bus_log WHERE pos BETWEEN ? AND ?", rowNumber(t.id, 0), rowNumber(t.id, seqMax)).Scan(&last)
 	if err != nil {
 		return t, fmt.Errorf("find end of topic %s: %w", name, err)
 	}
-	t.last = max(last.Int64&seqMax, t.trimmed)
+	t.last = max(last&seqMax, t.trimmed)
 	return t, nil
 }
 
@@ -195,7 +194,7 @@ func readLog(q db.Queryer, topic event.Topic, id, after int64, lane string, limi
 		// The place is looked at first: a row whose number is wrong leaves a gap
 		// before it, which has to be stepped over in one.
 		if want := after + int64(len(out)) + 1; lane == "" && r.Seq > want {
-			return out, &delivery.Damaged{Seq: r.Seq - 1, Err: db.Damaged("bus_log", fmt.Sprintf("%s/%d (missing)", topic, want))}
+			return out, &delivery.Damaged{Seq: r.Seq - 1, Err: db.DamagedRow("bus_log", fmt.Sprintf("%s/%d (missing)", topic, want))}
 		}
 		if err != nil {
 			return out, err
@@ -228,7 +227,7 @@ func readOne(q db.Queryer, topic event.Topic, id, seq int64) (*record, error) {
 
 // scanRecord reads a row and verifies it. The place is set also when the row is
 // damaged.
-func scanRecord(rows *sql.Rows, topic event.Topic) (*record, error) {
+func scanRecord(rows db.Rows, topic event.Topic) (*record, error) {
 	var (
 		r                     = &record{}
 		pos, topicID, at, sum int64
@@ -237,11 +236,11 @@ func scanRecord(rows *sql.Rows, topic event.Topic) (*record, error) {
 	err := rows.Scan(&pos, &topicID, &r.ID, &r.Type, &r.TS, &r.Key, &r.Lane, &headers, &data, &at, &sum)
 	r.Seq, r.Topic, r.Data = pos&seqMax, topic, data
 	if err != nil || topicID != pos>>seqBits || sum != sumEvent(pos, at, r.Event, headers) {
-		return r, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq)) // what cannot be scanned has a value of another kind
+		return r, db.DamagedRow("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq)) // what cannot be scanned has a value of another kind
 	}
 	if len(headers) > 0 {
 		if err := json.Unmarshal(headers, &r.Headers); err != nil {
-			return r, db.Damaged("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
+			return r, db.DamagedRow("bus_log", fmt.Sprintf("%s/%d", topic, r.Seq))
 		}
 	}
 	return r, nil

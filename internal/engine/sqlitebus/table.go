@@ -2,7 +2,6 @@ package sqlitebus
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"lilac/internal/engine/bus"
@@ -66,7 +65,7 @@ func (l table) Appended(ctx context.Context, topic event.Topic, seq int64) (at i
 		}
 		err = q.QueryRow("SELECT at FROM bus_log WHERE pos >= ? AND pos <= ? ORDER BY pos LIMIT 1",
 			rowNumber(info.id, seq), rowNumber(info.id, seqMax)).Scan(&at)
-		if errors.Is(err, sql.ErrNoRows) {
+		if errors.Is(err, db.ErrNoRows) {
 			return nil
 		}
 		return err

@@ -94,7 +94,7 @@ func (b *Bus) verifyStray(ctx context.Context) (bad []string, err error) {
 			if err := rows.Scan(&pos); err != nil {
 				return err
 			}
-			bad = append(bad, db.Damaged("bus_log", fmt.Sprintf("%d (of no topic)", pos)).Error())
+			bad = append(bad, db.DamagedRow("bus_log", fmt.Sprintf("%d (of no topic)", pos)).Error())
 		}
 		if err := rows.Err(); err != nil {
 			return err

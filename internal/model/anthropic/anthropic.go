@@ -2,14 +2,11 @@ package anthropic
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"iter"
-	"net/http"
 	"strings"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/sse"
 	"lilac/internal/model/llm"
 )
 
@@ -49,69 +46,61 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 		if m.o.APIKey == "" && m.o.BaseURL == "" {
 			return m.endpoint.MissingKey()
 		}
-		body, err := m.body(req)
-		if err != nil {
-			return fault.Wrap(fault.Invalid, err, "The request to %s cannot be written as JSON.", m.endpoint.Vendor)
-		}
-		header := http.Header{"Anthropic-Version": {apiVersion}}
-		if m.o.APIKey != "" {
-			header.Set("X-Api-Key", m.o.APIKey)
-		}
-		a := &decoder{yield: yield, blocks: map[int]*block{}}
-		err = m.endpoint.Post(ctx, m.url, header, body, func(ev sse.Event) (bool, error) {
-			return m.handle(a, ev)
-		})
-		switch {
-		case a.abandoned:
-			return nil
-		case err != nil:
+		if err := m.endpoint.CheckKey(); err != nil {
 			return err
-		case !a.finished:
-			return m.endpoint.StreamCut(nil)
 		}
-		done := a.done()
-		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
-		yield(done)
-		return nil
+		return m.o.Learned.Adapt(func(facts llm.Facts, change llm.Change) (llm.Sent, bool, error) {
+			return m.call(ctx, req, facts, change, yield)
+		})
 	})
 }
 
-// handle decodes one event of the stream. As the protocol requires, it ignores events of
-// other types, such as ping and future ones.
-func (m *Model) handle(a *decoder, ev sse.Event) (more bool, err error) {
-	var e wireEvent
-	if err := json.Unmarshal(ev.Data, &e); err != nil {
-		return false, m.endpoint.BadAnswer(fmt.Errorf("decode event %q: %w", ev.Type, err))
-	}
-	switch e.Type {
-	case "error":
-		return false, m.endpoint.Fault(llm.ParseError(ev.Data))
-	case "message_start":
-		a.model = e.Message.Model
-		a.usage.merge(e.Message.Usage)
-	case "content_block_start":
-		err = a.startBlock(e.Index, e.ContentBlock)
-	case "content_block_delta":
-		err = a.applyDelta(e.Index, e.Delta)
-	case "message_delta":
-		a.usage.merge(e.Usage)
-		var d struct {
-			StopReason string `json:"stop_reason"`
-		}
-		if len(e.Delta) > 0 {
-			err = json.Unmarshal(e.Delta, &d)
-		}
-		if d.StopReason != "" {
-			a.stopReason = d.StopReason
-		}
-	case "message_stop":
-		a.finished = true
-		return false, nil
-	}
+// call makes one HTTP request. begun reports whether a chunk was passed to yield.
+func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, change llm.Change, yield func(llm.Chunk) bool) (sent llm.Sent, begun bool, err error) {
+	body, sent, err := m.body(req, facts, change)
 	if err != nil {
-		return false, m.endpoint.BadAnswer(fmt.Errorf("decode %s: %w", e.Type, err))
+		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
-	return !a.abandoned, nil
+	header := m.o.Header()
+	if header.Get("Anthropic-Version") == "" {
+		header.Set("Anthropic-Version", apiVersion)
+	}
+	if m.o.APIKey != "" && header.Get("Authorization") == "" {
+		header.Set("X-Api-Key", m.o.APIKey)
+	}
+	d := &decoder{yield: yield, blocks: map[int]*block{}}
+	err = m.endpoint.Post(ctx, m.url, header, body, func(data []byte) (bool, error) {
+		if err := d.event(data); err != nil {
+			d.stopReason = "" // the answer may be incomplete
+			return false, m.streamError(err)
+		}
+		return !d.abandoned && !d.finished, nil
+	})
+	switch {
+	case d.abandoned:
+		return sent, true, nil
+	case err != nil && (d.stopReason == "" || fault.KindOf(err) != fault.Unavailable):
+		return sent, d.begun, err
+	case !d.finished && d.stopReason == "": // some servers end with the stop reason
+		return sent, d.begun, m.endpoint.StreamCut(nil)
+	}
+	done := d.done(m.o.Source())
+	if done.Usage.CostMicros == 0 {
+		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
+	}
+	if !d.abandoned {
+		yield(done)
+	}
+	return sent, true, nil
+}
+
+// streamError returns the fault for an error of the decoder.
+func (m *Model) streamError(err error) error {
+	var refused *llm.ProviderError
+	if errors.As(err, &refused) {
+		return m.endpoint.Fault(*refused)
+	}
+	return m.endpoint.BadAnswer(err)
 }
 
 func messagesURL(base string) string {

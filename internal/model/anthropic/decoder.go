@@ -1,7 +1,10 @@
 package anthropic
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,24 +14,13 @@ import (
 	"lilac/internal/model/llm"
 )
 
-type wireEvent struct {
-	Type    string `json:"type"`
-	Index   int    `json:"index"`
-	Message struct {
-		Model string          `json:"model"`
-		Usage json.RawMessage `json:"usage"`
-	} `json:"message"`
-	ContentBlock map[string]json.RawMessage `json:"content_block"`
-	Delta        json.RawMessage            `json:"delta"`
-	Usage        json.RawMessage            `json:"usage"`
-}
-
 // wireUsage is cumulative: later events replace the counts of earlier ones.
 type wireUsage struct {
-	Input      *llm.Count `json:"input_tokens"`
-	Output     *llm.Count `json:"output_tokens"`
-	CacheRead  *llm.Count `json:"cache_read_input_tokens"`
-	CacheWrite *llm.Count `json:"cache_creation_input_tokens"`
+	Cost       json.RawMessage `json:"cost"` // US dollars, from gateways
+	Input      *llm.Count      `json:"input_tokens"`
+	Output     *llm.Count      `json:"output_tokens"`
+	CacheRead  *llm.Count      `json:"cache_read_input_tokens"`
+	CacheWrite *llm.Count      `json:"cache_creation_input_tokens"`
 }
 
 // merge updates the counts that raw holds and ignores everything it can't decode: an
@@ -36,6 +28,9 @@ type wireUsage struct {
 func (u *wireUsage) merge(raw json.RawMessage) {
 	var v wireUsage
 	_ = json.Unmarshal(raw, &v)
+	if len(v.Cost) > 0 {
+		u.Cost = v.Cost
+	}
 	for into, from := range map[**llm.Count]*llm.Count{
 		&u.Input: v.Input, &u.Output: v.Output, &u.CacheRead: v.CacheRead, &u.CacheWrite: v.CacheWrite,
 	} {
@@ -56,6 +51,7 @@ func (u wireUsage) usage() chat.Usage {
 		// The protocol reports cached tokens separately; chat.Usage includes them in
 		// the input.
 		InputTokens:  n(u.Input) + n(u.CacheRead) + n(u.CacheWrite),
+		CostMicros:   llm.CostMicros(u.Cost),
 		OutputTokens: n(u.Output), CacheReadTokens: n(u.CacheRead), CacheWriteTokens: n(u.CacheWrite),
 	}
 }
@@ -64,6 +60,7 @@ func (u wireUsage) usage() chat.Usage {
 type decoder struct {
 	yield      func(llm.Chunk) bool
 	abandoned  bool // the caller has stopped reading
+	begun      bool // a chunk was emitted
 	blocks     map[int]*block
 	usage      wireUsage
 	model      string
@@ -77,24 +74,95 @@ type block struct {
 	kind      string
 	fields    map[string]json.RawMessage
 	text      strings.Builder // of text and thinking
+	joiner    llm.Joiner      // of text, thinking, or input
 	input     strings.Builder // of a tool
 	signature strings.Builder
 	citations []json.RawMessage
 }
 
 func (b *block) stringField(name string) (s string) {
-	_ = json.Unmarshal(b.fields[name], &s) // empty if it is not a string
+	s, _ = llm.DecodeString(b.fields[name]) // empty if it is not a string
 	return s
 }
 
-func (a *decoder) emit(c llm.Chunk) {
-	if !a.abandoned {
-		a.abandoned = !a.yield(c)
+func (d *decoder) emit(c llm.Chunk) {
+	d.begun = true
+	if !d.abandoned {
+		d.abandoned = !d.yield(c)
 	}
 }
 
-func (a *decoder) startBlock(index int, fields map[string]json.RawMessage) error {
-	if len(a.blocks) >= llm.MaxParts {
+// event decodes the data of one event. As the protocol requires, it ignores events of
+// other types, such as ping and future ones. It returns a *llm.ProviderError that the event
+// reports, or an error about the event itself.
+func (d *decoder) event(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
+		if refused := llm.ParseError(data); !refused.IsZero() {
+			return &refused
+		}
+		if strings.Trim(string(data), "[] \n") == "DONE" { // gateways translate streams
+			d.finished = d.stopReason != ""
+			return nil
+		}
+		return fmt.Errorf("decode event: %w", cmp.Or(err, errNoObject))
+	}
+	kind, _ := llm.DecodeString(fields["type"])
+	index := 0
+	_ = json.Unmarshal(bytes.Trim(fields["index"], `"`), &index) // 0 if it is not a number
+	switch kind {
+	case "message_start":
+		message := fieldsOf(fields["message"])
+		d.model, _ = llm.DecodeString(message["model"])
+		d.usage.merge(message["usage"])
+	case "content_block_start":
+		return d.startBlock(index, fieldsOf(fields["content_block"]))
+	case "content_block_delta":
+		return d.applyDelta(index, fieldsOf(fields["delta"]))
+	case "message_delta":
+		d.usage.merge(fields["usage"])
+		d.setStop(fieldsOf(fields["delta"]))
+	case "message_stop":
+		d.finished = true
+	case "message":
+		return d.wholeMessage(fields)
+	default:
+		if llm.HasError(fields) {
+			refused := llm.ParseError(data)
+			return &refused
+		}
+	}
+	return nil
+}
+
+var errNoObject = errors.New("want an object")
+
+// wholeMessage decodes the response of a server that ignores the request to stream.
+func (d *decoder) wholeMessage(fields map[string]json.RawMessage) error {
+	var blocks []map[string]json.RawMessage
+	if err := json.Unmarshal(fields["content"], &blocks); err != nil {
+		return fmt.Errorf("decode content: %w", err)
+	}
+	for i, b := range blocks {
+		if err := d.startBlock(i, b); err != nil {
+			return err
+		}
+	}
+	d.model, _ = llm.DecodeString(fields["model"])
+	d.usage.merge(fields["usage"])
+	d.setStop(fields)
+	d.finished = true
+	return nil
+}
+
+func (d *decoder) setStop(fields map[string]json.RawMessage) {
+	if reason, _ := llm.DecodeString(fields["stop_reason"]); reason != "" {
+		d.stopReason = reason
+	}
+}
+
+func (d *decoder) startBlock(index int, fields map[string]json.RawMessage) error {
+	if len(d.blocks) >= llm.MaxParts {
 		return fmt.Errorf("more than %d content blocks", llm.MaxParts)
 	}
 	if fields == nil {
@@ -102,82 +170,111 @@ func (a *decoder) startBlock(index int, fields map[string]json.RawMessage) error
 	}
 	b := &block{fields: fields}
 	b.kind = b.stringField("type")
-	a.blocks[index] = b
+	d.blocks[index] = b
 	switch b.kind {
 	case "text":
-		a.appendText(b, llm.ChunkText, b.stringField("text"))
+		d.appendText(b, llm.ChunkText, b.stringField("text"))
 	case "thinking":
-		a.appendText(b, llm.ChunkReasoning, b.stringField("thinking"))
+		d.appendText(b, llm.ChunkReasoning, b.stringField("thinking"))
 		b.signature.WriteString(b.stringField("signature"))
 	case "tool_use":
-		if b.stringField("id") == "" || b.stringField("name") == "" {
-			return fmt.Errorf("tool use %d has no id or no name", index)
+		if b.stringField("name") == "" {
+			return fmt.Errorf("tool use %d has no name", index)
 		}
-		if raw := string(fields["input"]); raw != "" && raw != "{}" && raw != "null" {
+		if b.stringField("id") == "" {
+			b.fields["id"] = encode(fmt.Sprintf("toolu_%d", index))
+		}
+		if raw := string(fields["input"]); raw != "" && raw != "{}" && raw != "null" && raw != `""` {
 			b.input.WriteString(raw)
 		}
-		a.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.stringField("id"), ToolName: b.stringField("name")})
+		d.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: b.stringField("id"), ToolName: b.stringField("name")})
 	}
 	return nil
 }
 
-func (a *decoder) appendText(b *block, kind llm.ChunkKind, s string) {
-	if s != "" {
+func (d *decoder) appendText(b *block, kind llm.ChunkKind, s string) {
+	if s = b.joiner.Add(s); s != "" {
 		b.text.WriteString(s)
-		a.emit(llm.Chunk{Kind: kind, Text: s})
+		d.emit(llm.Chunk{Kind: kind, Text: s})
 	}
 }
 
-func (a *decoder) applyDelta(index int, raw json.RawMessage) error {
-	b := a.blocks[index]
+func (d *decoder) applyDelta(index int, delta map[string]json.RawMessage) error {
+	b := d.blocks[index]
 	if b == nil {
 		return fmt.Errorf("there is no block %d", index)
 	}
-	var d struct {
-		Type        string          `json:"type"`
-		Text        string          `json:"text"`
-		Thinking    string          `json:"thinking"`
-		Signature   string          `json:"signature"`
-		PartialJSON string          `json:"partial_json"`
-		Citation    json.RawMessage `json:"citation"`
-	}
-	if err := json.Unmarshal(raw, &d); err != nil {
-		return err
-	}
-	switch d.Type {
+	str := func(name string) string { s, _ := llm.DecodeString(delta[name]); return s }
+	switch str("type") {
 	case "text_delta":
-		a.appendText(b, llm.ChunkText, d.Text)
+		d.appendText(b, llm.ChunkText, str("text"))
 	case "thinking_delta":
-		a.appendText(b, llm.ChunkReasoning, d.Thinking)
+		d.appendText(b, llm.ChunkReasoning, str("thinking"))
 	case "signature_delta":
-		b.signature.WriteString(d.Signature)
+		b.signature.WriteString(str("signature"))
 	case "citations_delta":
-		b.citations = append(b.citations, d.Citation)
+		b.citations = append(b.citations, delta["citation"])
 	case "input_json_delta":
-		if d.PartialJSON == "" {
+		piece := b.joiner.Add(inputPiece(delta["partial_json"]))
+		if piece == "" {
 			return nil
 		}
-		b.input.WriteString(d.PartialJSON)
+		b.input.WriteString(piece)
 		if b.kind == "tool_use" {
-			a.emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: b.stringField("id"), ToolName: b.stringField("name"), Text: d.PartialJSON})
+			d.emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: b.stringField("id"), ToolName: b.stringField("name"), Text: piece})
 		}
 	}
 	return nil
 }
 
+// inputPiece returns a piece of a tool's input. Some servers send the object itself.
+func inputPiece(raw json.RawMessage) string {
+	if s, ok := llm.DecodeString(raw); ok || string(raw) == "null" {
+		return s
+	}
+	return string(raw)
+}
+
+func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
+	_ = json.Unmarshal(raw, &fields) // nil if it is not an object
+	return fields
+}
+
 // done returns the last chunk.
-func (a *decoder) done() llm.Chunk {
+func (d *decoder) done(source string) llm.Chunk {
+	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
-	for _, index := range slices.Sorted(maps.Keys(a.blocks)) {
-		if p, ok := a.blocks[index].part(); ok {
+	for _, index := range slices.Sorted(maps.Keys(d.blocks)) {
+		if p, ok := d.blocks[index].part(); ok {
 			m.Parts = append(m.Parts, p)
 		}
 	}
-	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage.usage(), Stop: a.stopReasonOf(m), Model: a.model}
+	if slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return len(p.ProviderOptions) > 0 }) {
+		m = llm.WithSource(m, source)
+	}
+	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage.usage(), Stop: d.stopReasonOf(m), Model: d.model}
 }
 
-func (a *decoder) stopReasonOf(m chat.Message) llm.StopReason {
-	switch a.stopReason {
+// flush emits halves of characters whose other half never came.
+func (d *decoder) flush() {
+	for _, b := range d.blocks {
+		rest := b.joiner.Flush()
+		switch {
+		case rest == "":
+		case b.kind == "tool_use":
+			b.input.WriteString(rest)
+		case b.kind == "thinking":
+			b.text.WriteString(rest)
+			d.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: rest})
+		default:
+			b.text.WriteString(rest)
+			d.emit(llm.Chunk{Kind: llm.ChunkText, Text: rest})
+		}
+	}
+}
+
+func (d *decoder) stopReasonOf(m chat.Message) llm.StopReason {
+	switch d.stopReason {
 	case "tool_use":
 		return llm.StopTools
 	case "end_turn", "stop_sequence", "":

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,14 +29,22 @@ type wireMessage struct {
 
 var ephemeral = object{"type": "ephemeral"}
 
-func (m *Model) body(req llm.Request) ([]byte, error) {
-	limit := m.o.MaxOutputTokens
+// body encodes a request in the dialect that the facts describe, and lists what it sends.
+func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
+	sent := llm.Sent{MaxOutputTokens: m.o.MaxOutputTokens}
 	if req.MaxOutputTokens > 0 {
-		limit = req.MaxOutputTokens
+		sent.MaxOutputTokens = req.MaxOutputTokens
 	}
-	system, messages := convertMessages(req)
+	for _, most := range []int{facts.MaxOutputTokens, change.MaxOutputTokens} {
+		if most > 0 {
+			sent.MaxOutputTokens = min(sent.MaxOutputTokens, most)
+		}
+	}
+	w := writer{source: m.o.Source(), facts: facts}
+	system, messages := w.convertMessages(req)
+	sent.Media = w.media > 0
 	markCacheBreakpoints(messages)
-	body := object{"model": m.o.Model, "max_tokens": limit, "stream": true, "messages": messages}
+	body := object{"model": m.o.Model, "max_tokens": sent.MaxOutputTokens, "stream": true, "messages": messages}
 	if system != "" {
 		body["system"] = []object{{"type": "text", "text": system, "cache_control": ephemeral}}
 	}
@@ -51,10 +60,38 @@ func (m *Model) body(req llm.Request) ([]byte, error) {
 		tools[len(tools)-1]["cache_control"] = ephemeral
 		body["tools"] = tools
 	}
+	m.tune(body, sent.MaxOutputTokens)
 	for name, v := range m.o.Body {
 		body[name] = v
 	}
-	return json.Marshal(body)
+	for name := range facts.Omit {
+		delete(body, name)
+	}
+	sent.Fields = slices.Sorted(maps.Keys(body))
+	encoded, err := json.Marshal(body)
+	return encoded, sent, err
+}
+
+// minThinking is the smallest thinking budget that the protocol accepts, in tokens.
+const minThinking = 1024
+
+func (m *Model) tune(body object, limit int) {
+	t := m.o.Tuning
+	if t.Effort != "" && t.Effort != "none" {
+		body["output_config"] = object{"effort": t.Effort}
+		if t.ThinkingTokens == 0 {
+			body["thinking"] = object{"type": "adaptive", "display": "summarized"}
+		}
+	}
+	if budget := min(t.ThinkingTokens, limit-1); budget >= minThinking {
+		body["thinking"] = object{"type": "enabled", "budget_tokens": budget}
+	}
+	if t.Temperature != nil {
+		body["temperature"] = *t.Temperature
+	}
+	if t.TopP != nil {
+		body["top_p"] = *t.TopP
+	}
 }
 
 // markCacheBreakpoints sets cache breakpoints at the last two user turns: the request
@@ -72,10 +109,17 @@ func markCacheBreakpoints(messages []wireMessage) {
 	}
 }
 
+// writer converts a conversation to the messages of a request.
+type writer struct {
+	source string // see [llm.Options.Source]
+	facts  llm.Facts
+	media  int // the number of images and documents written
+}
+
 // convertMessages converts the conversation to the form that the protocol requires: a
 // separate system prompt, alternating roles starting with the user, and tool results at
 // the start of the turn after their calls.
-func convertMessages(req llm.Request) (system string, out []wireMessage) {
+func (w *writer) convertMessages(req llm.Request) (system string, out []wireMessage) {
 	system = req.System
 	begun := false
 	for _, msg := range req.Messages {
@@ -91,13 +135,13 @@ func convertMessages(req llm.Request) (system string, out []wireMessage) {
 				content = []object{textBlock("<system>\n" + text + "\n</system>")}
 			}
 		case chat.User:
-			content = userBlocks(msg.Parts)
+			content = w.userBlocks(msg.Parts)
 		case chat.Tool:
 			for _, p := range msg.ToolResults() {
-				content = append(content, resultBlock(p))
+				content = append(content, w.resultBlock(p))
 			}
 		case chat.Assistant:
-			role, content = "assistant", assistantBlocks(msg.Parts)
+			role, content = "assistant", w.assistantBlocks(msg)
 		}
 		if len(content) == 0 {
 			continue
@@ -130,7 +174,7 @@ func resultsFirst(block object) int {
 
 func textBlock(text string) object { return object{"type": "text", "text": text} }
 
-func userBlocks(parts []chat.Part) []object {
+func (w *writer) userBlocks(parts []chat.Part) []object {
 	var out []object
 	for _, p := range parts {
 		switch p.Type {
@@ -139,13 +183,13 @@ func userBlocks(parts []chat.Part) []object {
 				out = append(out, textBlock(p.Text))
 			}
 		case chat.TypeImage, chat.TypeFile:
-			out = append(out, mediaBlock(llm.ParseMedia(p)))
+			out = append(out, w.mediaBlock(llm.ParseMedia(p)))
 		}
 	}
 	return out
 }
 
-func mediaBlock(media llm.Media) object {
+func (w *writer) mediaBlock(media llm.Media) object {
 	var source object
 	switch {
 	case media.URL != "":
@@ -155,9 +199,13 @@ func mediaBlock(media llm.Media) object {
 	}
 	text, isText := media.Text()
 	switch {
+	case w.facts.NoMedia && !isText:
+		return textBlock(media.Placeholder())
 	case source != nil && media.IsImage() && len(media.Base64) <= maxImageBase64:
+		w.media++
 		return object{"type": "image", "source": source}
 	case source != nil && media.Type == "application/pdf":
+		w.media++
 		block := object{"type": "document", "source": source}
 		if media.Filename != "" {
 			block["title"] = media.Filename
@@ -171,10 +219,14 @@ func mediaBlock(media llm.Media) object {
 	return textBlock(media.Placeholder())
 }
 
-func assistantBlocks(parts []chat.Part) []object {
+func (w *writer) assistantBlocks(msg chat.Message) []object {
 	var out []object
-	for _, p := range parts {
-		kept := llm.ProviderData(p.ProviderOptions, provider)
+	own := llm.FromSource(msg, w.source)
+	for _, p := range msg.Parts {
+		var kept map[string]json.RawMessage
+		if own {
+			kept = llm.ProviderData(p.ProviderOptions, provider)
+		}
 		block := object{}
 		for name, v := range kept {
 			block[name] = v
@@ -187,6 +239,8 @@ func assistantBlocks(parts []chat.Part) []object {
 			block["type"], block["text"] = "text", p.Text
 		case chat.TypeReasoning:
 			switch data := kept["redactedData"]; {
+			case w.facts.NoReasoning:
+				continue
 			case len(data) > 0:
 				delete(block, "redactedData")
 				block["type"], block["data"] = "redacted_thinking", data
@@ -214,7 +268,7 @@ func assistantBlocks(parts []chat.Part) []object {
 	return out
 }
 
-func resultBlock(p chat.Part) object {
+func (w *writer) resultBlock(p chat.Part) object {
 	text, failed := p.OutputText()
 	block := object{"type": "tool_result", "tool_use_id": safeCallID(p.ToolCallID)}
 	if failed {
@@ -228,10 +282,10 @@ func resultBlock(p chat.Part) object {
 		var content []object
 		for _, part := range out.Value {
 			if part.Type == chat.TypeText {
-				content = append(content, userBlocks([]chat.Part{part})...)
+				content = append(content, w.userBlocks([]chat.Part{part})...)
 				continue
 			}
-			content = append(content, mediaBlock(llm.ParseResultMedia(part)))
+			content = append(content, w.mediaBlock(llm.ParseResultMedia(part)))
 		}
 		if len(content) > 0 {
 			block["content"] = content

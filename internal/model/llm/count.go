@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 )
 
 // maxCount is more tokens than one answer can use. A larger number is an error of
@@ -20,4 +21,18 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	_ = json.Unmarshal(bytes.Trim(raw, `"`), &n) // zero if it is not a number
 	*c = Count(min(max(n, 0), maxCount))
 	return nil
+}
+
+// maxCost bounds the reported cost of one answer, in US dollars.
+const maxCost = 1e6
+
+// CostMicros decodes a cost in US dollars, also in quotes, to millionths of a dollar,
+// rounded up. Anything else is zero.
+func CostMicros(raw json.RawMessage) int64 {
+	var cost float64
+	_ = json.Unmarshal(bytes.Trim(raw, `"`), &cost) // zero if it is not a number
+	if cost <= 0 {
+		return 0
+	}
+	return int64(math.Ceil(min(cost, maxCost)*1e6 - 1e-6))
 }

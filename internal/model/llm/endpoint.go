@@ -11,39 +11,39 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/sse"
 )
 
-// Endpoint calls one provider over HTTP and reads its event stream.
+// Endpoint calls one provider over HTTP and reads the stream of its answer.
 type Endpoint struct {
-	// Vendor and Model are named to people when something is wrong.
+	// Vendor and Model are named in errors.
 	Vendor, Model string
-	// Setting is the variable or setting that holds the key.
+	// Setting names the variable or setting of the key.
 	Setting string
-	// Key is cut out of everything that the provider says, for some quote it.
+	// Key is removed from everything that the provider sends in errors.
 	Key string
-	// Client makes the calls; nil means one that all adapters share.
+	// Client makes the calls; nil means a client that all adapters share.
 	Client *http.Client
-	// Idle is how long the provider may be silent (0: five minutes; the
-	// providers send pings or tokens far more often).
-	Idle time.Duration
+	// FirstToken and Silence bound how long the provider may send nothing, before and
+	// after the first event. Every byte counts, also of a comment. 0 means the default.
+	FirstToken, Silence time.Duration
 }
 
-// maxErrorBody bounds how much of an error page is read.
-const maxErrorBody = 64 << 10
-
-// maxIdleConns is how many connections to one provider wait for the next call.
-const maxIdleConns = 64
-
-// connBuffer is what a connection reads and writes at a time: every stream
-// holds two of them, a token has some hundred bytes, and the body of a call is
-// written past the buffer.
-const connBuffer = 2 << 10
-
-// drainTimeout and endMax bound what is read after the last event of an answer.
-// Only a connection whose answer was read to its end serves the next call, and
-// a new one costs a handshake.
 const (
+	// DefaultFirstToken and DefaultSilence are so short that a call and its retry end
+	// within the five minutes after which surfaces give an answer up.
+	DefaultFirstToken = 2 * time.Minute
+	DefaultSilence    = 2 * time.Minute
+
+	// maxErrorBody bounds how much of an error response is read.
+	maxErrorBody = 64 << 10
+	// maxIdleConns is the number of idle connections per provider.
+	maxIdleConns = 64
+	// connBuffer is the size of the two buffers of a connection. They are small because
+	// every stream has them, an event has some hundred bytes, and the body of a call
+	// bypasses them.
+	connBuffer = 2 << 10
+	// drainTimeout and drainLimit bound what is read after the last event. Only a
+	// connection whose response was read to its end can be reused.
 	drainTimeout = 50 * time.Millisecond
 	drainLimit   = 4 << 10
 )
@@ -55,20 +55,17 @@ var sharedClient = sync.OnceValue(func() *http.Client {
 	return &http.Client{Transport: t}
 })
 
-var errIdle = errors.New("the stream fell silent")
+var errSilent = errors.New("the provider sent nothing for too long")
 
-// Post sends body as JSON and hands each event of the answer to each, until it
-// returns false or an error. A stream that ends is no error here: only the
-// adapter knows whether it was complete (see [Endpoint.StreamCut]).
-func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, body []byte, each func(sse.Event) (more bool, err error)) error {
+// Post sends body as JSON and passes the data of each event of the response to each, until
+// it returns false or an error. The end of the stream is not an error: only the adapter
+// knows whether the answer is complete (see [Endpoint.StreamCut]).
+func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, body []byte, each func(data []byte) (more bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := w.Idle
-	if idle <= 0 {
-		idle = 5 * time.Minute
-	}
-	watch := time.AfterFunc(idle, func() { cancel(errIdle) })
-	defer watch.Stop()
+	watch := &watchdog{limit: positiveOr(w.FirstToken, DefaultFirstToken)}
+	watch.timer = time.AfterFunc(watch.limit, func() { cancel(errSilent) })
+	defer watch.timer.Stop()
 
 	sent := &requestBody{text: body}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
@@ -78,46 +75,76 @@ func (w *Endpoint) Post(ctx context.Context, target string, header http.Header, 
 	sent.attachTo(req)
 	req.Header = header.Clone()
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "text/event-stream")
+	}
 	resp, err := w.httpClient().Do(req)
 	sent.release()
 	if err != nil {
 		return w.connectionError(ctx, err, "%s cannot be reached at %s.", w.Vendor, req.URL.Host)
 	}
-	defer func() { _ = resp.Body.Close() }() // nothing is lost: it was read
-	if resp.StatusCode != http.StatusOK {
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	watch.reset()
+	watch.r = resp.Body
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return w.refusal(resp)
 	}
-	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return w.notStream(resp, kind)
-	}
-	events := sse.NewDecoder(resp.Body, 0)
+	events := newStreamReader(watch)
 	for {
-		ev, err := events.Next()
+		data, err := events.next()
 		switch {
+		case errors.Is(err, io.EOF) && events.events == 0:
+			return w.noEvents(resp, events.html)
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, sse.ErrTooLarge):
+		case errors.Is(err, errTooLarge):
 			return w.BadAnswer(err)
-		case err != nil && context.Cause(ctx) == errIdle:
+		case err != nil && context.Cause(ctx) == errSilent:
 			return w.connectionError(ctx, err, "")
 		case err != nil:
 			return w.StreamCut(err)
 		}
-		watch.Reset(idle)
-		more, err := each(ev)
+		watch.limit = positiveOr(w.Silence, DefaultSilence)
+		more, err := each(data)
 		if err != nil {
 			return err
 		}
 		if !more {
-			watch.Reset(drainTimeout)
+			watch.timer.Reset(drainTimeout)
 			_, _ = io.CopyN(io.Discard, resp.Body, drainLimit) // the answer is complete either way
 			return nil
 		}
 	}
 }
 
-// client never follows a redirect: it would carry the key to another host.
+func positiveOr(d, fallback time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return fallback
+}
+
+// watchdog restarts a timer whenever bytes arrive. Only the goroutine of Post uses it.
+type watchdog struct {
+	timer *time.Timer
+	limit time.Duration
+	r     io.Reader
+}
+
+// Read implements [io.Reader].
+func (d *watchdog) Read(p []byte) (int, error) {
+	d.reset() // the limit may have changed since the last read
+	n, err := d.r.Read(p)
+	if n > 0 {
+		d.reset()
+	}
+	return n, err
+}
+
+func (d *watchdog) reset() { d.timer.Reset(d.limit) }
+
+// httpClient returns a client that follows no redirects, which would send the key to
+// another host.
 func (w *Endpoint) httpClient() *http.Client {
 	c := *sharedClient()
 	if w.Client != nil {
@@ -128,17 +155,20 @@ func (w *Endpoint) httpClient() *http.Client {
 }
 
 func (w *Endpoint) connectionError(ctx context.Context, err error, format string, args ...any) error {
-	if context.Cause(ctx) == errIdle {
-		return fault.Wrap(fault.Timeout, errIdle, "%s said nothing for too long and was given up.", w.Vendor)
+	if context.Cause(ctx) == errSilent {
+		return &fault.Error{
+			Kind: fault.Timeout, Code: CodeSilent, Err: errSilent,
+			Message: w.Vendor + " sent nothing for too long, so Lilac ended the call. For slow models, raise firstToken or silence of the model under models.",
+		}
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err // without the URL, which may hold a password
+		err = u.Err // without the URL, which may contain a password
 	}
 	return fault.Wrap(fault.Unavailable, err, format, args...)
 }
 
-// Cut is the error of a stream that ended before the answer was complete.
+// StreamCut returns the error of a stream that ended before the answer was complete.
 func (w *Endpoint) StreamCut(err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
@@ -149,30 +179,38 @@ func (w *Endpoint) StreamCut(err error) error {
 	}
 }
 
-// BadAnswer is the error of an answer that is not what the protocol says.
+// BadAnswer returns the error of an answer that violates the protocol.
 func (w *Endpoint) BadAnswer(err error) error {
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: CodeBadAnswer, Err: err,
-		Message: w.Vendor + " sent something that is not part of its protocol.",
+		Message: w.Vendor + " sent data that does not follow its protocol.",
 	}
 }
 
-// MissingKey is the error of a call for which no key was set.
+// MissingKey returns the error of a call without an API key.
 func (w *Endpoint) MissingKey() error {
 	return fault.New(fault.Unauthenticated, "There is no API key for %s: set %s.", w.Vendor, w.Setting)
 }
 
-func (w *Endpoint) notStream(resp *http.Response, kind string) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err != nil {
-		return w.StreamCut(err)
+// CheckKey reports a key that cannot be sent in a header.
+func (w *Endpoint) CheckKey() error {
+	if strings.ContainsFunc(w.Key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fault.New(fault.Unauthenticated, "The API key for %s contains a space or a line break. Check %s.", w.Vendor, w.Setting)
 	}
-	if t := ParseError(body); t.Message != "" {
-		t.Status = http.StatusInternalServerError
-		return w.Fault(t)
+	return nil
+}
+
+// noEvents returns the error of a response that had nothing to decode.
+func (w *Endpoint) noEvents(resp *http.Response, html bool) error {
+	kind := resp.Header.Get("Content-Type")
+	if !html && strings.HasPrefix(kind, "text/event-stream") {
+		return w.StreamCut(nil)
+	}
+	if html {
+		kind = "a web page"
 	}
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: CodeBadAnswer,
-		Message: w.Vendor + " answered with " + w.redact(kind, 60) + " instead of a stream. Is its address right?",
+		Message: w.Vendor + " answered with " + w.redact(kind, 60) + " instead of a stream. Check its base URL.",
 	}
 }

@@ -110,67 +110,6 @@ func (m Media) Placeholder() string {
 	return "[A file that you cannot see here: " + name + " (" + kind + ")]"
 }
 
-// ProviderData returns the fields of one provider in options.
-func ProviderData(options json.RawMessage, provider string) map[string]json.RawMessage {
-	var all map[string]json.RawMessage
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(options, &all) != nil || json.Unmarshal(all[provider], &fields) != nil {
-		return nil
-	}
-	return fields
-}
-
-// ProviderOptions returns options that hold the fields of one provider, or nil if
-// there are none.
-func ProviderOptions(provider string, fields map[string]json.RawMessage) json.RawMessage {
-	if len(fields) == 0 {
-		return nil
-	}
-	out, err := json.Marshal(map[string]map[string]json.RawMessage{provider: fields})
-	if err != nil {
-		return nil // cannot happen: the fields were decoded from JSON
-	}
-	return out
-}
-
-// NewToolCall returns the tool-call part for a complete streamed input. An empty
-// input means no arguments. An input that isn't a JSON object becomes {}; the
-// original is kept in the provider options (see [Chunk]).
-func NewToolCall(id, name, input string) chat.Part {
-	var object map[string]json.RawMessage
-	if strings.TrimSpace(input) == "" {
-		return chat.ToolCall(id, name, json.RawMessage(`{}`))
-	}
-	if json.Unmarshal([]byte(input), &object) == nil && object != nil {
-		return chat.ToolCall(id, name, json.RawMessage(input))
-	}
-	part := chat.ToolCall(id, name, json.RawMessage(`{}`))
-	original, _ := json.Marshal(input) // strings always marshal
-	part.ProviderOptions = ProviderOptions("lilac", map[string]json.RawMessage{"invalidInput": original})
-	return part
-}
-
-// AddProviderData returns options with the fields of one provider added.
-func AddProviderData(options json.RawMessage, provider string, fields map[string]json.RawMessage) json.RawMessage {
-	if len(fields) == 0 {
-		return options
-	}
-	all := map[string]json.RawMessage{}
-	if len(options) > 0 && json.Unmarshal(options, &all) != nil {
-		return options
-	}
-	data, err := json.Marshal(fields)
-	if err != nil {
-		return options // cannot happen: the fields were decoded from JSON
-	}
-	all[provider] = data
-	out, err := json.Marshal(all)
-	if err != nil {
-		return options
-	}
-	return out
-}
-
 // ParseResultMedia reads the media in a part of a tool result of type "content": the
 // AI SDK's media, image-data, image-url, file-data, and file-url parts.
 func ParseResultMedia(p chat.Part) Media {

@@ -3,38 +3,59 @@ package llm
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
-// Options of a model behind HTTP; only Model is required.
+// Options configures a model behind HTTP. Only Model is required.
 type Options struct {
-	// Provider is the configured name, that of the protocol's vendor when empty.
+	// Provider is the configured name; empty means the vendor of the protocol.
 	Provider string
-	// BaseURL may end in the version or not; empty means the vendor's own.
+	// BaseURL may end in the version; empty means the vendor's endpoint.
 	BaseURL string
-	// APIKey may be empty when BaseURL is set: a gateway may hold the key, and
-	// Ollama wants none.
+	// APIKey may be empty if BaseURL is set: a gateway may hold the key, and Ollama needs
+	// none.
 	APIKey string
-	// KeySetting is named when the key is missing or wrong.
+	// KeySetting is named in the error of a missing or wrong key.
 	KeySetting string
 	Model      string
 
-	ContextTokens   int
+	ContextTokens int
+	// ContextUnknown means that ContextTokens is a guess, which a size that the endpoint
+	// reports replaces.
+	ContextUnknown  bool
 	MaxOutputTokens int
-	// Images says that the model sees images.
+	// Images means that the model accepts images.
 	Images bool
 	Price  *Price
-	// Body holds further fields of the request.
+	// Body holds further fields of the request. They win over Lilac's own.
 	Body map[string]json.RawMessage
+	// Headers holds further headers of the request.
+	Headers map[string]string
+	// Tuning holds the sampling and thinking options.
+	Tuning Tuning
 
 	HTTPClient *http.Client
 	Retry      Retry
-	// Idle is how long the stream may be silent; see [Endpoint].
-	Idle time.Duration
+	// FirstToken and Silence bound how long the provider may send nothing; see [Endpoint].
+	FirstToken, Silence time.Duration
+	// Learned keeps what the endpoint's refusals teach; nil means a record of its own.
+	Learned *Learned
 }
 
-// Endpoint completes the options for a protocol whose vendor is called provider in
-// the configuration, and returns with them how the model is called.
+// Tuning holds the options of a model's answers. Zero values leave the choice to the
+// provider.
+type Tuning struct {
+	// Effort is how much the model thinks: none, minimal, low, medium, high, or xhigh.
+	Effort string
+	// ThinkingTokens is the budget for thinking.
+	ThinkingTokens    int
+	Temperature, TopP *float64
+}
+
+// Endpoint completes the options and returns them with the endpoint that they describe.
+// provider is the configured name of the protocol's vendor.
 func (o Options) Endpoint(provider, vendor string) (Options, *Endpoint) {
 	if o.Provider == "" {
 		o.Provider = provider
@@ -42,16 +63,66 @@ func (o Options) Endpoint(provider, vendor string) (Options, *Endpoint) {
 	if o.Provider != provider {
 		vendor = o.Provider
 	}
+	if o.Learned == nil {
+		o.Learned = &Learned{}
+	}
+	o.APIKey = strings.TrimSpace(o.APIKey) // a key from a file often ends in a newline
 	return o, &Endpoint{
 		Vendor: vendor, Model: o.Model, Setting: o.KeySetting, Key: o.APIKey,
-		Client: o.HTTPClient, Idle: o.Idle,
+		Client: o.HTTPClient, FirstToken: o.FirstToken, Silence: o.Silence,
 	}
 }
 
-// Info describes the model.
+// Header returns the headers of a request, without the key.
+func (o Options) Header() http.Header {
+	h := http.Header{}
+	for name, value := range o.Headers {
+		h.Set(name, value)
+	}
+	return h
+}
+
+// Info describes the model, with the limits that its endpoint reported.
 func (o Options) Info() Info {
-	return Info{
+	info := Info{
 		Provider: o.Provider, Name: o.Model, ContextTokens: o.ContextTokens,
 		MaxOutputTokens: o.MaxOutputTokens, Images: o.Images, Price: o.Price,
 	}
+	if o.Learned == nil {
+		return info
+	}
+	facts := o.Learned.Facts()
+	if n := facts.ContextTokens; n > 0 && (o.ContextUnknown || o.ContextTokens == 0 || n < o.ContextTokens) {
+		info.ContextTokens = n
+	}
+	if n := facts.MaxOutputTokens; n > 0 && (info.MaxOutputTokens == 0 || n < info.MaxOutputTokens) {
+		info.MaxOutputTokens = n
+	}
+	info.Images = info.Images && !facts.NoMedia
+	return info
+}
+
+// Source names the provider and the model family, for example
+// "openrouter@openrouter.ai/claude". Provider data goes back only to the source that made
+// it: signatures of one model are invalid for another one.
+func (o Options) Source() string {
+	host := ""
+	if u, err := url.Parse(o.BaseURL); err == nil {
+		host = u.Hostname()
+	}
+	return o.Provider + "@" + host + "/" + Family(o.Model)
+}
+
+// Family returns the family of a model: the letters that its name begins with, without
+// the names of vendors before it.
+func Family(model string) string {
+	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	end := strings.IndexFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
+	if end < 0 {
+		end = len(name)
+	}
+	if end == 1 && name[0] == 'o' {
+		return "gpt" // o1, o3, and o4 are OpenAI's, like gpt-5
+	}
+	return name[:end]
 }

@@ -1,219 +1,197 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
-
-	"lilac/internal/foundation/fault"
 )
 
-// ProviderError is what a provider said when it refused or broke off.
+// ProviderError is an error that a provider reported, in a response or in a stream.
 type ProviderError struct {
-	// Status is the HTTP status, or the one that an error inside a stream
-	// stands for; 0 when the provider did not say.
-	Status     int
-	Type, Code string
+	// Status is the HTTP status, or the numeric code of an error inside a stream; 0
+	// if there is none.
+	Status int
+	// Type, Code, and Param are the machine-readable parts, if there are any.
+	Type, Code, Param string
+	// Message is the provider's sentence, redacted once it is part of a fault.
 	Message    string
 	RetryAfter time.Duration
+	// ContextTokens is the size of the context window, if the error states it.
+	ContextTokens int
+	// FailedCall is the text that a model wrote instead of a valid tool call (Groq's
+	// failed_generation).
+	FailedCall string
+	// DailyQuota reports that the quota of a day is used up.
+	DailyQuota bool
 }
 
-// Failure turns what a provider said into an error with a sentence for a
-// person. The first row that fits decides.
-func (w *Endpoint) Fault(t ProviderError) error {
-	status := t.Status
-	named, ok := statusByType[t.Code]
-	if !ok {
-		named, ok = statusByType[t.Type]
-	}
-	// OpenAI gives a wrong key and an unknown model the type of a bad request, too;
-	// the status says more.
-	if ok && (named != http.StatusBadRequest || status < 400 || status >= 500) {
-		status = named
-	}
-	said := w.redact(t.Message, 300)
-	e := &fault.Error{RetryAfter: t.RetryAfter, Err: fmt.Errorf("%s: status %d, type %q, code %q: %s", w.Vendor, t.Status, w.redact(t.Type, 60), w.redact(t.Code, 60), said)}
-	say := func(kind fault.Kind, code, format string, args ...any) error {
-		e.Kind, e.Code, e.Message = kind, code, fmt.Sprintf(format, args...)
-		return e
-	}
-	quoted := "."
-	if said != "" {
-		quoted = ": " + said
-		if !strings.ContainsAny(said[len(said)-1:], ".!?") {
-			quoted += "." // another sentence may follow
-		}
-	}
-	switch {
-	case isContextLength(t) && status < 500 && status != http.StatusTooManyRequests:
-		return say(fault.Invalid, CodeContextLength, "The conversation is too long for the model %s.", w.Model)
-	case isOutOfCredit(t, status):
-		return say(fault.Denied, "insufficient_quota", "The account at %s has no credit left, or its limit of spending or use is reached%s", w.Vendor, quoted)
-	case status == http.StatusUnauthorized:
-		return say(fault.Unauthenticated, "", "%s did not accept the API key. Check %s.", w.Vendor, w.Setting)
-	case status == http.StatusForbidden:
-		return say(fault.Denied, "", "%s does not let this API key use the model %s%s", w.Vendor, w.Model, quoted)
-	case status == http.StatusNotFound:
-		return say(fault.NotFound, "", "%s does not know the model %s, or its address is wrong%s", w.Vendor, w.Model, quoted)
-	case status == http.StatusTooManyRequests:
-		return say(fault.RateLimited, "", "%s asks to slow down (its rate limit is reached).", w.Vendor)
-	case status == 529:
-		return say(fault.Unavailable, "overloaded", "%s is overloaded at the moment.", w.Vendor)
-	case status == http.StatusRequestTimeout || status == http.StatusGatewayTimeout:
-		return say(fault.Timeout, "", "%s took too long to answer.", w.Vendor)
-	case status >= 500 || status == 0 || status == http.StatusConflict || status == http.StatusTooEarly:
-		return say(fault.Unavailable, "", "%s has trouble at the moment%s", w.Vendor, quoted)
-	case status >= 300 && status < 400:
-		return say(fault.Invalid, "", "%s answered with a redirect, which is not followed because it would carry the key along. Check its address.", w.Vendor)
-	}
-	return say(fault.Invalid, "", "%s did not accept the request%s", w.Vendor, quoted)
+// Error returns the error for logs.
+func (e *ProviderError) Error() string {
+	return fmt.Sprintf("status %d, type %q, code %q: %s", e.Status, e.Type, e.Code, e.Message)
 }
 
-// statusByType is what the types and codes of errors stand for, above all
-// inside a stream, where the status line has already said 200.
-var statusByType = map[string]int{
-	"authentication_error":  401,
-	"invalid_api_key":       401,
-	"permission_error":      403,
-	"not_found_error":       404,
-	"model_not_found":       404,
-	"rate_limit_error":      429,
-	"rate_limit_exceeded":   429,
-	"api_error":             500,
-	"server_error":          500,
-	"timeout_error":         504,
-	"overloaded_error":      529,
-	"invalid_request_error": 400,
-}
+// IsZero reports whether nothing was recognized as an error.
+func (e *ProviderError) IsZero() bool { return *e == ProviderError{} }
 
-// isContextLength recognises the many ways in which servers say that a prompt does
-// not fit.
-func isContextLength(t ProviderError) bool {
-	if t.Status == http.StatusRequestEntityTooLarge {
-		return true
-	}
-	for _, s := range []string{t.Code, t.Type} {
-		if s == "context_length_exceeded" || s == "exceed_context_size_error" || s == "request_too_large" {
-			return true
-		}
-	}
-	m := strings.ToLower(t.Message)
-	for _, s := range []string{
-		"prompt is too long", "exceed context limit", "maximum context length", "context_length_exceeded",
-		"context window", "exceeds the available context size", "input token count", "input is too long",
-		"exceeds the maximum number of tokens", "reduce the length of the messages",
-	} {
-		if strings.Contains(m, s) {
-			return true
-		}
-	}
-	return false
-}
-
-// creditCodes are the codes and types of accounts that may not spend more. Some come
-// with status 429, where a rate limit is meant otherwise; a repeat heals none.
-var creditCodes = map[string]bool{
-	"insufficient_quota":                true,
-	"billing_error":                     true,
-	"credit_balance_exhausted":          true,
-	"organization_usage_limit_exceeded": true,
-	"organization_spend_limit_exceeded": true,
-	"project_spend_limit_exceeded":      true,
-	"enforced_spend_limit_reached":      true,
-}
-
-func isOutOfCredit(t ProviderError, status int) bool {
-	message := strings.ToLower(t.Message)
-	return status == http.StatusPaymentRequired || creditCodes[t.Code] || creditCodes[t.Type] ||
-		strings.Contains(message, "credit balance is too low") || strings.Contains(message, "reached your specified")
-}
-
-// clean makes what a provider said fit for a person and a log: without the
-// key, on one line, and short.
-func (w *Endpoint) redact(s string, limit int) string {
-	if w.Key != "" {
-		s = strings.ReplaceAll(s, w.Key, "***")
-	}
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
-	if r := []rune(s); len(r) > limit {
-		s = string(r[:limit]) + "…"
-	}
-	return s
-}
-
-func (w *Endpoint) refusal(resp *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	t := ParseError(body)
-	if t.Message == "" && err == nil && !strings.Contains(resp.Header.Get("Content-Type"), "html") {
-		t.Message = string(body)
-	}
-	t.Status = resp.StatusCode
-	t.RetryAfter = retryAfter(resp.Header, time.Now())
-	return w.Fault(t)
-}
-
-// ParseError reads the error object that Anthropic, OpenAI and most who
-// speak their protocols send: {"error": {"type", "code", "message"}}, or
-// {"error": "message"}. The status is the error's numeric code, if it has one.
+// ParseError reads the error in a response body or in the data of an event. Known
+// shapes:
+//
+//	{"error": {"type", "code", "param", "message", "status", "details", "metadata"}}
+//	{"error": "message"}, {"errors": [{"message"}]}, {"detail": [{"loc", "msg"}]}
+//	{"object": "error", "message", "code"}, {"code", "message"}, {"code", "msg"}
+//
+// and a list around one of them. The result is zero if the data has none of them.
 func ParseError(data []byte) ProviderError {
-	var outer struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-	}
-	var list []json.RawMessage // Gemini's endpoint wraps the object in a list
+	var list []json.RawMessage // Gemini's compatible endpoint sends a list
 	if json.Unmarshal(data, &list) == nil && len(list) > 0 {
 		data = list[0]
 	}
+	var outer map[string]json.RawMessage
 	if json.Unmarshal(data, &outer) != nil {
 		return ProviderError{}
 	}
-	var inner struct {
-		Type    string          `json:"type"`
-		Code    json.RawMessage `json:"code"`
-		Message string          `json:"message"`
-		Details json.RawMessage `json:"details"`
+	e := parseErrorObject(outer)
+	switch inner := object(outer["error"]); {
+	case inner != nil:
+		nested := parseErrorObject(inner)
+		nested.RetryAfter = max(nested.RetryAfter, e.RetryAfter)
+		e = nested
+	case text(outer["error"]) != "":
+		e.Message = text(outer["error"])
+		e.Type = cmp.Or(text(outer["error_type"]), e.Type)
 	}
-	if json.Unmarshal(outer.Error, &inner) != nil {
-		var text string
-		if json.Unmarshal(outer.Error, &text) != nil {
-			text = outer.Message
+	if e.Message == "" {
+		e.Message = cmp.Or(firstMessage(outer["errors"]), firstMessage(outer["detail"]), text(outer["detail"]), text(outer["msg"]))
+	}
+	return e
+}
+
+// HasError reports whether the JSON object of an event is an error rather than a part
+// of an answer.
+func HasError(fields map[string]json.RawMessage) bool {
+	present := func(name string) bool {
+		raw := string(fields[name])
+		return raw != "" && raw != "null" && raw != `""` && raw != "{}" && raw != "false"
+	}
+	if present("error") || present("errors") || text(fields["object"]) == "error" || text(fields["type"]) == "error" {
+		return true
+	}
+	_, answer := fields["choices"]
+	return !answer && text(fields["object"]) == "" && (present("detail") || present("code") && (present("message") || present("msg")) || text(fields["message"]) != "")
+}
+
+func parseErrorObject(fields map[string]json.RawMessage) ProviderError {
+	e := ProviderError{
+		Type: cmp.Or(text(fields["type"]), text(fields["status"])), Param: text(fields["param"]),
+		Message: text(fields["message"]), FailedCall: text(fields["failed_generation"]),
+		ContextTokens: int(number(fields["n_ctx"])),
+	}
+	if e.Code = text(fields["code"]); e.Code == "" {
+		e.Status = int(number(fields["code"]))
+	} else if n := number(fields["code"]); n >= 400 && n < 600 {
+		e.Status = int(n)
+	}
+	if n := int(number(fields["status_code"])); n != 0 {
+		e.Status = n
+	}
+	if e.Code == "tool_use_failed" && e.FailedCall == "" {
+		e.FailedCall = e.Message
+	}
+	details := object(fields["details"])
+	e.Code = cmp.Or(e.Code, text(details["error_code"])) // Anthropic
+	e.addGoogleDetails(fields["details"])
+	e.addMetadata(object(fields["metadata"]))
+	e.RetryAfter = max(e.RetryAfter, bodyRetryAfter(fields, e.Message, time.Now()))
+	if m := strings.ToLower(e.Message); strings.Contains(m, "per day") || strings.Contains(m, "per-day") || strings.Contains(m, "daily") {
+		e.DailyQuota = true
+	}
+	return e
+}
+
+// addGoogleDetails reads the google.rpc details of Gemini's errors.
+func (e *ProviderError) addGoogleDetails(raw json.RawMessage) {
+	var details []struct {
+		RetryDelay string `json:"retryDelay"`
+		Violations []struct {
+			QuotaID string `json:"quotaId"`
+		} `json:"violations"`
+	}
+	if json.Unmarshal(raw, &details) != nil {
+		return
+	}
+	for _, d := range details {
+		if delay, err := time.ParseDuration(d.RetryDelay); err == nil {
+			e.RetryAfter = clampDelay(delay)
 		}
-		return ProviderError{Message: text}
+		for _, v := range d.Violations {
+			e.DailyQuota = e.DailyQuota || strings.Contains(v.QuotaID, "PerDay")
+		}
 	}
-	t := ProviderError{Type: inner.Type, Message: inner.Message}
-	if json.Unmarshal(inner.Code, &t.Code) != nil {
-		_ = json.Unmarshal(inner.Code, &t.Status) // a code that is neither is of no use
-	}
-	var details struct { // Anthropic's place for a code; others have lists there
-		ErrorCode string `json:"error_code"`
-	}
-	if t.Code == "" && json.Unmarshal(inner.Details, &details) == nil {
-		t.Code = details.ErrorCode
-	}
-	return t
 }
 
-// retryAfter reads the pause that a server asks for: milliseconds, seconds or
-// a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return secondsToDuration(ms / 1000)
+// addMetadata reads what OpenRouter adds: the upstream provider's error, as text or
+// JSON, and the rate limit headers.
+func (e *ProviderError) addMetadata(metadata map[string]json.RawMessage) {
+	raw := text(metadata["raw"])
+	if raw == "" && object(metadata["raw"]) != nil {
+		raw = string(metadata["raw"])
 	}
-	value := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(value, 64); err == nil && s > 0 {
-		return secondsToDuration(s)
+	if raw != "" {
+		upstream := ParseError([]byte(raw))
+		if upstream.Message == "" {
+			upstream.Message = raw
+		}
+		e.Message = strings.TrimSpace(strings.TrimSuffix(e.Message, ".") + ": " + upstream.Message)
+		e.Code, e.Type = cmp.Or(upstream.Code, e.Code), cmp.Or(upstream.Type, e.Type)
+		e.Param = cmp.Or(upstream.Param, e.Param)
+		e.ContextTokens = cmp.Or(e.ContextTokens, upstream.ContextTokens)
+		e.FailedCall = cmp.Or(e.FailedCall, upstream.FailedCall)
+		e.RetryAfter = max(e.RetryAfter, upstream.RetryAfter)
+		e.DailyQuota = e.DailyQuota || upstream.DailyQuota
 	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+	for name, value := range object(metadata["headers"]) {
+		if strings.EqualFold(name, "x-ratelimit-reset") {
+			e.RetryAfter = max(e.RetryAfter, resetDelay(cmp.Or(text(value), string(value)), time.Now()))
+		}
 	}
-	return 0
 }
 
-// secondsToDuration keeps an absurd number of seconds from overflowing a duration.
-func secondsToDuration(seconds float64) time.Duration {
-	return time.Duration(min(seconds, (24*time.Hour).Seconds()) * float64(time.Second))
+// firstMessage returns the message of the first entry of a list, with the location that
+// validation errors have.
+func firstMessage(raw json.RawMessage) string {
+	var list []map[string]json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return text(object(raw)["message"])
+	}
+	message := cmp.Or(text(list[0]["message"]), text(list[0]["msg"]))
+	var loc []any
+	if json.Unmarshal(list[0]["loc"], &loc) == nil && len(loc) > 0 {
+		steps := make([]string, len(loc))
+		for i, step := range loc {
+			steps[i] = fmt.Sprint(step)
+		}
+		message = strings.Join(steps, ".") + ": " + message
+	}
+	return message
+}
+
+// text decodes a string, and returns "" for anything else.
+func text(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s)
+	return s
+}
+
+// object decodes an object, and returns nil for anything else.
+func object(raw json.RawMessage) (fields map[string]json.RawMessage) {
+	_ = json.Unmarshal(raw, &fields)
+	return fields
+}
+
+// number decodes a number, also in quotes, and returns 0 for anything else.
+func number(raw json.RawMessage) float64 {
+	var c Count
+	_ = c.UnmarshalJSON(raw)
+	return float64(c)
 }

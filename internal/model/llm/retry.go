@@ -11,35 +11,28 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Retry says how often and when a call is repeated before its first chunk.
-// Its zero value is the usual policy.
+// Retry is the policy for repeating a call that fails before its first chunk. The zero
+// value is the default policy.
 type Retry struct {
-	// Max is how many times a call is repeated; 0 means 3, negative never.
+	// Max is the maximum number of retries; 0 means 3, negative none.
 	Max int
-	// Base is the first pause (0: half a second); it doubles up to Cap.
+	// Base is the first delay (0: half a second); it doubles up to Cap.
 	Base time.Duration
-	// Cap bounds every pause, also one that the server asks for (0: a minute).
+	// Cap bounds every delay, also one that the server asks for (0: a minute).
 	Cap time.Duration
-	// Jitter returns a number in [0, 1) that spreads the pauses, so that many
-	// sessions do not come back in the same moment.
+	// Jitter returns a number in [0, 1) that spreads the delays, so that many sessions
+	// don't retry at the same moment.
 	Jitter func() float64
-	// Sleep waits for d or for the end of ctx.
+	// Sleep waits for d or until ctx ends.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// CodeBadAnswer marks an answer that is not what the protocol says: asking
-// again at once would bring the same.
-const CodeBadAnswer = "bad_answer"
-
-// CodeContextLength marks a prompt that is too long for the model.
-const CodeContextLength = "context_length"
-
-// Attempt is one try of a call: it hands chunks to yield until that returns
-// false, and returns what went wrong.
+// Attempt makes a call once. It passes chunks to yield until that returns false, and
+// returns the error of the call.
 type Attempt func(ctx context.Context, yield func(Chunk) bool) error
 
-// Stream makes the sequence of [Model.Stream] out of attempts. An attempt that
-// fails with a retryable error before it yielded a chunk is repeated.
+// Stream turns attempts into the sequence of [Model.Stream]. It repeats an attempt that
+// fails with a retryable error before its first chunk.
 func (r Retry) Stream(ctx context.Context, attempt Attempt) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for retry := 0; ; retry++ {
@@ -68,7 +61,7 @@ func (r Retry) Stream(ctx context.Context, attempt Attempt) iter.Seq2[Chunk, err
 	}
 }
 
-// ContextError is the error of a call whose context ended: of kind Cancelled or
+// ContextError returns the error of a call whose context ended: of kind Cancelled or
 // Timeout, with the context's error and its cause in the chain.
 func ContextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
@@ -96,7 +89,8 @@ func (r Retry) max() int {
 	return max(0, r.Max)
 }
 
-// pause is what the server asked for, else exponential with half of it spread.
+// pause returns the delay that the server asked for, otherwise an exponential backoff of
+// which half is random.
 func (r Retry) pause(retry int, err error) time.Duration {
 	base, limit := r.Base, r.Cap
 	if base <= 0 {
@@ -124,7 +118,7 @@ func (r Retry) sleep(ctx context.Context, d time.Duration) error {
 	return Sleep(ctx, d)
 }
 
-// Sleep waits for d or for the end of ctx, whose error it returns.
+// Sleep waits for d, or until ctx ends and then returns its error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

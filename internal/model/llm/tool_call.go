@@ -72,3 +72,37 @@ func escapedSurrogate(raw []byte) (half rune, ok bool) {
 	n, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
 	return rune(n), err == nil && utf16.IsSurrogate(rune(n))
 }
+
+// NewToolCall returns the tool-call part for a complete streamed input. An empty
+// input means no arguments. An input that isn't a JSON object becomes {}; the
+// original is kept in the provider options (see [Chunk]).
+func NewToolCall(id, name, input string) chat.Part {
+	var object map[string]json.RawMessage
+	if strings.TrimSpace(input) == "" {
+		return chat.ToolCall(id, name, json.RawMessage(`{}`))
+	}
+	for _, candidate := range inputCandidates(input) {
+		if json.Unmarshal([]byte(candidate), &object) == nil && object != nil {
+			return chat.ToolCall(id, name, json.RawMessage(candidate))
+		}
+	}
+	part := chat.ToolCall(id, name, json.RawMessage(`{}`))
+	original, _ := json.Marshal(input) // strings always marshal
+	part.ProviderOptions = ProviderOptions(lilacData, map[string]json.RawMessage{"invalidInput": original})
+	return part
+}
+
+// inputCandidates returns the texts that may be meant as the input: the text itself, the
+// content of a string (some servers encode twice), and the object after an empty one
+// (some servers send {} before the first delta).
+func inputCandidates(input string) []string {
+	out := []string{input}
+	var inner string
+	if json.Unmarshal([]byte(input), &inner) == nil {
+		out = append(out, inner)
+	}
+	if rest, ok := strings.CutPrefix(strings.TrimSpace(input), "{}"); ok && rest != "" {
+		out = append(out, rest)
+	}
+	return out
+}

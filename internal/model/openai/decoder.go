@@ -1,321 +1,382 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
 )
 
-// wireChunk is one event of the stream.
-type wireChunk struct {
-	Model   string `json:"model"`
-	Choices []struct {
-		Index        int                        `json:"index"`
-		Delta        map[string]json.RawMessage `json:"delta"`
-		FinishReason string                     `json:"finish_reason"`
-	} `json:"choices"`
-	Usage json.RawMessage `json:"usage"`
-	// XGroq is where Groq puts the usage.
-	XGroq struct {
-		Usage json.RawMessage `json:"usage"`
-	} `json:"x_groq"`
-	Error json.RawMessage `json:"error"`
-}
-
-type wireUsage struct {
-	PromptTokens     llm.Count `json:"prompt_tokens"`
-	CompletionTokens llm.Count `json:"completion_tokens"`
-	PromptDetails    struct {
-		CachedTokens     llm.Count `json:"cached_tokens"`
-		CacheWriteTokens llm.Count `json:"cache_write_tokens"`
-	} `json:"prompt_tokens_details"`
-}
-
-// decoder collects what a stream says.
+// decoder builds an answer from the events of a stream. It is lenient about types, names,
+// and framing, because every server implements the protocol in its own way.
 type decoder struct {
 	yield     func(llm.Chunk) bool
 	abandoned bool // the caller has stopped reading
+	begun     bool // a chunk was emitted
 
-	seed       []byte // what ids are made from
-	text       strings.Builder
-	reasoning  strings.Builder
-	field      string // the field that the reasoning came in
-	refused    bool
-	calls      []*call
-	unknown    map[string]json.RawMessage
-	usage      chat.Usage
-	model      string
-	finish     string
-	terminated bool
+	text      stream
+	reasoning stream
+	// field is the field that the reasoning came in; see reasoningField.
+	field          string
+	emptyReasoning bool // an empty reasoning_content was sent
+	refused        bool
+	calls          calls
+	unknown        map[string]json.RawMessage
+	usage          chat.Usage
+	model          string
+	finish         string
+	terminated     bool // the stream had its end marker
 }
 
-type call struct {
-	index     int
-	id, name  string
-	arguments strings.Builder
-	announced bool
-	unknown   map[string]json.RawMessage
+// stream is text that arrives in pieces.
+type stream struct {
+	all    strings.Builder
+	joiner llm.Joiner
 }
 
-func newDecoder(body []byte, yield func(llm.Chunk) bool) *decoder {
+// newDecoder returns a decoder of the answer to body, whose hash seeds generated call
+// ids: a repeated step gets the same ids. tools lists the names of the offered tools.
+func newDecoder(body []byte, tools []llm.ToolSpec, yield func(llm.Chunk) bool) *decoder {
 	seed := sha256.Sum256(body)
-	return &decoder{seed: seed[:], yield: yield, unknown: map[string]json.RawMessage{}}
+	d := &decoder{yield: yield, unknown: map[string]json.RawMessage{}}
+	d.calls = calls{seed: seed[:], emit: d.emit, known: map[string]bool{}}
+	for _, t := range tools {
+		d.calls.known[t.Name] = true
+	}
+	return d
 }
 
-func (a *decoder) emit(c llm.Chunk) {
-	if !a.abandoned {
-		a.abandoned = !a.yield(c)
+func (d *decoder) emit(c llm.Chunk) {
+	d.begun = true
+	if !d.abandoned {
+		d.abandoned = !d.yield(c)
 	}
 }
 
-func isReasoning(field string) bool { return field == "reasoning_content" || field == "reasoning" }
+// event decodes the data of one event. It returns a *llm.ProviderError that the event
+// reports, or an error about the event itself.
+func (d *decoder) event(data []byte) error {
+	if text, ok := plainText(data); ok {
+		d.appendText(text)
+		return nil
+	}
+	data = bytes.TrimSpace(data)
+	switch {
+	case len(data) == 0:
+		return nil
+	case strings.EqualFold(strings.Trim(string(data), "[]"), "DONE"):
+		d.terminated = true
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
+		if refused := llm.ParseError(data); !refused.IsZero() {
+			return &refused
+		}
+		if data[0] != '{' && data[0] != '[' && data[0] != '"' && !json.Valid(data) {
+			return &llm.ProviderError{Message: string(data)} // a proxy's sentence
+		}
+		return fmt.Errorf("decode chunk: %w", cmp.Or(err, errNoObject))
+	}
+	if llm.HasError(fields) {
+		refused := llm.ParseError(data)
+		return &refused
+	}
+	return d.chunk(fields)
+}
 
-func (a *decoder) chunk(c wireChunk) error {
-	a.model = cmp.Or(c.Model, a.model)
-	a.count(c.Usage)
-	a.count(c.XGroq.Usage)
-	for _, choice := range c.Choices {
-		if choice.Index != 0 {
+var errNoObject = fmt.Errorf("want an object")
+
+func (d *decoder) chunk(fields map[string]json.RawMessage) error {
+	d.model = cmp.Or(str(fields["model"]), d.model)
+	d.count(fields["usage"])
+	d.count(object(fields["x_groq"])["usage"])
+	d.gatewayCost(fields["provider_metadata"])
+	choices := list(fields["choices"])
+	if len(choices) == 0 && object(fields["message"]) != nil { // Ollama's own protocol
+		choices = []json.RawMessage{mustJSON(fields, nil)}
+	}
+	for _, raw := range choices {
+		choice := object(raw)
+		if choice == nil || integer(choice["index"]) > 0 {
 			continue
 		}
-		if err := a.delta(choice.Delta); err != nil {
+		if err := d.choice(choice, str(fields["object"]) == "chat.completion"); err != nil {
 			return err
 		}
-		if choice.FinishReason != "" {
-			a.finish = choice.FinishReason
-		}
 	}
 	return nil
 }
 
-// count takes what can be read of a usage: the answer is not given up for the rest.
-func (a *decoder) count(raw json.RawMessage) {
-	var u *wireUsage
-	_ = json.Unmarshal(raw, &u)
-	if u != nil {
-		a.usage = chat.Usage{
-			InputTokens: int64(u.PromptTokens), OutputTokens: int64(u.CompletionTokens),
-			CacheReadTokens: int64(u.PromptDetails.CachedTokens), CacheWriteTokens: int64(u.PromptDetails.CacheWriteTokens),
-		}
+// choice decodes a choice. whole means that its message is the complete answer.
+func (d *decoder) choice(choice map[string]json.RawMessage, whole bool) error {
+	if llm.HasError(map[string]json.RawMessage{"error": choice["error"], "choices": nil}) {
+		refused := llm.ParseError(mustJSON(choice, nil))
+		return &refused
 	}
-}
-
-func (a *decoder) delta(d map[string]json.RawMessage) error {
-	// Reasoning comes before the text of the same delta, and a server that
-	// sends it under both names sends it once.
-	for _, field := range []string{"reasoning_content", "reasoning"} {
-		var s string
-		if json.Unmarshal(d[field], &s) == nil && s != "" && (a.field == "" || a.field == field) {
-			a.field = field
-			a.reasoning.WriteString(s)
-			a.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
+	delta := object(choice["delta"])
+	if message := object(choice["message"]); len(delta) == 0 && message != nil {
+		if whole && d.begun {
+			message = nil // it repeats the deltas
 		}
+		delta = message
 	}
-	for _, field := range []string{"content", "refusal"} {
-		s, err := textOf(d[field])
-		if err != nil {
-			return fmt.Errorf("decode %s: %w", field, err)
-		}
-		a.refused = a.refused || s != "" && field == "refusal"
-		a.appendText(s)
+	if err := d.delta(delta); err != nil {
+		return err
 	}
-	if raw := d["tool_calls"]; len(raw) > 0 {
-		var calls []map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &calls); err != nil {
-			return fmt.Errorf("decode tool_calls: %w", err)
-		}
-		for _, c := range calls {
-			if err := a.toolCall(c); err != nil {
-				return err
-			}
-		}
+	finish := strings.ToLower(cmp.Or(str(choice["finish_reason"]), str(choice["done_reason"])))
+	if finish == "error" {
+		reason := cmp.Or(str(choice["native_finish_reason"]), "error")
+		return &llm.ProviderError{Message: "The provider ended the answer with the reason \"" + reason + "\"."}
 	}
-	for name, v := range d {
-		switch name {
-		case "role", "content", "refusal", "tool_calls", "reasoning", "reasoning_content", "function_call":
-		default:
-			mergeField(a.unknown, name, v)
-		}
+	d.finish = cmp.Or(finish, d.finish)
+	if done := string(choice["done"]); done == "true" {
+		d.finish = cmp.Or(d.finish, "stop")
 	}
 	return nil
 }
 
-func (a *decoder) appendText(text string) {
-	if text != "" {
-		a.text.WriteString(text)
-		a.emit(llm.Chunk{Kind: llm.ChunkText, Text: text})
-	}
-}
-
-// textOf reads a content that is a string, null, or (from some servers) a
-// list of text parts.
-func textOf(raw json.RawMessage) (string, error) {
-	if len(raw) == 0 {
-		return "", nil
-	}
-	var s *string
-	err := json.Unmarshal(raw, &s)
-	if err == nil && s != nil {
-		return *s, nil
-	}
-	if err == nil {
-		return "", nil
-	}
-	var parts []struct {
-		Text string `json:"text"`
-	}
-	if json.Unmarshal(raw, &parts) != nil {
-		return "", err
-	}
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.Text)
-	}
-	return b.String(), nil
-}
-
-func (a *decoder) toolCall(d map[string]json.RawMessage) error {
-	var index *int
-	var id, name, arguments string
-	var function map[string]json.RawMessage
-	for field, into := range map[string]any{"index": &index, "id": &id, "function": &function} {
-		if raw := d[field]; len(raw) > 0 {
-			if err := json.Unmarshal(raw, into); err != nil {
-				return fmt.Errorf("decode %s of a tool call: %w", field, err)
-			}
-		}
-	}
-	_ = json.Unmarshal(function["name"], &name) // absent and null in later pieces
-	if raw := function["arguments"]; len(raw) > 0 && json.Unmarshal(raw, &arguments) != nil {
-		arguments = string(raw) // some servers send the object itself
-	}
-	c := a.find(index, id, name)
-	if c == nil {
-		if len(a.calls) >= llm.MaxParts {
-			return fmt.Errorf("more than %d tool calls in one answer", llm.MaxParts)
-		}
-		c = &call{index: len(a.calls), unknown: map[string]json.RawMessage{}}
-		if index != nil {
-			c.index = *index
-		}
-		c.id = a.uniqueID(id, name)
-		a.calls = append(a.calls, c)
-	}
-	if !c.announced {
-		c.name += name
-	}
-	c.arguments.WriteString(arguments)
-	for field, v := range d {
-		switch field {
-		case "index", "id", "type":
-		case "function":
-			rest := map[string]json.RawMessage{}
-			for f, v := range function {
-				if f != "name" && f != "arguments" {
-					rest[f] = v
-				}
-			}
-			if len(rest) > 0 {
-				v, err := json.Marshal(rest)
-				if err != nil {
-					return fmt.Errorf("keep fields of a function: %w", err)
-				}
-				mergeField(c.unknown, "function", v)
-			}
-		default:
-			mergeField(c.unknown, field, v)
-		}
-	}
-	if !c.announced && c.name != "" {
-		c.announced = true
-		a.emit(llm.Chunk{Kind: llm.ChunkToolStart, ToolCallID: c.id, ToolName: c.name})
-		arguments = c.arguments.String()
-	}
-	if c.announced && arguments != "" {
-		a.emit(llm.Chunk{Kind: llm.ChunkToolInput, ToolCallID: c.id, ToolName: c.name, Text: arguments})
-	}
-	return nil
-}
-
-// find returns the call that a piece belongs to, nil for a new one. The index
-// says it; servers that send none, or always 0, start a call with a new id
-// and a name.
-func (a *decoder) find(index *int, id, name string) *call {
-	for i := len(a.calls) - 1; i >= 0; i-- {
-		c := a.calls[i]
-		if index != nil && c.index != *index {
+func (d *decoder) delta(delta map[string]json.RawMessage) error {
+	d.reasoningFields(delta)
+	for _, name := range []string{"content", "refusal"} {
+		raw := delta[name]
+		if parts := list(raw); parts != nil {
+			d.contentParts(parts)
 			continue
 		}
-		if id != "" && id != c.id && name != "" && c.announced {
-			return nil
-		}
-		if index == nil && id == "" && name != "" && c.announced {
-			return nil // whole calls, one after the other, without any id
-		}
-		return c
+		s := str(raw)
+		d.refused = d.refused || s != "" && name == "refusal"
+		d.appendText(s)
 	}
+	if raw, ok := delta["function_call"]; ok && object(raw) != nil { // before tool_calls
+		if err := d.calls.add(map[string]json.RawMessage{"function": raw}); err != nil {
+			return err
+		}
+	}
+	for _, raw := range list(delta["tool_calls"]) {
+		piece := object(raw)
+		if piece == nil {
+			continue
+		}
+		if err := d.calls.add(piece); err != nil {
+			return err
+		}
+	}
+	for name, v := range delta {
+		if slices.Contains(messageData, name) {
+			mergeField(d.unknown, name, v)
+		}
+	}
+	d.gatewayCost(delta["provider_metadata"])
 	return nil
 }
 
-func (a *decoder) uniqueID(id, name string) string {
-	taken := func(id string) bool {
-		for _, c := range a.calls {
-			if c.id == id {
-				return true
-			}
+// reasoningFields decodes reasoning, which precedes the text of the same delta. A server
+// that sends it under two names sends it once.
+func (d *decoder) reasoningFields(delta map[string]json.RawMessage) {
+	for _, name := range []string{"reasoning_content", "reasoning", "thinking"} {
+		s, isString := llm.DecodeString(delta[name])
+		if isString && s == "" && name == "reasoning_content" {
+			d.emptyReasoning = true
 		}
-		return false
+		if isString && s != "" && (d.field == "" || d.field == name) {
+			d.appendReasoning(name, s)
+		}
 	}
-	if id != "" && !taken(id) {
-		return id
-	}
-	h := sha256.New()
-	h.Write(a.seed)
-	fmt.Fprintf(h, "%d\x00%s\x00%s", len(a.calls), id, name)
-	return "call_" + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// done is the last chunk.
-func (a *decoder) done() (llm.Chunk, error) {
+// contentParts decodes content that is a list: of texts, and of Mistral's thinking.
+func (d *decoder) contentParts(parts []json.RawMessage) {
+	for _, raw := range parts {
+		part := object(raw)
+		switch {
+		case part == nil:
+			d.appendText(str(raw))
+		case part["thinking"] != nil:
+			thinking := str(part["thinking"])
+			for _, piece := range list(part["thinking"]) {
+				thinking += cmp.Or(str(object(piece)["text"]), str(piece))
+			}
+			d.appendReasoning(contentThinking, thinking)
+		default:
+			d.appendText(str(part["text"]))
+		}
+	}
+}
+
+func (d *decoder) appendText(s string) {
+	if s = d.text.joiner.Add(s); s != "" {
+		d.text.all.WriteString(s)
+		d.emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
+	}
+}
+
+func (d *decoder) appendReasoning(field, s string) {
+	if s == "" {
+		return
+	}
+	d.field = field
+	if s = d.reasoning.joiner.Add(s); s != "" {
+		d.reasoning.all.WriteString(s)
+		d.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
+	}
+}
+
+// flush emits halves of characters whose other half never came.
+func (d *decoder) flush() {
+	if d.field == "" { // some servers send the text of the reasoning only in its details
+		for _, raw := range list(d.unknown["reasoning_details"]) {
+			detail := object(raw)
+			d.appendReasoning("reasoning_details", cmp.Or(str(detail["text"]), str(detail["summary"])))
+		}
+	}
+	if s := d.reasoning.joiner.Flush(); s != "" {
+		d.reasoning.all.WriteString(s)
+		d.emit(llm.Chunk{Kind: llm.ChunkReasoning, Text: s})
+	}
+	if s := d.text.joiner.Flush(); s != "" {
+		d.text.all.WriteString(s)
+		d.emit(llm.Chunk{Kind: llm.ChunkText, Text: s})
+	}
+	d.calls.announceAll()
+}
+
+// wireUsage is the usage report of a chunk. Names differ between hosts.
+type wireUsage struct {
+	Prompt         llm.Count `json:"prompt_tokens"`
+	Completion     llm.Count `json:"completion_tokens"`
+	Total          llm.Count `json:"total_tokens"`
+	PromptCacheHit llm.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
+	Cached         llm.Count `json:"cached_tokens"`           // Moonshot
+	PromptDetails  struct {
+		Cached     llm.Count `json:"cached_tokens"`
+		CacheWrite llm.Count `json:"cache_write_tokens"`
+	} `json:"prompt_tokens_details"`
+	Cost        json.RawMessage `json:"cost"` // US dollars: OpenRouter, Vercel
+	IsBYOK      bool            `json:"is_byok"`
+	CostDetails struct {
+		Upstream json.RawMessage `json:"upstream_inference_cost"`
+	} `json:"cost_details"`
+}
+
+// count updates the usage with every count that raw holds: an answer must not fail because
+// of its usage report.
+func (d *decoder) count(raw json.RawMessage) {
+	var u *wireUsage
+	_ = json.Unmarshal(raw, &u)
+	if u == nil {
+		return
+	}
+	output := u.Completion
+	if u.Prompt > 0 && u.Total > 0 {
+		// xAI and Gemini's endpoint bill thinking tokens and count them only in the total.
+		output = max(output, u.Total-u.Prompt)
+	}
+	d.usage = chat.Usage{
+		InputTokens: int64(u.Prompt), OutputTokens: int64(output),
+		CacheReadTokens:  int64(cmp.Or(u.PromptDetails.Cached, u.PromptCacheHit, u.Cached)),
+		CacheWriteTokens: int64(u.PromptDetails.CacheWrite), CostMicros: d.usage.CostMicros,
+	}
+	cost := llm.CostMicros(u.Cost)
+	if u.IsBYOK { // then the cost is the gateway's fee alone
+		cost += llm.CostMicros(u.CostDetails.Upstream)
+	}
+	d.usage.CostMicros = max(d.usage.CostMicros, cost)
+}
+
+// gatewayCost reads the cost where Vercel's gateway reports it.
+func (d *decoder) gatewayCost(metadata json.RawMessage) {
+	if len(metadata) > 0 {
+		cost := llm.CostMicros(object(object(metadata)["gateway"])["cost"])
+		d.usage.CostMicros = max(d.usage.CostMicros, cost)
+	}
+}
+
+// done returns the last chunk.
+func (d *decoder) done(source string) llm.Chunk {
+	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
-	if a.reasoning.Len() > 0 {
-		field, _ := json.Marshal(a.field) // strings always marshal
+	field := d.field
+	if field == "" && d.emptyReasoning {
+		field = "reasoning_content" // DeepSeek wants it back although it is empty
+	}
+	if field != "" {
 		m.Parts = append(m.Parts, chat.Part{
-			Type: chat.TypeReasoning, Text: a.reasoning.String(),
-			ProviderOptions: llm.ProviderOptions(options, map[string]json.RawMessage{reasoningField: field}),
+			Type: chat.TypeReasoning, Text: d.reasoning.all.String(),
+			ProviderOptions: llm.ProviderOptions(options, map[string]json.RawMessage{reasoningField: mustJSON(field, nil)}),
 		})
 	}
-	if a.text.Len() > 0 {
-		m.Parts = append(m.Parts, chat.TextPart(a.text.String()))
+	if d.text.all.Len() > 0 {
+		m.Parts = append(m.Parts, chat.TextPart(d.text.all.String()))
 	}
-	for _, c := range a.calls {
-		if !c.announced {
-			return llm.Chunk{}, fmt.Errorf("tool call %s has no name", c.id)
-		}
-		p := llm.NewToolCall(c.id, c.name, c.arguments.String())
-		p.ProviderOptions = llm.AddProviderData(p.ProviderOptions, options, c.unknown)
-		m.Parts = append(m.Parts, p)
+	callParts, hasData := d.calls.parts()
+	m.Parts = append(m.Parts, callParts...)
+	m.ProviderOptions = llm.ProviderOptions(options, d.unknown)
+	if field != "" || hasData || len(d.unknown) > 0 {
+		m = llm.WithSource(m, source)
 	}
-	m.ProviderOptions = llm.ProviderOptions(options, a.unknown)
-	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: a.usage, Stop: a.stop(), Model: a.model}, nil
+	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage, Stop: d.stop(len(callParts)), Model: d.model}
 }
 
-func (a *decoder) stop() llm.StopReason {
-	switch {
-	case a.refused || a.finish == "content_filter":
+func (d *decoder) stop(calls int) llm.StopReason {
+	switch d.finish {
+	case "content_filter", "content-filter", "safety", "sensitive", "refusal", "recitation":
 		return llm.StopRefusal
-	case a.finish == "length":
+	case "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded":
 		return llm.StopLength
-	case len(a.calls) > 0: // several servers say "stop" after tool calls
+	}
+	switch {
+	case d.refused:
+		return llm.StopRefusal
+	case calls > 0: // several servers report "stop" after tool calls
 		return llm.StopTools
-	case a.finish == "stop" || a.finish == "":
+	}
+	switch d.finish {
+	case "stop", "", "eos", "eos_token", "end_turn", "stop_sequence", "complete", "done", "tool_calls", "function_call":
 		return llm.StopEnd
 	}
 	return llm.StopOther
+}
+
+// str decodes a string, or the text of a number or boolean; anything else is "".
+func str(raw json.RawMessage) string {
+	if s, ok := llm.DecodeString(raw); ok {
+		return s
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] == '{' || raw[0] == '[' || string(raw) == "null" {
+		return ""
+	}
+	return string(raw)
+}
+
+func object(raw json.RawMessage) (fields map[string]json.RawMessage) {
+	_ = json.Unmarshal(raw, &fields) // nil if it is not an object
+	return fields
+}
+
+// list decodes a list, or an object as a list of one.
+func list(raw json.RawMessage) (items []json.RawMessage) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) > 0 && raw[0] == '{' {
+		return []json.RawMessage{raw}
+	}
+	_ = json.Unmarshal(raw, &items) // nil if it is not a list
+	return items
+}
+
+// integer decodes a whole number, also in quotes; anything else is -1.
+func integer(raw json.RawMessage) int {
+	var n float64
+	if json.Unmarshal(bytes.Trim(bytes.TrimSpace(raw), `"`), &n) != nil || len(raw) == 0 || string(raw) == "null" || n < 0 || n > math.MaxInt32 {
+		return -1
+	}
+	return int(n)
 }

@@ -1,13 +1,10 @@
 package openai
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
-// mergeField joins the pieces in which a field that this package does not know is
-// streamed: strings and lists are continued, the items of a list that have the
-// same index and type are one item, objects are joined field by field, and
-// of everything else the last one counts.
+// mergeField adds a streamed piece of a field that this package does not interpret. It
+// appends strings and lists, merges objects field by field and list items with the same
+// index and type, and replaces everything else.
 func mergeField(fields map[string]json.RawMessage, name string, piece json.RawMessage) {
 	if len(piece) == 0 || string(piece) == "null" {
 		return
@@ -15,8 +12,8 @@ func mergeField(fields map[string]json.RawMessage, name string, piece json.RawMe
 	fields[name] = mergeValue(name, fields[name], piece)
 }
 
-// streamedStrings are the names of fields whose string is streamed in pieces; other
-// strings (types, formats, signatures) come whole.
+// streamedStrings names the fields whose strings arrive in pieces. Other strings (types,
+// formats, signatures) arrive whole.
 var streamedStrings = map[string]bool{"text": true, "summary": true, "data": true, "content": true}
 
 func mergeValue(name string, old, piece json.RawMessage) json.RawMessage {
@@ -71,8 +68,7 @@ func mergeLists(old, pieces []json.RawMessage) []json.RawMessage {
 	return old
 }
 
-// mustJSON encodes what was decoded a moment ago, so it cannot fail; the
-// piece stands in should that ever change.
+// mustJSON encodes a decoded value, which cannot fail, and returns piece if it does.
 func mustJSON(v any, piece json.RawMessage) json.RawMessage {
 	out, err := json.Marshal(v)
 	if err != nil {

@@ -2,8 +2,7 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -11,27 +10,25 @@ import (
 	"strings"
 
 	"lilac/internal/foundation/fault"
-	"lilac/internal/foundation/sse"
 	"lilac/internal/model/llm"
 )
 
 // DefaultBaseURL is OpenAI's own endpoint.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Model is a model behind a chat completions endpoint.
+// Model calls a chat completions endpoint. It is safe for concurrent use.
 type Model struct {
 	o        llm.Options
 	url      string
-	own      bool // OpenAI's own endpoint, which has renamed a field
+	own      bool // OpenAI's own endpoint, which renamed a field
 	endpoint *llm.Endpoint
 }
 
-// New returns the model. It does no I/O; what is wrong with the options shows
-// when the model is called.
+// New returns the model. It does no I/O and reports invalid options on the first call.
 func New(o llm.Options) *Model {
-	o, wire := o.Endpoint("openai", "OpenAI")
+	o, endpoint := o.Endpoint("openai", "OpenAI")
 	target := completionsURL(o.BaseURL)
-	return &Model{o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"), endpoint: wire}
+	return &Model{o: o, url: target, own: strings.HasPrefix(target, "https://api.openai.com/"), endpoint: endpoint}
 }
 
 // Info describes the model.
@@ -43,70 +40,82 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 		if m.o.APIKey == "" && m.o.BaseURL == "" {
 			return m.endpoint.MissingKey()
 		}
-		body, err := m.body(req)
-		if err != nil {
-			return fault.Wrap(fault.Invalid, err, "The request to %s cannot be written as JSON.", m.endpoint.Vendor)
-		}
-		header := http.Header{}
-		if m.o.APIKey != "" {
-			header.Set("Authorization", "Bearer "+m.o.APIKey)
-		}
-		a := newDecoder(body, yield)
-		err = m.endpoint.Post(ctx, m.url, header, body, func(ev sse.Event) (bool, error) {
-			return m.handle(a, ev)
-		})
-		switch {
-		case a.abandoned:
-			return nil
-		case err != nil && (a.finish == "" || fault.KindOf(err) != fault.Unavailable):
+		if err := m.endpoint.CheckKey(); err != nil {
 			return err
-		case a.finish == "" && !a.terminated:
-			return m.endpoint.StreamCut(nil)
 		}
-		done, err := a.done()
-		if err != nil {
-			return m.endpoint.BadAnswer(err)
-		}
-		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
-		yield(done)
-		return nil
+		return m.o.Learned.Adapt(func(facts llm.Facts, change llm.Change) (llm.Sent, bool, error) {
+			return m.call(ctx, req, facts, change, yield)
+		})
 	})
 }
 
-// take reads one event of the stream.
-func (m *Model) handle(a *decoder, ev sse.Event) (more bool, err error) {
-	if text, ok := plainText(ev.Data); ok {
-		a.appendText(text)
-		return !a.abandoned, nil
+// call makes one HTTP request. begun reports whether a chunk was passed to yield.
+func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, change llm.Change, yield func(llm.Chunk) bool) (sent llm.Sent, begun bool, err error) {
+	body, sent, err := m.body(req, facts, change)
+	if err != nil {
+		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
-	data := strings.TrimSpace(string(ev.Data))
-	switch data {
-	case "":
-		return true, nil
-	case "[DONE]":
-		a.terminated = true
-		return false, nil
+	d := newDecoder(body, req.Tools, yield)
+	err = m.endpoint.Post(ctx, m.url, m.header(), body, func(data []byte) (bool, error) {
+		if err := d.event(data); err != nil {
+			d.finish = "" // the answer may be incomplete
+			return false, m.streamError(err)
+		}
+		return !d.abandoned && !d.terminated, nil
+	})
+	var refused *llm.ProviderError
+	switch failedCall := errors.As(err, &refused) && refused.FailedCall != ""; {
+	case d.abandoned:
+		return sent, true, nil
+	case failedCall && !tooManyFailedCalls(req.Messages):
+		d.addFailedCall(refused.FailedCall)
+	case err != nil && (d.finish == "" || fault.KindOf(err) != fault.Unavailable):
+		return sent, d.begun, err
+	case d.finish == "" && !d.terminated:
+		return sent, d.begun, m.endpoint.StreamCut(nil)
 	}
-	var c wireChunk
-	if err := json.Unmarshal([]byte(data), &c); err != nil {
-		a.finish = "" // what came before it cannot be trusted to be all
-		return false, m.endpoint.BadAnswer(fmt.Errorf("decode chunk: %w", err))
+	done := d.done(m.o.Source())
+	if done.Usage.CostMicros == 0 {
+		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
 	}
-	if len(c.Error) > 0 && string(c.Error) != "null" {
-		a.finish = ""
-		return false, m.endpoint.Fault(llm.ParseError([]byte(data)))
+	if !d.abandoned {
+		yield(done)
 	}
-	if err := a.chunk(c); err != nil {
-		a.finish = ""
-		return false, m.endpoint.BadAnswer(err)
+	return sent, true, nil
+}
+
+// streamError returns the fault for an error of the decoder.
+func (m *Model) streamError(err error) error {
+	var refused *llm.ProviderError
+	if errors.As(err, &refused) {
+		return m.endpoint.Fault(*refused)
 	}
-	return !a.abandoned, nil
+	return m.endpoint.BadAnswer(err)
+}
+
+func (m *Model) header() http.Header {
+	header := m.o.Header()
+	switch {
+	case m.o.APIKey == "" || header.Get("Authorization") != "":
+	case m.isAzure():
+		header.Set("Api-Key", m.o.APIKey)
+	default:
+		header.Set("Authorization", "Bearer "+m.o.APIKey)
+	}
+	return header
+}
+
+// isAzure reports whether the endpoint is Azure's, which wants the key in a header of its
+// own.
+func (m *Model) isAzure() bool {
+	u, err := url.Parse(m.url)
+	return err == nil && (strings.HasSuffix(u.Hostname(), ".azure.com") || strings.HasSuffix(u.Hostname(), ".azure-api.net"))
 }
 
 var version = regexp.MustCompile(`/v[0-9][0-9a-z]*(/|$)`)
 
-// completionsURL completes a base URL: the version is added unless its path has one
-// (Gemini's stands in the middle), and a full URL is taken as it is.
+// completionsURL completes a base URL. It adds the version unless the path has one
+// (Gemini's is in the middle), and returns a complete URL unchanged.
 func completionsURL(base string) string {
 	base = strings.TrimRight(strings.TrimSpace(base), "/")
 	if base == "" {
@@ -119,9 +128,10 @@ func completionsURL(base string) string {
 	switch {
 	case strings.HasSuffix(u.Path, "/chat/completions"):
 		return base
+	case strings.Contains(u.Path, "/openai/deployments/"): // Azure's path has no version
 	case !version.MatchString(u.Path):
-		u.Path += "/v1"
+		u.Path = strings.TrimRight(u.Path, "/") + "/v1"
 	}
-	u.Path += "/chat/completions"
+	u.Path = strings.TrimRight(u.Path, "/") + "/chat/completions"
 	return u.String()
 }

@@ -2,18 +2,37 @@ package openai
 
 import (
 	"encoding/json"
-	"strings"
+	"maps"
+	"slices"
 
 	"lilac/internal/foundation/chat"
 	"lilac/internal/model/llm"
 )
 
-// options is the name under which this package keeps what it does not know.
-const options = "openai"
+const (
+	// options is the key of this package's data in provider options.
+	options = "openai"
+	// reasoningField, in the data of a reasoning part, names the field of the message
+	// that the reasoning came in, or contentThinking.
+	reasoningField = "field"
+	// contentThinking means that the reasoning was a part of the content (Mistral).
+	contentThinking = "content.thinking"
+)
 
-// reasoningField, in the options of a reasoning part, names the field that
-// the reasoning came in.
-const reasoningField = "field"
+// messageData and callData list the fields that servers want back, because they check
+// their signatures or need them to continue a thought. Servers refuse other fields.
+var (
+	messageData = []string{
+		"reasoning_details",                  // OpenRouter, Vercel, MiniMax
+		"extra_content",                      // Gemini
+		"reasoning_opaque", "reasoning_text", // GitHub Copilot
+		"thinking_blocks", "provider_specific_fields", // LiteLLM
+	}
+	callData = []string{"extra_content", "provider_specific_fields", "thought_signature"}
+)
+
+// message is an object with open fields.
+type message map[string]any
 
 type wireTool struct {
 	Type     string       `json:"type"`
@@ -26,24 +45,24 @@ type wireFunction struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-func (m *Model) body(req llm.Request) ([]byte, error) {
-	body := map[string]any{
+// body encodes a request in the dialect that the facts describe, and lists what it sends.
+func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
+	sent := llm.Sent{MaxOutputTokens: m.outputLimit(req, facts, change)}
+	w := writer{source: m.o.Source(), images: m.o.Images && !facts.NoMedia, ownHost: m.own, facts: facts}
+	messages := w.messages(req)
+	sent.Media = w.media > 0
+	body := message{
 		"model":          m.o.Model,
 		"stream":         true,
 		"stream_options": map[string]bool{"include_usage": true},
-		"messages":       m.messages(req),
+		"messages":       messages,
 	}
-	limit := m.o.MaxOutputTokens
-	if req.MaxOutputTokens > 0 {
-		limit = req.MaxOutputTokens
-	}
-	if limit > 0 {
-		// OpenAI's newer models refuse the old name, other servers do not
-		// know the new one.
+	if sent.MaxOutputTokens > 0 {
+		// OpenAI's newer models refuse the old name; other servers don't know the new one.
 		if m.own {
-			body["max_completion_tokens"] = limit
+			body["max_completion_tokens"] = sent.MaxOutputTokens
 		} else {
-			body["max_tokens"] = limit
+			body["max_tokens"] = sent.MaxOutputTokens
 		}
 	}
 	if m.own && req.Session != "" {
@@ -60,201 +79,90 @@ func (m *Model) body(req llm.Request) ([]byte, error) {
 		}
 		body["tools"] = tools
 	}
+	m.tune(body)
 	for name, v := range m.o.Body {
 		body[name] = v
 	}
-	return json.Marshal(body)
+	applyFacts(body, messages, facts)
+	sent.Fields = fieldNames(body, messages)
+	encoded, err := json.Marshal(body)
+	return encoded, sent, err
 }
 
-// wireMessage is an object with open fields.
-type wireMessage map[string]any
-
-func (m *Model) messages(req llm.Request) []wireMessage {
-	out := make([]wireMessage, 0, len(req.Messages)+1)
-	if req.System != "" {
-		out = append(out, wireMessage{"role": "system", "content": req.System})
+func (m *Model) tune(body message) {
+	t := m.o.Tuning
+	if t.Effort != "" {
+		body["reasoning_effort"] = t.Effort
 	}
-	// Tool messages hold text only; what else tools returned follows after
-	// the last of them, since nothing may stand between them.
-	var shown []wireMessage
-	for i, msg := range req.Messages {
-		if msg.Role != chat.Tool && len(shown) > 0 {
-			out, shown = append(out, shown...), nil
-		}
-		switch msg.Role {
-		case chat.System:
-			if text := msg.Text(); text != "" {
-				out = append(out, wireMessage{"role": "system", "content": text})
-			}
-		case chat.User:
-			if content := m.userContent(msg.Parts); content != nil {
-				out = append(out, wireMessage{"role": "user", "content": content})
-			}
-		case chat.Assistant:
-			if w := assistantMessage(msg); w != nil {
-				out = append(out, w)
-			}
-		case chat.Tool:
-			for _, p := range req.Messages[i].ToolResults() {
-				text, media := m.toolOutput(p)
-				out = append(out, wireMessage{"role": "tool", "tool_call_id": p.ToolCallID, "content": text})
-				if len(media) > 0 {
-					shown = append(shown, wireMessage{"role": "user", "content": media})
-				}
-			}
-		}
+	if t.ThinkingTokens > 0 {
+		body["reasoning"] = message{"max_tokens": t.ThinkingTokens} // OpenRouter
 	}
-	return append(out, shown...)
+	if t.Temperature != nil {
+		body["temperature"] = *t.Temperature
+	}
+	if t.TopP != nil {
+		body["top_p"] = *t.TopP
+	}
 }
 
-// userContent is a string when it is text alone, which every server accepts.
-func (m *Model) userContent(parts []chat.Part) any {
-	var content []wireMessage
-	plain := true
-	for _, p := range parts {
-		switch p.Type {
-		case chat.TypeText:
-			if p.Text != "" {
-				content = append(content, textContent(p.Text))
-			}
-		case chat.TypeImage, chat.TypeFile:
-			w := m.media(llm.ParseMedia(p))
-			plain = plain && w["type"] == "text"
-			content = append(content, w)
+func (m *Model) outputLimit(req llm.Request, facts llm.Facts, change llm.Change) int {
+	limit := m.o.MaxOutputTokens
+	if req.MaxOutputTokens > 0 {
+		limit = req.MaxOutputTokens
+	}
+	for _, most := range []int{facts.MaxOutputTokens, change.MaxOutputTokens} {
+		if most > 0 && limit > most {
+			limit = most
 		}
 	}
-	if len(content) == 0 {
-		return nil
-	}
-	if !plain {
-		return content
-	}
-	texts := make([]string, len(content))
-	for i, c := range content {
-		texts[i], _ = c["text"].(string)
-	}
-	return strings.Join(texts, "\n\n")
+	return limit
 }
 
-func textContent(text string) wireMessage { return wireMessage{"type": "text", "text": text} }
-
-func (m *Model) media(media llm.Media) wireMessage {
-	text, isText := media.Text()
-	switch {
-	case media.IsImage() && m.o.Images && media.URL != "":
-		return wireMessage{"type": "image_url", "image_url": wireMessage{"url": media.URL}}
-	case media.IsImage() && m.o.Images && media.Base64 != "":
-		return wireMessage{"type": "image_url", "image_url": wireMessage{"url": media.DataURL()}}
-	case isText:
-		return textContent(text)
-	case media.Type == "application/pdf" && media.Base64 != "":
-		name := media.Filename
-		if name == "" {
-			name = "attachment.pdf"
+// applyFacts omits and renames the fields that the endpoint refused.
+func applyFacts(body message, messages []message, facts llm.Facts) {
+	if len(facts.Omit) == 0 && len(facts.Rename) == 0 {
+		return
+	}
+	apply := func(fields message) {
+		for name := range facts.Omit {
+			delete(fields, name)
 		}
-		return wireMessage{"type": "file", "file": wireMessage{"filename": name, "file_data": media.DataURL()}}
-	case media.URL != "" && !media.IsImage():
-		return textContent("[File at " + media.URL + "]")
-	}
-	return textContent(media.Placeholder())
-}
-
-// assistantMessage is nil for a message without anything that the protocol
-// has a place for: servers refuse an empty one.
-func assistantMessage(msg chat.Message) wireMessage {
-	w := wireMessage{}
-	for name, v := range llm.ProviderData(msg.ProviderOptions, options) {
-		w[name] = v
-	}
-	var calls []wireMessage
-	reasoning := map[string]string{}
-	for _, p := range msg.Parts {
-		switch p.Type {
-		case chat.TypeReasoning:
-			var field string
-			if json.Unmarshal(llm.ProviderData(p.ProviderOptions, options)[reasoningField], &field) == nil {
-				reasoning[field] += p.Text
-			}
-		case chat.TypeToolCall:
-			if isProviderExecuted(p) {
-				continue
-			}
-			calls = append(calls, toolCall(p))
-		}
-	}
-	text := msg.Text()
-	if text == "" && len(calls) == 0 {
-		return nil
-	}
-	w["role"] = "assistant"
-	if text != "" {
-		w["content"] = text
-	} else {
-		w["content"] = nil
-	}
-	if len(calls) > 0 {
-		w["tool_calls"] = calls
-		// Models that think between tool calls want their thoughts back;
-		// once they have answered, the same models refuse or ignore them.
-		for field, said := range reasoning {
-			if isReasoning(field) {
-				w[field] = said
+		for from, to := range facts.Rename {
+			if v, ok := fields[from]; ok {
+				delete(fields, from)
+				fields[to] = v
 			}
 		}
 	}
-	return w
+	apply(body)
+	for _, msg := range messages {
+		apply(msg)
+		calls, _ := msg["tool_calls"].([]message)
+		for _, call := range calls {
+			apply(call)
+		}
+	}
 }
 
-func toolCall(p chat.Part) wireMessage {
-	w := wireMessage{}
-	for name, v := range llm.ProviderData(p.ProviderOptions, options) {
-		w[name] = v
+// fieldNames lists the names of the fields of the body, its messages, and their calls.
+func fieldNames(body message, messages []message) []string {
+	names := map[string]bool{}
+	collect := func(fields message) {
+		for name := range fields {
+			names[name] = true
+		}
 	}
-	function := wireMessage{}
-	if kept, ok := w["function"].(json.RawMessage); ok && json.Unmarshal(kept, &function) != nil {
-		function = wireMessage{}
+	collect(body)
+	for _, msg := range messages {
+		collect(msg)
+		calls, _ := msg["tool_calls"].([]message)
+		for _, call := range calls {
+			collect(call)
+		}
 	}
-	function["name"], function["arguments"] = llm.SafeToolName(p.ToolName), string(llm.SafeToolInput(p))
-	w["id"], w["type"], w["function"] = p.ToolCallID, "function", function
-	return w
+	return slices.Sorted(maps.Keys(names))
 }
 
-// isProviderExecuted says that a provider ran the tool itself; its call means
+// isProviderExecuted reports whether the provider ran the tool itself. Such a call means
 // nothing to another server.
 func isProviderExecuted(p chat.Part) bool { return string(p.Extra["providerExecuted"]) == "true" }
-
-// toolOutput returns a result as text, and the media in it as content that a
-// user message can hold.
-func (m *Model) toolOutput(p chat.Part) (text string, media []wireMessage) {
-	text, failed := p.OutputText()
-	var out struct {
-		Type  string      `json:"type"`
-		Value []chat.Part `json:"value"`
-	}
-	if json.Unmarshal(p.Output, &out) == nil && out.Type == "content" {
-		var texts []string
-		for _, part := range out.Value {
-			if part.Type == chat.TypeText {
-				texts = append(texts, part.Text)
-				continue
-			}
-			w := m.media(llm.ParseResultMedia(part))
-			if said, ok := w["text"].(string); ok {
-				texts = append(texts, said)
-				continue
-			}
-			media = append(media, w)
-		}
-		text = strings.Join(texts, "\n")
-		if len(media) > 0 {
-			media = append([]wireMessage{textContent("[What the tool " + p.ToolName + " returned]")}, media...)
-		}
-	}
-	if failed && !strings.HasPrefix(strings.ToLower(text), "error") {
-		text = "Error: " + text
-	}
-	if text == "" {
-		text = "(no output)"
-	}
-	return text, media
-}

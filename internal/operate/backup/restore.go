@@ -78,7 +78,7 @@ func Restore(ctx context.Context, file, dataDir string) (m Manifest, err error) 
 	if err != nil {
 		return m, err
 	}
-	id, err := db.Check(ctx, filepath.Join(dataDir, unfinished))
+	id, err := db.CheckFile(ctx, filepath.Join(dataDir, unfinished))
 	if err != nil {
 		return m, err
 	}

@@ -14,11 +14,11 @@ import (
 
 // Files are paths that are watched.
 type Files struct {
-	Paths    []string `json:"paths,omitempty" jsonschema:"What is watched, absolute or from ~/: files, globs in which ** stands for any number of directories, or a directory with a slash at its end for all below it. Links are not followed."`
-	Changes  []string `json:"changes,omitempty" jsonschema:"Which changes are told: create, write, rename (moved away), remove. Without it all."`
-	Debounce Duration `json:"debounce,omitempty" jsonschema:"How long a file has to rest before it is told; after ten times as long it is told anyway. Without it 500ms."`
-	Queue    int      `json:"queue,omitempty" jsonschema:"How many changes may wait to rest, and how many events to be handled; what comes beyond that is dropped and counted. Without it 1000."`
-	Missed   string   `json:"missed,omitempty" jsonschema:"What becomes of changes while Lilac was down: tell (the default) tells what is other than it was, skip leaves them out."`
+	Paths    []string `json:"paths,omitempty" jsonschema:"Paths to watch, absolute or starting with ~/: files, globs (** matches any number of directories), or directories with a trailing slash, which include everything below. Links are not followed."`
+	Changes  []string `json:"changes,omitempty" jsonschema:"Which changes to report: create, write, rename (moved away), remove. Default: all."`
+	Debounce Duration `json:"debounce,omitempty" jsonschema:"How long a file must be unchanged before the change is reported; after ten times this long, it is reported anyway. Default 500ms."`
+	Queue    int      `json:"queue,omitempty" jsonschema:"How many changes may wait to become stable, and how many events may wait to be handled; further ones are dropped and counted. Default 1000."`
+	Missed   string   `json:"missed,omitempty" jsonschema:"What to do about changes while Lilac was down: tell (default) reports them; skip ignores them."`
 }
 
 // MissedTell is what becomes of changes of files that were missed, beside [MissedSkip].

@@ -199,6 +199,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		{"credential for many", "sandbox: {network: {hosts: {\"*.a.org\": {headers: {A: b}}}}}", nil, "a credential goes to no host that is not named"},
 		{"unknown sandbox", "sandbox: {mode: bubblewarp}", nil, `did you mean "bubblewrap"?`},
 		{"bad host", "allowedHosts: [\"*.example.org\"]", nil, "not a host name"},
+		{"bad proxy", "trustedProxies: [lilac.example.org]", nil, "not an IP address or a network"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := load(t, tt.file, tt.env, config.Flags{})

@@ -9,14 +9,14 @@ import (
 
 // Router says which messages of a platform wake the agent.
 type Router struct {
-	Debounce Debounce `json:"debounce,omitempty" jsonschema:"How long to wait for more in a channel in active mode before what was said is answered."`
-	Gate     string   `json:"gate,omitempty" jsonschema:"A small model, as provider/model, that is asked whether what was said in an active channel wants an answer. Without it all of it does."`
+	Debounce Debounce `json:"debounce,omitempty" jsonschema:"How long to wait for more messages in an active channel before answering."`
+	Gate     string   `json:"gate,omitempty" jsonschema:"A small model, as provider/model, that decides whether messages in an active channel need an answer. Without it, all of them are answered."`
 }
 
 // Debounce is how a burst of messages is awaited.
 type Debounce struct {
-	Wait Duration `json:"wait,omitempty" jsonschema:"After the last message."`
-	Max  Duration `json:"max,omitempty" jsonschema:"After the first message, at most."`
+	Wait Duration `json:"wait,omitempty" jsonschema:"Time after the last message."`
+	Max  Duration `json:"max,omitempty" jsonschema:"Maximum time after the first message."`
 }
 
 func (c *Config) checkRouter() error {

@@ -19,49 +19,49 @@ import (
 
 // Rule says what an environment event sets off.
 type Rule struct {
-	When     RuleWhen   `json:"when,omitempty" jsonschema:"Which events the rule is for."`
-	Do       RuleDo     `json:"do,omitempty" jsonschema:"What it does: one of agent, publish and drop."`
-	Session  string     `json:"session,omitempty" jsonschema:"The session it does it in: an id, title: and the title of a session, or a text with jq between {{ and }} that gives one of these. Without it the session of the event."`
-	Enabled  *bool      `json:"enabled,omitempty" jsonschema:"false switches the rule off."`
-	Priority int        `json:"priority,omitempty" jsonschema:"Of the rules that match, the one with the highest priority handles the event, then the first by name. Without it 60, and below 100. The rules that come with the program have 100 (user_query, user_stop), 80 (background_task.completed, failed, timeout), 50 (session.*) and 10 (all others)."`
-	Debounce Duration   `json:"debounce,omitempty" jsonschema:"Wait until no further event came for the session for this long and handle the last one; after ten times as long it is handled anyway."`
-	Rate     string     `json:"rate,omitempty" jsonschema:"How often the rule may do it in a session, as in 1/10m: at most once in any ten minutes. What is more is dropped and counted."`
-	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"What the rule may use in a session on one day (UTC). What its workflows and sub-agents do later counts, on the day on which they do it, until a person has spoken. At the limit it stops, also within a request that it started, and says so once in the session and with an event rule.stopped. With a budget of tokens or money its events get requests of their own, which wait for what runs."`
-	DryRun   bool       `json:"dryRun,omitempty" jsonschema:"Whether it only counts what it would do."`
+	When     RuleWhen   `json:"when,omitempty" jsonschema:"Which events the rule matches."`
+	Do       RuleDo     `json:"do,omitempty" jsonschema:"The action: one of agent, publish, and drop."`
+	Session  string     `json:"session,omitempty" jsonschema:"The session to act in: an ID, title: followed by the title of a session, or a template with jq between {{ and }} that returns one of these. Default: the session of the event."`
+	Enabled  *bool      `json:"enabled,omitempty" jsonschema:"false turns the rule off."`
+	Priority int        `json:"priority,omitempty" jsonschema:"Of the matching rules, the one with the highest priority handles the event; among equals, the first by name. Default 60; must be below 100. The built-in rules have 100 (user_query, user_stop), 80 (background_task.completed, failed, timeout), 50 (session.*), and 10 (all others)."`
+	Debounce Duration   `json:"debounce,omitempty" jsonschema:"Wait until the session has had no further event for this long, then handle the last one. After ten times this long, it is handled anyway."`
+	Rate     string     `json:"rate,omitempty" jsonschema:"How often the rule may act per session, as in 1/10m (at most once in any ten minutes). Other events are dropped and counted."`
+	Budget   RuleBudget `json:"budget,omitempty" jsonschema:"Limits per session and day (UTC). Later work of its workflows and sub-agents counts, on the day it happens, until a person writes. At the limit, the rule stops, even within a request that it started, and reports it once in the session and with an event rule.stopped. If tokens or money are limited, its events get their own requests, which wait for running work."`
+	DryRun   bool       `json:"dryRun,omitempty" jsonschema:"Whether the rule only counts what it would do."`
 }
 
 // RuleWhen says which events a rule is for.
 type RuleWhen struct {
-	Type    EventTypes `json:"type,omitempty" jsonschema:"A type of events, or a list: webhook.received, or webhook.* for all that begin so, or * for all but those that only describe (session.*, stream.*, rule.*, tool.executed, background_task.progress) and the tool.error of a request, which its model was told."`
-	Session string     `json:"session,omitempty" jsonschema:"Only events of this session."`
-	If      string     `json:"if,omitempty" jsonschema:"A jq expression on the event that has to hold, for example .payload.body.action == \"completed\"."`
+	Type    EventTypes `json:"type,omitempty" jsonschema:"An event type or a list of types: webhook.received; webhook.* for all types with this prefix; or * for all except observer-only types (session.*, stream.*, rule.*, tool.executed, background_task.progress) and a request's tool.error, which its model already knows."`
+	Session string     `json:"session,omitempty" jsonschema:"Match only events of this session."`
+	If      string     `json:"if,omitempty" jsonschema:"A jq condition on the event, for example .payload.body.action == \"completed\"."`
 }
 
 // RuleDo is what a rule does.
 type RuleDo struct {
 	Agent   RuleAgent   `json:"agent,omitempty" jsonschema:"Wakes the agent with the event."`
-	Publish RulePublish `json:"publish,omitempty" jsonschema:"Makes another event of it."`
-	Drop    bool        `json:"drop,omitempty" jsonschema:"Forgets the event."`
+	Publish RulePublish `json:"publish,omitempty" jsonschema:"Publishes another event."`
+	Drop    bool        `json:"drop,omitempty" jsonschema:"Discards the event."`
 }
 
 // RuleAgent wakes the agent.
 type RuleAgent struct {
-	Prompt  string `json:"prompt,omitempty" jsonschema:"What the agent is to do, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
-	System  string `json:"system,omitempty" jsonschema:"Who the agent is while it does it."`
-	Deliver string `json:"deliver,omitempty" jsonschema:"What happens while the agent works in the session: followUp (the default) waits until it has done, steer tells it at its next step."`
+	Prompt  string `json:"prompt,omitempty" jsonschema:"The task for the agent, with jq on the event between {{ and }}, for example: The build of {{ .payload.body.branch }} failed."`
+	System  string `json:"system,omitempty" jsonschema:"The agent's role for this task."`
+	Deliver string `json:"deliver,omitempty" jsonschema:"When the agent receives the event if it is already working in the session: followUp (default) when it would have ended, steer before its next step."`
 }
 
 // RulePublish makes another event.
 type RulePublish struct {
 	Type    string `json:"type,omitempty" jsonschema:"The type of the event."`
-	Payload string `json:"payload,omitempty" jsonschema:"Its payload, as a jq expression on the event; without it the payload of the event."`
+	Payload string `json:"payload,omitempty" jsonschema:"The payload, as a jq expression on the event. Default: the payload of the event."`
 }
 
 // RuleBudget bounds what a rule uses. Zero means no limit.
 type RuleBudget struct {
-	Runs   int64   `json:"runs,omitempty" jsonschema:"How often it may do it, with the requests that its workflows make."`
-	Tokens int64   `json:"tokens,omitempty" jsonschema:"Tokens, read and written, of the requests that it started."`
-	Money  float64 `json:"money,omitempty" jsonschema:"US dollars, of the requests that it started. Needs a model whose price is known."`
+	Runs   int64   `json:"runs,omitempty" jsonschema:"How often the rule may act, including requests from its workflows."`
+	Tokens int64   `json:"tokens,omitempty" jsonschema:"Input and output tokens of the requests that it started."`
+	Money  float64 `json:"money,omitempty" jsonschema:"US dollars, for the requests that it started. Requires a model with a known price."`
 }
 
 // EventTypes is one type of events, or a list of them.

@@ -14,24 +14,24 @@ import (
 
 // Surface is the platforms where people talk to the agent.
 type Surface struct {
-	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token it is off."`
+	Discord Discord `json:"discord,omitempty" jsonschema:"Discord. Without a token, it is off."`
 }
 
 // Discord is what the bot does on Discord.
 type Discord struct {
-	Token             Secret                    `json:"token,omitempty" jsonschema:"The bot's token. Better in DISCORD_TOKEN than in the file."`
-	APIURL            string                    `json:"apiURL,omitempty" jsonschema:"Where the REST API begins, with its version. Any Discord-compatible server."`
-	GatewayURL        string                    `json:"gatewayURL,omitempty" jsonschema:"Where the gateway is (wss://…). Without it the REST API is asked."`
-	AllowedChannelIDs []string                  `json:"allowedChannelIds,omitempty" jsonschema:"Channels, by id, in which the bot listens and writes; threads count by their channel too. A channel or its server is enough. Without any and without allowedGuildIds it listens in none."`
-	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"Servers (guilds), by id, in all of whose channels the bot listens and writes."`
-	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may write to the bot privately."`
-	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"People, by id, who may write to the bot privately."`
-	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (its name, or a reply to it) or active (anything that is said, in short bursts)."`
-	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Channels that differ, by id."`
-	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent's commands may delete messages that are not its own (surface.messages.delete). Without it they delete only what the bot wrote."`
-	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"What is read after a time without a connection."`
-	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. They are kept when they arrive, because their addresses expire."`
-	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"What is remembered of what was said, for chains of replies and for search. What is forgotten is fetched again when somebody replies to it."`
+	Token             Secret                    `json:"token,omitempty" jsonschema:"The bot's token. Prefer DISCORD_TOKEN to a token in the file."`
+	APIURL            string                    `json:"apiURL,omitempty" jsonschema:"Base URL of the REST API, including its version. Any Discord-compatible server works."`
+	GatewayURL        string                    `json:"gatewayURL,omitempty" jsonschema:"URL of the gateway (wss://…). Default: the URL that the REST API returns."`
+	AllowedChannelIDs []string                  `json:"allowedChannelIds,omitempty" jsonschema:"IDs of channels in which the bot listens and writes. Threads belong to their channel. Listing the channel or its server is enough. If this list and allowedGuildIds are empty, the bot listens in no channel."`
+	AllowedGuildIDs   []string                  `json:"allowedGuildIds,omitempty" jsonschema:"IDs of servers (guilds) in whose channels the bot listens and writes."`
+	AllowDMs          bool                      `json:"allowDMs,omitempty" jsonschema:"Whether everybody may send the bot private messages."`
+	AllowedUserIDs    []string                  `json:"allowedUserIds,omitempty" jsonschema:"IDs of people who may send the bot private messages."`
+	Mode              string                    `json:"mode,omitempty" jsonschema:"What wakes the bot in a channel: mention (a mention or a reply to it) or active (any message; bursts are answered together)."`
+	Channels          map[string]DiscordChannel `json:"channels,omitempty" jsonschema:"Settings of single channels, by ID."`
+	DeleteOthers      bool                      `json:"deleteOthers,omitempty" jsonschema:"Whether the agent may delete messages that are not its own (surface.messages.delete)."`
+	Backfill          DiscordBackfill           `json:"backfill,omitempty" jsonschema:"Which missed messages are read after an outage."`
+	Attachments       DiscordAttachments        `json:"attachments,omitempty" jsonschema:"Files that people send. Lilac stores them when they arrive, because their links expire."`
+	Cache             DiscordCache              `json:"cache,omitempty" jsonschema:"The message cache, for reply chains and search. Older messages are fetched again if somebody replies to them."`
 }
 
 // Meant reports whether somebody has said where the bot is to listen.
@@ -46,20 +46,20 @@ type DiscordChannel struct {
 
 // DiscordBackfill bounds what is read after a time without a connection.
 type DiscordBackfill struct {
-	Age      Duration `json:"age,omitempty" jsonschema:"Older messages are not answered any more; a reply that a workflow waits for still counts."`
-	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of a channel, the newest ones."`
+	Age      Duration `json:"age,omitempty" jsonschema:"Maximum age of messages that are still answered. A reply that a workflow waits for counts at any age."`
+	Messages int      `json:"messages,omitempty" jsonschema:"Maximum number of messages to read per channel, newest first."`
 }
 
 // DiscordAttachments bounds the files that are kept.
 type DiscordAttachments struct {
-	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"The largest file that is kept. Of a larger one only its name is."`
-	Hosts    []string `json:"hosts,omitempty" jsonschema:"Hosts that files may be fetched from."`
+	MaxBytes Size     `json:"maxBytes,omitempty" jsonschema:"Maximum size of a file to store. For a larger file, only its name is kept."`
+	Hosts    []string `json:"hosts,omitempty" jsonschema:"Hosts from which files may be downloaded."`
 }
 
 // DiscordCache bounds what is remembered of what was said.
 type DiscordCache struct {
-	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is remembered after it was taken in or changed last, and so a thread in which nothing is said any more; at least 48h."`
-	Messages int      `json:"messages,omitempty" jsonschema:"At most so many of all channels together, the newest ones, at least 1000; and at most so many people, threads and private conversations."`
+	Age      Duration `json:"age,omitempty" jsonschema:"How long a message is kept after it arrived or last changed, and a thread after its last message; at least 48h."`
+	Messages int      `json:"messages,omitempty" jsonschema:"Maximum number of messages in all channels together, newest first, at least 1000. The same number limits people, threads, and private conversations."`
 }
 
 // minCached leaves room for what is being talked about.
@@ -73,13 +73,13 @@ const (
 
 // Entity is what people and conversations are called.
 type Entity struct {
-	Users    EntityNames `json:"users,omitempty" jsonschema:"People. In the texts of the agent @name is the person."`
-	Sessions EntityNames `json:"sessions,omitempty" jsonschema:"Conversations. In the texts of the agent #name is the conversation."`
+	Users    EntityNames `json:"users,omitempty" jsonschema:"People. In the agent's texts, @name mentions the person."`
+	Sessions EntityNames `json:"sessions,omitempty" jsonschema:"Conversations. In the agent's texts, #name links the conversation."`
 }
 
 // EntityNames are names by platform.
 type EntityNames struct {
-	Discord map[string]string `json:"discord,omitempty" jsonschema:"Ids on Discord, by name."`
+	Discord map[string]string `json:"discord,omitempty" jsonschema:"Discord IDs by name."`
 }
 
 // checkSurface looks at what is set of the platforms.

@@ -13,10 +13,10 @@ import (
 
 // Timer is something that happens at times.
 type Timer struct {
-	Cron     string   `json:"cron,omitempty" jsonschema:"When: minute, hour, day of the month, month, day of the week, as in 30 8 * * 1-5; or @hourly, @daily, @weekly, @monthly, @yearly."`
-	TimeZone string   `json:"timeZone,omitempty" jsonschema:"Where the clock of cron stands: a name such as Europe/Berlin, UTC, or Local. Without it limits.timeZone."`
-	Every    Duration `json:"every,omitempty" jsonschema:"Instead of cron: an interval of whole seconds, for example 10m. It is at the multiples since 1970 in UTC, whenever Lilac started."`
-	Missed   string   `json:"missed,omitempty" jsonschema:"What becomes of times that passed while Lilac was down or the machine slept: once (the default) does it once for all of them, skip leaves them out, but for one less than a minute ago."`
+	Cron     string   `json:"cron,omitempty" jsonschema:"Schedule: minute, hour, day of the month, month, day of the week, as in 30 8 * * 1-5; or @hourly, @daily, @weekly, @monthly, @yearly."`
+	TimeZone string   `json:"timeZone,omitempty" jsonschema:"The time zone of cron: a name such as Europe/Berlin, UTC, or Local. Default: limits.timeZone."`
+	Every    Duration `json:"every,omitempty" jsonschema:"Alternative to cron: an interval in whole seconds, for example 10m. It fires at multiples since 1970 in UTC, whenever Lilac started."`
+	Missed   string   `json:"missed,omitempty" jsonschema:"What to do about times that passed while Lilac was down or the machine was suspended: once (default) fires once for all of them; skip ignores them, except one less than a minute ago."`
 }
 
 // What becomes of times that were missed.

@@ -12,11 +12,11 @@ import (
 
 // Webhook is a webhook that is received at /webhooks/NAME.
 type Webhook struct {
-	Form     string `json:"form,omitempty" jsonschema:"How the sender signs: github (the default; the header X-Hub-Signature-256) or standard (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)."`
-	Secret   Secret `json:"secret,omitempty" jsonschema:"What the sender signs with, at least 16 bytes; for standard whsec_ and base64. Better as ${NAME}, which is taken from the environment, than in the file."`
-	MaxBytes Size   `json:"maxBytes,omitempty" jsonschema:"How large a body may be, at most 4MiB. Without it 1MiB."`
-	Queue    int    `json:"queue,omitempty" jsonschema:"How many of its events may wait to be handled; what comes beyond that is answered with 429 and counted. Without it 1000."`
-	BodyOnce bool   `json:"bodyOnce,omitempty" jsonschema:"Whether a body that came before is dropped whatever its id. GitHub's form does not sign the id, so this also stops who could read a delivery from sending it again under another."`
+	Form     string `json:"form,omitempty" jsonschema:"The signature form: github (default; header X-Hub-Signature-256) or standard (Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature)."`
+	Secret   Secret `json:"secret,omitempty" jsonschema:"The secret that the sender signs with: at least 16 bytes; for standard, whsec_ and base64. Prefer ${NAME}, which reads an environment variable, to a secret in the file."`
+	MaxBytes Size   `json:"maxBytes,omitempty" jsonschema:"Maximum size of a body, at most 4MiB. Default 1MiB."`
+	Queue    int    `json:"queue,omitempty" jsonschema:"How many of its events may wait to be handled; further deliveries get 429 and are counted. Default 1000."`
+	BodyOnce bool   `json:"bodyOnce,omitempty" jsonschema:"Whether to drop a body that was seen before, whatever its ID. GitHub's form does not sign the ID, so this prevents replays by anybody who could read a delivery."`
 }
 
 // Hooks are the webhooks by name, ready.

@@ -40,7 +40,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 		return refused("bus", err)
 	}
 	// Of a database that cannot be read its own finding tells.
-	if store, err := db.StoreIDIn(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
+	if store, err := db.ReadStoreID(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
 		return Finding{
 			"bus", Fail, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", b.Prefix, owner),
 			"Choose another bus.prefix, or the data directory of that store with dataDir or --data.",

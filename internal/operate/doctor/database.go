@@ -47,7 +47,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	}
 	defer database.Close()
 	bad, err := database.Verify(ctx)
-	older := len(database.Due()) > 0
+	older := len(database.PendingMigrations()) > 0
 	if err == nil && p.Deep && !older {
 		var found []string
 		found, err = damaged(ctx, p.Config.DataDir, database)
@@ -84,7 +84,7 @@ func (p Patient) noDatabase() Finding {
 // openAsItIs opens a database and leaves its tables as they are: after a mere look the
 // program that wrote it still has to be able to use it.
 func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
-	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), AsItIs: true})
+	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), SkipMigrations: true})
 }
 
 // engineChange says why a start with another engine would be refused.

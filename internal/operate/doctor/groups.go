@@ -97,7 +97,7 @@ func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error
 		return err
 	}
 	defer database.Close()
-	if len(database.Due()) > 0 {
+	if len(database.PendingMigrations()) > 0 {
 		return fault.New(fault.Conflict, "an older Lilac wrote the database: start the server, which brings it up to date, or use that version")
 	}
 	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})

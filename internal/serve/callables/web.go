@@ -28,7 +28,7 @@ type Conversations interface {
 	// SearchIn finds messages with all words of a query, the newest first; ""
 	// searches every session, but for those of some clients. It knows what was
 	// said before IndexHistory was called last.
-	SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.Found, error)
+	SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.SearchResult, error)
 	IndexHistory(tx *db.Tx) error
 }
 
@@ -150,7 +150,7 @@ func (w Web) Search(ctx context.Context, caller toolserver.Caller, sessionID, qu
 	if err := w.DB.UpdateRelaxed(ctx, w.Table.IndexHistory); err != nil {
 		return nil, err
 	}
-	var found []session.Found
+	var found []session.SearchResult
 	err = w.DB.Read(ctx, func(q db.Queryer) (err error) {
 		found, err = w.Table.SearchIn(q, sessionID, w.Platforms, query, limit)
 		return err

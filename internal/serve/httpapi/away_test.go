@@ -53,18 +53,18 @@ func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
 	}
 }
 
-// Texts are rendered one at a time; who goes meanwhile waits no longer.
+// Texts are rendered one at a time; a client that disconnects stops waiting.
 func TestRenderingWaitsForItsTurn(t *testing.T) {
-	a := &api{rendering: make(chan struct{}, 1)}
+	r := newRenderer()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	a.rendering <- struct{}{}
-	if _, err := a.renderMarkdown(gone, "a"); fault.KindOf(err) != fault.Cancelled {
+	r.busy <- struct{}{}
+	if _, err := r.render(gone, "a"); fault.KindOf(err) != fault.Cancelled {
 		t.Errorf("gone while another is rendered: %v", err)
 	}
-	<-a.rendering
+	<-r.busy
 	for range 2 {
-		if out, err := a.renderMarkdown(t.Context(), "a"); err != nil || out != "<p>a</p>\n" {
+		if out, err := r.render(t.Context(), "a"); err != nil || out != "<p>a</p>\n" {
 			t.Errorf("%q, %v", out, err)
 		}
 	}

@@ -7,33 +7,28 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// group is the status of a group with what the server makes of it.
+// groups serves the consumer groups of the bus.
+type groups struct{ bus bus.Bus }
+
+// group is a consumer group with the server's verdict.
 type group struct {
 	bus.GroupStatus
 	Silent bool `json:"silent"`
 }
 
-func (a *api) listGroups(w http.ResponseWriter, r *http.Request) error {
-	if err := onlyQuery(r); err != nil {
-		return err
-	}
-	found, err := a.Bus.Groups(r.Context())
-	if err != nil {
-		return err
-	}
-	out := struct {
-		Groups []group `json:"groups"`
-	}{make([]group, 0, len(found))}
+type groupList struct {
+	Groups []group `json:"groups"`
+}
+
+func (s *groups) list(r *http.Request) (groupList, error) {
+	found, err := s.bus.Groups(r.Context())
+	out := groupList{make([]group, 0, len(found))}
 	for _, g := range found {
 		out.Groups = append(out.Groups, group{g, g.Silent()})
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return out, err
 }
 
-func (a *api) dropGroup(w http.ResponseWriter, r *http.Request) error {
-	if err := a.Bus.DropGroup(r.Context(), event.Topic(r.PathValue("topic")), r.PathValue("group")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func (s *groups) drop(r *http.Request) error {
+	return s.bus.DropGroup(r.Context(), event.Topic(r.PathValue("topic")), r.PathValue("group"))
 }

@@ -15,38 +15,43 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// busEvent is an event with its place.
+// topics serves the raw events of the bus.
+type topics struct {
+	bus     bus.Bus
+	streams *streams
+}
+
+// busEvent is an event with its position in its topic.
 type busEvent struct {
 	event.Event
 	Position bus.Position `json:"position"`
 }
 
-func (a *api) fetchTopic(w http.ResponseWriter, r *http.Request) error {
-	if err := onlyQuery(r, "after", "limit"); err != nil {
-		return err
-	}
+type busEventList struct {
+	Events []busEvent `json:"events"`
+}
+
+func (s *topics) fetch(r *http.Request) (out busEventList, err error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return out, err
 	}
 	topic, err := topicOf(r)
 	if err != nil {
-		return err
+		return out, err
 	}
-	found, err := a.Bus.Fetch(r.Context(), topic, bus.Position(r.URL.Query().Get("after")), limit)
-	if err != nil {
-		return trimmed(err)
+	found, err := s.bus.Fetch(r.Context(), topic, bus.Position(r.URL.Query().Get("after")), limit)
+	if errors.Is(err, bus.ErrTrimmed) {
+		return out, &fault.Error{Kind: fault.Gone, Code: "trimmed", Field: "after", Err: err, Message: "Events after this position have expired. Leave out after to begin with the oldest event."}
 	}
-	out := struct {
-		Events []busEvent `json:"events"`
-	}{make([]busEvent, 0, len(found))}
+	out.Events = make([]busEvent, 0, len(found))
 	for _, d := range found {
 		out.Events = append(out.Events, busEvent{d.Event, d.Position})
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return out, err
 }
 
-// topicOf returns the topic in the address, which has to be one of the catalog.
+// topicOf returns the topic in the path, which must be in the catalog.
 func topicOf(r *http.Request) (event.Topic, error) {
 	topic := event.Topic(r.PathValue("topic"))
 	if _, output := topic.OutputRequest(); output || slices.Contains(event.Topics(), topic) {
@@ -63,23 +68,13 @@ func join(topics []event.Topic) string {
 	return strings.Join(names, ", ")
 }
 
-func trimmed(err error) error {
-	if errors.Is(err, bus.ErrTrimmed) {
-		return &fault.Error{Kind: fault.Gone, Code: "trimmed", Field: "after", Err: err, Message: "Events after this position were removed by age. Begin without it."}
-	}
-	return err
-}
-
-// fromBegin is where a tail begins with the oldest event; as the id of a frame
-// it is the place before it.
+// fromBegin starts a tail with the oldest event. As the id of a frame it is the
+// position before that event.
 const fromBegin = "begin"
 
-// tailTopic streams a topic: the id of a frame is the position. Without a
-// position it starts now.
-func (a *api) tailTopic(w http.ResponseWriter, r *http.Request) error {
-	if err := onlyQuery(r, "after", "from"); err != nil {
-		return err
-	}
+// tail streams a topic. The id of a frame is the event's position. Without a
+// position, the stream starts now.
+func (s *topics) tail(w http.ResponseWriter, r *http.Request) error {
 	topic, err := topicOf(r)
 	if err != nil {
 		return err
@@ -94,49 +89,48 @@ func (a *api) tailTopic(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case from != "" && from != fromBegin && from != "now":
-		return fault.InvalidField("from", "from has to be begin or now.")
+		return fault.InvalidField("from", "from must be begin or now.")
 	case t.After == "" && from != fromBegin:
-		// A position instead of "from now", so that what comes between this
-		// line and the tail is seen.
-		last, err := a.Bus.Last(r.Context(), t.Topic)
+		// The position of the last event, not "from now": an event that is published
+		// before the tail opens is then delivered.
+		last, err := s.bus.Last(r.Context(), t.Topic)
 		if err != nil {
 			return fmt.Errorf("find end of topic: %w", err)
 		}
 		t.After = last
 	case t.After != "":
-		// A bad position is refused while there is an answer to say it in; a
-		// trimmed one is said on the stream.
-		if _, err := a.Bus.Fetch(r.Context(), t.Topic, t.After, 0); err != nil && !errors.Is(err, bus.ErrTrimmed) {
+		// Refuse a bad position while a status can still be sent. An expired one is
+		// reported on the stream.
+		if _, err := s.bus.Fetch(r.Context(), t.Topic, t.After, 0); err != nil && !errors.Is(err, bus.ErrTrimmed) {
 			return err
 		}
 	}
-	out, err := a.openStream(w, r)
+	out, err := s.streams.start(w, r)
 	if err != nil {
 		return err
 	}
-	defer a.stats.streams.Add(-1)
-	s := &stream{a: a, out: out, wake: make(chan struct{}, 1)}
-	return s.serveTopic(r.Context(), t)
+	defer s.streams.open.Add(-1)
+	return (&stream{service: s.streams, out: out, wake: make(chan struct{}, 1)}).serveTopic(r.Context(), t)
 }
 
 func (s *stream) serveTopic(ctx context.Context, t bus.Tail) error {
-	events, err := s.a.Bus.Open(t, s.wake)
+	events, err := s.service.bus.Open(t, s.wake)
 	if err != nil {
 		return fmt.Errorf("tail %s: %w", t.Topic, err)
 	}
 	defer events.Close()
-	// Whoever is cut off before the first event comes back to here.
+	// A client that disconnects before the first event resumes from this id.
 	s.out.buf = fmt.Appendf(s.out.buf, "id: %s\n\n", cmp.Or(string(t.After), fromBegin))
 	return s.run(ctx, func(ctx context.Context) (bool, error) {
-		d, took, err := events.Next(ctx)
+		d, ok, err := events.Next(ctx)
 		if errors.Is(err, bus.ErrTrimmed) {
-			s.out.buf = append(s.out.buf, "event: stream.gap\ndata: {\"message\":\"Events after this position were removed by age. Connect again with ?from=begin.\"}\n\n"...)
-			return false, errEnd
+			s.out.buf = append(s.out.buf, "event: stream.gap\ndata: {\"message\":\"Events after this position have expired. Connect again with ?from=begin.\"}\n\n"...)
+			return false, errEndOfStream
 		}
 		if err != nil {
 			return false, fmt.Errorf("tail %s: %w", t.Topic, err)
 		}
-		if !took {
+		if !ok {
 			return false, nil
 		}
 		raw, err := json.Marshal(busEvent{d.Event, d.Position})

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,52 +12,54 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxReason keeps a reason a sentence.
+// maxReason limits a reason to about a sentence, in bytes.
 const maxReason = 500
 
-func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
-	if err := a.needSessions(); err != nil {
-		return err
-	}
-	body, err := readBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	var in struct {
-		RequestID    string `json:"requestId"`
-		CancelQueued bool   `json:"cancelQueued"`
-		Reason       string `json:"reason"`
-	}
-	if err := decode(body, &in, true); err != nil {
-		return err
-	}
+// cancels stops requests.
+type cancels struct {
+	db       *db.DB
+	inbox    environment.Inbox
+	sessions *sessions
+	requests *requests
+}
+
+type cancelBody struct {
+	RequestID    string `json:"requestId,omitempty"`
+	CancelQueued bool   `json:"cancelQueued,omitempty"`
+	Reason       string `json:"reason,omitempty"`
+}
+
+type cancelled struct {
+	Success   bool   `json:"success"`
+	SessionID string `json:"sessionId"`
+	RequestID string `json:"requestId,omitempty"`
+	Message   string `json:"message"`
+}
+
+func (c *cancels) cancel(r *http.Request, in cancelBody) (answer cancelled, err error) {
 	if len(in.Reason) > maxReason {
-		return fault.InvalidField("reason", "A reason has at most %d bytes.", maxReason)
+		return answer, fault.InvalidField("reason", "A reason has at most %d bytes.", maxReason)
 	}
-	answer := struct {
-		Success   bool   `json:"success"`
-		SessionID string `json:"sessionId"`
-		RequestID string `json:"requestId,omitempty"`
-		Message   string `json:"message"`
-	}{Success: true, SessionID: r.PathValue("id"), Message: "Nothing runs in this session now; what it has accepted and not begun is stopped."}
+	answer = cancelled{Success: true, SessionID: r.PathValue("id"), Message: "Nothing is running in this session. Accepted messages that have not started are stopped."}
 	id := newID()
-	err = a.DB.Update(r.Context(), func(tx *db.Tx) error {
-		s, err := a.Store.Session(tx, r.PathValue("id"))
+	err = c.db.Update(r.Context(), func(tx *db.Tx) error {
+		s, err := c.sessions.table.Session(tx, r.PathValue("id"))
 		if err != nil {
 			return err
 		}
-		target, client, err := a.cancelTarget(tx, s, in.RequestID, in.CancelQueued)
-		if errors.Is(err, errOver) {
-			answer.RequestID, answer.Message = in.RequestID, "This request is over already."
+		target, client, err := c.target(tx, s, in.RequestID, in.CancelQueued)
+		if errors.Is(err, errEnded) {
+			answer.RequestID, answer.Message = in.RequestID, "This request has already ended."
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		if target == "" {
-			// What was accepted a moment ago may not have come to the runner yet.
+			// A prompt that was accepted a moment ago may not have reached the runner.
+			// The stop follows it on the same topic and lane.
 			answer.RequestID = in.RequestID
-			return a.stopLater(r.Context(), tx, id, event.UserStopPayload{
+			return publishUser(r.Context(), tx, c.inbox, event.UserStop, id, s.ID, event.UserStopPayload{
 				SessionID: s.ID, RequestID: in.RequestID, Client: s.Client, CancelQueued: in.CancelQueued, Reason: in.Reason,
 			})
 		}
@@ -71,38 +71,19 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 		answer.RequestID, answer.Message = target, "Stopping"
 		return tx.Publish(ev)
 	})
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, answer)
+	return answer, err
 }
 
-// stopLater lets the stop take the way that the prompts of the session take,
-// behind those that were accepted before.
-func (a *api) stopLater(ctx context.Context, tx *db.Tx, id string, stop event.UserStopPayload) error {
-	payload, err := json.Marshal(stop)
-	if err != nil {
-		return fmt.Errorf("encode stop: %w", err)
-	}
-	_, err = environment.PublishTraced(tx, a.Store, event.EnvEvent{
-		ID:       "user_stop:" + id,
-		Type:     event.UserStop,
-		Metadata: event.EnvMetadata{TriggerSessionID: stop.SessionID, Source: "user"},
-		Payload:  payload,
-	}, event.TraceParent(ctx))
-	return err
-}
+// errEnded means that the request to stop has ended.
+var errEnded = errors.New("the request has ended")
 
-// errOver says that the request to stop has ended.
-var errOver = errors.New("the request is over")
-
-// cancelTarget finds the request to stop: the one that was named, else what
-// runs, else (when the queue is to be emptied too) the first that waits. It is
-// "" when there is none, or none yet of the id that was named.
-func (a *api) cancelTarget(tx *db.Tx, s session.Session, named string, queued bool) (id, client string, err error) {
+// target finds the request to stop: the named one, else the running one, else
+// (if queued is set) the first one in the queue. It returns "" if there is none,
+// or if the named one has not reached the runner.
+func (c *cancels) target(tx *db.Tx, s session.Session, named string, queued bool) (id, client string, err error) {
 	switch {
 	case named != "":
-		story, err := a.Store.Story(tx, named)
+		story, err := c.requests.table.Story(tx, named)
 		if parts, bad := event.ParseRequestID(named); fault.KindOf(err) == fault.NotFound && bad == nil && parts.Surface == s.Client && parts.Session == s.ID {
 			return "", "", nil
 		}
@@ -113,7 +94,7 @@ func (a *api) cancelTarget(tx *db.Tx, s session.Session, named string, queued bo
 			return "", "", &fault.Error{Kind: fault.NotFound, Field: "requestId", Message: "This session has no such request."}
 		}
 		if story.State.Ended() {
-			return "", "", errOver
+			return "", "", errEnded
 		}
 		return named, story.Client, nil
 	case s.ActiveRequest != "":
@@ -121,7 +102,7 @@ func (a *api) cancelTarget(tx *db.Tx, s session.Session, named string, queued bo
 	case !queued:
 		return "", "", nil
 	}
-	recent, err := a.Store.Requests(tx, s.ID, defaultLimit, "")
+	recent, err := c.requests.table.Requests(tx, s.ID, defaultLimit, "")
 	if err != nil {
 		return "", "", fmt.Errorf("list requests: %w", err)
 	}

@@ -63,8 +63,8 @@ func TestCancelStopsTheRightRequest(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	w.tables.setRunning(s, "web:"+s+":r", event.StateDone)
-	if code, body := cancel(`{"requestId":"web:` + s + `:r"}`); code != 200 || !strings.Contains(body, "over already") || len(cancelled()) != len(want) {
-		t.Errorf("what is over: %d %s", code, body)
+	if code, body := cancel(`{"requestId":"web:` + s + `:r"}`); code != 200 || !strings.Contains(body, "already ended") || len(cancelled()) != len(want) {
+		t.Errorf("a request that has ended: %d %s", code, body)
 	}
 	for body, want := range map[string]int{
 		`{"requestId":"web:` + other + `:r"}`: 404,

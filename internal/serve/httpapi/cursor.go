@@ -9,34 +9,34 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxFollowed bounds how many requests one stream follows word by word at a
-// time, and with it the size of a cursor. Beyond it a request still has its
-// start and its end, which carries the whole text.
+// maxFollowed limits the requests whose text one stream carries at a time, and
+// with it the size of a cursor. Of further requests, the stream has the start and
+// the end, which contains the complete text.
 const maxFollowed = 64
 
-// maxCursor is above what maxFollowed requests with long ids take.
+// maxCursor is more than maxFollowed requests with long ids take, in bytes.
 const maxCursor = 64 << 10
 
-// cursor stands for the positions of every topic that a stream merges: what
-// is at or before them has been seen.
+// cursor holds the position of every topic that a stream merges. The client has
+// received every event up to these positions.
 type cursor struct {
-	// Epoch names the store, and the time of its bus, that the positions belong to.
+	// Epoch identifies the store and bus that the positions belong to.
 	Epoch string       `json:"v,omitempty"`
 	Env   bus.Position `json:"e"`
 	Req   bus.Position `json:"r"`
 	Runs  []runCursor  `json:"o,omitempty"`
 }
 
-// runCursor is the place in the output of a request that has not ended.
+// runCursor is the position in the output of a request that has not ended.
 type runCursor struct {
 	Request string       `json:"q"`
 	Session string       `json:"s,omitempty"`
 	After   bus.Position `json:"p,omitempty"`
-	// Announce says that its stream.start is still to be sent.
+	// Announce reports that stream.start has not been sent yet.
 	Announce bool `json:"a,omitempty"`
 }
 
-// String is the opaque form that clients keep.
+// String returns the opaque form that clients keep.
 func (c cursor) String() string {
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -67,8 +67,8 @@ func parseCursor(s string) (cursor, error) {
 	return c, nil
 }
 
-// appendCursor writes the opaque form. It is written for every token, so it
-// goes straight into a buffer that is used again.
+// appendCursor appends the opaque form. It runs for every token, so it writes
+// directly into a reused buffer.
 func appendCursor(dst, scratch []byte, c *cursor) (out, usedScratch []byte) {
 	b := append(scratch[:0], '{')
 	if c.Epoch != "" {

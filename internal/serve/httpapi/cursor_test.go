@@ -55,22 +55,22 @@ func play(t *testing.T, topics map[event.Topic][]bus.Delivery, at cursor, order 
 		return n
 	}
 	next[event.TopicEnv], next[event.TopicRequest] = num(at.Env), num(at.Req)
-	buf, wishes := p.Begin(nil, 1)
+	buf, effects := p.Begin(nil, 1)
 	open := map[event.Topic]bool{event.TopicEnv: true, event.TopicRequest: true}
 	for step := 0; ; step++ {
-		for len(wishes) > 0 {
-			w := wishes[0]
-			wishes = wishes[1:]
-			topic := event.OutputTopic(w.request)
-			switch w.kind {
+		for len(effects) > 0 {
+			first := effects[0]
+			effects = effects[1:]
+			switch e := first.(type) {
 			case follow:
-				open[topic], next[topic] = true, num(w.after)
+				topic := event.OutputTopic(e.request)
+				open[topic], next[topic] = true, num(e.after)
 			case unfollow:
-				delete(open, topic)
-			case askLast:
-				var more []wish
-				buf, more = p.Last(buf, w.request, bus.Position(fmt.Sprint(len(topics[topic]))))
-				wishes = append(wishes, more...)
+				delete(open, event.OutputTopic(e.request))
+			case findLast:
+				var more []effect
+				buf, more = p.Last(buf, e.request, bus.Position(fmt.Sprint(len(topics[event.OutputTopic(e.request)]))))
+				effects = append(effects, more...)
 			}
 		}
 		var ready []event.Topic
@@ -90,10 +90,10 @@ func play(t *testing.T, topics map[event.Topic][]bus.Delivery, at cursor, order 
 		case topic == event.TopicEnv:
 			buf = p.Env(buf, d)
 		case topic == event.TopicRequest:
-			buf, wishes = p.Request(buf, d)
+			buf, effects = p.Request(buf, d)
 		default:
 			id, _ := topic.OutputRequest()
-			buf, wishes = p.Output(buf, id, d)
+			buf, effects = p.Output(buf, id, d)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// The frames of the event stream are built by hand: this runs for every token
-// of every reader, and encoding/json would cost more than all the rest.
+// Frames are built by hand because this runs for every token of every client:
+// encoding/json would cost more than everything else on that path.
 
 const hexDigits = "0123456789abcdef"
 
@@ -60,7 +60,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendField appends ,"name":"value" to an object that has a field already.
+// appendField appends ,"name":"value" to an object that already has a field.
 func appendField(dst []byte, name, value string) []byte {
 	dst = append(dst, ',', '"')
 	dst = append(dst, name...)
@@ -82,8 +82,8 @@ func appendInt(dst []byte, name string, v int64) []byte {
 	return strconv.AppendInt(dst, v, 10)
 }
 
-// appendData appends the data lines of a frame and the line that ends it. JSON
-// from others may stand on several lines.
+// appendData appends the data lines of a frame and the line that ends it. JSON of
+// other publishers may contain line breaks.
 func appendData(dst, data []byte) []byte {
 	for {
 		i := bytes.IndexAny(data, "\r\n")

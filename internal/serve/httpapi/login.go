@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -15,16 +16,17 @@ import (
 	"time"
 
 	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/origin"
 )
 
-// A login code is used once and soon. More than a few are never open; the
-// oldest gives way.
+// A login code is valid once, for ten minutes. If there are more than
+// maxLoginCodes, the oldest is dropped.
 const (
 	loginCodeAge  = 10 * time.Minute
 	maxLoginCodes = 32
 )
 
-// Logins hands out codes for login links. It is safe for concurrent use.
+// Logins issues codes for login links. It is safe for concurrent use.
 type Logins struct {
 	now func() time.Time
 
@@ -37,15 +39,15 @@ type loginCode struct {
 	expires time.Time
 }
 
-// NewLogins returns an empty set of codes; now tells the time.
+// NewLogins returns an empty set of codes. It reads the time from now.
 func NewLogins(now func() time.Time) *Logins { return &Logins{now: now} }
 
-// NewCode mints a code that is good for one login within ten minutes.
+// NewCode issues a code for one login within ten minutes.
 func (l *Logins) NewCode() string {
 	code := strings.ToLower(rand.Text())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dropOldLocked()
+	l.dropExpiredLocked()
 	if len(l.codes) >= maxLoginCodes {
 		l.codes = l.codes[1:]
 	}
@@ -53,20 +55,20 @@ func (l *Logins) NewCode() string {
 	return code
 }
 
-// NewLink mints a code and returns the link that uses it on a server at addr. All
-// addresses are none of ours: a browser is sent to this machine.
+// NewLink issues a code and returns the link that uses it on a server at addr. An
+// unspecified address such as 0.0.0.0 becomes localhost.
 func (l *Logins) NewLink(addr string) string {
-	if all, err := netip.ParseAddrPort(addr); err == nil && all.Addr().IsUnspecified() {
-		addr = net.JoinHostPort("localhost", strconv.Itoa(int(all.Port())))
+	if unspecified, err := netip.ParseAddrPort(addr); err == nil && unspecified.Addr().IsUnspecified() {
+		addr = net.JoinHostPort("localhost", strconv.Itoa(int(unspecified.Port())))
 	}
 	return "http://" + addr + "/login?code=" + url.QueryEscape(l.NewCode())
 }
 
-// Use reports whether the code is good, and ends it.
+// Use reports whether the code is valid, and invalidates it.
 func (l *Logins) Use(code string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dropOldLocked()
+	l.dropExpiredLocked()
 	for i, c := range l.codes {
 		if matches(code, c.hash) {
 			l.codes = append(l.codes[:i], l.codes[i+1:]...)
@@ -76,57 +78,66 @@ func (l *Logins) Use(code string) bool {
 	return false
 }
 
-func (l *Logins) dropOldLocked() {
+func (l *Logins) dropExpiredLocked() {
 	now := l.now()
 	for len(l.codes) > 0 && !now.Before(l.codes[0].expires) {
 		l.codes = l.codes[1:]
 	}
 }
 
-func (a *api) newLoginCode(w http.ResponseWriter, r *http.Request) error {
-	addr := a.Addr
-	if addr == "" {
-		addr = r.Host
-	}
-	return writeJSON(w, http.StatusCreated, struct {
-		URL       string `json:"url"`
-		ExpiresAt int64  `json:"expiresAt"`
-	}{a.Logins.NewLink(addr), a.Now().Add(loginCodeAge).UnixMilli()})
+// loginRoutes issues login links and exchanges them for the page's cookie.
+type loginRoutes struct {
+	logins *Logins
+	token  string
+	addr   string
+	now    func() time.Time
 }
 
-// login turns a code into the page's cookie. Who only looks whether the link
-// leads somewhere does not use it up.
-func (a *api) login(w http.ResponseWriter, r *http.Request) error {
+type loginLinkBody struct {
+	URL       string `json:"url"`
+	ExpiresAt int64  `json:"expiresAt"`
+}
+
+func (l *loginRoutes) newLink(r *http.Request) (loginLinkBody, error) {
+	return loginLinkBody{l.logins.NewLink(cmp.Or(l.addr, r.Host)), l.now().Add(loginCodeAge).UnixMilli()}, nil
+}
+
+// cookieAge is how long a browser stays logged in.
+const cookieAge = 90 * 24 * time.Hour
+
+// login exchanges a code for the page's cookie. HEAD, which link checkers send,
+// does not use up the code.
+func (l *loginRoutes) login(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if a.Token == "" || !a.Logins.Use(r.URL.Query().Get("code")) {
+	if l.token == "" || !l.logins.Use(r.URL.Query().Get("code")) {
 		if wantsPage(r) {
-			return writePage(w, http.StatusUnauthorized, "This login link was used or is too old", howToLogIn)
+			return writePage(w, http.StatusUnauthorized, "This login link is invalid, used or expired", howToLogIn)
 		}
-		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link was used or is too old. Ask for a new one: lilac login, or POST /login-codes with the token."}
+		return &fault.Error{Kind: fault.Unauthenticated, Code: "bad_login_code", Field: "code", Message: "This login link is invalid, used or expired. To get a new link, run \"lilac login\", or send POST /login-codes with the token."}
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name:     cookieName(a.Token),
-		Value:    cookieValue(a.Token),
+		Name:     cookieName(l.token),
+		Value:    cookieValue(l.token),
 		Path:     "/",
-		MaxAge:   int((90 * 24 * time.Hour).Seconds()),
+		MaxAge:   int(cookieAge.Seconds()),
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
-		Secure:   r.TLS != nil,
+		Secure:   origin.Secure(r),
 	})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 	return nil
 }
 
-// wantsPage reports whether a person's browser opens an address.
+// wantsPage reports whether a browser requests a page for a person to read.
 func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// plainStyle is the look of a page that stands alone: what the real one is made
-// of needs the login that is still to come.
+// plainStyle is the style of a page for people who are not logged in, who cannot
+// load the style sheets of the real page.
 const plainStyle = `:root { color-scheme: light dark; font: 16px/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; color: #26222e; background: #fbfafd; }
 main { max-width: 32rem; margin: 18vh auto 0; padding: 0 1.25rem; }
 h1 { font-size: 1.4rem; line-height: 1.3; }
@@ -135,18 +146,18 @@ pre { padding: .7rem 1rem; border-radius: .6rem; background: #ece5f8; overflow-x
 @media (prefers-color-scheme: dark) { :root { color: #e9e4f1; background: #17141d; } a { color: #b79cf0; } pre { background: #2e2540; } }
 `
 
-// plainPolicy lets such a page have its style and nothing else.
+// plainPolicy allows such a page its style and nothing else.
 var plainPolicy = func() string {
 	sum := sha256.Sum256([]byte(plainStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
-// What such a page says.
+// Texts of such a page.
 const (
-	howToLogIn = `<p>Lilac prints a new login link each time it starts. While it runs, this prints another one, with the <code>--data</code> that Lilac was started with, if any:</p>
+	howToLogIn = `<p>Lilac prints a login link each time it starts. To print another one while it runs, use this command (with the same <code>--data</code> option as the server, if any):</p>
 <pre>lilac login</pre>`
-	howToOpen = `<p>So that no other site can act for you, links from other sites are not followed at once.</p>
-<p><a href="/">Open Lilac</a>, or press Enter in the address bar to go where the link leads.</p>`
+	howToOpen = `<p>You followed a link from another site. To prevent other sites from acting for you, Lilac does not open such links directly.</p>
+<p><a href="/">Open Lilac</a>, or press Enter in the address bar to open the link.</p>`
 )
 
 func writePage(w http.ResponseWriter, status int, title, body string) error {
@@ -161,7 +172,7 @@ func writePage(w http.ResponseWriter, status int, title, body string) error {
 	return err
 }
 
-// refuse writes why a call is not let in, to a person as a page.
+// refuse writes why a request is refused: a page for people, JSON for programs.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var f *fault.Error
 	switch {
@@ -170,33 +181,8 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		_ = writePage(w, http.StatusUnauthorized, "Please log in", howToLogIn)
 		return
 	case f.Code == "cross_site":
-		_ = writePage(w, http.StatusForbidden, "A link from another site", howToOpen)
+		_ = writePage(w, http.StatusForbidden, "Link from another site", howToOpen)
 		return
 	}
-	a.writeError(w, r, err)
-}
-
-// page serves what no route does. A path of the API that came with another
-// method is refused with the methods that it takes.
-func (a *api) page() http.Handler {
-	methods := map[string][]string{} // by path pattern
-	for _, r := range a.routes() {
-		method, path, _ := strings.Cut(r.pattern, " ")
-		methods[path] = append(methods[path], method)
-	}
-	paths := http.NewServeMux()
-	for path, allowed := range methods {
-		paths.Handle(path, a.adapt(func(w http.ResponseWriter, r *http.Request) error {
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			return fault.New(fault.NotAllowed, "This address does not take %s, but %s.", r.Method, strings.Join(allowed, " and "))
-		}))
-	}
-	paths.Handle("/", a.adapt(func(w http.ResponseWriter, r *http.Request) error {
-		if a.Page == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return fault.New(fault.NotFound, "There is nothing at this address.")
-		}
-		a.Page.ServeHTTP(w, r)
-		return nil
-	}))
-	return paths
+	a.errors.write(w, r, err)
 }

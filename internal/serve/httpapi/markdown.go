@@ -21,9 +21,9 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// The parsers are goldmark's own without those of raw HTML: who says <branch> or
-// <div> means these words, so they are shown, and not left out or obeyed. Links
-// go through [safeLinks].
+// The parsers are goldmark's own without those for raw HTML: text such as <branch>
+// or <div> is shown as written, neither dropped nor interpreted. Links go through
+// [safeLinks].
 var markdown = goldmark.New(
 	goldmark.WithParser(parser.NewParser(
 		parser.WithBlockParsers(
@@ -50,11 +50,11 @@ var markdown = goldmark.New(
 	goldmark.WithExtensions(boundedTables{}, extension.Strikethrough, extension.Linkify, extension.TaskList),
 )
 
-// RenderMarkdown renders text that a model or a person wrote as HTML that is
-// safe to show: HTML in it as text, links to http, https and mailto, others as
-// their words, and images as links, so that showing an answer fetches nothing.
+// RenderMarkdown renders text of a model or a person as HTML that is safe to show.
+// HTML in it becomes text. Links to http, https and mailto are kept; other links
+// become their text. Images become links, so showing an answer fetches nothing.
 func RenderMarkdown(source string) (string, error) {
-	if tangled(source) {
+	if tooComplex(source) {
 		return "<pre>" + html.EscapeString(source) + "</pre>\n", nil
 	}
 	var out bytes.Buffer
@@ -65,22 +65,22 @@ func RenderMarkdown(source string) (string, error) {
 }
 
 const (
-	// maxLine bounds a line and maxNesting the quotes and lists in each other that
-	// one begins: with both the work grows faster than the text, up to minutes for
-	// a megabyte. Nobody reads what is beyond them.
+	// maxLine limits the bytes of a line, and maxNesting the nested quotes and lists
+	// that one line begins. Beyond them parsing time grows faster than the text, up
+	// to minutes for a megabyte, and people do not write such text.
 	maxLine    = 32 << 10
 	maxNesting = 100
-	// maxNested bounds how far to the right one begins, times the lines of the text:
-	// each line, also a blank one, is held against every one that may still be open.
+	// maxNested limits the column at which a quote or list begins, times the number
+	// of lines, because each line is compared with every block that is still open.
 	maxNested = 1_000_000
 )
 
-// nested matches what begins a quote or a list.
+// nested matches the beginning of a quote or a list item.
 var nested = lazyregexp.New(`^[ \t]*(>|([-*+]|[0-9]{1,9}[.)])([ \t]|$))`)
 
-// tangled reports whether a text is no Markdown that somebody wrote to be read; it
-// is shown as it is.
-func tangled(source string) bool {
+// tooComplex reports whether a text is too expensive to parse. It is then shown
+// unformatted.
+func tooComplex(source string) bool {
 	lines := strings.Count(source, "\n") + 1
 	for line := range strings.Lines(source) {
 		if len(line) > maxLine {
@@ -100,11 +100,12 @@ func tangled(source string) bool {
 	return false
 }
 
-// maxCells bounds the tables of a text together. Every row gets as many cells as
-// the head has, written or not, so that a few kilobytes could be gigabytes of table.
+// maxCells limits the cells of all tables of a text. Every row is padded to the
+// width of the header, so a few kilobytes could become gigabytes of HTML.
 const maxCells = 100_000
 
-// boundedTables are goldmark's own, within maxCells; what is beyond is shown as it is written.
+// boundedTables are goldmark's tables, up to maxCells. Further tables are shown as
+// they are written.
 type boundedTables struct{ parser.ParagraphTransformer }
 
 var cellsKey = parser.NewContextKey()
@@ -115,17 +116,17 @@ func (boundedTables) Extend(m goldmark.Markdown) {
 		parser.WithParagraphTransformers(util.Prioritized(boundedTables{extension.NewTableParagraphTransformer()}, 200)),
 		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
 	)
-	// The page's policy forbids style attributes.
+	// The page's content security policy forbids style attributes.
 	cells := extension.NewTableHTMLRenderer(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))
 	m.Renderer().AddOptions(renderer.WithNodeRenderers(util.Prioritized(cells, 500)))
 }
 
-// Transform makes a table of a paragraph that is one.
+// Transform replaces a paragraph by a table if it is one.
 func (t boundedTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
 	columns := 0
 	for _, line := range p.Lines().Sliced(0, p.Lines().Len()) {
 		words := line.Value(reader.Source())
-		if len(bytes.Trim(words, "|:- \t\r\n")) == 0 { // it can be what stands under the head
+		if len(bytes.Trim(words, "|:- \t\r\n")) == 0 { // possibly the line below the header
 			columns = max(columns, bytes.Count(words, []byte("|"))+1)
 		}
 	}
@@ -137,30 +138,30 @@ func (t boundedTables) Transform(p *ast.Paragraph, reader text.Reader, pc parser
 	t.ParagraphTransformer.Transform(p, reader, pc)
 }
 
-// maxDefinitions is how many lines a paragraph may have that is looked through for
-// definitions of links; for each of those the lines behind it are copied.
+// maxDefinitions limits the lines of a paragraph that is searched for link
+// definitions, because goldmark copies the remaining lines for each definition.
 const maxDefinitions = 1000
 
-// boundedDefinitions are goldmark's own, within maxDefinitions.
+// boundedDefinitions are goldmark's link definitions, up to maxDefinitions.
 type boundedDefinitions struct{ parser.ParagraphTransformer }
 
-// Transform takes definitions of links out of a paragraph.
+// Transform removes link definitions from a paragraph.
 func (t boundedDefinitions) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
 	if p.Lines().Len() <= maxDefinitions {
 		t.ParagraphTransformer.Transform(p, reader, pc)
 	}
 }
 
-// maxLooks bounds, for the marks of a text together, how much a mark may have to be
-// compared with: at worst all of its paragraph, so that a few kilobytes of stars
-// without partners could be minutes.
-const maxLooks = 50_000_000
+// maxComparisons limits the bytes that all delimiters of a text may be compared
+// with. In the worst case each is compared with its whole paragraph, so a few
+// kilobytes of unmatched asterisks could take minutes.
+const maxComparisons = 50_000_000
 
-// boundedMarks lets goldmark's own parsers see marks within maxLooks; a line is shown
-// as it is written from the first one beyond them.
+// boundedMarks hides delimiters from goldmark's parsers beyond maxComparisons; the
+// rest of the line is then shown as it is written.
 type boundedMarks struct{}
 
-var looksKey = parser.NewContextKey()
+var comparisonsKey = parser.NewContextKey()
 
 // Trigger implements goldmark's parser.InlineParser.
 func (boundedMarks) Trigger() []byte { return []byte("*_~`[]!<") }
@@ -168,9 +169,9 @@ func (boundedMarks) Trigger() []byte { return []byte("*_~`[]!<") }
 // Parse implements goldmark's parser.InlineParser.
 func (boundedMarks) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
 	lines := parent.Lines()
-	looks, _ := pc.Get(looksKey).(int)
-	if looks += lines.At(lines.Len()-1).Stop - lines.At(0).Start; looks <= maxLooks {
-		pc.Set(looksKey, looks)
+	compared, _ := pc.Get(comparisonsKey).(int)
+	if compared += lines.At(lines.Len()-1).Stop - lines.At(0).Start; compared <= maxComparisons {
+		pc.Set(comparisonsKey, compared)
 		return nil
 	}
 	line, segment := block.PeekLine()
@@ -179,13 +180,14 @@ func (boundedMarks) Parse(parent ast.Node, block text.Reader, pc parser.Context)
 	return ast.NewTextSegment(words)
 }
 
+// safeLinks removes links with unsafe destinations and turns images into links.
 type safeLinks struct{}
 
 // Transform implements goldmark's parser.ASTTransformer.
 func (safeLinks) Transform(doc *ast.Document, reader text.Reader, _ parser.Context) {
 	var images []*ast.Image
-	var bare []*ast.AutoLink // whose words are the address
-	var words []ast.Node
+	var bare []*ast.AutoLink // their text is the address
+	var unsafe []ast.Node    // replaced by their text
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -195,17 +197,17 @@ func (safeLinks) Transform(doc *ast.Document, reader text.Reader, _ parser.Conte
 			if isSafe(n.Destination) {
 				images = append(images, n)
 			} else {
-				words = append(words, n)
+				unsafe = append(unsafe, n)
 			}
 		case *ast.Link:
 			if isSafe(n.Destination) {
-				guardLink(n)
+				isolateLink(n)
 			} else {
-				words = append(words, n)
+				unsafe = append(unsafe, n)
 			}
 		case *ast.AutoLink:
 			if n.AutoLinkType == ast.AutoLinkEmail || isSafe(n.URL(reader.Source())) {
-				guardLink(n)
+				isolateLink(n)
 			} else {
 				bare = append(bare, n)
 			}
@@ -218,14 +220,14 @@ func (safeLinks) Transform(doc *ast.Document, reader text.Reader, _ parser.Conte
 	for _, img := range images {
 		link := ast.NewLink()
 		link.Destination = img.Destination
-		guardLink(link)
+		isolateLink(link)
 		img.Parent().InsertBefore(img.Parent(), img, link)
 		for img.HasChildren() {
 			link.AppendChild(link, img.FirstChild())
 		}
 		img.Parent().RemoveChild(img.Parent(), img)
 	}
-	for _, n := range words {
+	for _, n := range unsafe {
 		for n.HasChildren() {
 			n.Parent().InsertBefore(n.Parent(), n, n.FirstChild())
 		}
@@ -233,12 +235,13 @@ func (safeLinks) Transform(doc *ast.Document, reader text.Reader, _ parser.Conte
 	}
 }
 
-func guardLink(n ast.Node) {
+// isolateLink opens a link in a new tab that cannot reach this page.
+func isolateLink(n ast.Node) {
 	n.SetAttributeString("rel", []byte("noopener noreferrer nofollow"))
 	n.SetAttributeString("target", []byte("_blank"))
 }
 
-// isSafe says whether a destination leads to another place than this page.
+// isSafe reports whether a destination is absolute and cannot run code.
 func isSafe(dest []byte) bool {
 	u, err := url.Parse(strings.TrimSpace(string(dest)))
 	if err != nil {
@@ -251,40 +254,37 @@ func isSafe(dest []byte) bool {
 	return false
 }
 
-// renderMarkdown renders one text at a time, whoever asks: the worst take hundreds of
+// markdownRenderer renders one text at a time, because the worst texts need hundreds of
 // times their length of memory for a moment.
-func (a *api) renderMarkdown(ctx context.Context, source string) (string, error) {
+type markdownRenderer struct{ busy chan struct{} }
+
+func newRenderer() *markdownRenderer { return &markdownRenderer{busy: make(chan struct{}, 1)} }
+
+func (r *markdownRenderer) render(ctx context.Context, source string) (string, error) {
 	select {
-	case a.rendering <- struct{}{}:
-		defer func() { <-a.rendering }()
+	case r.busy <- struct{}{}:
+		defer func() { <-r.busy }()
 		return RenderMarkdown(source)
 	case <-ctx.Done():
 		return "", fmt.Errorf("wait to render: %w", ctx.Err())
 	}
 }
 
-// maxRender is above what any answer has and bounds what one call costs.
+// maxRender limits a text to render, in bytes. No answer is longer.
 const maxRender = 1 << 20
 
-func (a *api) render(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r, 2*maxRender)
-	if err != nil {
-		return err
-	}
-	var in struct {
-		Text string `json:"text"`
-	}
-	if err := decode(body, &in, false); err != nil {
-		return err
-	}
+type renderBody struct {
+	Text string `json:"text"`
+}
+
+type rendered struct {
+	HTML string `json:"html"`
+}
+
+func (r *markdownRenderer) reply(req *http.Request, in renderBody) (out rendered, err error) {
 	if len(in.Text) > maxRender {
-		return &fault.Error{Kind: fault.TooLarge, Field: "text", Message: "The text is too long to be rendered."}
+		return out, &fault.Error{Kind: fault.TooLarge, Field: "text", Message: "The text is too long to render."}
 	}
-	html, err := a.renderMarkdown(r.Context(), in.Text)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, struct {
-		HTML string `json:"html"`
-	}{html})
+	out.HTML, err = r.render(req.Context(), in.Text)
+	return out, err
 }

@@ -32,7 +32,7 @@ type fewTasks struct {
 }
 
 func (f fewTasks) Tasks(_ context.Context, _ string, limit int, before string) ([]task.Task, error) {
-	return behind(f.all, limit, before, func(t task.Task) string { return session.Place(t.CreatedAt, t.ID) }), nil
+	return behind(f.all, limit, before, func(t task.Task) string { return session.PageToken(t.CreatedAt, t.ID) }), nil
 }
 
 type fewWorkflows struct {
@@ -41,7 +41,7 @@ type fewWorkflows struct {
 }
 
 func (f fewWorkflows) List(_ context.Context, _ string, _ bool, limit int, before string) ([]workflow.Workflow, error) {
-	return behind(f.all, limit, before, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) }), nil
+	return behind(f.all, limit, before, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) }), nil
 }
 
 // A list says how it goes on when something follows, and only then.
@@ -49,12 +49,12 @@ func TestAListSaysHowItGoesOnWhenSomethingFollows(t *testing.T) {
 	var tasks fewTasks
 	var flows fewWorkflows
 	for i := int64(4); i > 0; i-- {
-		tasks.all = append(tasks.all, task.Task{ID: fmt.Sprint("t", i), CreatedAt: i})
-		flows.all = append(flows.all, workflow.Workflow{ID: fmt.Sprint("w", i), CreatedAt: i})
+		tasks.all = append(tasks.all, task.Task{ID: fmt.Sprint("t", i), Kind: task.Command, State: task.Running, CreatedAt: i})
+		flows.all = append(flows.all, workflow.Workflow{ID: fmt.Sprint("w", i), State: workflow.Waiting, Completion: workflow.All, CreatedAt: i})
 	}
 	w := newWorld(t, func(o *Options) { o.Tasks, o.Workflows = tasks, flows })
 	for i := int64(4); i > 0; i-- {
-		w.tables.sessions = append(w.tables.sessions, session.Session{ID: fmt.Sprint("s", i), UpdatedAt: i})
+		w.tables.sessions = append(w.tables.sessions, session.Session{ID: fmt.Sprint("s", i), State: "idle", UpdatedAt: i})
 		w.tables.requests = append(w.tables.requests, session.Request{ID: fmt.Sprint("web:s:", i), State: event.StateDone, CreatedAt: i})
 	}
 	for _, list := range []string{"sessions", "requests", "tasks", "workflows"} {

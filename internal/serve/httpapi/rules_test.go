@@ -52,9 +52,9 @@ func TestEventsArePublishedOnce(t *testing.T) {
 func TestAFieldOfAnotherTypeIsNamed(t *testing.T) {
 	w := newWorld(t)
 	for body, want := range map[string]string{
-		`{"type":"a","metadata":{"source":3}}`: `"message":"metadata.source has to be of type string, not number.","field":"metadata.source"`,
-		`{"type":"a","metadata":3}`:            `"message":"metadata has to be of type object, not number.","field":"metadata"`,
-		`{"type":"a","timestamp":1.5}`:         `"message":"timestamp has to be of type whole number, not number 1.5.","field":"timestamp"`,
+		`{"type":"a","metadata":{"source":3}}`: `"message":"metadata.source must be of type string, not number.","field":"metadata.source"`,
+		`{"type":"a","metadata":3}`:            `"message":"metadata must be of type object, not number.","field":"metadata"`,
+		`{"type":"a","timestamp":1.5}`:         `"message":"timestamp must be of type whole number, not number 1.5.","field":"timestamp"`,
 	} {
 		if code, answer := w.call("POST", "/events", body); code != http.StatusBadRequest || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d %s", body, code, answer)
@@ -83,7 +83,7 @@ func TestEventsThatCannotBePublished(t *testing.T) {
 	if n := len(w.environmentEvents()) - before; n != 0 {
 		t.Errorf("%d events were published", n)
 	}
-	w.opt.Store = nil
+	w.opt.Tables = nil
 	w.restart()
 	if code, _ := w.call("POST", "/events", `{"type":"a"}`); code != http.StatusServiceUnavailable {
 		t.Errorf("without sessions: %d", code)
@@ -114,7 +114,7 @@ func TestRulesAreToldAndTried(t *testing.T) {
 	w.opt.Rules = &Rules{InForce: func() []environment.Rule { return []environment.Rule{r} }, Records: records{}}
 	w.restart()
 	code, body := w.call("GET", "/rules", "")
-	var list struct{ Rules []shownRule }
+	var list struct{ Rules []ruleStatus }
 	if err := json.Unmarshal([]byte(body), &list); err != nil || code != http.StatusOK || len(list.Rules) != 1 {
 		t.Fatalf("%d %s %v", code, body, err)
 	}

@@ -12,57 +12,69 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxQuery is in runes: words to look for, not a text.
-const maxQuery = 200
+const (
+	// maxQuery is in runes: a query is a few words, not a text.
+	maxQuery = 200
+	// foundSessions limits the conversations that a search lists by title.
+	foundSessions = 20
+)
 
-// foundSessions is how many conversations a search by title lists.
-const foundSessions = 20
+// searches looks for words in messages and titles.
+type searches struct {
+	db       *db.DB
+	history  HistoryTable
+	sessions SessionTable
+}
 
-// search looks for words in what was said and in the titles.
-func (a *api) search(w http.ResponseWriter, r *http.Request) error {
-	if err := a.needSessions(); err != nil {
-		return err
-	}
-	if err := onlyQuery(r, "q", "limit", "before"); err != nil {
-		return err
-	}
+type searchResult struct {
+	Sessions []session.Session      `json:"sessions"`
+	Messages []session.SearchResult `json:"messages"`
+	Next     string                 `json:"next,omitempty"`
+}
+
+func (s *searches) search(r *http.Request) (out searchResult, err error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return out, err
 	}
 	text := strings.TrimFunc(r.URL.Query().Get("q"), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	if n := utf8.RuneCountInString(text); n == 0 || n > maxQuery {
-		return fault.InvalidField("q", "Say in q what to look for, in 1 to %d characters.", maxQuery)
+		return out, fault.InvalidField("q", "q must have 1 to %d characters.", maxQuery)
 	}
-	var before int64
-	if raw := r.URL.Query().Get("before"); raw != "" {
-		if before, err = strconv.ParseInt(raw, 10, 64); err != nil || before < 1 {
-			return fault.InvalidField("before", "before has to be the next of an earlier answer.")
-		}
+	before, err := rowBefore(r, "before must be the next of an earlier response.")
+	if err != nil {
+		return out, err
 	}
-	out := struct {
-		Sessions []session.Session `json:"sessions"`
-		Messages []session.Found   `json:"messages"`
-		Next     string            `json:"next,omitempty"`
-	}{Sessions: []session.Session{}, Messages: []session.Found{}}
-	if err := a.DB.UpdateRelaxed(r.Context(), a.Store.IndexHistory); err != nil {
-		return err
+	out = searchResult{Sessions: []session.Session{}, Messages: []session.SearchResult{}}
+	if err := s.db.UpdateRelaxed(r.Context(), s.history.IndexHistory); err != nil {
+		return out, err
 	}
-	err = a.DB.Read(r.Context(), func(q db.Queryer) error {
-		found, err := a.Store.Search(q, text, limit+1, before)
+	err = s.db.Read(r.Context(), func(q db.Queryer) error {
+		found, err := s.history.Search(q, text, limit+1, before)
 		if err != nil {
 			return err
 		}
-		out.Messages, out.Next = pageOf(found, limit, func(m session.Found) string { return strconv.FormatInt(m.Row, 10) })
+		out.Messages, out.Next = pageOf(found, limit, func(m session.SearchResult) string { return strconv.FormatInt(m.Row, 10) })
 		if before > 0 {
-			return nil // titles stand on the first page
+			return nil // titles are on the first page only
 		}
-		titled, err := a.Store.SessionsTitled(q, text, foundSessions)
+		titled, err := s.sessions.SessionsTitled(q, text, foundSessions)
 		out.Sessions = append(out.Sessions, titled...)
 		return err
 	})
-	if err != nil {
-		return err
+	return out, err
+}
+
+// rowBefore parses the query parameter before as the number of a row; 0 means
+// that it is absent.
+func rowBefore(r *http.Request, message string) (int64, error) {
+	raw := r.URL.Query().Get("before")
+	if raw == "" {
+		return 0, nil
 	}
-	return writeJSON(w, http.StatusOK, out)
+	n, err := strconv.ParseInt(raw, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fault.InvalidField("before", "%s", message)
+	}
+	return n, nil
 }

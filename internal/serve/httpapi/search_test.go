@@ -32,7 +32,7 @@ func TestSearchAnswersInPages(t *testing.T) {
 		}
 		code, body := w.call("GET", query, "")
 		var out struct {
-			Messages []session.Found
+			Messages []session.SearchResult
 			Next     string
 		}
 		if err := json.Unmarshal([]byte(body), &out); err != nil || code != http.StatusOK {

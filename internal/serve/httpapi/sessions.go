@@ -3,10 +3,10 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"lilac/internal/core/environment"
@@ -14,7 +14,6 @@ import (
 	"lilac/internal/core/task"
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/foundation/lazyregexp"
@@ -23,305 +22,185 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// maxTitle is in runes: a line in a list, not a text.
+// maxTitle is in runes: a title is one line in a list.
 const maxTitle = 200
 
-// A client is the first part of request ids, which a colon ends.
-var clientName = lazyregexp.New(`^[a-z][a-z0-9_-]{0,31}$`)
+// A client name is the first part of request ids, which ends at a colon.
+const clientPattern = `^[a-z][a-z0-9_-]{0,31}$`
 
-// ownClients begin the ids of requests that the program itself makes.
+var clientName = lazyregexp.New(clientPattern)
+
+// ownClients begin the ids of requests that Lilac itself creates.
 var ownClients = []string{task.Client, workflow.Surface, environment.Surface}
 
-var errNoSessions = &fault.Error{Kind: fault.Unavailable, Code: "no_sessions", Message: "Sessions are not available on this server."}
+// SessionTable stores conversations.
+type SessionTable interface {
+	// CreateSession inserts an idle session.
+	CreateSession(tx *db.Tx, s session.Session) error
+	// DeleteSession deletes a session and its history. It refuses while an
+	// accepted message has not reached the runner.
+	DeleteSession(tx *db.Tx, id string) error
+	Session(q db.Queryer, id string) (session.Session, error)
+	// Sessions lists the most recently updated first, after the session id or page
+	// token before.
+	Sessions(q db.Queryer, limit int, before string) ([]session.Session, error)
+	SetTitle(tx *db.Tx, id, title string) error
+	// SessionsTitled lists sessions whose title contains text.
+	SessionsTitled(q db.Queryer, text string, limit int) ([]session.Session, error)
+}
 
-func (a *api) needSessions() error {
-	if a.Store == nil {
-		return errNoSessions
+// sessions serves conversations without their messages.
+type sessions struct {
+	db    *db.DB
+	table SessionTable // nil on a server without sessions
+	inbox environment.Inbox
+	// platforms are the clients whose sessions cannot be created here.
+	platforms []string
+	now       func() time.Time
+}
+
+// available returns an error on a server without sessions.
+func (s *sessions) available() error {
+	if s.table == nil {
+		return &fault.Error{Kind: fault.Unavailable, Code: "no_sessions", Message: "Sessions are not available on this server."}
 	}
 	return nil
 }
 
-func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
-	if err := a.needSessions(); err != nil {
-		return err
-	}
-	body, err := readBody(w, r, maxBody)
+type newSession struct {
+	Title  string  `json:"title,omitempty"`
+	Client *string `json:"client,omitempty"`
+}
+
+func (s *sessions) create(w http.ResponseWriter, r *http.Request) error {
+	in, err := readJSON[newSession](w, r, optionalBody)
 	if err != nil {
 		return err
 	}
-	in := struct {
-		Title  string `json:"title"`
-		Client string `json:"client"`
-	}{Client: "web"}
-	if err := decode(body, &in, true); err != nil {
-		return err
+	client := "web"
+	if in.Client != nil {
+		client = *in.Client
 	}
-	in.Title = text.SingleLine(in.Title)
-	if utf8.RuneCountInString(in.Title) > maxTitle {
+	title := text.SingleLine(in.Title)
+	if utf8.RuneCountInString(title) > maxTitle {
 		return fault.InvalidField("title", "A title has at most %d characters.", maxTitle)
 	}
-	if !clientName().MatchString(in.Client) {
-		return fault.InvalidField("client", "A client is 1 to 32 characters a-z, 0-9, _ and -, and begins with a letter.")
+	if !clientName().MatchString(client) {
+		return fault.InvalidField("client", "A client has 1 to 32 characters (a-z, 0-9, _ and -) and begins with a letter.")
 	}
-	if slices.Contains(slices.Concat(ownClients, a.Platforms), in.Client) {
-		f := fault.InvalidField("client", "Conversations of the client %s do not begin here; choose another name.", in.Client)
+	if slices.Contains(slices.Concat(ownClients, s.platforms), client) {
+		f := fault.InvalidField("client", "Conversations of the client %s cannot be created here. Choose another name.", client)
 		f.Code = "client_taken"
 		return f
 	}
-	now := a.Now().UnixMilli()
-	s := session.Session{ID: newID(), Client: in.Client, Title: in.Title, CreatedAt: now, UpdatedAt: now, State: "idle"}
-	err = a.DB.Update(r.Context(), func(tx *db.Tx) error {
-		if err := a.Store.CreateSession(tx, s); err != nil {
+	now := s.now().UnixMilli()
+	created := session.Session{ID: newID(), Client: client, Title: title, CreatedAt: now, UpdatedAt: now, State: "idle"}
+	err = s.db.Update(r.Context(), func(tx *db.Tx) error {
+		if err := s.table.CreateSession(tx, created); err != nil {
 			return err
 		}
-		return a.announce(tx, event.SessionCreated, s.ID, s)
+		return s.announce(tx, event.SessionCreated, created.ID, created)
 	})
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/sessions/"+s.ID)
-	return writeJSON(w, http.StatusCreated, s)
+	w.Header().Set("Location", "/sessions/"+created.ID)
+	return writeJSON(w, http.StatusCreated, created)
 }
 
-// announce publishes what happened to a session in the transaction that did
-// it, once for each type and name.
-func (a *api) announce(tx *db.Tx, t event.Type, once string, s session.Session) error {
-	payload, err := json.Marshal(s)
+// announce publishes a change of a session in the transaction that makes it. The
+// event's id is the type and key.
+func (s *sessions) announce(tx *db.Tx, t event.Type, key string, changed session.Session) error {
+	payload, err := json.Marshal(changed)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "The session could not be encoded.")
 	}
-	_, err = environment.Publish(tx, a.Store, event.EnvEvent{
-		ID:       string(t) + ":" + once,
+	_, err = environment.Publish(tx, s.inbox, event.EnvEvent{
+		ID:       string(t) + ":" + key,
 		Type:     t,
-		Metadata: event.EnvMetadata{TriggerSessionID: s.ID, Source: "user"},
+		Metadata: event.EnvMetadata{TriggerSessionID: changed.ID, Source: "user"},
 		Payload:  payload,
 	})
 	return err
 }
 
-func (a *api) listSessions(w http.ResponseWriter, r *http.Request) error {
-	if err := a.needSessions(); err != nil {
-		return err
-	}
-	if err := onlyQuery(r, "limit", "before"); err != nil {
-		return err
-	}
+type sessionList struct {
+	Sessions []session.Session `json:"sessions"`
+	Next     string            `json:"next,omitempty"`
+}
+
+func (s *sessions) list(r *http.Request) (out sessionList, err error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := struct {
-		Sessions []session.Session `json:"sessions"`
-		Next     string            `json:"next,omitempty"`
-	}{}
-	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		out.Sessions, err = a.Store.Sessions(q, limit+1, r.URL.Query().Get("before"))
+	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
+		out.Sessions, err = s.table.Sessions(q, limit+1, r.URL.Query().Get("before"))
 		return err
 	})
 	if err != nil {
-		return err
+		return out, err
 	}
-	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.Place(s.UpdatedAt, s.ID) })
-	return writeJSON(w, http.StatusOK, out)
+	out.Sessions, out.Next = pageOf(out.Sessions, limit, func(s session.Session) string { return session.PageToken(s.UpdatedAt, s.ID) })
+	return out, nil
 }
 
-func (a *api) sessionOf(r *http.Request) (s session.Session, err error) {
-	if err := a.needSessions(); err != nil {
-		return s, err
+// find returns a session, or the error that says why there is none.
+func (s *sessions) find(ctx context.Context, id string) (found session.Session, err error) {
+	if err := s.available(); err != nil {
+		return found, err
 	}
-	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		s, err = a.Store.Session(q, r.PathValue("id"))
+	err = s.db.Read(ctx, func(q db.Queryer) (err error) {
+		found, err = s.table.Session(q, id)
 		return err
 	})
-	return s, err
+	return found, err
 }
 
-func (a *api) getSession(w http.ResponseWriter, r *http.Request) error {
-	s, err := a.sessionOf(r)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, s)
+func (s *sessions) get(r *http.Request) (session.Session, error) {
+	return s.find(r.Context(), r.PathValue("id"))
 }
 
-func (a *api) renameSession(w http.ResponseWriter, r *http.Request) error {
-	if err := a.needSessions(); err != nil {
-		return err
-	}
-	body, err := readBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	var in struct {
-		Title string `json:"title"`
-	}
-	if err := decode(body, &in, false); err != nil {
-		return err
-	}
+type newTitle struct {
+	Title string `json:"title"`
+}
+
+func (s *sessions) rename(r *http.Request, in newTitle) (renamed session.Session, err error) {
 	title := text.SingleLine(in.Title)
 	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
-		return fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
+		return renamed, fault.InvalidField("title", "A title has 1 to %d characters.", maxTitle)
 	}
-	var s session.Session
-	err = a.DB.Update(r.Context(), func(tx *db.Tx) error {
-		if _, err := a.Store.Session(tx, r.PathValue("id")); err != nil {
+	id := r.PathValue("id")
+	err = s.db.Update(r.Context(), func(tx *db.Tx) error {
+		if _, err := s.table.Session(tx, id); err != nil {
 			return err
 		}
-		if err := a.Store.SetTitle(tx, r.PathValue("id"), title); err != nil {
+		if err := s.table.SetTitle(tx, id, title); err != nil {
 			return err
 		}
-		if s, err = a.Store.Session(tx, r.PathValue("id")); err != nil {
+		if renamed, err = s.table.Session(tx, id); err != nil {
 			return err
 		}
-		return a.announce(tx, event.SessionUpdated, s.ID+":"+newID(), s)
+		return s.announce(tx, event.SessionUpdated, id+":"+newID(), renamed)
 	})
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, s)
+	return renamed, err
 }
 
-func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
-	if err := a.needSessions(); err != nil {
-		return err
-	}
-	err := a.DB.Update(r.Context(), func(tx *db.Tx) error {
-		s, err := a.Store.Session(tx, r.PathValue("id"))
+func (s *sessions) delete(r *http.Request) error {
+	return s.db.Update(r.Context(), func(tx *db.Tx) error {
+		found, err := s.table.Session(tx, r.PathValue("id"))
 		if err != nil {
 			return err
 		}
-		if s.ActiveRequest != "" {
-			return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "The conversation is at work. Stop it first, then delete it."}
+		if found.ActiveRequest != "" {
+			return &fault.Error{Kind: fault.Conflict, Code: "session_running", Message: "A request is running in this conversation. Stop it first, then delete the conversation."}
 		}
-		if err := a.Store.DeleteSession(tx, s.ID); err != nil {
+		if err := s.table.DeleteSession(tx, found.ID); err != nil {
 			return err
 		}
-		return a.announce(tx, event.SessionDeleted, s.ID, s)
+		return s.announce(tx, event.SessionDeleted, found.ID, found)
 	})
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
-func (a *api) listMessages(w http.ResponseWriter, r *http.Request) error {
-	if err := onlyQuery(r, "limit", "before", "html", "replay"); err != nil {
-		return err
-	}
-	limit, err := limitOf(r)
-	if err != nil {
-		return err
-	}
-	withHTML, err := flagOf(r, "html")
-	if err != nil {
-		return err
-	}
-	withReplay, err := flagOf(r, "replay")
-	if err != nil {
-		return err
-	}
-	s, err := a.sessionOf(r)
-	if err != nil {
-		return err
-	}
-	// Positions before messages: what happens in between is then seen twice,
-	// under the same ids, instead of not at all. What is stored can be read
-	// without them, while the bus is away.
-	at, _, err := a.startNow(r.Context(), s.ID)
-	waiting := ""
-	if fault.KindOf(err) == fault.Unavailable && !withReplay {
-		waiting, err = fault.ToWire(err).Message, nil
-	}
-	if err != nil {
-		return err
-	}
-	var history []session.HistoryMessage
-	err = a.DB.Read(r.Context(), func(q db.Queryer) (err error) {
-		if history, err = a.Store.ListMessages(q, s.ID, limit, r.URL.Query().Get("before")); err != nil || waiting == "" {
-			return err
-		}
-		running, err := a.Store.Running(q, s.ID)
-		at.Runs = nil
-		for _, one := range running {
-			at.Runs = append(at.Runs, runCursor{Request: one.ID})
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	out := struct {
-		Messages []json.RawMessage `json:"messages"`
-		Files    []sessionFile     `json:"files"`
-		Cursor   string            `json:"cursor"`
-		Running  []string          `json:"running"`
-		Replay   string            `json:"replay,omitempty"`
-		// Waiting says why there is no cursor to follow the conversation from.
-		Waiting string `json:"waiting,omitempty"`
-	}{Messages: make([]json.RawMessage, 0, len(history)), Running: []string{}, Waiting: waiting}
-	for _, m := range history {
-		raw, err := a.encodeMessage(r.Context(), m, withHTML)
-		if err != nil {
-			return err
-		}
-		out.Messages = append(out.Messages, raw)
-	}
-	for i := range at.Runs {
-		at.Runs[i].After, at.Runs[i].Announce = "", true
-		out.Running = append(out.Running, at.Runs[i].Request)
-	}
-	if out.Files, err = a.filesOf(r.Context(), s.ID, history, out.Running); err != nil {
-		return err
-	}
-	if waiting == "" {
-		out.Cursor = at.String()
-	}
-	if withReplay {
-		if out.Replay, err = a.replay(r.Context(), at); err != nil {
-			return err
-		}
-	}
-	return writeJSON(w, http.StatusOK, out)
-}
-
-// encodeMessage writes the ModelMessage with our fields beside its own.
-func (a *api) encodeMessage(ctx context.Context, m session.HistoryMessage, withHTML bool) (json.RawMessage, error) {
-	msg := m.Message
-	extra := maps.Clone(msg.Extra)
-	if extra == nil {
-		extra = map[string]json.RawMessage{}
-	}
-	put := func(name string, v any) error {
-		raw, err := json.Marshal(v)
-		extra[name] = raw
-		return err
-	}
-	fields := map[string]any{"id": m.ID, "requestId": m.RequestID, "createdAt": m.CreatedAt}
-	if m.Damaged {
-		fields["damaged"] = true
-	}
-	for name, v := range fields {
-		if err := put(name, v); err != nil {
-			return nil, fault.Wrap(fault.Internal, err, "The message could not be encoded.")
-		}
-	}
-	if withHTML && (msg.Role == chat.Assistant || msg.Role == chat.User) {
-		html, err := a.renderMarkdown(ctx, msg.Text())
-		if err != nil {
-			return nil, err
-		}
-		if err := put("html", html); err != nil {
-			return nil, fault.Wrap(fault.Internal, err, "The message could not be rendered.")
-		}
-	}
-	msg.Extra = extra
-	raw, err := json.Marshal(msg)
-	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, "The message could not be encoded.")
-	}
-	return raw, nil
-}
-
-// newID mints an id that sorts by time and has no colon in it.
+// newID returns an id that sorts by time and contains no colon.
 func newID() string { return strings.ToLower(ulid.Make().String()) }

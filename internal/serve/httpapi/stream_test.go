@@ -256,7 +256,7 @@ func TestBadStreamRequestsAreRefused(t *testing.T) {
 
 func TestWhatWasRemovedByAgeIsSaidAndTheStreamGoesOn(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
-	w.opt = Options{Token: token, Store: w.tables}
+	w.opt = Options{Token: token, Tables: w.tables.ports()}
 	w.busOpt = sqlitebus.Options{Age: time.Millisecond, TrimEvery: -1, Grace: time.Nanosecond}
 	w.open()
 	t.Cleanup(w.close)
@@ -304,7 +304,7 @@ func TestACursorOfAnotherEngineSaysSo(t *testing.T) {
 
 func TestASilentStreamSaysThatItLives(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
-	w.opt = Options{Token: token, Store: w.tables, Heartbeat: 5 * time.Millisecond}
+	w.opt = Options{Token: token, Tables: w.tables.ports(), Heartbeat: 5 * time.Millisecond}
 	w.open()
 	t.Cleanup(w.close)
 	c := w.dial("GET /events HTTP/1.1\r\n")
@@ -335,7 +335,7 @@ func (w *world) dial(first string) net.Conn {
 
 func TestASlowReaderSlowsNobodyAndIsDisconnected(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
-	w.opt = Options{Token: token, Store: w.tables, WriteTimeout: 3 * time.Second}
+	w.opt = Options{Token: token, Tables: w.tables.ports(), WriteTimeout: 3 * time.Second}
 	w.open()
 	t.Cleanup(w.close)
 	s := w.newSession()

@@ -2,14 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"strconv"
 
 	"lilac/internal/foundation/fault"
 	"lilac/internal/serve/toolserver"
 )
 
-// Operators makes and revokes tokens for the tool server; see
+// Operators creates and revokes tokens for the tool server; see
 // [toolserver.Operators].
 type Operators interface {
 	Create(ctx context.Context, name string, callables []string, life string) (token string, err error)
@@ -18,83 +18,64 @@ type Operators interface {
 	Calls(ctx context.Context, limit int, before int64) ([]toolserver.OperatorCall, error)
 }
 
-var errNoOperators = fault.New(fault.Unavailable, "This server has no tool server.")
-
-// maxToolToken bounds the description of a token.
+// maxToolToken limits the description of a token, in bytes.
 const maxToolToken = 64 << 10
 
-// madeToken is the answer to a new token, and the only one that holds it.
-type madeToken struct {
+// toolTokens serves the operator tokens of the tool server.
+type toolTokens struct{ service Operators }
+
+func (s *toolTokens) available() error {
+	if s.service == nil {
+		return fault.New(fault.Unavailable, "The tool server is not available on this server.")
+	}
+	return nil
+}
+
+type newToolToken struct {
+	Name      string   `json:"name"`
+	Callables []string `json:"callables"`
+	Expires   string   `json:"expires,omitempty"`
+}
+
+// createdToolToken is the only response that contains the token.
+type createdToolToken struct {
 	Name      string   `json:"name"`
 	Callables []string `json:"callables"`
 	Token     string   `json:"token"`
 }
 
-func (a *api) createToolToken(w http.ResponseWriter, r *http.Request) error {
-	if a.Operators == nil {
-		return errNoOperators
-	}
-	raw, err := readBody(w, r, maxToolToken)
-	if err != nil {
-		return err
-	}
-	var in struct {
-		Name      string   `json:"name"`
-		Callables []string `json:"callables"`
-		Expires   string   `json:"expires"`
-	}
-	if err := decode(raw, &in, false); err != nil {
-		return err
-	}
-	token, err := a.Operators.Create(r.Context(), in.Name, in.Callables, in.Expires)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusCreated, madeToken{Name: in.Name, Callables: in.Callables, Token: token})
+func (s *toolTokens) create(r *http.Request, in newToolToken) (createdToolToken, error) {
+	token, err := s.service.Create(r.Context(), in.Name, in.Callables, in.Expires)
+	return createdToolToken{Name: in.Name, Callables: in.Callables, Token: token}, err
 }
 
-func (a *api) listToolTokens(w http.ResponseWriter, r *http.Request) error {
-	if a.Operators == nil {
-		return errNoOperators
-	}
-	tokens, err := a.Operators.List(r.Context())
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{"tokens": append([]toolserver.OperatorToken{}, tokens...)})
+type toolTokenList struct {
+	Tokens []toolserver.OperatorToken `json:"tokens"`
 }
 
-func (a *api) revokeToolToken(w http.ResponseWriter, r *http.Request) error {
-	if a.Operators == nil {
-		return errNoOperators
-	}
-	if err := a.Operators.Revoke(r.Context(), r.PathValue("name")); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func (s *toolTokens) list(r *http.Request) (toolTokenList, error) {
+	tokens, err := s.service.List(r.Context())
+	return toolTokenList{append([]toolserver.OperatorToken{}, tokens...)}, err
 }
 
-func (a *api) listToolCalls(w http.ResponseWriter, r *http.Request) error {
-	if a.Operators == nil {
-		return errNoOperators
-	}
-	if err := onlyQuery(r, "limit", "before"); err != nil {
-		return err
-	}
+func (s *toolTokens) revoke(r *http.Request) error {
+	return s.service.Revoke(r.Context(), r.PathValue("name"))
+}
+
+type toolCallList struct {
+	Calls []toolserver.OperatorCall `json:"calls"`
+}
+
+func (s *toolTokens) calls(r *http.Request) (out toolCallList, err error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return out, err
 	}
-	before := int64(0)
-	if raw := r.URL.Query().Get("before"); raw != "" {
-		if before, err = strconv.ParseInt(raw, 10, 64); err != nil || before < 1 {
-			return fault.InvalidField("before", "before has to be the id of a call, not %q.", raw)
-		}
-	}
-	calls, err := a.Operators.Calls(r.Context(), limit, before)
+	before, err := rowBefore(r, fmt.Sprintf("before must be the id of a call, not %q.", r.URL.Query().Get("before")))
 	if err != nil {
-		return err
+		return out, err
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"calls": append([]toolserver.OperatorCall{}, calls...)})
+	calls, err := s.service.Calls(r.Context(), limit, before)
+	out.Calls = append([]toolserver.OperatorCall{}, calls...)
+	return out, err
 }

@@ -9,61 +9,73 @@ import (
 	"lilac/internal/core/webhook"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
+	"lilac/internal/telemetry/metrics"
 )
 
 const (
-	// webhookBodyLimit is how long a body may take: it is read before anybody
-	// knows who sends it.
+	// webhookBodyLimit is the time that a sender has to send a body, which is read
+	// before its signature can be checked.
 	webhookBodyLimit = 5 * time.Second
-	// webhooksAtOnce bounds the bodies that are read and kept side by side.
-	webhooksAtOnce = 64
-	// webhookBodies is the source of bodies in the inbox.
+	// maxWebhooks limits the bodies that are in memory at the same time.
+	maxWebhooks = 64
+	// webhookBodies is the inbox source of bodies that must be unique.
 	webhookBodies = "webhook-body"
 )
 
-// Sources are what environment events come from.
+// Sources are the origins of environment events: webhooks, files and timers.
 type Sources struct {
 	Intake *environment.Intake
-	// Webhook finds one by its name.
+	// Webhook finds a webhook by its name.
 	Webhook func(name string) (webhook.Hook, bool)
 }
 
-var errManyWebhooks = &fault.Error{
-	Kind: fault.RateLimited, Code: "too_many", RetryAfter: time.Second,
-	Message: "Too many webhooks are being read. Send it again later.",
+// sources receives webhooks and serves the counts of all sources.
+type sources struct {
+	sources *Sources // nil on a server without sources
+	inbox   environment.Inbox
+	now     func() time.Time
+	reading chan struct{} // a slot for each body that is being read
 }
 
-// receiveWebhook takes what a stranger sends who can sign. It is durable before
-// the answer, and once for its id.
-func (a *api) receiveWebhook(w http.ResponseWriter, r *http.Request) error {
-	if a.Sources == nil || a.Store == nil {
+var (
+	errBusyWebhooks = &fault.Error{
+		Kind: fault.RateLimited, Code: "too_many", RetryAfter: time.Second,
+		Message: "Too many webhooks are being read. Send it again later.",
+	}
+	errNoWebhook = fault.New(fault.NotFound, "There is no such webhook.")
+)
+
+// receive publishes a signed webhook as an event, once for each delivery id. The
+// event is durable before the response.
+func (s *sources) receive(w http.ResponseWriter, r *http.Request) error {
+	if s.sources == nil || s.inbox == nil {
 		return errNoWebhook
 	}
-	hook, ok := a.Sources.Webhook(r.PathValue("name"))
+	hook, ok := s.sources.Webhook(r.PathValue("name"))
 	if !ok {
 		return errNoWebhook
 	}
 	from := environment.SourceOf{Kind: environment.SourceWebhook, Name: hook.Name}
 	select {
-	case a.webhooks <- struct{}{}:
-		defer func() { <-a.webhooks }()
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
 	default:
-		a.Sources.Intake.Drop(from, 1)
-		return errManyWebhooks
+		s.sources.Intake.Drop(from, 1)
+		return errBusyWebhooks
 	}
 	if r.ContentLength > hook.MaxBytes {
 		return fault.New(fault.TooLarge, "The body is larger than %d bytes.", hook.MaxBytes)
 	}
-	// A recorder in a test has no deadline, a connection has.
+	// A connection supports deadlines; the recorder of a test does not.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(webhookBodyLimit))
 	body, err := readBody(w, r, hook.MaxBytes)
 	if err != nil {
 		return err
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	d, err := hook.Verify(r.Header, body, a.Now())
+	d, err := hook.Verify(r.Header, body, s.now())
 	if err != nil {
-		a.Sources.Intake.Refuse(from)
+		s.sources.Intake.Refuse(from)
 		return err
 	}
 	e, err := hook.EnvEvent(d, r.Header)
@@ -73,45 +85,46 @@ func (a *api) receiveWebhook(w http.ResponseWriter, r *http.Request) error {
 	var once func(*db.Tx) (bool, error)
 	if hook.BodyOnce {
 		once = func(tx *db.Tx) (bool, error) {
-			_, seen, err := a.Store.Seen(tx, webhookBodies, hook.BodyID(d), nil)
+			_, seen, err := s.inbox.Seen(tx, webhookBodies, hook.BodyID(d), nil)
 			return !seen, err
 		}
 	}
-	e.Timestamp = a.Now().UnixMilli()
-	fresh, err := a.Sources.Intake.Publish(r.Context(), from, hook.Queue, e, once)
+	e.Timestamp = s.now().UnixMilli()
+	fresh, err := s.sources.Intake.Publish(r.Context(), from, hook.Queue, e, once)
 	if err != nil {
 		return fmt.Errorf("publish webhook: %w", err)
 	}
 	return writeJSON(w, http.StatusAccepted, published{Success: true, ID: e.ID, Duplicate: !fresh})
 }
 
-var errNoWebhook = fault.New(fault.NotFound, "There is no such webhook.")
-
-// listSources tells what came from each source.
-func (a *api) listSources(w http.ResponseWriter, _ *http.Request) error {
-	out := []environment.SourceCounts{}
-	if a.Sources != nil {
-		out = append(out, a.Sources.Intake.Counts()...)
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{"sources": out})
+type sourceList struct {
+	Sources []environment.SourceCounts `json:"sources"`
 }
 
-// describeSources declares what is counted of the sources.
-func (a *api) describeSources() {
-	if a.Sources == nil {
+func (s *sources) list(*http.Request) (sourceList, error) {
+	out := sourceList{Sources: []environment.SourceCounts{}}
+	if s.sources != nil {
+		out.Sources = append(out.Sources, s.sources.Intake.Counts()...)
+	}
+	return out, nil
+}
+
+// measure declares the metrics of the sources.
+func (s *sources) measure(r *metrics.Registry) {
+	if s.sources == nil {
 		return
 	}
-	a.Metrics.CounterOf("lilac_source_events_total", "Events of webhooks, files and timers since the start, by what became of them.", func(set func(float64, ...string)) {
-		for _, c := range a.Sources.Intake.Counts() {
-			// Beyond as many as a metric keeps the order says which are kept.
+	r.CounterOf("lilac_source_events_total", "Events of webhooks, files and timers since the start, by outcome.", func(set func(float64, ...string)) {
+		for _, c := range s.sources.Intake.Counts() {
+			// A metric keeps a limited number of series; the first ones win.
 			set(float64(c.Accepted), c.Kind, c.Name, "accepted")
 			set(float64(c.Duplicates), c.Kind, c.Name, "duplicate")
 			set(float64(c.Dropped), c.Kind, c.Name, "dropped")
 			set(float64(c.Refused), c.Kind, c.Name, "refused")
 		}
 	}, "kind", "name", "outcome")
-	a.Metrics.Gauge("lilac_source_waiting", "Events of a source that no rule has handled yet.", func(set func(float64, ...string)) {
-		for _, c := range a.Sources.Intake.Counts() {
+	r.Gauge("lilac_source_waiting", "Events of a source that no rule has handled yet.", func(set func(float64, ...string)) {
+		for _, c := range s.sources.Intake.Counts() {
 			set(float64(c.Waiting), c.Kind, c.Name)
 		}
 	}, "kind", "name")

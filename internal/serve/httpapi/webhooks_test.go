@@ -38,7 +38,7 @@ func newHooked(t *testing.T, specs ...webhook.Spec) *hooked {
 		hooks[s.Name] = h
 	}
 	w.intake = environment.NewIntake(w.db, w.tables)
-	w.api = New(Options{DB: w.db, Bus: w.bus, Store: w.tables, Token: token, Sources: &Sources{
+	w.api = New(Options{DB: w.db, Bus: w.bus, Tables: w.tables.ports(), Token: token, Sources: &Sources{
 		Intake: w.intake, Webhook: func(name string) (webhook.Hook, bool) { h, ok := hooks[name]; return h, ok },
 	}})
 	return w

@@ -10,86 +10,78 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Workflows is what waits; see [workflow.Service].
+// Workflows are the durable waits of the agent; see [workflow.Service].
 type Workflows interface {
 	Get(ctx context.Context, id string) (workflow.Workflow, error)
-	// List lists the newest first, older than the one named by before, or its
-	// session.Place; an empty session means all.
+	// List lists the newest first, before the workflow id or page token before; an
+	// empty session means all.
 	List(ctx context.Context, sessionID string, waiting bool, limit int, before string) ([]workflow.Workflow, error)
 	Submit(ctx context.Context, from workflow.Origin, visible func(workflow.Workflow) bool, payloads ...event.Payload) error
 }
 
-var errNoWorkflows = fault.New(fault.Unavailable, "This server keeps no workflows.")
+// workflows serves workflows.
+type workflows struct{ service Workflows }
 
-// shownWorkflow is a workflow with when something happens by itself.
-type shownWorkflow struct {
+func (s *workflows) available() error {
+	if s.service == nil {
+		return fault.New(fault.Unavailable, "Workflows are not available on this server.")
+	}
+	return nil
+}
+
+// dueWorkflow is a workflow with the time of its next timer.
+type dueWorkflow struct {
 	workflow.Workflow
 	Due int64 `json:"due,omitempty"`
 }
 
-func (a *api) listWorkflows(w http.ResponseWriter, r *http.Request) error {
-	if a.Workflows == nil {
-		return errNoWorkflows
-	}
-	if err := onlyQuery(r, "session_id", "waiting", "limit", "before"); err != nil {
-		return err
-	}
+type workflowList struct {
+	Workflows []dueWorkflow `json:"workflows"`
+	Next      string        `json:"next,omitempty"`
+}
+
+func (s *workflows) list(r *http.Request) (out workflowList, err error) {
 	limit, err := limitOf(r)
 	if err != nil {
-		return err
+		return out, err
 	}
 	waiting, err := flagOf(r, "waiting")
 	if err != nil {
-		return err
+		return out, err
 	}
 	query := r.URL.Query()
-	all, err := a.Workflows.List(r.Context(), query.Get("session_id"), waiting, limit+1, query.Get("before"))
+	all, err := s.service.List(r.Context(), query.Get("session_id"), waiting, limit+1, query.Get("before"))
 	if err != nil {
-		return err
+		return out, err
 	}
-	all, next := pageOf(all, limit, func(w workflow.Workflow) string { return session.Place(w.CreatedAt, w.ID) })
-	out := make([]shownWorkflow, len(all))
-	for i, found := range all {
-		out[i] = shownWorkflow{found, found.Due()}
+	all, out.Next = pageOf(all, limit, func(w workflow.Workflow) string { return session.PageToken(w.CreatedAt, w.ID) })
+	out.Workflows = make([]dueWorkflow, len(all))
+	for i, w := range all {
+		out.Workflows[i] = dueWorkflow{w, w.Due()}
 	}
-	return writeJSON(w, http.StatusOK, struct {
-		Workflows []shownWorkflow `json:"workflows"`
-		Next      string          `json:"next,omitempty"`
-	}{out, next})
+	return out, nil
 }
 
-func (a *api) getWorkflow(w http.ResponseWriter, r *http.Request) error {
-	if a.Workflows == nil {
-		return errNoWorkflows
-	}
-	found, err := a.Workflows.Get(r.Context(), r.PathValue("id"))
+func (s *workflows) get(r *http.Request) (out dueWorkflow, err error) {
+	found, err := s.service.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return err
+		return out, err
 	}
-	return writeJSON(w, http.StatusOK, shownWorkflow{found, found.Due()})
+	return dueWorkflow{found, found.Due()}, nil
 }
 
-// cancelWorkflow ends a workflow and answers how it is then; one that has ended
-// stays as it is.
-func (a *api) cancelWorkflow(w http.ResponseWriter, r *http.Request) error {
-	if a.Workflows == nil {
-		return errNoWorkflows
-	}
-	body, err := readBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	var in struct {
-		Reason string `json:"reason"`
-	}
-	if err := decode(body, &in, true); err != nil {
-		return err
-	}
+type cancelWorkflow struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// cancel cancels a workflow and returns its new state. A workflow that has ended
+// is not changed.
+func (s *workflows) cancel(r *http.Request, in cancelWorkflow) (out dueWorkflow, err error) {
 	if len(in.Reason) > maxReason {
-		return fault.InvalidField("reason", "A reason has at most %d bytes.", maxReason)
+		return out, fault.InvalidField("reason", "A reason has at most %d bytes.", maxReason)
 	}
-	if err := a.Workflows.Submit(r.Context(), workflow.Origin{}, nil, event.WorkflowCancel{WorkflowID: r.PathValue("id"), Reason: in.Reason}); err != nil {
-		return err
+	if err := s.service.Submit(r.Context(), workflow.Origin{}, nil, event.WorkflowCancel{WorkflowID: r.PathValue("id"), Reason: in.Reason}); err != nil {
+		return out, err
 	}
-	return a.getWorkflow(w, r)
+	return s.get(r)
 }

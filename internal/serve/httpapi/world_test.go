@@ -39,6 +39,11 @@ type tables struct {
 	had   map[[2]string][2]string
 }
 
+// ports returns the tables as the options take them.
+func (s *tables) ports() *Tables {
+	return &Tables{Inbox: s, Sessions: s, Accepted: s, History: s, Requests: s, Files: s}
+}
+
 func (s *tables) ReferFiles(_ *db.Tx, id string, parts []chat.Part) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +124,7 @@ func (s *tables) State(db.Queryer, string) (session.State, error) {
 func (s *tables) Sessions(_ db.Queryer, limit int, before string) ([]session.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.Place(v.UpdatedAt, v.ID) })), nil
+	return slices.Clone(behind(s.sessions, limit, before, func(v session.Session) string { return session.PageToken(v.UpdatedAt, v.ID) })), nil
 }
 
 func (s *tables) ListMessages(_ db.Queryer, _ string, _ int, _ string) ([]session.HistoryMessage, error) {
@@ -137,7 +142,7 @@ func (s *tables) Requests(_ db.Queryer, id string, limit int, before string) (ou
 	if limit == 0 {
 		return out, nil
 	}
-	return behind(out, limit, before, func(r session.Request) string { return session.Place(r.CreatedAt, r.ID) }), nil
+	return behind(out, limit, before, func(r session.Request) string { return session.PageToken(r.CreatedAt, r.ID) }), nil
 }
 
 func (s *tables) Asked(_ db.Queryer, r session.Request) (string, error) { return "about " + r.ID, nil }
@@ -176,11 +181,11 @@ func (s *tables) SetTitle(_ *db.Tx, id, title string) error {
 
 func (s *tables) IndexHistory(*db.Tx) error { return nil }
 
-func (s *tables) Search(_ db.Queryer, query string, limit int, before int64) (out []session.Found, err error) {
+func (s *tables) Search(_ db.Queryer, query string, limit int, before int64) (out []session.SearchResult, err error) {
 	for i := len(s.messages) - 1; i >= 0 && len(out) < limit; i-- {
 		m := s.messages[i]
 		if (before == 0 || m.Seq < before) && strings.Contains(m.Message.Text(), query) {
-			out = append(out, session.Found{SessionID: "s", MessageID: m.ID, RequestID: m.RequestID, Role: string(m.Message.Role), Excerpt: m.Message.Text(), Row: m.Seq})
+			out = append(out, session.SearchResult{SessionID: "s", MessageID: m.ID, RequestID: m.RequestID, Role: string(m.Message.Role), Excerpt: m.Message.Text(), Row: m.Seq})
 		}
 	}
 	return out, nil
@@ -254,7 +259,7 @@ type world struct {
 
 func newWorld(t testing.TB, set ...func(*Options)) *world {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{had: map[[2]string][2]string{}}}
-	w.opt = Options{Token: token, Store: w.tables, Blobs: &fakeBlobs{}}
+	w.opt = Options{Token: token, Tables: w.tables.ports(), Blobs: &fakeBlobs{}}
 	for _, s := range set {
 		s(&w.opt)
 	}
@@ -275,7 +280,7 @@ func (w *world) open() {
 	}
 	w.opt.DB, w.opt.Bus = w.db, w.bus
 	w.opt.Stopping, w.drain = context.WithCancel(context.Background())
-	w.srv = httptest.NewServer(New(w.opt))
+	w.srv = httptest.NewServer(conforming(w.t, New(w.opt)))
 }
 
 func (w *world) close() {
@@ -331,7 +336,7 @@ func (w *world) getWith(b bus.Bus, path string) (int, string) {
 	r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	rec := httptest.NewRecorder()
-	New(opt).ServeHTTP(rec, r)
+	conforming(w.t, New(opt)).ServeHTTP(rec, r)
 	return rec.Code, rec.Body.String()
 }
 

@@ -1,11 +1,13 @@
-// Package origin tells a request of a program or page of ours from one that
-// another site's page makes the browser send. A server on loopback is reachable
-// by every page that the browser shows (DNS rebinding, forms, no-cors fetches),
-// so neither the address nor the method is a check. It knows nothing of tokens,
-// which are asked for as well.
+// Package origin refuses requests that the page of another site makes a browser
+// send. Every page that the browser shows can reach a server on loopback (DNS
+// rebinding, forms, no-cors fetches), so neither the address nor the method is a
+// check. Tokens are a separate check, which this package does not make.
+//
+// Its functions are pure and safe for concurrent use.
 package origin
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,18 +17,21 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Check refuses, with a fault.Denied, a request whose Host is neither loopback
-// nor one that known accepts (with or without its port, in lower case), whose
-// Origin is another than its Host, or that a browser marks as cross-site.
-func Check(r *http.Request, known func(host string) bool) error {
-	denied := func(code, message string) error {
-		return &fault.Error{Kind: fault.Denied, Code: code, Message: message}
+// Check refuses, with fault.Denied, a request whose Host is neither loopback nor
+// allowed, whose Origin does not match its Host, or that a browser marks as
+// cross-site. Allowed receives the host in lower case, once as it was sent and
+// once without its port.
+func Check(r *http.Request, allowed func(host string) bool) error {
+	denied := func(code, format string, args ...any) error {
+		return &fault.Error{Kind: fault.Denied, Code: code, Message: fmt.Sprintf(format, args...)}
 	}
-	if !hostIsOurs(r.Host, known) {
-		return denied("host_not_allowed", "This host name is not one of this server's. Add it to allowedHosts if it is.")
+	if !hostAllowed(r.Host, allowed) {
+		return denied("host_not_allowed", "The host name in the Host header (%q) is not allowed. If it is a name of this server, add it to allowedHosts.", r.Host)
 	}
 	if origins := r.Header.Values("Origin"); len(origins) > 1 || len(origins) == 1 && !sameOrigin(origins[0], r.Host) {
-		return denied("origin_not_allowed", "Requests from other sites are refused.")
+		return denied("origin_not_allowed", "Requests from other sites are refused: the Origin header (%q) does not match the Host header (%q). "+
+			"Behind a reverse proxy, make the proxy pass on the Host header (nginx: proxy_set_header Host $host;), "+
+			"or add the proxy's address to trustedProxies and make it set X-Forwarded-Host.", strings.Join(origins, ", "), r.Host)
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
@@ -36,9 +41,22 @@ func Check(r *http.Request, known func(host string) bool) error {
 	return nil
 }
 
-// hostIsOurs accepts loopback with any port, and the known hosts.
-func hostIsOurs(host string, known func(string) bool) bool {
+// Any allows every host.
+func Any(string) bool { return true }
+
+// IsIP reports whether a host without a port is an IP address. DNS rebinding needs
+// a name, so an IP address is safe where a token is required as well.
+func IsIP(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Zone() == ""
+}
+
+// hostAllowed accepts loopback with any port, and the allowed hosts.
+func hostAllowed(host string, allowed func(string) bool) bool {
 	host = strings.ToLower(host)
+	if allowed(host) {
+		return true
+	}
 	name := host
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		if port == "" {
@@ -47,15 +65,15 @@ func hostIsOurs(host string, known func(string) bool) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"), ".")
-	if name == "localhost" || known(name) || known(host) {
+	if name == "localhost" || allowed(name) {
 		return true
 	}
 	addr, err := netip.ParseAddr(name)
 	return err == nil && addr.Zone() == "" && addr.Unmap().IsLoopback()
 }
 
-// sameOrigin compares an Origin with the Host that the request came to. The
-// scheme may be either: TLS, if any, ends at a proxy.
+// sameOrigin compares an Origin with the Host that the request was sent to. The
+// scheme may be http or https, because a proxy may terminate TLS.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" {

@@ -51,16 +51,18 @@ func configurationDoc(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" + generatedNote +
-		"A flag beats the environment, the environment beats the file, the file beats the default. The file is\n" +
-		"YAML: `--config FILE`, else `LILAC_CONFIG`, else `~/.lilac/config.yaml` if there is one. A text in it may name\n" +
-		"environment variables as `${NAME}` (`$${` is a plain `${`). `lilac config check` tells every mistake and where it stands,\n" +
-		"`lilac config print` what is in effect, `lilac config schema` prints its JSON Schema for editors.\n\n" +
-		"A changed file is seen at once, and within a minute where the system does not tell: on network file systems, and when the\n" +
-		"first file appears in the data directory. SIGHUP reads it, too. What is marked *live* applies to everything that begins\n" +
-		"then, without a restart; of the rest the log and `/readyz` name what waits for one. A file with a mistake changes nothing.\n\n" +
-		"## The file\n\n| key | type | default | changes | what it is |\n| --- | --- | --- | --- | --- |\n")
+		"Settings come from these places; earlier ones take precedence: flags, environment variables, the file, defaults.\n\n" +
+		"The file is YAML. Lilac reads `--config FILE`, otherwise `LILAC_CONFIG`, otherwise `~/.lilac/config.yaml` if it exists. In\n" +
+		"values, `${NAME}` stands for an environment variable; write `$${` for a literal `${`.\n\n" +
+		"- `lilac config check` lists every mistake with its line and column.\n" +
+		"- `lilac config print` prints the effective settings.\n" +
+		"- `lilac config schema` prints the JSON Schema, for editors.\n\n" +
+		"Lilac notices a changed file immediately, or within a minute on network file systems and for the first file in the data\n" +
+		"directory. SIGHUP also makes it read the file. Settings marked *live* take effect without a restart, for everything that\n" +
+		"starts afterwards. The log and `/readyz` name the settings that need a restart. A file with a mistake changes nothing.\n\n" +
+		"## The file\n\n| key | type | default | changes | description |\n| --- | --- | --- | --- | --- |\n")
 	writeKeys(&b, schema, "")
-	b.WriteString("\n## The environment\n\n| variable | key | what it is |\n| --- | --- | --- |\n")
+	b.WriteString("\n## Environment variables\n\n| variable | key | description |\n| --- | --- | --- |\n")
 	for _, v := range config.Environment() {
 		key := ""
 		if v.Key != "" {
@@ -69,7 +71,7 @@ func configurationDoc(t *testing.T) string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.Name, key, v.Doc)
 	}
 	b.WriteString(`
-## An example
+## Example
 
 ` + "```yaml" + `
 model: local/llama3
@@ -162,14 +164,14 @@ func eventsDoc(t *testing.T) string {
 	all := payloads()
 	var b strings.Builder
 	b.WriteString("# Events\n\n" + generatedNote +
-		"Every event of the bus, as `internal/foundation/event` has it. The envelope is `id, topic, type, ts, key, lane, headers,\n" +
-		"data`. **R**: the event belongs to a request; publishing it without the headers `request_id`, `session_id`\n" +
-		"and `request_client` fails at the publisher, and its key is the request's id. A field with `?` may be absent.\n\n" +
+		"These are the events on the bus. The envelope is `id, topic, type, ts, key, lane, headers, data`.\n\n" +
+		"**R** marks events that belong to a request. Publishing one without the headers `request_id`, `session_id`, and\n" +
+		"`request_client` is an error at the publisher; the event's key is the request ID. Fields with `?` are optional.\n\n" +
 		"| type | topic | R | data |\n| --- | --- | --- | --- |\n")
 	for _, def := range event.All() {
 		p, ok := all[def.Type]
 		if !ok {
-			t.Errorf("the document does not know the payload of %s", def.Type)
+			t.Errorf("the document has no payload for %s: add it to payloads", def.Type)
 			continue
 		}
 		topic, scoped := string(def.Topic), ""
@@ -181,8 +183,8 @@ func eventsDoc(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", def.Type, topic, scoped, fields(reflect.TypeOf(p)))
 	}
-	b.WriteString("\nThe topic `env` carries environment events; their types are open. An event there is\n" +
-		"`{id, type, timestamp, metadata, payload}`, and a prompt is one of them:\n\n" +
+	b.WriteString("\nThe topic `env` carries environment events. Their types are open. Each is\n" +
+		"`{id, type, timestamp, metadata, payload}`. These are Lilac's own:\n\n" +
 		"| type | payload |\n| --- | --- |\n")
 	for _, e := range []struct {
 		t       event.Type
@@ -203,11 +205,11 @@ func eventsDoc(t *testing.T) string {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", e.t, fields(e.payload))
 	}
 	b.WriteString(`
-A request that reaches a limit (see limits in the [configuration](configuration.md)) stops before its next model call. Its question
-is a message of the conversation and the end of the request's text so far; ` + "`session.paused`" + ` carries its parts, and the
-lifecycle event says ` + "`paused`" + ` with the question as its detail. Nothing of the request runs, and no output comes, until a person
-answers *continue* or *stop*: with a message in the conversation, ` + "`POST /requests/{id}/continue` or `/stop`" + `, or
-` + "`lilac requests continue ID`" + `. Anything else that is said waits as usual, and ` + "`session.paused` comes again with `again`" + `.
+When a request reaches a limit (see ` + "`limits` in the [configuration](configuration.md)" + `), it stops before its next model call and asks
+whether to continue. The question is a message in the conversation and ends the request's text so far. ` + "`session.paused`" + ` contains its
+parts, and the lifecycle event has ` + "`paused`" + ` with the question as its detail. Nothing of the request runs until a person answers
+*continue* or *stop*: with a message in the conversation, with ` + "`POST /requests/{id}/continue` or `/stop`" + `, or with
+` + "`lilac requests continue ID`" + `. Other messages wait as usual, and ` + "`session.paused` is repeated with `again`" + `.
 `)
 	return b.String()
 }

@@ -18,13 +18,13 @@ func metricsDoc(*testing.T) string {
 	httpapi.New(httpapi.Options{Metrics: &r, Sources: &httpapi.Sources{}})
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" + generatedNote +
-		"`GET /metrics` writes them in Prometheus' text format. The route needs a token: the operator's, or better one of\n" +
-		"its own that opens nothing else, `LILAC_METRICS_TOKEN`. A scrape configuration:\n\n" +
+		"`GET /metrics` returns these metrics in Prometheus' text format. The route requires a token. Use `LILAC_METRICS_TOKEN`, which\n" +
+		"grants nothing else, rather than the operator's token. Example of a scrape configuration:\n\n" +
 		"```yaml\nscrape_configs:\n  - job_name: lilac\n    authorization: {credentials_file: /etc/prometheus/lilac.token}\n" +
 		"    static_configs: [{targets: [\"127.0.0.1:7420\"]}]\n```\n\n" +
-		"A scraper that uses another host name than a loopback one needs it in `allowedHosts`. Labels come from small sets; a\n" +
-		"metric keeps at most 200 combinations and counts the rest under `other`.\n\n" +
-		"| metric | type | labels | what it is |\n| --- | --- | --- | --- |\n")
+		"If the scraper uses a host name (not loopback or an IP address), add it to `allowedHosts`. Each metric keeps at most 200 combinations of\n" +
+		"label values and counts the others under `other`.\n\n" +
+		"| metric | type | labels | description |\n| --- | --- | --- | --- |\n")
 	for _, d := range r.Describe() {
 		labels := ""
 		for i, l := range d.Labels {
@@ -35,13 +35,13 @@ func metricsDoc(*testing.T) string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, d.Kind, labels, d.Help)
 	}
-	b.WriteString("\n## Worth an alarm\n\n" +
-		"| when | what it means |\n| --- | --- |\n" +
-		"| `min(lilac_part_ok) == 0` for a minute | a part does not work; `/readyz` says why |\n" +
-		"| `lilac_bus_dead_letters > 0` | an event could not be handled: `lilac dlq list` |\n" +
-		"| `lilac_bus_group_oldest_seconds > 120` | a consumer does not get on |\n" +
-		"| `lilac_bus_unsent` grows for a minute | Redis is away; beyond 500,000 nothing more is accepted |\n" +
-		"| `rate(lilac_request_duration_seconds_count{state=\"failed\"}[15m]) > 0` | people get no answer |\n" +
-		"| `increase(lilac_model_cost_dollars_total[1h])` above what you expect | money; see `limits.day.money` |\n")
+	b.WriteString("\n## Recommended alerts\n\n" +
+		"| condition | meaning |\n| --- | --- |\n" +
+		"| `min(lilac_part_ok) == 0` for a minute | a component failed; `/readyz` says why |\n" +
+		"| `lilac_bus_dead_letters > 0` | an event could not be handled; run `lilac dlq list` |\n" +
+		"| `lilac_bus_group_oldest_seconds > 120` | a consumer group is stuck |\n" +
+		"| `lilac_bus_unsent` grows for a minute | Redis is unavailable; Lilac refuses input beyond 500,000 events |\n" +
+		"| `rate(lilac_request_duration_seconds_count{state=\"failed\"}[15m]) > 0` | requests fail |\n" +
+		"| `increase(lilac_model_cost_dollars_total[1h])` exceeds your budget | unexpected cost; see `limits.day.money` |\n")
 	return b.String()
 }

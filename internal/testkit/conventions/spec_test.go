@@ -45,7 +45,7 @@ var specified = map[string]string{
 
 	"stream_event_published":  "core/session/announce_test.go",
 	"stream_event_metadata":   "core/session/announce_test.go",
-	"existing_emit_unchanged": "serve/httpapi/project_test.go",
+	"existing_emit_unchanged": "serve/httpapi/projection_test.go",
 }
 
 // accepted are the points of acceptance that it lists (8.1 to 8.6), and the
@@ -65,7 +65,7 @@ var accepted = map[string][]string{
 	"handle_query Trigger":         {"app/environment_test.go handle_calls_handle_query"},
 	"Session Route Transformation": {"serve/httpapi/prompt_test.go prompt_route_creates_event"},
 	"StreamEvent Publication":      {"core/session/announce_test.go stream_event_published", "testkit/e2e/surfaces_test.go TestTheEventStreamTellsOfEverySurface"},
-	"Existing SSE Flow":            {"serve/httpapi/project_test.go existing_emit_unchanged"},
+	"Existing SSE Flow":            {"serve/httpapi/projection_test.go existing_emit_unchanged"},
 	"User Query E2E":               {"testkit/e2e/environment_test.go User Query E2E"},
 	"Background Task E2E":          {"testkit/e2e/environment_test.go Background Task E2E", "testkit/e2e/task_test.go TestABackgroundCommandThatWasKilledIsToldAsFailed"},
 	"Error Handling E2E":           {"testkit/e2e/environment_test.go Error Handling E2E"},

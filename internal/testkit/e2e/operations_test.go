@@ -150,7 +150,7 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		t.Fatal("control: nothing kept it; the second signal would prove nothing")
 	}
 	s.Terminate(answerWithin)
-	if !strings.Contains(s.Log(), "told twice") {
+	if !strings.Contains(s.Log(), "second signal") {
 		t.Errorf("the second signal was not obeyed:\n%s", s.Log())
 	}
 	s.Restart()

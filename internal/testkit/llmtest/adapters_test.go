@@ -37,13 +37,13 @@ type build func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm
 var adapters = map[string]build{
 	"anthropic": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return anthropic.New(llm.Options{
-			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", HTTPClient: c, Retry: r, Idle: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
 	"openai": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return openai.New(llm.Options{
-			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, HTTPClient: c, Retry: r, Idle: idle,
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
@@ -226,8 +226,8 @@ func TestPermanentErrorsAreReported(t *testing.T) {
 		"too long, OpenAI":       {llmtest.Script{Status: 400, ErrorCode: "context_length_exceeded", ErrorMessage: "This model's maximum context length is 8192 tokens."}, fault.Invalid, "context_length", "too long"},
 		"too large":              {llmtest.Script{Status: 413}, fault.Invalid, "context_length", "too long"},
 		"no credit":              {llmtest.Script{Status: 402}, fault.Denied, "insufficient_quota", "no credit"},
-		"a cap of the account":   {llmtest.Script{Status: 429, ErrorType: "rate_limit_error", ErrorCode: "enforced_spend_limit_reached"}, fault.Denied, "insufficient_quota", "limit of spending"},
-		"a limit of spending":    {llmtest.Script{Status: 429, ErrorType: "requests", ErrorCode: "project_spend_limit_exceeded"}, fault.Denied, "insufficient_quota", "limit of spending"},
+		"a cap of the account":   {llmtest.Script{Status: 429, ErrorType: "rate_limit_error", ErrorCode: "enforced_spend_limit_reached"}, fault.Denied, "insufficient_quota", "spending or usage limit"},
+		"a limit of spending":    {llmtest.Script{Status: 429, ErrorType: "requests", ErrorCode: "project_spend_limit_exceeded"}, fault.Denied, "insufficient_quota", "spending or usage limit"},
 		"a limit that was set":   {llmtest.Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: "You have reached your specified API usage limits."}, fault.Denied, "insufficient_quota", "specified API usage limits"},
 		"a redirect":             {llmtest.Script{Status: 302}, fault.Invalid, "", "redirect"},
 		"malformed JSON":         {llmtest.Script{Malformed: `{"a":`}, fault.Unavailable, "bad_answer", "protocol"},

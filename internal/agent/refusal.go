@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"errors"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
+)
+
+const (
+	// longConversation is the size, in tokens, from which an unexplained refusal may mean
+	// that the conversation is too long. Local servers have windows of 4,096 tokens.
+	longConversation = 2_000
+	// maxSilentRetries bounds the retries of a silent model, so that a call and its
+	// retries end before surfaces give the answer up.
+	maxSilentRetries = 1
+)
+
+// changesPrompt reports whether a refused prompt is worth another call after a change,
+// and plans the change: media become notes, or older messages become a summary.
+func (r *run) changesPrompt(f *fault.Error) bool {
+	refused := f.Kind == fault.Invalid && f.Code == ""
+	switch {
+	case f.Code == llm.CodeContextLength:
+		if r.forced {
+			return false
+		}
+		r.forced, r.mustCompact = true, true
+	case !r.unshown && showsMedia(r.conv) && r.mayRefuseMedia(f):
+		// The image or document stays in the history, so every later request of the
+		// conversation would fail.
+		r.unshown = true
+	case refused && !r.forced && len(r.conv) > 2 && EstimateTokens(r.conv) >= longConversation:
+		r.forced, r.mustCompact, r.guess = true, true, f
+	default:
+		return false
+	}
+	return true
+}
+
+// mayRefuseMedia reports whether a failure may be about an image or a document. Servers
+// answer with 400, 404, 413, or 500; the last one only counts when it repeats.
+func (r *run) mayRefuseMedia(f *fault.Error) bool {
+	switch {
+	case f.Code == llm.CodeMediaRefused:
+		return true
+	case f.Code != "":
+		return false
+	case f.Kind == fault.Unavailable:
+		return r.failures > 0
+	}
+	return f.Kind == fault.Invalid || f.Kind == fault.NotFound || f.Kind == fault.TooLarge
+}
+
+// fitError returns the error of a prompt that could not be made shorter. If it only seemed
+// too long, the refusal itself is the error.
+func (r *run) fitError(err error) error {
+	if r.guess != nil && errors.Is(err, errTooLong) {
+		return r.guess
+	}
+	return err
+}
+
+// tooLongError returns the error of a conversation that is too long after a compaction.
+func tooLongError(f *fault.Error) error {
+	return fault.Wrap(f.Kind, f, "The conversation is too long for the model, even after older messages were summarised. Start a new one, or send less at once. %s", f.Message)
+}

@@ -1,0 +1,92 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/model/llm"
+)
+
+func TestUnexplainedRefusalOfALongConversationIsCompactedOnce(t *testing.T) {
+	refused := reply{err: fault.New(fault.Invalid, "The server refused it.")}
+	large := llm.Info{ContextTokens: 128_000, MaxOutputTokens: 8_000}
+	for name, c := range map[string]struct {
+		messages  []chat.Message
+		script    []reply
+		compacted int
+		kind      fault.Kind
+		says      string
+	}{
+		"compaction helps":        {long(30), []reply{refused, say("Hi")}, 1, "", ""},
+		"compaction doesn't help": {long(30), []reply{refused, refused, say("Hi")}, 1, fault.Invalid, "The server refused it."},
+		"a short conversation":    {long(1), []reply{refused, say("Hi")}, 0, fault.Invalid, "The server refused it."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, h := &model{info: large, script: c.script}, newHost()
+			in := question()
+			in.Messages, h.history = c.messages, c.messages
+			out := agent.Run(t.Context(), agent.Config{Model: m, Tools: nil}, in, h)
+			if fault.KindOf(out.Err) != c.kind {
+				t.Errorf("error is %v", out.Err)
+			}
+			if out.Err != nil && !strings.Contains(out.Err.Error(), c.says) {
+				t.Errorf("the error does not say why: %v", out.Err)
+			}
+			if got := h.summaries; got != c.compacted {
+				t.Errorf("%d compactions, want %d:\n%s", got, c.compacted, strings.Join(h.log, "\n"))
+			}
+		})
+	}
+}
+
+func TestContextLengthErrorNamesTheSetting(t *testing.T) {
+	refused := reply{err: &fault.Error{Kind: fault.Invalid, Code: llm.CodeContextLength, Message: "Too long: 9 > 8. Set contextTokens."}}
+	m, h := &model{info: small, script: []reply{refused, refused}}, newHost()
+	in := question()
+	in.Messages, h.history = long(30), long(30)
+	out := agent.Run(t.Context(), agent.Config{Model: m}, in, h)
+	if out.Err == nil || !strings.Contains(out.Err.Error(), "contextTokens") || !strings.Contains(out.Err.Error(), "9 > 8") {
+		t.Errorf("error is %v", out.Err)
+	}
+}
+
+func TestRefusedMediaBecomesANote(t *testing.T) {
+	broken := reply{err: fault.New(fault.Unavailable, "The server has trouble.")}
+	for name, c := range map[string]struct {
+		script []reply
+		calls  int
+		shown  bool // the image is in the last call
+	}{
+		"404":                 {[]reply{{err: fault.New(fault.NotFound, "No endpoints.")}, say("Hi")}, 2, false},
+		"413":                 {[]reply{{err: fault.New(fault.TooLarge, "Too large.")}, say("Hi")}, 2, false},
+		"recognized by words": {[]reply{{err: &fault.Error{Kind: fault.Invalid, Code: llm.CodeMediaRefused, Message: "No images."}}, say("Hi")}, 2, false},
+		"500, once":           {[]reply{broken, say("Hi")}, 2, true},
+		"500, again":          {[]reply{broken, broken, say("Hi")}, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, h := &model{script: c.script}, newHost()
+			in := question()
+			in.Messages = append(in.Messages, chat.Message{Role: chat.User, Parts: []chat.Part{{Type: chat.TypeImage, Data: []byte(`"iVBORw0KGgo="`), Filename: "scan.png"}}})
+			out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 4, Backoff: func(int) time.Duration { return 0 }}, in, h)
+			if out.Err != nil || len(m.asked) != c.calls {
+				t.Fatalf("%d calls: %v", len(m.asked), out.Err)
+			}
+			if last := written(m.asked[len(m.asked)-1].Messages); strings.Contains(last, "iVBORw0KGgo=") != c.shown {
+				t.Errorf("the last call is %s", last)
+			}
+		})
+	}
+}
+
+func TestSilentModelIsRetriedOnce(t *testing.T) {
+	silent := reply{err: &fault.Error{Kind: fault.Timeout, Code: llm.CodeSilent, Message: "It sent nothing."}}
+	m, h := &model{script: []reply{silent, silent, silent, say("Hi")}}, newHost()
+	out := agent.Run(t.Context(), agent.Config{Model: m, Retries: 5, Backoff: func(int) time.Duration { return 0 }}, question(), h)
+	if fault.KindOf(out.Err) != fault.Timeout || len(m.asked) != 2 {
+		t.Errorf("%d calls: %v", len(m.asked), out.Err)
+	}
+}

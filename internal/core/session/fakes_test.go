@@ -1,0 +1,75 @@
+package session_test
+
+import (
+	"context"
+
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/store"
+)
+
+// tables returns the runner's tables of a store.
+func tables() session.Tables {
+	return session.Tables{
+		Sessions: store.Sessions{}, States: store.SessionStates{}, Mailbox: store.Mailbox{}, History: store.History{},
+		Files: store.Files{}, Requests: store.Requests{}, Journal: store.Journal{}, Spending: store.Usage{},
+	}
+}
+
+// fakeSurfaces are [session.Surfaces] that describe one surface, "web".
+type fakeSurfaces struct {
+	relay, unattended bool
+	title             func(client, sessionID string) string
+	instructions      func(operators, client string) string
+}
+
+func (f fakeSurfaces) HasRelay(client string) bool   { return f.relay && client == "web" }
+func (f fakeSurfaces) Unattended(client string) bool { return f.unattended && client == "web" }
+
+func (f fakeSurfaces) Title(_ db.Queryer, client, sessionID string) string {
+	if f.title == nil {
+		return ""
+	}
+	return f.title(client, sessionID)
+}
+
+func (f fakeSurfaces) Instructions(operators, client string) string {
+	if f.instructions == nil {
+		return operators
+	}
+	return f.instructions(operators, client)
+}
+
+// fakePolicy is a [session.Policy] made of functions; each may be nil.
+type fakePolicy struct {
+	payer func(sessionID string) string
+	admit func(requestID string, more chat.Usage) *session.Refusal
+	ended func(r session.Request)
+}
+
+func (f fakePolicy) Payer(_ db.Queryer, sessionID string) (string, error) {
+	if f.payer == nil {
+		return "", nil
+	}
+	return f.payer(sessionID), nil
+}
+
+func (f fakePolicy) Admit(_ context.Context, requestID, _ string, more chat.Usage) (*session.Refusal, error) {
+	if f.admit == nil {
+		return nil, nil
+	}
+	return f.admit(requestID, more), nil
+}
+
+func (f fakePolicy) RequestEnded(_ *db.Tx, r session.Request) error {
+	if f.ended != nil {
+		f.ended(r)
+	}
+	return nil
+}
+
+// fakeBlobs returns the same content for every reference.
+type fakeBlobs string
+
+func (b fakeBlobs) Get(context.Context, string) ([]byte, error) { return []byte(b), nil }

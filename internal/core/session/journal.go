@@ -1,0 +1,83 @@
+package session
+
+import (
+	"encoding/json"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// The journal's kinds of entries.
+const (
+	kindQueued      = "queued"
+	kindStarted     = "started"
+	kindInput       = "input"
+	kindModel       = "model"
+	kindModelFailed = "model_failed"
+	kindToolStart   = "tool_start"
+	kindToolEnd     = "tool_end"
+	kindRecovered   = "recovered"
+	kindCompacted   = "compacted"
+	kindPaused      = "paused"
+	kindResumed     = "resumed"
+	kindEnd         = "end"
+)
+
+// The data of the entries.
+type (
+	queuedEntry struct {
+		// TraceParent is journaled so that the trace continues after a crash.
+		TraceParent string `json:"traceParent,omitempty"`
+	}
+	inputEntry struct {
+		MessageID string      `json:"messageId"`
+		Queue     event.Queue `json:"queue"`
+		Offset    int64       `json:"offset"`
+	}
+	modelEntry struct {
+		Message     chat.Message `json:"message"`
+		Usage       chat.Usage   `json:"usage"`
+		Stop        string       `json:"stop"`
+		Interrupted bool         `json:"interrupted,omitempty"`
+		Offset      int64        `json:"offset"`
+		ModelMS     int64        `json:"modelMs"`
+		Model       string       `json:"model,omitempty"`
+	}
+	failedEntry struct {
+		Error   string `json:"error"`
+		DelayMS int64  `json:"delayMs"`
+	}
+	toolEntry struct {
+		ToolCallID string          `json:"toolCallId"`
+		Name       string          `json:"name"`
+		Args       json.RawMessage `json:"args,omitempty"`
+		Display    string          `json:"display,omitempty"`
+		Result     *chat.Part      `json:"result,omitempty"`
+		OK         *bool           `json:"ok,omitempty"`
+	}
+	recoveredEntry struct {
+		Recovery int   `json:"recovery"`
+		Charged  bool  `json:"charged"`
+		Offset   int64 `json:"offset"`
+	}
+	compactedEntry struct {
+		KeptFrom int64 `json:"keptFrom"`
+	}
+	resumedEntry struct {
+		Pause  int    `json:"pause"`
+		Answer Answer `json:"answer"`
+	}
+	endEntry struct {
+		State  event.RequestState `json:"state"`
+		Detail string             `json:"detail,omitempty"`
+		// ErrorKind goes with the state failed.
+		ErrorKind fault.Kind `json:"errorKind,omitempty"`
+		// Cause is shown to the operator only.
+		Cause string `json:"cause,omitempty"`
+		// Quiet suppresses the message about the end on a platform.
+		Quiet bool `json:"quiet,omitempty"`
+		// Notice is a text that was output without a model call; no other entry has it.
+		Notice string `json:"notice,omitempty"`
+	}
+)

@@ -1,0 +1,170 @@
+package session
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"lilac/internal/agent/tool"
+	"lilac/internal/engine/bus"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/model/llm"
+)
+
+const (
+	// DefaultMaxActive is how many sessions may run at the same time.
+	DefaultMaxActive = 1024
+	// DefaultRetries is how often a failed model call is repeated.
+	DefaultRetries = 5
+)
+
+// Options configures a [Service]. DB, Bus, Tables and Model are required; the zero
+// value of every other field works.
+type Options struct {
+	DB     *db.DB
+	Bus    bus.Bus
+	Tables Tables
+	// Model returns the model of a session's next request.
+	Model     func(ctx context.Context, sessionID string) (llm.Model, error)
+	Tools     []tool.Tool
+	Workspace string
+	// Settings are the initial settings; see [Service.Configure].
+	Settings Settings
+
+	// Retries is how often a failed model call is repeated: 0 means
+	// DefaultRetries, a negative number means never.
+	Retries int
+	// Backoff is the delay before a repetition; nil means the agent's own.
+	Backoff func(retry int) time.Duration
+	// MaxActive is how many sessions may run at the same time; 0 means
+	// DefaultMaxActive.
+	MaxActive int
+
+	// Surfaces describes the surfaces; without it no surface has a relay, a title
+	// or instructions, and somebody can answer everywhere.
+	Surfaces Surfaces
+	// Policy decides about the budgets of requests; without it each session pays
+	// for itself and every request may continue.
+	Policy Policy
+	// Observer is notified of runs; it may be nil.
+	Observer Observer
+	// Blobs holds attachments; without it they are reported as unavailable.
+	Blobs Blobs
+
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Surfaces describes the surfaces of sessions, by the name of their client.
+type Surfaces interface {
+	// HasRelay reports whether a relay shows the output of the client's requests.
+	// The relay is told when they start.
+	HasRelay(client string) bool
+	// Title returns the title of a session that a message creates; "" means that
+	// the first message becomes the title.
+	Title(q db.Queryer, client, sessionID string) string
+	// Instructions builds the model's instructions from the operator's.
+	Instructions(operators, client string) string
+	// Unattended reports whether nobody can answer a question in the client's
+	// sessions: a request that reaches a limit there fails at once.
+	Unattended(client string) bool
+}
+
+// Policy decides about the budgets of requests.
+type Policy interface {
+	// Payer returns the session whose limits apply to the work of a session and
+	// which is charged for it; "" means the session itself.
+	Payer(q db.Queryer, sessionID string) (string, error)
+	// Admit is called before each model call; more is the request's usage beyond
+	// its records. A refusal ends the request.
+	Admit(ctx context.Context, requestID, sessionID string, more chat.Usage) (*Refusal, error)
+	// RequestEnded is called in the transaction that ends a request; an error
+	// undoes the transaction.
+	RequestEnded(tx *db.Tx, r Request) error
+}
+
+// Refusal ends a request that may not continue.
+type Refusal struct {
+	// Reason is the text for people. A quiet refusal shows it only in the records,
+	// because people were notified elsewhere.
+	Reason string
+	Quiet  bool
+	// Drop lists queued requests of the session that may not start either.
+	Drop       []string
+	DropReason string
+}
+
+// Observer is notified of runs, for example to trace them.
+type Observer interface {
+	// ObserveRun returns the context of the run and a function to call at its end.
+	ObserveRun(ctx context.Context, r RunInfo) (context.Context, func(err error))
+}
+
+// RunInfo identifies a run.
+type RunInfo struct {
+	RequestID, SessionID, Client string
+	// TraceParent is that of the message that started the request, or "".
+	TraceParent string
+}
+
+// Blobs holds attachments.
+type Blobs interface {
+	// Get returns the content of a "blob:sha256:…" reference.
+	Get(ctx context.Context, ref string) ([]byte, error)
+}
+
+// Settings may change while the service runs. Changed limits apply at once; a
+// request keeps the other settings that it started with.
+type Settings struct {
+	// System is the operator's part of the model's instructions.
+	System string
+	Limits Limits
+	// ToolTimeout bounds a tool call; 0 means that only the tools' own limits do.
+	ToolTimeout time.Duration
+	// CompactAt is as in [agent.Config].
+	CompactAt float64
+}
+
+// withDefaults fills in what the caller left out.
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxActive <= 0 {
+		o.MaxActive = DefaultMaxActive
+	}
+	switch {
+	case o.Retries == 0:
+		o.Retries = DefaultRetries
+	case o.Retries < 0:
+		o.Retries = 0
+	}
+	if o.Surfaces == nil {
+		o.Surfaces = plainSurfaces{}
+	}
+	if o.Policy == nil {
+		o.Policy = openPolicy{}
+	}
+	return o
+}
+
+// plainSurfaces is the default of [Options.Surfaces].
+type plainSurfaces struct{}
+
+func (plainSurfaces) HasRelay(string) bool                    { return false }
+func (plainSurfaces) Title(db.Queryer, string, string) string { return "" }
+func (plainSurfaces) Instructions(operators, _ string) string { return operators }
+func (plainSurfaces) Unattended(string) bool                  { return false }
+
+// openPolicy is the default of [Options.Policy].
+type openPolicy struct{}
+
+func (openPolicy) Payer(db.Queryer, string) (string, error) { return "", nil }
+func (openPolicy) RequestEnded(*db.Tx, Request) error       { return nil }
+func (openPolicy) Admit(context.Context, string, string, chat.Usage) (*Refusal, error) {
+	return nil, nil
+}

@@ -1,0 +1,76 @@
+package session
+
+// rowCache are the rows that a change has read. A message touches its request
+// four times and its session twice; each row is read and written once.
+type rowCache struct {
+	requests []cachedRequest
+	row      *Session
+}
+
+type cachedRequest struct {
+	Request
+	fresh, changed bool
+}
+
+func (c *change) cachedRequest(id string) *cachedRequest {
+	for i := range c.requests {
+		if c.requests[i].ID == id {
+			return &c.requests[i]
+		}
+	}
+	return nil
+}
+
+// request returns a request as this change sees it.
+func (c *change) request(id string) (Request, error) {
+	if d := c.cachedRequest(id); d != nil {
+		return d.Request, nil
+	}
+	r, err := c.tables().Requests.Request(c.tx, id)
+	if err == nil {
+		c.requests = append(c.requests, cachedRequest{Request: r})
+	}
+	return r, err
+}
+
+// add creates a request at the end of the change.
+func (c *change) createRequest(r Request) {
+	c.requests = append(c.requests, cachedRequest{Request: r, fresh: true})
+}
+
+// save writes a request at the end of the change.
+func (c *change) saveRequest(r Request) {
+	if d := c.cachedRequest(r.ID); d != nil {
+		d.Request, d.changed = r, true
+		return
+	}
+	c.requests = append(c.requests, cachedRequest{Request: r, changed: true})
+}
+
+func (c *change) writeRequests() error {
+	for _, d := range c.requests {
+		var err error
+		switch {
+		case d.fresh:
+			err = c.tables().Requests.CreateRequest(c.tx, d.Request)
+		case d.changed:
+			err = c.tables().Requests.SaveRequest(c.tx, d.Request)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// session returns the session's row as it was when the change first asked.
+func (c *change) session() (Session, error) {
+	if c.row != nil {
+		return *c.row, nil
+	}
+	v, err := c.tables().Sessions.Session(c.tx, c.sessionID)
+	if err == nil {
+		c.row = &v
+	}
+	return v, err
+}

@@ -1,0 +1,375 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// codeStaleOwner marks a write that was refused because another owner has
+// the session now.
+const codeStaleOwner = "stale_owner"
+
+// run is the owner of a session's active request: one goroutine from the
+// commit that started it to the one that ended it.
+type run struct {
+	svc                          *Service
+	sessionID, requestID, client string
+	// state is the session's at the moment this run took it.
+	state State
+
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	interrupts agent.Signal
+	// wake says that messages may wait.
+	wake atomic.Bool
+
+	// What follows belongs to the goroutine of the run.
+	out           *output
+	seqs          []int64         // requestMetadata the agent's conversation, by index; a summary has the last one that it stands for
+	reportedCalls map[string]bool // the calls of the open step whose end the output has told
+	model         string
+	journalUnread bool  // it ended before its journal was read: out has no text
+	closed        bool  // WouldEnd closed the run
+	recordErr     error // requestMetadata a record that could not be made, or read
+	attempt       int   // how often it was taken up before
+	trace         string
+	// notice is what the request says without a model, or "".
+	notice string
+	// refusal is why it may not go on, if that was said.
+	refusal *Refusal
+	// startedAt and idle give the time that the request has worked for.
+	startedAt time.Time
+	idle      time.Duration
+	// account is the session that pays.
+	payer string
+	// counted and metered are the usage of the request and the moment up to
+	// which the session and the day were charged.
+	chargedUsage chat.Usage
+	chargedUntil time.Time
+}
+
+func (s *Service) newRun(sessionID, requestID, client string, state State) *run {
+	s.mu.Lock()
+	parent := s.runCtx
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(parent)
+	return &run{
+		svc: s, sessionID: sessionID, requestID: requestID, client: client, state: state,
+		ctx: ctx, cancel: cancel, reportedCalls: map[string]bool{},
+	}
+}
+
+func (r *run) headers() event.Headers {
+	return event.RequestHeaders(r.requestID, r.sessionID, r.client)
+}
+
+// work does the request. When it cannot be recorded, the run is over for this
+// process, and is taken up again from its journal as after a crash.
+func (r *run) runToEnd() {
+	s := r.svc
+	err := r.execute()
+	s.unregister(r)
+	if staleOwner(err) {
+		s.opt.Logger.Warn("another owner has the session", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
+		err = nil
+	}
+	if err != nil {
+		s.opt.Logger.Error("run lost its store", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
+		s.retryResume(r.sessionID)
+	}
+	s.startHeld()
+}
+
+// do runs the agent and records the end. The error is that of the records.
+func (r *run) execute() error {
+	outcome := r.runAgent()
+	switch {
+	case r.closed:
+		return nil
+	case errors.Is(outcome.Err, agent.ErrDrain) || r.svc.runCtx.Err() != nil:
+		return r.recordEnd(Drained{RequestID: r.requestID}, outcome)
+	case r.recordErr != nil:
+		return r.recordErr
+	case outcome.Err == nil:
+		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateDone, NoSlot: r.svc.hasHeldSessions()}, outcome)
+	case isCancelled(outcome.Err):
+		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateCancelled, Detail: cancelledText, NoSlot: r.svc.hasHeldSessions()}, outcome)
+	}
+	l := asLimitError(outcome.Err)
+	if l != nil && r.svc.opt.Surfaces.Unattended(r.client) {
+		return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: l.Statement(), Kind: fault.LimitReached, NoSlot: r.svc.hasHeldSessions()}, outcome)
+	}
+	if l != nil {
+		return r.stopAtLimit(l, outcome)
+	}
+	if r.refusal != nil {
+		return r.recordEnd(r.refused(), outcome)
+	}
+	r.svc.opt.Logger.Warn("request failed", "session_id", r.sessionID, "request_id", r.requestID, "error", outcome.Err)
+	wire := fault.ToWire(outcome.Err)
+	return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: r.svc.hasHeldSessions()}, outcome)
+}
+
+// refused is the end of a request that may not go on.
+func (r *run) refused() Ended {
+	e := Ended{RequestID: r.requestID, State: event.StateFailed, Detail: r.refusal.Reason, Kind: fault.LimitReached, Drop: r.refusal.Drop, DropReason: r.refusal.DropReason, NoSlot: r.svc.hasHeldSessions()}
+	if r.refusal.Quiet {
+		e.State, e.Kind = event.StateCancelled, ""
+	}
+	return e
+}
+
+// end records how the run stopped, whatever became of its context.
+func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTime)
+	defer cancel()
+	if _, drained := in.(Drained); drained {
+		return r.svc.change(ctx, r.sessionID, func(c *change) error {
+			if err := r.checkOwner(c.state); err != nil {
+				return err
+			}
+			return c.decide(in)
+		})
+	}
+	return r.record(ctx, func(c *change) error {
+		c.outcome = &outcome
+		c.quiet = r.refusal != nil && r.refusal.Quiet
+		if outcome.Err != nil {
+			c.cause = outcome.Err.Error()
+		}
+		p, err := r.svc.progress(c.tx, r.sessionID, r.requestID)
+		if err != nil {
+			r.svc.opt.Logger.Error("read journal", "request_id", r.requestID, "error", err)
+			return c.decide(in)
+		}
+		if r.journalUnread {
+			c.text = p.text
+		}
+		if err := c.closeStep(r.headers(), p); err != nil {
+			return err
+		}
+		return c.decide(in)
+	})
+}
+
+func (r *run) runAgent() (outcome agent.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			outcome.Err = fmt.Errorf("run panicked: %v\n%s", v, debug.Stack())
+		}
+	}()
+	in, err := r.load()
+	if err != nil {
+		if r.out == nil {
+			r.out, r.journalUnread = newOutput(r.svc, r.requestID, r.headers(), r.attempt, ""), true
+		}
+		return agent.Outcome{Err: err}
+	}
+	if r.notice != "" {
+		r.out.append(false, r.notice)
+		return agent.Outcome{Usage: in.Usage}
+	}
+	opt := r.svc.opt
+	ctx := r.ctx
+	if opt.Observer != nil {
+		observed, ended := opt.Observer.ObserveRun(ctx, RunInfo{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client, TraceParent: r.trace})
+		ctx = observed
+		defer func() { ended(outcome.Err) }()
+	}
+	model, err := opt.Model(ctx, r.sessionID)
+	if err != nil {
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
+	settings := r.svc.settings.Load()
+	r.model = model.Info().Provider + "/" + model.Info().Name
+	if settings.Limits.money() && model.Info().Price == nil {
+		err := fault.New(fault.Invalid, "There is a limit on money, but no price is configured for the model %s.", r.model)
+		return agent.Outcome{Err: err, Usage: in.Usage}
+	}
+
+	system := opt.Surfaces.Instructions(settings.System, r.client)
+	r.svc.publisher.add(r.out)
+	defer r.svc.publisher.remove(r.out)
+	return agent.Run(ctx, agent.Config{
+		Model: model, Tools: opt.Tools, System: system, Workspace: opt.Workspace,
+		Retries: opt.Retries, Backoff: opt.Backoff, ToolTimeout: settings.ToolTimeout, CompactAt: settings.CompactAt,
+	}, in, r)
+}
+
+// load reads where the run stands: at its beginning, or where its journal ends.
+func (r *run) load() (agent.Input, error) {
+	in := agent.Input{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client}
+	var conv Conversation
+	var p progress
+	var req Request
+	err := r.svc.opt.DB.Read(r.ctx, func(q db.Queryer) (err error) {
+		if r.payer, err = r.svc.payer(q, r.sessionID); err != nil {
+			return err
+		}
+		if conv, err = r.svc.opt.Tables.History.Conversation(q, r.sessionID); err != nil {
+			return explainDamage(err, r.sessionID)
+		}
+		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
+			return err // it has just begun and has used nothing
+		}
+		req, err = r.svc.opt.Tables.Requests.Request(q, r.requestID)
+		return err
+	})
+	switch {
+	case err != nil && r.svc.runCtx.Err() != nil:
+		return in, agent.ErrDrain
+	case err != nil && r.ctx.Err() != nil:
+		return in, agent.ErrCancelled
+	case err != nil:
+		err = fmt.Errorf("read conversation: %w", err)
+		if db.IsEngineError(err) {
+			r.recordErr = err
+		}
+		return in, err
+	}
+	r.attempt, r.trace = p.attempts, p.trace
+	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
+	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
+	r.chargedUsage, r.chargedUntil = req.Usage, r.svc.opt.Now()
+	if p.step == 0 { // no model was called
+		r.notice = noticeText(conv.Messages, r.requestID)
+	}
+	if conv.Summary != nil {
+		in.Messages = append(in.Messages, *conv.Summary)
+		r.seqs = append(r.seqs, conv.KeptFrom-1)
+	}
+	for _, m := range conv.Messages {
+		in.Messages = append(in.Messages, r.svc.inlineBlobs(m.Message))
+		r.seqs = append(r.seqs, m.Seq)
+	}
+	if p.pending != nil {
+		for id := range p.pending.Results {
+			r.reportedCalls[id] = true
+		}
+	}
+	in.Pending, in.Ended, in.Step, in.Usage = p.pending, p.ended, p.step, req.Usage
+	in.Text, in.Offset = p.text, int64(len(p.text))
+	return in, nil
+}
+
+// explainDamage says of a damaged conversation what to do without a copy of the
+// database: nothing can be answered in it. On a platform the next message
+// begins another one.
+func explainDamage(err error, sessionID string) error {
+	if !db.IsDamaged(err) {
+		return err
+	}
+	return &fault.Error{
+		Kind: fault.Internal, Code: db.CodeDamagedRow,
+		Message: fault.ToWire(err).Message + " Without a copy, delete this conversation and begin another: lilac sessions delete " + sessionID,
+	}
+}
+
+// noticeText returns what a request says whose message is one of the assistant:
+// it asks nothing of a model, its words are the answer.
+func noticeText(history []HistoryMessage, requestID string) string {
+	if len(history) == 0 {
+		return ""
+	}
+	last := history[len(history)-1]
+	if last.RequestID != requestID || last.Message.Role != chat.Assistant || len(last.Message.ToolCalls()) > 0 {
+		return ""
+	}
+	return last.Message.Text()
+}
+
+// unmetered is how long the run has worked since the session and the day were
+// charged.
+func (r *run) unchargedTime() time.Duration {
+	if r.chargedUntil.IsZero() {
+		return 0
+	}
+	return max(0, r.svc.opt.Now().Sub(r.chargedUntil))
+}
+
+// charged says that the session and the day were charged.
+func (r *run) markCharged(s Spent) {
+	r.chargedUsage = r.chargedUsage.Add(s.Usage)
+	r.chargedUntil = r.chargedUntil.Add(s.Time)
+}
+
+// owns refuses a run that another owner has taken the session from.
+func (r *run) checkOwner(s State) error {
+	if !s.isActive(r.requestID) || s.Epoch != r.state.Epoch {
+		return &fault.Error{
+			Kind: fault.Conflict, Code: codeStaleOwner,
+			Message: fmt.Sprintf("The request %q is no longer this run's: it took the session at epoch %d, which is at %d.", r.requestID, r.state.Epoch, s.Epoch),
+		}
+	}
+	return nil
+}
+
+func staleOwner(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == codeStaleOwner
+}
+
+// record makes one record of the run; without it the run cannot go on.
+func (r *run) record(ctx context.Context, fn func(c *change) error) error {
+	if err := r.write(ctx, fn); err != nil {
+		r.recordErr = err
+		return err
+	}
+	return nil
+}
+
+// write is one transaction of the run, with the text that waits in front of it.
+// Any goroutine may call it once the agent runs.
+func (r *run) write(ctx context.Context, fn func(c *change) error) error {
+	r.out.pubMu.Lock()
+	defer r.out.pubMu.Unlock()
+	events, err := r.out.collect()
+	if err == nil {
+		err = r.svc.change(ctx, r.sessionID, func(c *change) error {
+			c.run, c.text, c.textOf = r, r.out.fullText(), r.requestID
+			if err := r.checkOwner(c.state); err != nil {
+				return err
+			}
+			if len(events) > 0 {
+				if err := c.tx.Publish(events...); err != nil {
+					return err
+				}
+			}
+			if r.out.hasDelta && !r.out.streaming {
+				if err := c.markStreaming(r.requestID); err != nil {
+					return err
+				}
+			}
+			return fn(c)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	r.out.markSent()
+	r.out.streaming = r.out.hasDelta
+	return nil
+}
+
+// inject returns what a change applied, as the agent takes it.
+func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
+	r.seqs = append(r.seqs, seqs...)
+	for i := range injected {
+		messages := make([]chat.Message, len(injected[i].Messages))
+		for j, m := range injected[i].Messages {
+			messages[j] = r.svc.inlineBlobs(m)
+		}
+		injected[i].Messages = messages
+	}
+	return injected
+}

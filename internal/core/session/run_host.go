@@ -1,0 +1,205 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lilac/internal/agent"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// maxPreview bounds how much of a tool's output is shown on the topic.
+	maxPreview = 4 << 10
+	// maxArgs bounds the arguments that are shown there.
+	maxArgs = 16 << 10
+)
+
+var _ agent.Host = (*run)(nil)
+
+// BeforeModel implements [agent.Host]. Without a hint that something waits it
+// costs nothing; a message that is committed now comes before the next call.
+func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
+	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
+		return nil, err
+	}
+	refusal, err := r.svc.opt.Policy.Admit(ctx, r.requestID, r.sessionID, used.Beyond(r.chargedUsage))
+	if err != nil {
+		return nil, fmt.Errorf("check whether the request may continue: %w", err)
+	}
+	if r.refusal = refusal; refusal != nil {
+		return nil, fault.New(fault.LimitReached, "%s", refusal.Reason)
+	}
+	if !r.wake.Swap(false) {
+		return nil, nil
+	}
+	return r.takeMessages(ctx, StepBoundary{RequestID: r.requestID}, nil)
+}
+
+func (r *run) takeMessages(ctx context.Context, in Input, outcome *agent.Outcome) ([]agent.Injected, error) {
+	var injected []agent.Injected
+	var seqs []int64
+	var closed bool
+	err := r.record(ctx, func(c *change) error {
+		c.outcome = outcome
+		err := c.decide(in)
+		injected, seqs, closed = c.injected, c.seqs, !c.state.isActive(r.requestID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if closed {
+		r.closed = true
+		return nil, nil
+	}
+	return r.inject(injected, seqs), nil
+}
+
+// Interrupts implements [agent.Host].
+func (r *run) Interrupts() *agent.Signal { return &r.interrupts }
+
+// Text implements [agent.Host].
+func (r *run) Text(delta string) {
+	r.out.append(false, delta)
+	r.out.throttle(r.ctx)
+}
+
+// Reasoning implements [agent.Host].
+func (r *run) Reasoning(delta string) {
+	r.out.append(true, delta)
+	r.out.throttle(r.ctx)
+}
+
+// ResetText implements [agent.Host].
+func (r *run) ResetText(ctx context.Context, offset int64) error {
+	id := r.out.eventID()
+	err := r.record(ctx, func(c *change) error {
+		return c.publish(id, r.headers(), event.TextReset{Offset: offset})
+	})
+	if err == nil {
+		r.out.truncate(offset)
+	}
+	return err
+}
+
+// ModelFailed implements [agent.Host].
+func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time.Duration) error {
+	return r.record(ctx, func(c *change) error {
+		return c.tables().Journal.Record(c.tx, r.requestID, Entry{
+			At: c.now(), Step: step, Kind: kindModelFailed,
+			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds()},
+		})
+	})
+}
+
+// ModelDone implements [agent.Host].
+func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
+	spent := Spent{Steps: 1, Usage: s.Usage, Time: r.unchargedTime()}
+	err := r.record(ctx, func(c *change) error {
+		req, err := c.request(r.requestID)
+		if err != nil {
+			return err
+		}
+		req.Steps, req.Usage, req.Model = s.Number, req.Usage.Add(s.Usage), r.model
+		c.saveRequest(req)
+		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
+			return err
+		}
+		return c.tables().Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
+			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
+			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
+		}})
+	})
+	if err == nil {
+		r.markCharged(spent)
+		clear(r.reportedCalls)
+	}
+	return err
+}
+
+// ToolStarted implements [agent.Host].
+func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
+	id := r.out.eventID()
+	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
+	return r.record(ctx, func(c *change) error {
+		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
+			At: c.now(), Step: step, Kind: kindToolStart,
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display},
+		})
+		if err != nil {
+			return err
+		}
+		return c.publish(id, r.headers(), shown)
+	})
+}
+
+// ToolProgress implements [agent.Host].
+func (r *run) ToolProgress(call chat.Part, line string) {
+	r.out.setProgress(event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolUpdate, Display: preview(line), Name: call.ToolName})
+}
+
+// ToolEnded implements [agent.Host].
+func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
+	id := r.out.eventID()
+	r.out.clearProgress(call.ToolCallID)
+	shown := toolEndEvent(call, result, display)
+	err := r.record(ctx, func(c *change) error {
+		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
+			At: c.now(), Step: step, Kind: kindToolEnd,
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: shown.OK},
+		})
+		if err != nil {
+			return err
+		}
+		if err := c.publish(id, r.headers(), shown); err != nil {
+			return err
+		}
+		return c.announceTool(r.requestID, shown)
+	})
+	if err == nil {
+		r.reportedCalls[call.ToolCallID] = true
+	}
+	return err
+}
+
+// StepDone implements [agent.Host].
+func (r *run) StepDone(ctx context.Context, step int, messages []chat.Message) error {
+	var seqs []int64
+	err := r.record(ctx, func(c *change) (err error) {
+		seqs, err = c.appendStep(r.headers(), step, messages, func(id string) bool { return r.reportedCalls[id] })
+		return err
+	})
+	r.seqs = append(r.seqs, seqs...)
+	return err
+}
+
+// WouldEnd implements [agent.Host].
+func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Injected, error) {
+	return r.takeMessages(ctx, WouldEnd{RequestID: r.requestID, NoSlot: r.svc.hasHeldSessions()}, &outcome)
+}
+
+// Compacted implements [agent.Host].
+func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) error {
+	if keep < 1 || keep > len(r.seqs) {
+		return fault.New(fault.Internal, "a compaction keeps from %d of %d messages", keep, len(r.seqs))
+	}
+	from := r.seqs[len(r.seqs)-1] + 1
+	if keep < len(r.seqs) {
+		from = r.seqs[keep]
+	}
+	err := r.record(ctx, func(c *change) error {
+		err := c.tables().History.AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
+		if err != nil {
+			return err
+		}
+		return c.tables().Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
+	})
+	if err == nil {
+		r.seqs = append([]int64{from - 1}, r.seqs[keep:]...)
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/fault"
+)
+
+// daySpent is what all sessions have used on one day.
+type daySpent struct {
+	mu   sync.Mutex
+	day  string
+	used Spent
+}
+
+// set takes over a sum that was committed. It is the whole one and no addition:
+// who reads the day for the first time may have seen the commit already.
+func (d *daySpent) set(day string, used Spent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if day == d.day {
+		d.used = used
+	}
+}
+
+// checkBudgets compares what was used with the limits, before a model call.
+// What this run uses at this moment counts; of other runs, what is recorded.
+func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) error {
+	now, limits := r.svc.opt.Now(), r.svc.settings.Load().Limits
+	today := limits.day(now)
+	var day, session Spent
+	var err error
+	if limits.Day != (Budget{}) {
+		if day, err = r.svc.spentOn(ctx, today); err != nil {
+			return err
+		}
+	}
+	raised := r.state.raisedOn(today)
+	if limits.Session != (Budget{}) || r.payer != r.sessionID {
+		if session, raised, err = r.spentInSession(ctx, today); err != nil {
+			return err
+		}
+	}
+	open := Spent{Usage: used.Beyond(r.chargedUsage), Time: r.unchargedTime()}
+	reached := limits.Check(Used{
+		Request: Spent{Steps: steps, Usage: used, Time: now.Sub(r.startedAt) - r.idle},
+		Session: session.Add(open), Day: day.Add(open),
+	}, raised)
+	if reached != nil {
+		return &fault.Error{Kind: fault.LimitReached, Code: "limit_reached", Message: reached.Question(), Err: &limitError{*reached}}
+	}
+	return nil
+}
+
+// spentInSession reads what the session that pays has used, which others may
+// work for at the same time, and what a person has allowed there.
+func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int64, err error) {
+	raised = r.state.raisedOn(today)
+	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		if r.payer != r.sessionID {
+			payer, err := r.svc.opt.Tables.States.State(q, r.payer)
+			if err != nil {
+				return err
+			}
+			raised = withoutPrefix(payer.raisedOn(today), requestPrefix)
+		}
+		used, err = r.svc.opt.Tables.Spending.SpentIn(q, r.payer)
+		return err
+	})
+	if err != nil {
+		return used, nil, fmt.Errorf("read what the session has used: %w", err)
+	}
+	return used, raised, nil
+}
+
+// spentOn reads the store when a new day has begun.
+func (s *Service) spentOn(ctx context.Context, day string) (Spent, error) {
+	s.day.mu.Lock()
+	defer s.day.mu.Unlock()
+	if s.day.day != day {
+		used, err := s.readDay(ctx, day)
+		if err != nil {
+			return Spent{}, err
+		}
+		s.day.day, s.day.used = day, used
+	}
+	return s.day.used, nil
+}
+
+func (s *Service) readDay(ctx context.Context, day string) (used Spent, err error) {
+	err = s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
+		used, err = s.opt.Tables.Spending.SpentOn(q, day)
+		return err
+	})
+	if err != nil {
+		return used, fmt.Errorf("read what the day has used: %w", err)
+	}
+	return used, nil
+}
+
+// Exhausted returns the limit of a session or of the day that is reached, nil
+// when none is: what uses a model for a session without being a request asks
+// first, and says with [Service.Spend] what it used.
+func (s *Service) ReachedLimit(q db.Queryer, sessionID string) (*Reached, error) {
+	limits := s.settings.Load().Limits
+	today := limits.day(s.opt.Now())
+	account, err := s.payer(q, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.opt.Tables.States.State(q, account)
+	if err != nil {
+		return nil, fmt.Errorf("read what was allowed: %w", err)
+	}
+	session, err := s.opt.Tables.Spending.SpentIn(q, account)
+	if err != nil {
+		return nil, err
+	}
+	day, err := s.opt.Tables.Spending.SpentOn(q, today)
+	if err != nil {
+		return nil, err
+	}
+	return limits.Check(Used{Session: session, Day: day}, state.raisedOn(today)), nil
+}
+
+// Spend counts for a session, or for the one that pays for it, and for the day.
+func (s *Service) Spend(tx *db.Tx, sessionID string, used Spent) error {
+	if used == (Spent{}) {
+		return nil
+	}
+	account, err := s.payer(tx, sessionID)
+	if err != nil {
+		return err
+	}
+	day := s.settings.Load().Limits.day(s.opt.Now())
+	if err := s.opt.Tables.Spending.AddSpent(tx, day, account, used); err != nil {
+		return err
+	}
+	sum, err := s.opt.Tables.Spending.SpentOn(tx, day)
+	if err != nil {
+		return err
+	}
+	tx.AfterCommit(func() { s.day.set(day, sum) })
+	return nil
+}
+
+// account is the session that pays for the work of a session.
+func (s *Service) payer(q db.Queryer, sessionID string) (string, error) {
+	id, err := s.opt.Policy.Payer(q, sessionID)
+	if err != nil {
+		return "", fmt.Errorf("find the session that pays: %w", err)
+	}
+	return cmp.Or(id, sessionID), nil
+}

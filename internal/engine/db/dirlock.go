@@ -1,0 +1,131 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"lilac/internal/foundation/fault"
+)
+
+const lockName = "lilac.lock"
+
+// makeDir creates the data directory if it does not exist.
+func makeDir(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		return nil
+	}
+	detail := ""
+	if errors.Is(err, fs.ErrPermission) {
+		detail = fmt.Sprintf(" as user %d: change the owner of its parent directory", os.Geteuid())
+	}
+	return fault.Wrap(fault.Invalid, err, "The data directory %s cannot be created%s; choose another one with --data", dir, detail)
+}
+
+// dirLock is a locked data directory. It holds two locks: the lock on the directory
+// itself remains if the lock file is removed while the process runs.
+type dirLock struct{ file, dir *os.File }
+
+// lockDir locks a directory for this process. The kernel releases the locks when the
+// process ends for any reason, so a stale lock file never blocks a start.
+func lockDir(dir string) (lock dirLock, err error) {
+	defer func() {
+		if err != nil {
+			_ = lock.release() // nothing was written under it
+		}
+	}()
+	if lock.dir, err = os.Open(dir); err != nil {
+		return lock, openFault(dir, err)
+	}
+	// Network file systems cannot lock directories. The lock file suffices there.
+	if errors.Is(tryLock(lock.dir), syscall.EWOULDBLOCK) {
+		return lock, inUseFault(dir)
+	}
+	if lock.file, err = openLockFile(dir); err != nil {
+		return lock, err
+	}
+	if err := tryLock(lock.file); errors.Is(err, syscall.EWOULDBLOCK) {
+		return lock, inUseFault(dir)
+	} else if err != nil {
+		return lock, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := writePID(lock.file); err != nil {
+		return lock, writeFault(fmt.Errorf("write lock file: %w", err))
+	}
+	return lock, nil
+}
+
+func tryLock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// openLockFile opens or creates the lock file. A file that root creates gets the owner
+// of the directory: after root has inspected the data of a service, the service must
+// still be able to start.
+func openLockFile(dir string) (*os.File, error) {
+	path, created := filepath.Join(dir, lockName), true
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		created = false
+		f, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
+	if err != nil {
+		return nil, openFault(path, err)
+	}
+	if info, err := os.Stat(dir); created && err == nil && os.Geteuid() == 0 {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // root of a container may lack the right; this process does not need it
+		}
+	}
+	return f, nil
+}
+
+// release unlocks the directory. Closing the files is not enough: a child process that
+// is being started has a copy of every open file until it calls exec.
+func (l dirLock) release() error {
+	var errs []error
+	for _, f := range []*os.File{l.file, l.dir} {
+		if f == nil {
+			continue
+		}
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		if f == l.dir {
+			err = nil // may not have been locked, see lockDir
+		}
+		errs = append(errs, err, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openFault returns the fault of a file that cannot be opened. Its message includes
+// the cause, because doctor shows only messages.
+func openFault(path string, err error) error {
+	if errors.Is(err, syscall.EROFS) {
+		return fault.Wrap(fault.Unavailable, syscall.EROFS, "%s cannot be opened: its file system is read-only. Check the disk and how it is mounted.", path)
+	}
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		err = e.Err // the message has the path
+	}
+	return fault.New(fault.Denied, "%s cannot be opened: %s. Check its owner and mode.", path, err)
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	return err
+}
+
+func inUseFault(dir string) error {
+	content, _ := os.ReadFile(filepath.Join(dir, lockName)) // it may have been removed
+	pid := strings.TrimSpace(string(content))
+	if pid == "" {
+		pid = "unknown"
+	}
+	return &fault.Error{Kind: fault.Conflict, Code: "data_directory_in_use", Message: fmt.Sprintf(
+		"The data directory %s is in use by another process (pid %s). Stop it or choose another directory.", dir, pid)}
+}

@@ -1,0 +1,131 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"lilac/internal/foundation/fault"
+)
+
+// statementsMax bounds the cached statements of a connection. The source has fewer
+// queries; generated ones must not accumulate.
+const statementsMax = 400
+
+// sqliteConn is one connection with its prepared statements.
+type sqliteConn struct {
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func newSQLiteConn(c *sql.Conn) *sqliteConn {
+	return &sqliteConn{conn: c, stmts: make(map[string]*sql.Stmt)}
+}
+
+func (c *sqliteConn) close() error {
+	for _, st := range c.stmts {
+		st.Close()
+	}
+	return c.conn.Close()
+}
+
+// statement returns the cached statement of a query, or nil if the cache is full.
+func (c *sqliteConn) statement(query string) (*sql.Stmt, error) {
+	if st, ok := c.stmts[query]; ok {
+		return st, nil
+	}
+	if len(c.stmts) >= statementsMax {
+		return nil, nil
+	}
+	st, err := c.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, err
+	}
+	c.stmts[query] = st
+	return st, nil
+}
+
+func (c *sqliteConn) exec(ctx context.Context, query string, args ...any) (Result, error) {
+	st, err := c.statement(query)
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil:
+		return c.conn.ExecContext(ctx, query, args...)
+	}
+	res, err := st.ExecContext(ctx, args...)
+	if isInUse(err) {
+		return c.conn.ExecContext(ctx, query, args...)
+	}
+	return res, err
+}
+
+func (c *sqliteConn) query(ctx context.Context, query string, args ...any) (Rows, error) {
+	st, err := c.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	if st != nil {
+		rows, err := st.QueryContext(ctx, args...)
+		if err == nil {
+			return rows, nil
+		}
+		if !isInUse(err) {
+			return nil, err
+		}
+	}
+	rows, err := c.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err // a nil *sql.Rows would be a Rows that is not nil
+	}
+	return rows, nil
+}
+
+func (c *sqliteConn) queryRow(ctx context.Context, query string, args ...any) Row {
+	st, err := c.statement(query)
+	if err != nil || st == nil {
+		return c.conn.QueryRowContext(ctx, query, args...)
+	}
+	row := st.QueryRowContext(ctx, args...)
+	if isInUse(row.Err()) {
+		return c.conn.QueryRowContext(ctx, query, args...)
+	}
+	return row
+}
+
+// isInUse reports whether a cached statement could not run because a caller further
+// up the stack still reads its rows.
+func isInUse(err error) bool { return isCode(err, sqlite3.SQLITE_MISUSE) }
+
+// IsEngineError reports whether an error comes from the engine, which may have ended
+// the transaction: a closure that continued would write outside it.
+func IsEngineError(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e)
+}
+
+// isFull reports whether the disk is full: SQLite cannot write, or cannot create the
+// file that its connections share.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || isCode(err, sqlite3.SQLITE_FULL) || isCode(err, sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
+// writeFault wraps an error of a write. A full disk is [syscall.ENOSPC] and has a
+// message that says what to do.
+func writeFault(err error) error {
+	if isFull(err) {
+		return fault.Wrap(fault.Unavailable, fmt.Errorf("%w: %w", syscall.ENOSPC, err), "The disk is full: free some space.")
+	}
+	return fault.Wrap(fault.Unavailable, err, "The database cannot be written.")
+}
+
+// isCode reports whether an error is the SQLite error with a code.
+func isCode(err error, code int) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == code
+}

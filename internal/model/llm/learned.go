@@ -1,0 +1,286 @@
+package llm
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"lilac/internal/foundation/lazyregexp"
+)
+
+// Learned holds what the refusals of one endpoint taught about one model. It is safe for
+// concurrent use; the zero value knows nothing.
+type Learned struct {
+	mu    sync.Mutex // guards facts
+	facts Facts
+}
+
+// Facts are the differences of an endpoint from its protocol.
+type Facts struct {
+	// Omit lists the fields that the endpoint refuses.
+	Omit map[string]bool `json:"omit,omitempty"`
+	// Rename maps fields to the names that the endpoint wants instead.
+	Rename map[string]string `json:"rename,omitempty"`
+	// ContextTokens and MaxOutputTokens are the limits that a refusal or a list of
+	// models stated; 0 if unknown.
+	ContextTokens   int `json:"contextTokens,omitempty"`
+	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
+	// NoMedia means that the model accepts no images and documents.
+	NoMedia bool `json:"noMedia,omitempty"`
+	// StrictTurns means that no user message may follow a tool message.
+	StrictTurns bool `json:"strictTurns,omitempty"`
+	// AllReasoning means that every assistant message must have its reasoning.
+	AllReasoning bool `json:"allReasoning,omitempty"`
+	// NoReasoning means that the endpoint refuses the reasoning of earlier answers.
+	NoReasoning bool `json:"noReasoning,omitempty"`
+	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
+	OtherAPI bool `json:"otherAPI,omitempty"`
+}
+
+// Facts returns what is known.
+func (l *Learned) Facts() Facts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.facts.clone()
+}
+
+// SetContext records limits that a list of models states. Zero keeps a limit.
+func (l *Learned) SetContext(contextTokens, maxOutputTokens int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if contextTokens > 0 {
+		l.facts.ContextTokens = contextTokens
+	}
+	if maxOutputTokens > 0 {
+		l.facts.MaxOutputTokens = maxOutputTokens
+	}
+}
+
+func (f Facts) clone() Facts {
+	f.Omit, f.Rename = maps.Clone(f.Omit), maps.Clone(f.Rename)
+	return f
+}
+
+// Sent describes a request that was refused.
+type Sent struct {
+	// Fields names the fields of the body and of its messages.
+	Fields []string
+	// MaxOutputTokens is the requested output.
+	MaxOutputTokens int
+	// Media means that the prompt has images or documents.
+	Media bool
+}
+
+// Change tells the adapter how to repeat a refused request.
+type Change struct {
+	// MaxOutputTokens is the output limit of the repeated call; 0 keeps the limit.
+	MaxOutputTokens int
+}
+
+// maxAdaptations bounds how often one call is repeated because of what its refusals
+// taught.
+const maxAdaptations = 5
+
+// Adapt makes a call, and repeats it as long as a refusal teaches how to change the
+// request. The call builds its request from the facts and the change, and reports whether
+// it has emitted chunks; then it is not repeated.
+func (l *Learned) Adapt(call func(facts Facts, change Change) (sent Sent, begun bool, err error)) error {
+	var change Change
+	for try := 0; ; try++ {
+		sent, begun, err := call(l.Facts(), change)
+		var refused *ProviderError
+		if !errors.As(err, &refused) {
+			return err
+		}
+		next, again := l.Learn(*refused, sent)
+		if begun || !again || try == maxAdaptations {
+			return err
+		}
+		if next.MaxOutputTokens > 0 {
+			change.MaxOutputTokens = next.MaxOutputTokens
+		}
+	}
+}
+
+// Learn records what a refusal says about the endpoint. It reports whether the same
+// request, built anew from the facts and the change, is worth another try.
+func (l *Learned) Learn(e ProviderError, sent Sent) (Change, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next, change, again := learn(l.facts.clone(), e, sent)
+	l.facts = next
+	return change, again
+}
+
+var (
+	unsupported = lazyregexp.New(`(?i)unsupported|not (?:a )?(?:support|recogni|permit|allow|valid|available|implemented|known|expected)|unrecogni[sz]ed|unknown|unexpected|extra(?:neous)? (?:inputs?|fields?|key)|additional propert|does(?: not|n't) support|cannot find field|no longer|deprecated|removed|can only be|cannot both|cannot be used|should not be|must not be|forbidden`)
+	passBack    = lazyregexp.New("(?i)(reasoning_content|thinking)[`'\"]?.{0,60}(?:must be passed back|is missing|required|must be provided)")
+	strictTurn  = lazyregexp.New(`(?i)unexpected role '?user'? after role '?tool|user.{0,20}(?:after|following).{0,20}tool (?:message|role)`)
+	otherAPI    = lazyregexp.New(`(?i)v1/(?:responses|chat/completions)|responses api|chat completions api|not a chat model|only supported in`)
+)
+
+// neverOmitted lists the fields without which a request has no meaning.
+var neverOmitted = []string{"model", "messages", "stream", "input", "tools", "role", "content", "type", "function", "name", "arguments", "id", "system", "tool_calls", "tool_call_id", "text"}
+
+// learn is the decision of [Learned.Learn], without I/O.
+func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
+	status := statusOf(e)
+	if status < 400 || status == 401 || status == 402 || status == 403 || status == 429 && !isContextLength(e) {
+		return f, Change{}, false
+	}
+	if isContextLength(e) || isOutputLimit(e.Message) {
+		return learnLimits(f, e, sent)
+	}
+	m := e.Message
+	switch {
+	case passBack().MatchString(m) && !f.AllReasoning:
+		f.AllReasoning, f.NoReasoning = true, false
+		return f, Change{}, true
+	case strictTurn().MatchString(m) && !f.StrictTurns:
+		f.StrictTurns = true
+		return f, Change{}, true
+	case isThinkingRefused(m) && !f.NoReasoning && !f.AllReasoning:
+		f.NoReasoning = true
+		return f, Change{}, true
+	case sent.Media && isMediaRefused(e, status) && noMediaAtAll().MatchString(m) && !f.NoMedia:
+		f.NoMedia = true
+		return f, Change{}, true
+	case status < 500 && unsupported().MatchString(m):
+		return learnField(f, e, sent)
+	}
+	return f, Change{}, false
+}
+
+// noMediaAtAll matches refusals of all images, unlike those of one image.
+var noMediaAtAll = lazyregexp.New(`(?i)(?:not|n't|no).{0,30}(?:support|accept|allow|permit|endpoints?).{0,60}(?:image|vision|multi-?modal|modalit)|(?:image|vision|multi-?modal|image_url|modalit).{0,60}(?:not supported|unsupported|not available|not enabled|disabled)|not a multimodal model|mmproj|unknown variant .?image_url|text-only|only text`)
+
+// isThinkingRefused matches refusals of thinking blocks whose signature does not fit the
+// rest of the conversation.
+func isThinkingRefused(m string) bool { return thinkingRefused().MatchString(m) }
+
+var thinkingRefused = lazyregexp.New("(?i)invalid [`'\"]?signature[`'\"]?|thinking[`'\"]? (?:or [`'\"]?redacted_thinking[`'\"]? )?blocks?.{0,80}(?:cannot be modified|must remain|invalid|do not match|was created|changed)|encrypted content.{0,60}(?:could not be|cannot be|invalid)|thought[_ ]signature.{0,40}(?:invalid|not valid)")
+
+func learnLimits(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
+	if most := outputLimit(e.Message); most > 0 && !isContextLength(e) {
+		f.MaxOutputTokens = most
+		return f, Change{MaxOutputTokens: most}, sent.MaxOutputTokens > most
+	}
+	window := contextWindow(e)
+	if window > 0 {
+		f.ContextTokens = window
+	}
+	if room := roomForOutput(e.Message, window, sent.MaxOutputTokens); room > 0 && room < sent.MaxOutputTokens {
+		return f, Change{MaxOutputTokens: room}, true
+	}
+	return f, Change{}, false
+}
+
+// outputNames are the two names of the output limit in OpenAI's protocol.
+var outputNames = map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+func learnField(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
+	name := refusedField(e, sent.Fields)
+	if name == "" || f.Omit[name] {
+		return f, Change{}, false
+	}
+	original := name
+	for from, to := range f.Rename {
+		if to == name {
+			original = from
+		}
+	}
+	if other := outputNames[name]; other != "" && original == name {
+		if f.Rename == nil {
+			f.Rename = map[string]string{}
+		}
+		f.Rename[name] = other
+		return f, Change{}, true
+	}
+	delete(f.Rename, original)
+	if f.Omit == nil {
+		f.Omit = map[string]bool{}
+	}
+	f.Omit[original] = true
+	return f, Change{}, true
+}
+
+// refusedField returns the sent field that a refusal names: as its parameter, in
+// quotes, or as the last step of a path, else as a word.
+func refusedField(e ProviderError, fields []string) string {
+	var candidates []string
+	for _, name := range fields {
+		if !slices.Contains(neverOmitted, name) {
+			candidates = append(candidates, name)
+		}
+	}
+	last := e.Param[strings.LastIndexAny(e.Param, ".]")+1:]
+	if slices.Contains(candidates, last) {
+		return last
+	}
+	best, at := "", len(e.Message)
+	for _, around := range [][2]string{{"'`\".[", "'`\"]:,."}, {"", ""}} {
+		for _, name := range candidates {
+			if i := indexOfName(e.Message, name, around[0], around[1]); i >= 0 && i < at {
+				best, at = name, i
+			}
+		}
+		if best != "" {
+			return best
+		}
+	}
+	return ""
+}
+
+// indexOfName returns the position of name as a whole word. If before or after is not
+// empty, one of its characters must precede or follow the name.
+func indexOfName(s, name, before, after string) int {
+	for from := 0; ; {
+		i := strings.Index(s[from:], name)
+		if i < 0 {
+			return -1
+		}
+		i += from
+		from = i + len(name)
+		prev, next := byte(' '), byte(' ')
+		if i > 0 {
+			prev = s[i-1]
+		}
+		if from < len(s) {
+			next = s[from]
+		}
+		if isNameByte(prev) || isNameByte(next) {
+			continue
+		}
+		if before == "" || strings.IndexByte(before, prev) >= 0 && strings.IndexByte(after, next) >= 0 {
+			return i
+		}
+	}
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// Registry keeps what was learned of every endpoint for the lifetime of the process,
+// across changes of the configuration. The zero value is empty and safe for concurrent
+// use.
+type Registry struct {
+	mu    sync.Mutex // guards byKey
+	byKey map[string]*Learned
+}
+
+// Get returns what is known of a model at an address.
+func (r *Registry) Get(baseURL, model string) *Learned {
+	key := baseURL + "\x00" + model
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey == nil {
+		r.byKey = map[string]*Learned{}
+	}
+	if r.byKey[key] == nil {
+		r.byKey[key] = &Learned{}
+	}
+	return r.byKey[key]
+}

@@ -1,0 +1,68 @@
+package llm
+
+import (
+	"encoding/json"
+
+	"lilac/internal/foundation/chat"
+)
+
+// lilacData is the key of Lilac's own fields in provider options.
+const lilacData = "lilac"
+
+// WithSource records the source of a message's provider data; see [Options.Source].
+func WithSource(m chat.Message, source string) chat.Message {
+	encoded, _ := json.Marshal(source) // strings always marshal
+	m.ProviderOptions = AddProviderData(m.ProviderOptions, lilacData, map[string]json.RawMessage{"source": encoded})
+	return m
+}
+
+// FromSource reports whether the provider data of a message may be sent to a source.
+// Messages that earlier versions stored have no source; they may be sent anywhere.
+func FromSource(m chat.Message, source string) bool {
+	made := text(ProviderData(m.ProviderOptions, lilacData)["source"])
+	return made == "" || made == source
+}
+
+// ProviderData returns the fields of one provider in options.
+func ProviderData(options json.RawMessage, provider string) map[string]json.RawMessage {
+	var all map[string]json.RawMessage
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(options, &all) != nil || json.Unmarshal(all[provider], &fields) != nil {
+		return nil
+	}
+	return fields
+}
+
+// ProviderOptions returns options that hold the fields of one provider, or nil if
+// there are none.
+func ProviderOptions(provider string, fields map[string]json.RawMessage) json.RawMessage {
+	if len(fields) == 0 {
+		return nil
+	}
+	out, err := json.Marshal(map[string]map[string]json.RawMessage{provider: fields})
+	if err != nil {
+		return nil // cannot happen: the fields were decoded from JSON
+	}
+	return out
+}
+
+// AddProviderData returns options with the fields of one provider added.
+func AddProviderData(options json.RawMessage, provider string, fields map[string]json.RawMessage) json.RawMessage {
+	if len(fields) == 0 {
+		return options
+	}
+	all := map[string]json.RawMessage{}
+	if len(options) > 0 && json.Unmarshal(options, &all) != nil {
+		return options
+	}
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return options // cannot happen: the fields were decoded from JSON
+	}
+	all[provider] = data
+	out, err := json.Marshal(all)
+	if err != nil {
+		return options
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package httpapi
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/serve/origin"
+)
+
+// cookieName returns the name of the page's cookie. Browsers share cookies between
+// all ports of a host, so part of the name depends on the token: two servers on
+// one host have different cookies.
+func cookieName(token string) string { return "lilac_token_" + cookieValue("name of " + token)[:8] }
+
+// contentPolicy limits the page to its own scripts, styles and connections. A model
+// whose answer names an image of another host cannot leak anything to it.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guard decides which requests are allowed. Package origin refuses the pages of
+// other sites; the token refuses all other programs of all users.
+type guard struct {
+	token      [sha256.Size]byte // hashes, here and below
+	cookie     [sha256.Size]byte
+	cookieName string
+	hasToken   bool
+	metrics    *[sha256.Size]byte // nil without a metrics token
+	hosts      *Hosts
+	proxies    []netip.Prefix
+	unchecked  bool
+}
+
+func newGuard(o Options) *guard {
+	g := &guard{hasToken: o.Token != "", hosts: o.Hosts, proxies: o.TrustedProxies, unchecked: o.unchecked}
+	g.token = sha256.Sum256([]byte(o.Token))
+	g.cookie, g.cookieName = sha256.Sum256([]byte(cookieValue(o.Token))), cookieName(o.Token)
+	if o.MetricsToken != "" {
+		sum := sha256.Sum256([]byte(o.MetricsToken))
+		g.metrics = &sum
+	}
+	return g
+}
+
+// cookieValue derives the cookie from the token, so that it survives a restart and
+// is invalid when the token is replaced. It does not reveal the token.
+func cookieValue(token string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("lilac page cookie v1"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// checkOrigin refuses, on every method and route, requests that the page of another
+// site could send, and sets the headers that every response has.
+func (g *guard) checkOrigin(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error), classOf func(*http.Request) class) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cache-Control", "no-store")
+		r = origin.Resolve(r, g.proxies)
+		if err := origin.Check(r, g.allowedHosts(classOf(r))); err != nil && !g.unchecked {
+			refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// allowedHosts returns the hosts that a class of routes accepts besides loopback.
+func (g *guard) allowedHosts(c class) func(host string) bool {
+	switch c {
+	case public, signed:
+		return origin.Any
+	case needsMetricsToken:
+		return func(host string) bool { return g.hosts.has(host) || origin.IsIP(host) }
+	case needsToken, loginLink:
+	}
+	return g.hosts.has
+}
+
+// authenticate requires the token that the class of the route requires.
+func (g *guard) authenticate(c class, next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	if c == public || c == signed || c == loginLink || g.unchecked {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.authenticated(r) && (c != needsMetricsToken || !g.hasMetricsToken(r)) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="lilac"`)
+			refuse(w, r, &fault.Error{
+				Kind: fault.Unauthenticated, Code: "token_required",
+				Message: "A token is required. Send it in the header Authorization: Bearer, or open the login link that the server printed.",
+			})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hasMetricsToken accepts the metrics token.
+func (g *guard) hasMetricsToken(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return g.metrics != nil && strings.EqualFold(scheme, "Bearer") && matches(token, *g.metrics)
+}
+
+// authenticated accepts the operator's token and the page's cookie.
+func (g *guard) authenticated(r *http.Request) bool {
+	if !g.hasToken {
+		return false
+	}
+	if given := r.Header.Get("Authorization"); given != "" {
+		scheme, token, _ := strings.Cut(given, " ")
+		return strings.EqualFold(scheme, "Bearer") && matches(token, g.token)
+	}
+	// A browser may send several cookies of this name, of different paths.
+	for _, c := range r.CookiesNamed(g.cookieName) {
+		if matches(c.Value, g.cookie) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches compares hashes in constant time, so that the time reveals neither the
+// content nor the length of the token.
+func matches(given string, want [sha256.Size]byte) bool {
+	sum := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+}

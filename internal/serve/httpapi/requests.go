@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"lilac/internal/core/session"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// RequestTable stores requests and their journals.
+type RequestTable interface {
+	// Requests lists the newest first, before the request id or page token before;
+	// an empty session means all. A request with a damaged row is session.Damaged.
+	Requests(q db.Queryer, sessionID string, limit int, before string) ([]session.Request, error)
+	// Asked returns the beginning of the message that started a request, or "" if no
+	// person did.
+	Asked(q db.Queryer, r session.Request) (string, error)
+	Story(q db.Queryer, requestID string) (session.Story, error)
+	// Running lists the running requests; an empty session means all.
+	Running(q db.Queryer, sessionID string) ([]session.Request, error)
+}
+
+// requests serves requests and takes answers to the questions that they pause at.
+type requests struct {
+	db       *db.DB
+	table    RequestTable
+	sessions *sessions
+}
+
+// listedRequest is a request with the message that distinguishes it in a list.
+type listedRequest struct {
+	session.Request
+	Asked string `json:"asked,omitempty"`
+}
+
+type requestList struct {
+	Requests []listedRequest `json:"requests"`
+	Next     string          `json:"next,omitempty"`
+}
+
+func (s *requests) list(r *http.Request) (out requestList, err error) {
+	limit, err := limitOf(r)
+	if err != nil {
+		return out, err
+	}
+	out.Requests = []listedRequest{}
+	err = s.db.Read(r.Context(), func(q db.Queryer) error {
+		found, err := s.table.Requests(q, r.URL.Query().Get("session_id"), limit+1, r.URL.Query().Get("before"))
+		if err != nil {
+			return err
+		}
+		found, out.Next = pageOf(found, limit, func(r session.Request) string { return session.PageToken(r.CreatedAt, r.ID) })
+		for _, one := range found {
+			asked, err := s.table.Asked(q, one)
+			if err != nil {
+				return err
+			}
+			out.Requests = append(out.Requests, listedRequest{one, asked})
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s *requests) get(r *http.Request) (story session.Story, err error) {
+	err = s.db.Read(r.Context(), func(q db.Queryer) (err error) {
+		story, err = s.table.Story(q, r.PathValue("id"))
+		return err
+	})
+	if story.Entries == nil {
+		story.Entries = []session.StoryEntry{}
+	}
+	if story.Messages == nil {
+		story.Messages = []session.StoryMessage{}
+	}
+	return story, err
+}
+
+type pauseAnswer struct {
+	Success   bool           `json:"success"`
+	RequestID string         `json:"requestId"`
+	Pause     int            `json:"pause"`
+	Answer    session.Answer `json:"answer"`
+}
+
+// answer returns the function that answers a request paused at a limit. It does
+// the same as the word in the conversation, but cannot be taken for anything
+// else. If one question gets several answers, the first counts.
+func (s *requests) answer(word session.Answer) func(*http.Request, struct{}) (pauseAnswer, error) {
+	return func(r *http.Request, _ struct{}) (pauseAnswer, error) {
+		out := pauseAnswer{Success: true, RequestID: r.PathValue("id"), Answer: word}
+		err := s.db.Update(r.Context(), func(tx *db.Tx) error {
+			story, err := s.table.Story(tx, out.RequestID)
+			if err != nil {
+				return err
+			}
+			in, err := s.sessions.table.Session(tx, story.SessionID)
+			if err != nil {
+				return err
+			}
+			if in.Paused == nil || in.ActiveRequest != story.ID {
+				return &fault.Error{Kind: fault.Conflict, Code: "not_paused", Message: "This request is not waiting for an answer."}
+			}
+			out.Pause = in.Paused.Number
+			id := fmt.Sprintf("answer:%s:%d", story.ID, out.Pause)
+			ev, err := event.New(event.Meta{ID: id, Time: tx.Now(), Headers: event.RequestHeaders(story.ID, in.ID, story.Client)}, event.RequestMessage{
+				Queue: event.Steer, MessageID: id, AnswersPause: out.Pause,
+				Messages: []chat.Message{chat.Text(chat.User, string(word))},
+			})
+			if err != nil {
+				return err
+			}
+			return tx.Publish(ev)
+		})
+		return out, err
+	}
+}

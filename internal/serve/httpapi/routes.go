@@ -1,0 +1,361 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+
+	"lilac/internal/core/session"
+)
+
+// class says who may use a route, and which Host headers it accepts.
+type class int
+
+const (
+	// needsToken requires the operator's token and an allowed host.
+	needsToken class = iota
+	// needsMetricsToken also accepts the metrics token, and an IP address as the
+	// host, because a scraper addresses each instance by its IP address.
+	needsMetricsToken
+	// loginLink requires the one-time code of a login link and an allowed host.
+	loginLink
+	// public needs no token and accepts every host: health probes use pod
+	// addresses, service names, or no Host header at all.
+	public
+	// signed requires a signature, which the handler checks, and accepts every host.
+	// No page can make a signature, so the public host name need not be allowed for
+	// the rest of the API.
+	signed
+)
+
+// route declares one operation of the API.
+type route struct {
+	method, path string
+	class        class
+	summary      string
+	description  string
+	params       []param
+	// needs returns an error if the server was built without the part that the
+	// route serves; nil means that the route always works.
+	needs func() error
+	// status is the status of success, whose response is described by result.
+	status int
+	result string
+	// others are documented responses besides success and the default error.
+	others []response
+	endpoint
+}
+
+// response is a documented response besides success.
+type response struct {
+	status int
+	result string
+	body   reflect.Type
+}
+
+// param is a documented query parameter, or a header if in says so.
+type param struct {
+	name, in string
+	doc      string
+	schema   string // JSON
+	required bool
+}
+
+func (r route) pattern() string { return r.method + " " + r.path }
+
+// queryNames lists the declared query parameters.
+func (r route) queryNames() []string {
+	names := []string{}
+	for _, p := range r.params {
+		if p.in == "" {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// handler returns the handler of the route: it checks that the part exists and
+// that the query has no undeclared parameter, and calls the endpoint.
+func (r route) handler() handler {
+	serve := r.handle(r.status)
+	names := r.queryNames()
+	checked := r.method == http.MethodGet && r.class == needsToken && r.params != nil
+	return func(w http.ResponseWriter, req *http.Request) error {
+		if r.needs != nil {
+			if err := r.needs(); err != nil {
+				return err
+			}
+		}
+		if checked {
+			if err := checkQuery(req, names); err != nil {
+				return err
+			}
+		}
+		return serve(w, req)
+	}
+}
+
+// Parameters that several routes share.
+var (
+	limitParam   = param{name: "limit", doc: "Maximum number of entries.", schema: `{"type":"integer","minimum":1,"maximum":1000,"default":50}`}
+	beforeParam  = param{name: "before", doc: "Continue the list after this id, or at the next of an earlier response. A next stays valid when its entry changes or is deleted.", schema: `{"type":"string"}`}
+	beforeID     = param{name: "before", doc: "Continue the list after this id.", schema: `{"type":"string"}`}
+	sessionParam = param{name: "session_id", doc: "Only this session.", schema: `{"type":"string"}`}
+	fromParam    = param{name: "from", doc: "begin replays the retained events.", schema: `{"type":"string","enum":["begin","now"]}`}
+	afterParam   = param{name: "after", doc: "Start after this position.", schema: `{"type":"string"}`}
+)
+
+func list(filters ...param) []param { return append(filters, limitParam, beforeParam) }
+
+func flag(name, doc string) param {
+	return param{name: name, doc: doc, schema: `{"type":"string","enum":["0","1","true","false"]}`}
+}
+
+func header(name, doc string) param {
+	return param{name: name, in: "header", doc: doc, schema: `{"type":"string"}`}
+}
+
+// routes is the table of all routes.
+func (a *api) routes() []route {
+	sessions, rules, workflows, tasks, tokens := a.sessions.available, a.rules.available, a.workflows.available, a.tasks.available, a.toolTokens.available
+	return []route{
+		// Conversations
+		{
+			method: "POST", path: "/sessions", needs: sessions, summary: "Create a conversation.",
+			status: 201, result: "The session.", endpoint: directJSON[newSession, session.Session](a.sessions.create).optional(),
+		},
+		{
+			method: "GET", path: "/sessions", needs: sessions, summary: "List conversations, most recently updated first.", params: list(),
+			status: 200, result: "The sessions.", endpoint: reply(a.sessions.list),
+		},
+		{
+			method: "GET", path: "/sessions/{id}", summary: "Get a conversation.",
+			status: 200, result: "The session.", endpoint: reply(a.sessions.get),
+		},
+		{
+			method: "PATCH", path: "/sessions/{id}", needs: sessions, summary: "Rename a conversation.",
+			status: 200, result: "The session.", endpoint: replyTo(requiredBody, a.sessions.rename),
+		},
+		{
+			method: "DELETE", path: "/sessions/{id}", needs: sessions, summary: "Delete a conversation.",
+			description: "409 session_running while a request is running, or while an accepted message has not started.",
+			status:      204, result: "Deleted.", endpoint: noContent(a.sessions.delete),
+		},
+		{
+			method: "GET", path: "/sessions/{id}/messages", summary: "List the messages of a conversation, oldest first, with a cursor for the event stream.",
+			params: []param{
+				limitParam, beforeID, flag("html", "1 adds the field html, the rendered text."),
+				flag("replay", "1 adds the output so far of running requests, as frames of the event stream, for a client that already follows the stream of all sessions."),
+			},
+			status: 200, result: "The messages.", endpoint: reply(a.messages.list),
+		},
+		{
+			method: "GET", path: "/sessions/{id}/files/{file}", summary: "Download a file of a conversation.",
+			description: "The last segment is the SHA-256 of the bytes, as in the url of a file.",
+			status:      200, result: "The bytes. Browsers display pictures and download everything else; nothing in a file is run.",
+			endpoint: direct("*/*", a.files.get),
+		},
+		{
+			method: "POST", path: "/sessions/{id}/prompt", needs: sessions, summary: "Send a message to a conversation.",
+			params: []param{header("Idempotency-Key", "Repeating a request with the same key and body returns the first response and sends the message once.")},
+			status: 200, result: "Accepted and durable.",
+			others:   []response{{429, "500 messages are already queued in the conversation. Send this one again when some are answered.", reflect.TypeFor[errorBody]()}},
+			endpoint: directJSON[promptBody, accepted](a.prompts.prompt),
+		},
+		{
+			method: "POST", path: "/sessions/{id}/cancel", needs: sessions, summary: "Stop the running request, or accepted messages that have not started.",
+			status: 200, result: "The request is stopping, nothing is running, or the request has ended.", endpoint: replyTo(optionalBody, a.cancels.cancel),
+		},
+		{
+			method: "GET", path: "/search", needs: sessions, summary: "Search messages and titles, newest first. All words must match; the last one may be a prefix.",
+			params: []param{
+				{name: "q", required: true, doc: "The words.", schema: `{"type":"string","minLength":1,"maxLength":200}`},
+				limitParam,
+				{name: "before", doc: "The next of an earlier response.", schema: `{"type":"string"}`},
+			},
+			status: 200, result: "The matches.", endpoint: reply(a.searches.search),
+		},
+
+		// Events
+		{
+			method: "GET", path: "/events", summary: "Stream events.",
+			description: "Without session_id, the stream carries the text of at most 64 requests at a time, so that cursors stay small. Of further requests it has the start and the end, which contains the complete text. The stream of one session carries the text of all its requests.",
+			params: []param{
+				sessionParam,
+				{name: "cursor", doc: "Resume after this cursor.", schema: `{"type":"string"}`},
+				fromParam,
+				header("Last-Event-ID", "Resume after this cursor. Takes precedence over the query."),
+			},
+			status: 200, result: "Server-sent events. The id of each frame is a cursor.", endpoint: direct("text/event-stream", a.streams.events),
+		},
+		{
+			method: "POST", path: "/events", needs: sessions, summary: "Publish an environment event, once for each id. It is durable before the response.",
+			status: 200, result: "Published, now or before (duplicate).", endpoint: replyTo(requiredBody, a.events.publish),
+		},
+		{
+			method: "POST", path: "/webhooks/{name}", class: signed, summary: "Receive a webhook, once for each delivery id.",
+			description: "The configuration sets the form of the signature (GitHub or Standard Webhooks). The event is durable before the response. Every Host is accepted.",
+			status:      202, result: "Published, now or before (duplicate).", endpoint: directJSON[json.RawMessage, published](a.sources.receive),
+		},
+		{
+			method: "GET", path: "/sources", summary: "List the sources of environment events (webhooks, files, timers) with their counts since the start.",
+			status: 200, result: "The sources.", endpoint: reply(a.sources.list),
+		},
+		{
+			method: "GET", path: "/rules", needs: rules, summary: "List the rules for environment events with their activity today (UTC).",
+			status: 200, result: "The rules.", endpoint: reply(a.rules.list),
+		},
+		{
+			method: "POST", path: "/rules/test", needs: rules, summary: "Report which rule would handle an event, without running the rule.",
+			status: 200, result: "The rule, its action, and why other rules do not match.", endpoint: replyTo(requiredBody, a.rules.test),
+		},
+
+		// The bus
+		{
+			method: "GET", path: "/bus/groups", summary: "List consumer groups and their backlog.", params: []param{},
+			status: 200, result: "The groups.", endpoint: reply(a.groups.list),
+		},
+		{
+			method: "DELETE", path: "/bus/groups/{topic}/{group}", summary: "Drop an unused consumer group and its backlog.",
+			status: 204, result: "Dropped.", endpoint: noContent(a.groups.drop),
+		},
+		{
+			method: "GET", path: "/bus/{topic}", summary: "List the raw events of a topic.", params: []param{afterParam, limitParam},
+			status: 200, result: "The events.", endpoint: reply(a.topics.fetch),
+		},
+		{
+			method: "GET", path: "/bus/{topic}/tail", summary: "Stream the raw events of a topic.",
+			params: []param{afterParam, fromParam, header("Last-Event-ID", "Start after this position.")},
+			status: 200, result: "Server-sent events. The id of each frame is a position.", endpoint: direct("text/event-stream", a.topics.tail),
+		},
+
+		// Requests and tasks
+		{
+			method: "GET", path: "/requests", needs: sessions, summary: "List requests, newest first.", params: list(sessionParam),
+			status: 200, result: "The requests.", endpoint: reply(a.requests.list),
+		},
+		{
+			method: "GET", path: "/requests/{id}", needs: sessions, summary: "Get a request with its messages and journal.",
+			status: 200, result: "The request.", endpoint: reply(a.requests.get),
+		},
+		{
+			method: "POST", path: "/requests/{id}/continue", needs: sessions, summary: "Continue a request that is paused at a limit. The limit is raised by its initial amount.",
+			description: "409 not_paused if the request is not paused. If one question gets several answers, the first counts.",
+			status:      200, result: "Accepted and durable.", endpoint: replyTo(optionalBody, a.requests.answer(session.Continue)),
+		},
+		{
+			method: "POST", path: "/requests/{id}/stop", needs: sessions, summary: "End a request that is paused at a limit.",
+			description: "409 not_paused if the request is not paused. If one question gets several answers, the first counts.",
+			status:      200, result: "Accepted and durable.", endpoint: replyTo(optionalBody, a.requests.answer(session.Stop)),
+		},
+		{
+			method: "GET", path: "/tasks", needs: tasks, summary: "List background tasks, newest first.", params: list(sessionParam),
+			status: 200, result: "The tasks.", endpoint: reply(a.tasks.list),
+		},
+		{
+			method: "GET", path: "/tasks/{id}", needs: tasks, summary: "Get a background task.",
+			status: 200, result: "The task.", endpoint: reply(a.tasks.get),
+		},
+		{
+			method: "GET", path: "/tasks/{id}/output", needs: tasks, summary: "Read the output of a background task, also while it runs. The output of a sub-agent is its text.",
+			params: []param{
+				{name: "offset", doc: "The first byte. A negative number counts from the end.", schema: `{"type":"integer","default":-65536}`},
+				{name: "bytes", doc: "Maximum number of bytes.", schema: `{"type":"integer","minimum":1,"maximum":262144,"default":65536}`},
+			},
+			status: 200, result: "Part of the output.", endpoint: reply(a.tasks.output),
+		},
+		{
+			method: "POST", path: "/tasks/{id}/stop", needs: tasks, summary: "Stop a background task and everything that it started. A task that has ended is not changed.",
+			status: 200, result: "The task.", endpoint: reply(a.tasks.stop),
+		},
+
+		// Dead letters and workflows
+		{
+			method: "GET", path: "/dlq", summary: "List dead letters, newest first.", params: []param{limitParam, beforeID},
+			status: 200, result: "The dead letters.", endpoint: reply(a.deadLetters.list),
+		},
+		{
+			method: "GET", path: "/dlq/{id}", summary: "Get a dead letter.",
+			status: 200, result: "The dead letter.", endpoint: reply(a.deadLetters.get),
+		},
+		{
+			method: "POST", path: "/dlq/{id}/replay", summary: "Deliver a dead letter to its group again.",
+			status: 200, result: "Delivered.", endpoint: reply(a.deadLetters.replay),
+		},
+		{
+			method: "DELETE", path: "/dlq/{id}", summary: "Delete a dead letter permanently.",
+			status: 204, result: "Deleted.", endpoint: noContent(a.deadLetters.drop),
+		},
+		{
+			method: "GET", path: "/workflows", needs: workflows, summary: "List workflows, newest first.", params: list(sessionParam, flag("waiting", "1 leaves out workflows that have ended.")),
+			status: 200, result: "The workflows.", endpoint: reply(a.workflows.list),
+		},
+		{
+			method: "GET", path: "/workflows/{id}", needs: workflows, summary: "Get a workflow.",
+			status: 200, result: "The workflow.", endpoint: reply(a.workflows.get),
+		},
+		{
+			method: "POST", path: "/workflows/{id}/cancel", needs: workflows, summary: "Cancel a workflow without waking the agent. A workflow that has ended is not changed.",
+			status: 200, result: "The workflow.", endpoint: replyTo(optionalBody, a.workflows.cancel),
+		},
+
+		// The tool server
+		{
+			method: "POST", path: "/tools/tokens", needs: tokens, summary: "Create a token for the tool server. Only this response contains the token.",
+			status: 201, result: "The token.", endpoint: replyTo(body{bytes: maxToolToken}, a.toolTokens.create),
+		},
+		{
+			method: "GET", path: "/tools/tokens", needs: tokens, summary: "List the tokens for the tool server, by name.",
+			status: 200, result: "The tokens, without their secrets.", endpoint: reply(a.toolTokens.list),
+		},
+		{
+			method: "DELETE", path: "/tools/tokens/{name}", needs: tokens, summary: "Revoke a token for the tool server. Its running calls are cancelled.",
+			status: 204, result: "Revoked.", endpoint: noContent(a.toolTokens.revoke),
+		},
+		{
+			method: "GET", path: "/tools/calls", needs: tokens, summary: "List the calls that used these tokens, newest first.",
+			params: []param{limitParam, {name: "before", doc: "Continue the list after this id.", schema: `{"type":"integer"}`}},
+			status: 200, result: "The calls.", endpoint: reply(a.toolTokens.calls),
+		},
+
+		// Operations
+		{
+			method: "GET", path: "/status", summary: "Describe the running server.",
+			status: 200, result: "The server.", endpoint: reply(a.operations.status),
+		},
+		{
+			method: "GET", path: "/settings", summary: "List the effective settings and their source. Secrets are not shown.",
+			status: 200, result: "The settings.", endpoint: reply(a.operations.listSettings),
+		},
+		{
+			method: "POST", path: "/render", summary: "Render Markdown as safe HTML.",
+			status: 200, result: "The HTML.", endpoint: replyTo(body{bytes: 2 * maxRender}, a.renderer.reply),
+		},
+		{
+			method: "POST", path: "/login-codes", summary: "Create a login link for the page.",
+			status: 201, result: "The link.", endpoint: reply(a.logins.newLink),
+		},
+		{
+			method: "GET", path: "/login", class: loginLink, summary: "Use a login link: sets the page's cookie.",
+			params: []param{{name: "code", doc: "The one-time code.", schema: `{"type":"string"}`}},
+			status: 303, result: "Redirects to the page.", endpoint: direct("", a.logins.login),
+		},
+		{
+			method: "GET", path: "/healthz", class: public, summary: "Report that the process is alive.",
+			status: 200, result: "Alive.", endpoint: reply(a.operations.healthz),
+		},
+		{
+			method: "GET", path: "/readyz", class: public, summary: "Report whether the server is ready to serve traffic, part by part.",
+			status: 200, result: "Ready.", others: []response{{503, "Not ready.", reflect.TypeFor[readiness]()}},
+			endpoint: directJSON[none, readiness](a.operations.readyz),
+		},
+		{
+			method: "GET", path: "/metrics", class: needsMetricsToken, summary: "Get all metrics in the Prometheus text format.",
+			status: 200, result: "The metrics.", endpoint: direct("text/plain", a.operations.metrics),
+		},
+		{
+			method: "GET", path: "/openapi.json", summary: "Get this document.",
+			status: 200, result: "The document.", endpoint: directJSON[none, map[string]any](a.operations.openAPI),
+		},
+	}
+}
