@@ -45,7 +45,7 @@ type wait struct {
 // become numbers. The description stays as it is.
 func (w workflows) spec(ctx context.Context, caller toolserver.Caller, in wait) (s workflow.Spec, err error) {
 	s = workflow.Spec{Kind: in.Kind, Description: in.Description}
-	out := workflow.Input{Cron: in.Cron, Timezone: in.Timezone, Missed: in.Missed, Types: in.Types, If: in.If}
+	out := workflow.TaskInput{Cron: in.Cron, Timezone: in.Timezone, Missed: in.Missed, Types: in.Types, If: in.If}
 	for _, read := range []func() error{
 		func() (err error) { out.TimeoutMS, err = milliseconds("timeout", in.Timeout); return err },
 		func() (err error) { out.DelayMS, err = milliseconds("delay", in.Delay); return err },
@@ -73,7 +73,7 @@ func (w workflows) spec(ctx context.Context, caller toolserver.Caller, in wait) 
 
 // conversation sets where a reply is expected, if the caller may wait for one
 // there, and returns the kind with the name of its surface.
-func (w workflows) conversation(ctx context.Context, caller toolserver.Caller, in wait, out *workflow.Input) (kind string, err error) {
+func (w workflows) conversation(ctx context.Context, caller toolserver.Caller, in wait, out *workflow.TaskInput) (kind string, err error) {
 	found, id, err := w.surfaces.Find(ctx, caller, in.SessionID)
 	if err != nil {
 		return "", err
@@ -123,7 +123,7 @@ func milliseconds(field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := schedule.Span(text)
+	d, err := schedule.ParseDuration(text)
 	if err != nil {
 		return 0, fault.InvalidField(field, "%s", fault.ToWire(err).Message)
 	}

@@ -196,7 +196,7 @@ func (w workflows) get(ctx context.Context, caller toolserver.Caller, id string)
 		return nil, err
 	}
 	if !visible(caller)(found) {
-		return nil, workflow.Unknown(id)
+		return nil, workflow.NotFound(id)
 	}
 	return found, nil
 }
