@@ -53,7 +53,7 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 			callables.HookName: callables.Remember(cache),
 			workflow.Group:     p.workflows.OnSent,
 		},
-		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.Wanted},
+		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.StillWanted},
 	})
 	out.relay = relay.New(relay.Options{
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
@@ -67,14 +67,14 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	p.workflows.Connect(a.Platform(), workflow.Platform{
-		Outbox: out.outbox, Route: out.router.Route, Rewrite: func(q db.Queryer, text string) (string, []string) { return p.mapper(q, a.Platform()).Out(text) },
-		Read: func(q db.Queryer, m surface.Message) chat.Message {
+		Outbox: out.outbox, Route: out.router.Route, ResolveMentions: func(q db.Queryer, text string) (string, []string) { return p.mapper(q, a.Platform()).Out(text) },
+		Render: func(q db.Queryer, m surface.Message) chat.Message {
 			self, _ := a.Self()
 			return compose.Compose(compose.Snapshot{
 				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: p.mapper(q, a.Platform()).In, Images: p.now.Load().choice.Images,
 			})[0]
 		},
-		Told: func(tx *db.Tx, sessionID, messageID string) error {
+		MarkDelivered: func(tx *db.Tx, sessionID, messageID string) error {
 			return p.store.MarkForwarded(tx, a.Platform(), sessionID, []string{messageID})
 		},
 	})

@@ -56,8 +56,6 @@ CREATE TABLE workflow_held (
 // workflowTrimBatch bounds how long one cleanup holds the writer.
 const workflowTrimBatch = 500
 
-var workflowRows = sealed{"workflows", 1, []string{"id", "session_id", "waiting", "due", "created_at", "ended_at", "json"}}
-
 func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
 	var id, session string
 	var waiting, due, created, ended, checksum int64
@@ -66,15 +64,15 @@ func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
 		return w, err
 	}
 	w.ID = id
-	err = open(workflowRows, checksum, data, &w, id, session, waiting, due, created, ended, data)
+	err = decodeRow(workflowTable, checksum, data, &w, id, session, waiting, due, created, ended, data)
 	return w, err
 }
 
-var listedWorkflow = listed(scanWorkflow, func(w workflow.Workflow, why string) workflow.Workflow {
+var scanWorkflowOrDamaged = orDamaged(scanWorkflow, func(w workflow.Workflow, why string) workflow.Workflow {
 	return workflow.Workflow{ID: w.ID, State: workflow.Damaged, Detail: why}
 })
 
-func workflowColumns() string { return workflowRows.list() + ", checksum" }
+func workflowColumns() string { return workflowTable.list() + ", checksum" }
 
 // Workflows is the table of workflows.
 type Workflows struct{}
@@ -98,7 +96,7 @@ func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 	values := []any{w.ID, w.Origin.SessionID, waiting, w.Due(), w.CreatedAt, w.EndedAt, data}
 	_, err = tx.Exec(`INSERT INTO workflows (`+workflowColumns()+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET session_id = excluded.session_id, waiting = excluded.waiting, due = excluded.due, created_at = excluded.created_at,
-		ended_at = excluded.ended_at, json = excluded.json, checksum = excluded.checksum`, append(values, seal(values...))...)
+		ended_at = excluded.ended_at, json = excluded.json, checksum = excluded.checksum`, append(values, rowChecksum(values...))...)
 	if err != nil {
 		return fmt.Errorf("save workflow: %w", err)
 	}
@@ -115,7 +113,7 @@ func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 
 func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 	place := t.Wait.ChannelID
-	switch t.Wait.Way {
+	switch t.Wait.Kind {
 	case workflow.ForMoment, workflow.BySchedule:
 		return nil
 	case workflow.ForEvent:
@@ -123,7 +121,7 @@ func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 	}
 	_, err := tx.Exec(`INSERT INTO workflow_waits (workflow_id, task_id, way, platform, place, message_id, waiting, sending) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET message_id = excluded.message_id, waiting = excluded.waiting, sending = excluded.sending`,
-		w.ID, t.ID, string(t.Wait.Way), t.Wait.Platform, place, t.Wait.MessageID, t.State == workflow.Waiting, t.Sending)
+		w.ID, t.ID, string(t.Wait.Kind), t.Wait.Platform, place, t.Wait.MessageID, t.State == workflow.Waiting, t.Sending)
 	return err
 }
 
@@ -132,11 +130,11 @@ func (Workflows) Workflows(q db.Queryer, sessionID string, waiting bool, limit i
 	at, id := int64(1)<<62, ""
 	if before != "" {
 		var err error
-		if at, id, err = placeIn(q, "workflows", before); err != nil {
+		if at, id, err = pagePosition(q, "workflows", before); err != nil {
 			return nil, fmt.Errorf("read workflow: %w", notFound(err, "There is no workflow %s.", before))
 		}
 	}
-	out, err := collect(q, listedWorkflow, `SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
+	out, err := collect(q, scanWorkflowOrDamaged, `SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
 		ORDER BY created_at DESC, id DESC LIMIT ?5`, sessionID, waiting, at, id, pageSize(limit))
 	return out, wrap("list workflows", err)
 }
@@ -189,7 +187,7 @@ func (WorkflowWaits) WaitingForEvents(q db.Queryer, sessionID string) ([]string,
 
 // workflowsWaiting has the way in the text: a condition of an index that is compared
 // with a parameter has SQLite prepare the statement again at each call.
-func workflowsWaiting(q db.Queryer, way workflow.Way, place string) ([]string, error) {
+func workflowsWaiting(q db.Queryer, way workflow.WaitKind, place string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
 		WHERE waiting = 1 AND way <> 'reply' AND way = '`+string(way)+`' AND (?1 = '' OR place = ?1) ORDER BY workflow_id`, place)
 	return out, wrap("list who waits", err)

@@ -42,7 +42,7 @@ func (p *away) FindNonce(context.Context, string, string, time.Time) (surface.Me
 
 // A platform that is away is tried again until the row's time is over, at a pace
 // that it can bear; what it takes too late it is never sent.
-func TestAnOutageIsWaitedOutUntilARowsTimeIsOver(t *testing.T) {
+func TestARowIsRetriedUntilItExpires(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Unavailable, fault.RateLimited, fault.Timeout, fault.Unauthenticated} {
 		for name, c := range map[string]struct {
 			lasts time.Duration

@@ -155,7 +155,7 @@ func doubles(p *platform) (n int) {
 	return n
 }
 
-func TestWhateverFailsEachRowMakesOneMessage(t *testing.T) {
+func TestEveryRowIsSentExactlyOnceDespiteFaults(t *testing.T) {
 	seeds := uint64(20)
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestWhateverFailsEachRowMakesOneMessage(t *testing.T) {
 }
 
 // The control of the test above: who cannot look for what was made makes it again.
-func TestWithoutReconciliationMessagesDouble(t *testing.T) {
+func TestControlWithoutSearchMessagesAreSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &platform{rand: rand.New(rand.NewPCG(1, 0)), faulty: 0.4, blind: true}
 		deliver(t, p, rowsOf(24, 5))
@@ -199,7 +199,7 @@ func TestWithoutReconciliationMessagesDouble(t *testing.T) {
 }
 
 // Whoever planned a message may be damaged on the disk by the time it is sent.
-func TestAnOwnerThatIsDamagedHoldsUpNoOtherMessage(t *testing.T) {
+func TestADamagedOwnerBlocksNoOtherMessage(t *testing.T) {
 	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func (halfShut) Send(_ context.Context, s surface.Send) (surface.Message, error)
 
 // What waits takes no place of what can be sent, however many channels wait, and
 // however much in one of them.
-func TestChannelsThatWaitHoldUpNoOther(t *testing.T) {
+func TestWaitingChannelsBlockNoOther(t *testing.T) {
 	for name, c := range map[string]struct{ rows, channels int }{"many channels": {70, 70}, "many rows": {1500, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -351,7 +351,7 @@ func (p *shut) Send(ctx context.Context, _ surface.Send) (surface.Message, error
 }
 
 // A row is asked for before it is sent: nobody may have been there to withdraw it.
-func TestARowThatNobodyWantsAnyMoreIsNotSent(t *testing.T) {
+func TestAnUnwantedRowIsNotSent(t *testing.T) {
 	for name, answer := range map[string]error{"over": nil, "damaged": db.DamagedRow("workflows", "w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -404,7 +404,7 @@ func TestARowThatNobodyWantsAnyMoreIsNotSent(t *testing.T) {
 
 // A row that is withdrawn behind one that is on its way is never sent; the one
 // that is on its way arrives. Their owner hears of both.
-func TestARowThatIsWithdrawnIsNotSent(t *testing.T) {
+func TestAWithdrawnRowIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // A permission that is missing for a while ends the request. What people see of
 // its answer says so when it is there again, and has no button that stops nothing.
-func TestAnAnswerThatWasGivenUpKeepsNoButton(t *testing.T) {
+func TestGivingUpRemovesTheStopButton(t *testing.T) {
 	const detail = "The answer cannot be shown: not now"
 	for name, c := range map[string]struct {
 		only    string

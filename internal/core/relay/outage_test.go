@@ -51,7 +51,7 @@ func paragraphs() string {
 // A platform that takes nothing new for a while ends no request: its messages
 // are sent when it is back, each in its place. One that was not sent within its time
 // is planned again, until the request's end and for a quarter of an hour more.
-func TestAnAnswerThatIsNotTakenForAWhileIsSeenInTheEnd(t *testing.T) {
+func TestMessagesAreSentAfterAnOutage(t *testing.T) {
 	said := paragraphs()
 	for name, c := range map[string]struct {
 		away, runs time.Duration
@@ -102,7 +102,7 @@ func TestAnAnswerThatIsNotTakenForAWhileIsSeenInTheEnd(t *testing.T) {
 
 // A channel that takes nothing any more ends the request, and what was planned
 // meanwhile is not sent when it takes something again.
-func TestWhatWasPlannedOfAnAnswerThatIsGivenUpIsNotSent(t *testing.T) {
+func TestGivingUpWithdrawsPlannedMessages(t *testing.T) {
 	p := &platform{maxText: 400}
 	play(t, p, func(s *stage) {
 		p.goAway(fault.Unavailable, "send", 3*time.Minute)
@@ -125,7 +125,7 @@ func TestWhatWasPlannedOfAnAnswerThatIsGivenUpIsNotSent(t *testing.T) {
 // However long edits come to nothing around the end of an answer, and whether
 // Lilac is started again meanwhile: it is not left cut off, with a button that
 // stops nothing. What is refused for good is left as it is.
-func TestAnOutageAtTheEndCutsNothingOff(t *testing.T) {
+func TestTheLastEditSurvivesAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind    fault.Kind
 		only    string
@@ -175,7 +175,7 @@ func TestAnOutageAtTheEndCutsNothingOff(t *testing.T) {
 
 // What a message shows is remembered beyond a restart: platforms take few edits
 // of old messages, and none is needed of one that shows what it should.
-func TestARestartEditsOnlyWhatIsToChange(t *testing.T) {
+func TestARestartEditsOnlyOutdatedMessages(t *testing.T) {
 	p := &platform{maxText: 400}
 	play(t, p, func(s *stage) {
 		s.say(paragraphs())
@@ -204,7 +204,7 @@ func TestARestartEditsOnlyWhatIsToChange(t *testing.T) {
 
 // Nobody knows what a message shows whose edit was not answered: it is not taken for
 // what it showed before.
-func TestAnEditWhoseAnswerIsLostIsMadeGood(t *testing.T) {
+func TestAnEditWithALostOutcomeIsRepeated(t *testing.T) {
 	p := &platform{maxText: 400}
 	one, other := strings.Repeat("one ", 150), strings.Repeat("other ", 100)
 	play(t, p, func(s *stage) {

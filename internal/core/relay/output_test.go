@@ -11,7 +11,7 @@ import (
 
 // An answer that is larger than what is shown says so in its end, and is whole
 // characters up to there.
-func TestAnAnswerThatIsCutSaysSo(t *testing.T) {
+func TestATruncatedAnswerSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		cut  bool

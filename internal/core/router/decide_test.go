@@ -47,7 +47,7 @@ func forward(q event.Queue, request string, ids ...string) router.Effect {
 }
 
 // The rules of the specification, one row for each mode, state and kind.
-func TestWhichMessageWakesTheAgentAndHow(t *testing.T) {
+func TestTheRulesDecideWhichMessageWakesTheAgent(t *testing.T) {
 	prompt := []router.Effect{forward(event.Prompt, fresh, "5")}
 	followUp := []router.Effect{forward(event.FollowUp, running, "5")}
 	steer := []router.Effect{forward(event.Steer, running, "5"), router.Reanchor{RequestID: running, MessageID: "5"}}
@@ -116,7 +116,7 @@ func TestWhichMessageWakesTheAgentAndHow(t *testing.T) {
 	}
 }
 
-func TestWhatWakesNobody(t *testing.T) {
+func TestSomeMessagesWakeNobody(t *testing.T) {
 	for name, m := range map[string]router.Message{
 		"our own message":                 {FromSelf: true, Mentions: true},
 		"another program's":               {FromBot: true, Mentions: true},
@@ -199,7 +199,7 @@ func TestABurstWaitsForItsEnd(t *testing.T) {
 	p.does(6*time.Second, message(router.Active, "3"), forward(event.FollowUp, "b1", "3"))
 }
 
-func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
+func TestAnEmptyBurstIsForgotten(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, message(router.Active, "1"))
 	p.does(time.Second, message(router.Active, "2"))
@@ -215,7 +215,7 @@ func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
 
 // A clock that is set back by hours makes a burst wait no longer than it was to, from
 // then on; what is said meanwhile does not either.
-func TestABurstOfAClockThatIsSetBackBeginsAnew(t *testing.T) {
+func TestAClockThatIsSetBackRestartsTheDebounce(t *testing.T) {
 	const back = -5 * time.Hour
 	t.Run("at its time", func(t *testing.T) {
 		p := &played{t: t, rules: rules}
@@ -254,7 +254,7 @@ func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
 }
 
 // Somebody asks about a message of the burst, or what joins a request replies to it.
-func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
+func TestDeliveredMessagesLeaveTheBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		told []string
 		want []router.Effect
@@ -278,7 +278,7 @@ func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
 
 // A reply was heard before the question, and brought it along: both are answered
 // together, unless the reply is withdrawn before it was answered at all.
-func TestAQuestionThatAReplyBroughtAlongIsAnsweredWithIt(t *testing.T) {
+func TestAQuestionIsAnsweredWithTheReplyThatDeliveredIt(t *testing.T) {
 	question, reply := mentioning(message(router.Mention, "1")), mentioning(message(router.Mention, "2"))
 	question.Delivered, reply.ReplyTo = true, "1"
 	brought := router.Delivered{RequestID: reply.RequestID, MessageIDs: []string{"1", "2"}}
@@ -360,7 +360,7 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 	})
 }
 
-func TestTheRouterFollowsWhatRuns(t *testing.T) {
+func TestTheRouterTracksRunningRequests(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	one, two := "discord:10:1", "discord:10:2"
 	p.does(0, mentioning(message(router.Mention, "1")), forward(event.Prompt, one, "1"))
@@ -383,7 +383,7 @@ func TestTheRouterFollowsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatWaitsIsEditedAndWithdrawn(t *testing.T) {
+func TestAQueuedQuestionCanBeEditedAndDeleted(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	one, two := "discord:10:1", "discord:10:2"
 	p.does(0, mentioning(message(router.Mention, "1")), forward(event.Prompt, one, "1"))
@@ -399,13 +399,13 @@ func TestAQuestionThatWaitsIsEditedAndWithdrawn(t *testing.T) {
 	p.does(6, router.Deleted{ID: "3", RequestID: "discord:10:3"})
 }
 
-func TestARequestOfAnotherPartIsJoinedToo(t *testing.T) {
+func TestMessagesJoinRequestsOfOtherCores(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, router.Lifecycle{RequestID: "wf:7:1", State: event.StateStreaming})
 	p.does(1, message(router.Direct, "1"), forward(event.FollowUp, "wf:7:1", "1"))
 }
 
-func TestWhatIsNeverSeenToRunIsForgottenAlsoByAClockThatWasSetBack(t *testing.T) {
+func TestAStaleRequestIsForgottenAfterTheClockWasSetBack(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	const ahead = 50 * time.Hour
 	p.does(ahead, message(router.Direct, "1"), forward(event.Prompt, "discord:10:1", "1"))
@@ -413,7 +413,7 @@ func TestWhatIsNeverSeenToRunIsForgottenAlsoByAClockThatWasSetBack(t *testing.T)
 	p.does(2*time.Hour, message(router.Direct, "3"), forward(event.Prompt, "discord:10:3", "3"))
 }
 
-func TestWhatIsNeverSeenToRunIsForgotten(t *testing.T) {
+func TestAStaleRequestIsForgotten(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, message(router.Direct, "1"), forward(event.Prompt, "discord:10:1", "1"))
 	p.does(2*time.Hour, message(router.Direct, "2"), forward(event.Prompt, "discord:10:2", "2"))

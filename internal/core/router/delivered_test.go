@@ -38,7 +38,7 @@ func (w *world) later() {
 
 // After a loss of the connection a reply is heard before what it replies to is
 // read from the history.
-func TestAQuestionIsToldOnceThoughAReplyToItWasHeardFirst(t *testing.T) {
+func TestAQuestionIsDeliveredOnceIfAReplyToItArrivesFirst(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.put(surface.Message{Platform: "discord", ChannelID: "10", ID: "1", AuthorID: "7", AuthorName: "name7", Text: "<@900> what is in the attic?"})
@@ -56,7 +56,7 @@ func TestAQuestionIsToldOnceThoughAReplyToItWasHeardFirst(t *testing.T) {
 }
 
 // Who asks about a message of a burst has it told; the rest of the burst goes on.
-func TestWhatIsAskedAboutLeavesItsBurst(t *testing.T) {
+func TestAskingAboutAMessageRemovesItFromItsBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()
@@ -75,7 +75,7 @@ func TestWhatIsAskedAboutLeavesItsBurst(t *testing.T) {
 }
 
 // The same while the gate thinks about the burst: its yes is for nothing then.
-func TestWhatIsAskedAboutWhileTheGateThinksIsToldOnce(t *testing.T) {
+func TestAskingAboutAMessageDuringTheGateDeliversItOnce(t *testing.T) {
 	w := newWorld(t)
 	judging, verdict := make(chan []chat.Message, 1), make(chan struct{}, 1)
 	t.Cleanup(func() { close(verdict) })
@@ -95,7 +95,7 @@ func TestWhatIsAskedAboutWhileTheGateThinksIsToldOnce(t *testing.T) {
 }
 
 // What joins a request brings along a message of the burst that waits beside it.
-func TestAReplyThatJoinsARequestTakesItsMessageOutOfTheBurst(t *testing.T) {
+func TestAReplyThatJoinsARequestRemovesItsTargetFromTheBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()

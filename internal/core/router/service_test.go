@@ -286,7 +286,7 @@ func (w *world) deleteSession() {
 	}
 }
 
-func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
+func TestARestartKeepsTheRunningRequests(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	dm := surface.Facts{IsDMBased: true}
@@ -308,7 +308,7 @@ func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
 	)
 }
 
-func TestAStopBeforeTheStartIsDoneIsNoFailure(t *testing.T) {
+func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.stop()
@@ -331,7 +331,7 @@ func TestABurstSurvivesARestart(t *testing.T) {
 	w.expect(sent{event.Prompt, "discord:10:b1", []string{line("7", "1", "anyone?")}})
 }
 
-func TestABurstIsNotHeldUpByAClockThatIsSetBack(t *testing.T) {
+func TestAClockThatIsSetBackDelaysNoBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()
@@ -347,7 +347,7 @@ func TestABurstIsNotHeldUpByAClockThatIsSetBack(t *testing.T) {
 	w.expect(sent{event.Prompt, "discord:10:b2", []string{line("7", "1", "anyone?")}})
 }
 
-func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
+func TestAnErrorOfTheGateMeansNo(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate router.Gate
 		want int
@@ -402,7 +402,7 @@ func (w *world) state() (s router.State) {
 	return s
 }
 
-func TestTheGateIsNotAskedWhenTheBudgetIsUsedUp(t *testing.T) {
+func TestTheGateIsNotAskedWithoutABudget(t *testing.T) {
 	w := newWorld(t)
 	w.budget.exhausted = "This conversation has used 1 of the 1 step allowed."
 	w.mode, w.gate = router.Active, func(context.Context, []chat.Message) (router.Verdict, error) {
@@ -421,7 +421,7 @@ func TestTheGateIsNotAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 	}
 }
 
-func TestTheSameEventTwiceIsRoutedOnce(t *testing.T) {
+func TestADuplicateEventIsRoutedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.say("1", "7", "<@900> one", mentioned)
 	w.start()
@@ -438,7 +438,7 @@ func TestTheSameEventTwiceIsRoutedOnce(t *testing.T) {
 
 // A reply that a workflow takes wakes nobody else, and one that it sets aside
 // can be routed later. Without the taking each of them would be a request.
-func TestAReplyThatIsTakenIsNoRequest(t *testing.T) {
+func TestAClaimedReplyBeginsNoRequest(t *testing.T) {
 	for name, takes := range map[string]bool{"taken": true, "the control": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -30,11 +30,11 @@ func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, 
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case len(bad) == badMax:
+		case len(bad) == maxReported:
 			return fs.SkipAll
 		}
 		if _, is := blobName(BlobPrefix + e.Name()); is && e.Type().IsRegular() {
-			if sum, err := sumOf(path); err != nil || sum != e.Name() {
+			if sum, err := hashFile(path); err != nil || sum != e.Name() {
 				bad = append(bad, fmt.Sprintf("The stored file %s is damaged.", e.Name()))
 			}
 		}
@@ -44,7 +44,7 @@ func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, 
 		return bad, fmt.Errorf("read stored files: %w", err)
 	}
 	type ref struct{ blob, owner string }
-	for last, found := "", 0; found < badMax; {
+	for last, found := "", 0; found < maxReported; {
 		var refs []ref
 		err := s.db.Read(ctx, func(q db.Queryer) (err error) {
 			refs, err = collect(q, func(r scanner) (one ref, err error) { return one, r.Scan(&one.blob, &one.owner) },
@@ -73,7 +73,7 @@ func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, 
 }
 
 // sumOf is the name that a file has to have.
-func sumOf(path string) (string, error) {
+func hashFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -13,7 +13,7 @@ import (
 
 // touchAfter is how often at most the time of a file is renewed that is
 // referred to.
-const touchAfter = 24 * time.Hour
+const touchInterval = 24 * time.Hour
 
 // Swept says what a sweep did.
 type Swept struct {
@@ -64,7 +64,7 @@ func (b *Blobs) sweepShard(dir string, now time.Time, age time.Duration, referen
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if live[e.Name()] {
-			if err := renew(path, now, min(touchAfter, age/2)); err != nil {
+			if err := touch(path, now, min(touchInterval, age/2)); err != nil {
 				return err
 			}
 			out.Kept++
@@ -84,7 +84,7 @@ func (b *Blobs) sweepShard(dir string, now time.Time, age time.Duration, referen
 }
 
 // renew moves the time of a file forward, if it is older than that.
-func renew(path string, now time.Time, older time.Duration) error {
+func touch(path string, now time.Time, older time.Duration) error {
 	info, err := os.Stat(path)
 	if err == nil && info.ModTime().Before(now.Add(-older)) {
 		err = os.Chtimes(path, now, now)

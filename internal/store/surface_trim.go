@@ -91,7 +91,7 @@ func (SurfaceSessions) TrimSessions(tx *db.Tx, platform string, before time.Time
 		n, err := res.RowsAffected()
 		return int(n), wrap("count trimmed sessions", err)
 	}
-	old, err := trim(`kind = 'thread' AND at < ? ORDER BY at, channel_id LIMIT ?`, before.UnixMilli(), ageBatch)
+	old, err := trim(`kind = 'thread' AND at < ? ORDER BY at, channel_id LIMIT ?`, before.UnixMilli(), trimBatch)
 	if err != nil {
 		return false, err
 	}
@@ -100,10 +100,10 @@ func (SurfaceSessions) TrimSessions(tx *db.Tx, platform string, before time.Time
 		return false, fmt.Errorf("count sessions: %w", err)
 	}
 	if count <= most {
-		return old == ageBatch, nil
+		return old == trimBatch, nil
 	}
-	beyond, err := trim(`true ORDER BY at, channel_id LIMIT ?`, min(count-most, ageBatch))
-	return old == ageBatch || beyond == ageBatch, err
+	beyond, err := trim(`true ORDER BY at, channel_id LIMIT ?`, min(count-most, trimBatch))
+	return old == trimBatch || beyond == trimBatch, err
 }
 
 // TrimMessages forgets messages of a platform that were written before a time,
@@ -122,7 +122,7 @@ func (SurfaceMessages) TrimMessages(tx *db.Tx, platform string, before time.Time
 		out.m.Platform = platform
 		return out, r.Scan(&out.id, &out.m.ChannelID, &out.m.ID)
 	}, `SELECT row, channel_id, id FROM (SELECT row, channel_id, id, at, row_number() OVER (ORDER BY at, row) AS n
-			FROM surface_messages WHERE platform = ? ORDER BY at, row LIMIT ?) WHERE at < ? OR n <= ?`, platform, ageBatch, before.UnixMilli(), count-most)
+			FROM surface_messages WHERE platform = ? ORDER BY at, row LIMIT ?) WHERE at < ? OR n <= ?`, platform, trimBatch, before.UnixMilli(), count-most)
 	if err != nil {
 		return false, fmt.Errorf("list old messages: %w", err)
 	}
@@ -132,11 +132,11 @@ func (SurfaceMessages) TrimMessages(tx *db.Tx, platform string, before time.Time
 				return false, fmt.Errorf("forget message %s: %w", r.m.ID, err)
 			}
 		}
-		if err := forgetOwner(tx, ownerMessage(r.m)); err != nil {
+		if err := deleteBlobRefs(tx, ownerMessage(r.m)); err != nil {
 			return false, err
 		}
 	}
-	return len(old) == ageBatch, nil
+	return len(old) == trimBatch, nil
 }
 
 // TrimUsers forgets people of a platform who were seen last before a time, and
@@ -148,10 +148,10 @@ func (SurfaceUsers) TrimUsers(tx *db.Tx, platform string, before time.Time, most
 		return false, fmt.Errorf("count people: %w", err)
 	}
 	res, err := tx.Exec(`DELETE FROM surface_users WHERE platform = ? AND id IN (SELECT id FROM (SELECT id, at, row_number() OVER (ORDER BY at, id) AS n
-		FROM surface_users WHERE platform = ? ORDER BY at, id LIMIT ?) WHERE at < ? OR n <= ?)`, platform, platform, ageBatch, before.UnixMilli(), count-most)
+		FROM surface_users WHERE platform = ? ORDER BY at, id LIMIT ?) WHERE at < ? OR n <= ?)`, platform, platform, trimBatch, before.UnixMilli(), count-most)
 	if err != nil {
 		return false, fmt.Errorf("trim people: %w", err)
 	}
 	n, err := res.RowsAffected()
-	return n == ageBatch, wrap("count trimmed people", err)
+	return n == trimBatch, wrap("count trimmed people", err)
 }
