@@ -81,11 +81,11 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 	return out
 }
 
-// place returns the access of callables to the platform.
-func (p *program) place(s *platform) callables.Place {
+// callableSurface returns the access of callables to the platform.
+func (p *program) callableSurface(s *platform) callables.Reader {
 	name := s.adapter.Platform()
 	return callables.Platform{
-		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Rows: store.Outbox{},
+		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Table: store.Outbox{},
 		Names:        func(q db.Queryer) *entity.Mapper { return p.mapper(q, name) },
 		DeleteOthers: p.Config.Surface.Discord.DeleteOthers,
 	}

@@ -70,15 +70,26 @@ func (a weakAdapter) FindNonce(context.Context, string, string, time.Time) (surf
 	return surface.Message{}, false, nil
 }
 
-// weakOutbox lets nothing expire.
+// weakOutbox lets nothing expire. The service lists the rows with Unfinished and
+// decides on each one as Row returns it.
 type weakOutbox struct{ outbox.Table }
 
 func (t weakOutbox) Unfinished(q db.Queryer, platform string, limit int) ([]outbox.Row, error) {
 	rows, err := t.Table.Unfinished(q, platform, limit)
-	if without("expiry") {
-		for i := range rows {
-			rows[i].ExpiresAt = time.Now().Add(time.Hour).UnixMilli()
-		}
+	for i := range rows {
+		rows[i] = unexpired(rows[i])
 	}
 	return rows, err
+}
+
+func (t weakOutbox) Row(q db.Queryer, key string) (outbox.Row, error) {
+	r, err := t.Table.Row(q, key)
+	return unexpired(r), err
+}
+
+func unexpired(r outbox.Row) outbox.Row {
+	if without("expiry") {
+		r.ExpiresAt = time.Now().Add(time.Hour).UnixMilli()
+	}
+	return r
 }
