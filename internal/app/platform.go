@@ -29,23 +29,23 @@ import (
 	"lilac/internal/store"
 )
 
-// platform is what serves one place where people talk.
+// platform has the cores that serve one chat platform.
 type platform struct {
 	adapter surface.Adapter
 	outbox  *outbox.Service
 	router  *router.Service
 	relay   *relay.Service
 	logger  *slog.Logger
-	// configure takes over what changed in the configuration.
+	// configure applies a new configuration.
 	configure func(*config.Config)
 }
 
-// buildPlatform joins the cores that serve a platform to its adapter.
+// buildPlatform builds the cores of a platform and connects them to its adapter.
 func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Service) *platform {
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
 	out.outbox = outbox.New(outbox.Options{
-		DB: p.db, Table: onOutbox(store.Outbox{}), Adapter: weakenAdapter(a), Logger: p.Logger,
+		DB: p.db, Table: p.Seams.Outbox.around(store.Outbox{}), Adapter: p.Seams.Adapter.around(a), Logger: p.Logger,
 		Hooks: map[string]outbox.OnSent{
 			relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error {
 				return out.relay.OnSent(tx, r, m)
@@ -56,12 +56,12 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.StillWanted},
 	})
 	out.relay = relay.New(relay.Options{
-		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Table: p.Seams.Relay.around(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
 		Requests: relayRequests{p, interactions}, Format: relayFormat{p, a.Platform()},
 	})
 	profile := platformProfile{p, a}
 	out.router = router.New(router.Options{
-		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
+		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: p.Seams.Router.around(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
 		Profile: profile, Replies: profile,
 		Budget:   gateBudget{p},
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
@@ -81,22 +81,22 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 	return out
 }
 
-// place is the platform as callables reach it.
-func (p *program) place(s *platform) callables.Place {
+// callableSurface returns the access of callables to the platform.
+func (p *program) callableSurface(s *platform) callables.Reader {
 	name := s.adapter.Platform()
 	return callables.Platform{
-		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Rows: store.Outbox{},
+		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Table: store.Outbox{},
 		Names:        func(q db.Queryer) *entity.Mapper { return p.mapper(q, name) },
 		DeleteOthers: p.Config.Surface.Discord.DeleteOthers,
 	}
 }
 
-// declare makes what the platform subscribes to exist.
+// declare creates the consumer groups of the platform.
 func (s *platform) declare(ctx context.Context) error {
 	return errors.Join(s.router.Declare(ctx), s.relay.Declare(ctx))
 }
 
-// groups are those that the promise needs.
+// groups returns the consumer groups whose progress health checks.
 func (s *platform) groups() []string {
 	return []string{router.Group + "-" + s.adapter.Platform(), relay.HookName + "-" + s.adapter.Platform()}
 }
@@ -107,7 +107,7 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return s.relay.Run(ctx) })
 	work.Go(func() error { return s.outbox.Run(ctx) })
 	work.Go(func() error {
-		// A platform that refuses us takes nothing else with it: health says so.
+		// A platform that rejects us does not stop the program. Health reports it.
 		if err := s.adapter.Run(ctx); err != nil {
 			s.logger.ErrorContext(ctx, "the connection to a platform has ended for good", "platform", s.adapter.Platform(), "error", fault.ToWire(err).Message)
 		}
@@ -115,23 +115,23 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	})
 }
 
-// routerSettings are those of the configuration in force.
+// routerSettings returns the settings of the configuration in force.
 func (p *program) routerSettings() router.Settings {
 	debounce := p.now.Load().config.Router.Debounce
 	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: p.gate()}
 }
 
-// isPlatform reports whether requests of a client are shown by a relay.
+// isPlatform reports whether a relay shows the requests of a client.
 func (p *program) isPlatform(client string) bool {
 	return slices.ContainsFunc(p.platforms, func(s *platform) bool { return s.adapter.Platform() == client })
 }
 
-// instructions are what the model is told before every conversation: by the
-// operator, of how it works, and of the place where people talk.
+// instructions returns the system prompt: the operator's instructions, then those
+// for the agent and for the platform.
 func (p *program) instructions(operators, client string) string {
 	in := agent.SystemInput{Instructions: operators, Workspace: p.Config.Workspace, Client: client, Now: time.Now()}
 	if client == task.Client {
-		in.Client = "" // nobody talks to it
+		in.Client = "" // a task has no conversation
 		return agent.SystemPrompt(in) + "\n" + taskInstructions
 	}
 	out := agent.SystemPrompt(in)

@@ -8,8 +8,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// An answer whose output is gone before people saw all of it is shown as its
-// request is known to have said it, and one that was half there is not taken back.
+// If the bus loses an output, the rest of the answer comes from the journal. A
+// visible part stays.
 func TestALostOutputIsRestoredFromTheJournal(t *testing.T) {
 	said, aFile := paragraphs(), event.BinaryOutput{BinaryID: "f", Filename: "a.txt", MimeType: "text/plain", DataBase64: "YQ=="}
 	for name, c := range map[string]struct {

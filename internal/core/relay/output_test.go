@@ -9,8 +9,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// An answer that is larger than what is shown says so in its end, and is whole
-// characters up to there.
+// A truncated answer ends with a note and consists of complete characters.
 func TestATruncatedAnswerSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string

@@ -263,7 +263,7 @@ func TestAGrowingTextIsCutAtTheSamePlaces(t *testing.T) {
 	}
 }
 
-// Files that are small enough one by one may be too much for one message.
+// Files that are small enough individually may be too large for one message.
 func TestTheFilesOfAMessageRespectItsSizeLimit(t *testing.T) {
 	s := settings
 	s.MaxMessageBytes = 150

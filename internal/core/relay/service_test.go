@@ -33,8 +33,7 @@ func TestTheAnswerStreamsIntoOneMessage(t *testing.T) {
 	}
 }
 
-// That an answer is being made is shown as typing until something of it is
-// seen, and never when it is over.
+// The typing indicator is shown until the first message, and never after the end.
 func TestTypingIsShownUntilTheFirstMessage(t *testing.T) {
 	for name, says := range map[string]string{"an answer": "here it is", "none": "NO_REPLY"} {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +75,8 @@ func TestARestartContinuesTheSameMessage(t *testing.T) {
 	}
 }
 
-// A log that is out of reach for a while, longer than an ended request's output
-// is waited for, cuts no answer short and stops no request as a silent one.
+// While the bus is unavailable for longer than the grace period of an output, no
+// answer is truncated and no request is stopped as silent.
 func TestAnUnavailableBusTruncatesNoAnswer(t *testing.T) {
 	for name, before := range map[string]string{"from the start": "", "in the middle": "before "} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +173,7 @@ func TestNoReplyLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A request that was one too many never runs: what is shown is why.
+// A request that is rejected because of a limit never runs; the reason is shown.
 func TestARequestThatFailsBeforeItRunsSaysWhy(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) { s.end(event.StateFailed, "Too many messages wait.") })
@@ -214,8 +213,7 @@ func TestADeletedChannelEndsTheRequestAndADeletedMessageDoesNot(t *testing.T) {
 	}
 }
 
-// A platform that wants us to wait is waited for, however long: the end of an
-// answer is no less worth than its beginning.
+// A rate limit delays edits, however long it lasts, even at the end of an answer.
 func TestRateLimitsAreObeyed(t *testing.T) {
 	for name, before := range map[string]bool{"with the first message": true, "with the last edit": false} {
 		t.Run(name, func(t *testing.T) {
@@ -247,9 +245,8 @@ func TestRateLimitsAreObeyed(t *testing.T) {
 	}
 }
 
-// The copy of a message that takes no more edits is planned whole or not at all: what
-// cannot be written is tried again. The old one, with half the text and a button, goes
-// when the copy is there, not before.
+// Planning the copy of a message that takes no more edits is retried until it is
+// written. The old message is deleted once the copy exists.
 func TestAMessageThatTakesNoMoreEditsIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails int64
@@ -330,8 +327,7 @@ func TestLateFilesFollowTheAnswer(t *testing.T) {
 	}
 }
 
-// A message that showed a tool only and carries a file is not deleted with its
-// text: the file would go with it.
+// A message that showed only a tool's line keeps its file.
 func TestAMessageWithAFileStaysWithoutItsText(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
@@ -349,8 +345,8 @@ func TestAMessageWithAFileStaysWithoutItsText(t *testing.T) {
 	}
 }
 
-// Seeds of a long answer with steers, resets and files, through restarts and a
-// platform that fails: what people see in the end is what was said, once.
+// Random runs with steers, resets, files, restarts, and a failing platform: in the
+// end, people see the output exactly once.
 func TestTheAnswerIsShownOnceDespiteFaults(t *testing.T) {
 	for seed := range uint64(12) {
 		if got, want := simulate(t, seed, false); got != want {
@@ -359,7 +355,7 @@ func TestTheAnswerIsShownOnceDespiteFaults(t *testing.T) {
 	}
 }
 
-// The control: a relay that forgets what it made says things twice.
+// Control: a relay without its row shows the answer twice.
 func TestControlARelayWithoutItsRowShowsTheAnswerTwice(t *testing.T) {
 	for seed := range uint64(12) {
 		if got, want := simulate(t, seed, true); got != want {

@@ -19,7 +19,7 @@ const (
 	fresh   = "discord:10:5"
 )
 
-// states of a session: what the router knows when the message comes.
+// states of the session when the message arrives.
 var states = map[string]router.State{
 	"idle":     {},
 	"starting": {Requests: []router.Request{{ID: running, Since: at(0).UnixMilli(), Outputs: []string{"out"}}}},
@@ -28,7 +28,7 @@ var states = map[string]router.State{
 
 func at(d time.Duration) time.Time { return time.UnixMilli(1_000_000).Add(d) }
 
-// what each kind of message is.
+// kinds of messages.
 var kinds = map[string]router.Message{
 	"plain":                              {},
 	"mention":                            {Mentions: true},
@@ -139,7 +139,7 @@ func TestSomeMessagesWakeNobody(t *testing.T) {
 	}
 }
 
-// played is a session that things happen to.
+// played is a session that events happen to.
 type played struct {
 	t     *testing.T
 	state router.State
@@ -148,8 +148,8 @@ type played struct {
 	history *router.History
 }
 
-// does also holds that a decision leaves what it was given as it was, whatever
-// happens to what it returned.
+// does decides about an event. It also checks that the decision leaves its input
+// state as it was.
 func (p *played) does(after time.Duration, e router.Event, want ...router.Effect) {
 	p.t.Helper()
 	given := p.state
@@ -213,8 +213,8 @@ func TestAnEmptyBurstIsForgotten(t *testing.T) {
 	}
 }
 
-// A clock that is set back by hours makes a burst wait no longer than it was to, from
-// then on; what is said meanwhile does not either.
+// After the clock was set back by hours, a burst waits as long as planned, from then
+// on, also if another message arrives.
 func TestAClockThatIsSetBackRestartsTheDebounce(t *testing.T) {
 	const back = -5 * time.Hour
 	t.Run("at its time", func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
 	p.does(10*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", ids...))
 }
 
-// Somebody asks about a message of the burst, or what joins a request replies to it.
+// A message leaves the burst if somebody asks about it, or if a reply delivers it.
 func TestDeliveredMessagesLeaveTheBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		told []string
@@ -276,8 +276,8 @@ func TestDeliveredMessagesLeaveTheBurst(t *testing.T) {
 	}
 }
 
-// A reply was heard before the question, and brought it along: both are answered
-// together, unless the reply is withdrawn before it was answered at all.
+// A reply that arrives before its question delivers it. Both are answered together,
+// unless the reply is deleted before its request runs.
 func TestAQuestionIsAnsweredWithTheReplyThatDeliveredIt(t *testing.T) {
 	question, reply := mentioning(message(router.Mention, "1")), mentioning(message(router.Mention, "2"))
 	question.Delivered, reply.ReplyTo = true, "1"

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/store"
 )
 
-// ask is what the adapter does when somebody points at a message.
+// ask does what the adapter does for "Ask about this".
 func (w *world) ask(id string) {
 	w.t.Helper()
 	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
@@ -27,7 +27,7 @@ func (w *world) ask(id string) {
 	}
 }
 
-// later lets the time of a burst come.
+// later restarts the router after the time of a burst.
 func (w *world) later() {
 	w.t.Helper()
 	w.settled()
@@ -36,8 +36,8 @@ func (w *world) later() {
 	w.start()
 }
 
-// After a loss of the connection a reply is heard before what it replies to is
-// read from the history.
+// After a reconnect, a reply arrives before the message that it replies to, which is
+// backfilled.
 func TestAQuestionIsDeliveredOnceIfAReplyToItArrivesFirst(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -55,7 +55,7 @@ func TestAQuestionIsDeliveredOnceIfAReplyToItArrivesFirst(t *testing.T) {
 	w.expect(both, sent{"cancel", "discord:10:2", nil}, sent{event.Prompt, "discord:10:1", []string{line("7", "1", "what is in the attic?")}})
 }
 
-// Who asks about a message of a burst has it told; the rest of the burst goes on.
+// Asking about a message of a burst delivers it; the rest of the burst stays.
 func TestAskingAboutAMessageRemovesItFromItsBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active

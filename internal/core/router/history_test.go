@@ -73,7 +73,7 @@ func TestAnAnswerOfOursIsForwardedIfTheHistoryLacksIt(t *testing.T) {
 			w.say("3", "7", "and now?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
 			w.settled()
 			if got := w.sent(); len(got) != 2 || !slices.Equal(got[1].Texts, c.want) {
-				t.Errorf("the runner was told %q", got)
+				t.Errorf("the runner received %q", got)
 			}
 		})
 	}
@@ -143,6 +143,6 @@ func TestAskingAboutAMessageInTheHistoryQuotesIt(t *testing.T) {
 	}
 	got := w.sent()
 	if len(got) != 2 || len(got[1].Texts) != 1 || !strings.Contains(got[1].Texts[0], "(in reply to lilac: \"All is well.\")") {
-		t.Errorf("the runner was told %q", got)
+		t.Errorf("the runner received %q", got)
 	}
 }
