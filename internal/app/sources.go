@@ -29,14 +29,14 @@ type sources struct {
 
 // buildSources makes the sources, which observe nothing yet.
 func (p *program) buildSources() error {
-	p.sources.intake = environment.NewIntake(p.db, onInbox(p.store))
-	p.sources.clock = clock.New(clock.Options{DB: p.db, Slots: p.store, Intake: p.sources.intake, Logger: p.Logger})
+	p.sources.intake = environment.NewIntake(p.db, onInbox(p.store.Inbox))
+	p.sources.clock = clock.New(clock.Options{DB: p.db, Slots: p.store.Timers, Intake: p.sources.intake, Logger: p.Logger})
 	agents, err := written(p.Config)
 	if err != nil {
 		return err
 	}
 	p.sources.files = files.New(files.Options{
-		DB: p.db, Seen: p.store, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, Written: agents, Logger: p.Logger,
+		DB: p.db, Seen: p.store.WatchedFiles, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, Written: agents, Logger: p.Logger,
 	})
 	return p.setSources(p.Config)
 }

@@ -110,7 +110,7 @@ func watch(t *testing.T, database *db.DB, dir string, src files.Source, paths ..
 		}
 		src.Patterns = append(src.Patterns, compiled)
 	}
-	s := files.New(files.Options{DB: database, Seen: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}, Written: []string{filepath.Join(dir, "ws")}})
+	s := files.New(files.Options{DB: database, Seen: store.WatchedFiles{}, Intake: h, Exclude: []string{filepath.Join(dir, "data")}, Written: []string{filepath.Join(dir, "ws")}})
 	s.Set([]files.Source{src})
 	h.src, h.set = src, s.Set
 	ctx, cancel := context.WithCancel(context.Background())
