@@ -102,11 +102,11 @@ func copyProgram(program, dir string) (copied string, err error) {
 	return copied, nil
 }
 
-// places are the surfaces that callables reach, those with aliases first.
-func (p *program) places() (out callables.Places) {
+// callableSurfaces returns the surfaces that callables reach, those with aliases first.
+func (p *program) callableSurfaces() (out callables.Surfaces) {
 	web := callables.Web{DB: p.db, Table: store.Conversations{}}
 	for _, s := range p.platforms {
-		out = append(out, p.place(s))
+		out = append(out, p.callableSurface(s))
 		web.Platforms = append(web.Platforms, s.adapter.Platform())
 	}
 	return append(out, web)
@@ -114,8 +114,8 @@ func (p *program) places() (out callables.Places) {
 
 // families are the callables that there are.
 func (p *program) families(files *builtin.Attachments) []toolserver.Callable {
-	places := p.places()
-	return slices.Concat(callables.Surface(places), callables.Events(places, publisher{p}), callables.Workflow(places, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
+	surfaces := p.callableSurfaces()
+	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{p}), callables.Workflow(surfaces, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
 }
 
 // publisher publishes what commands say has happened.
@@ -142,7 +142,7 @@ func (c *toolService) run(ctx context.Context) error {
 // worksFor reports whether what a token was minted for goes on.
 func (p *program) worksFor(g toolserver.Grant) bool {
 	if g.TaskID != "" {
-		return p.tasks.Works(g.TaskID)
+		return p.tasks.IsRunning(g.TaskID)
 	}
 	return p.runner.IsRunning(g.RequestID)
 }

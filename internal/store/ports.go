@@ -56,8 +56,8 @@ var (
 	_ workflow.Replies         = HeldReplies{}
 	_ environment.Inbox        = Inbox{}
 	_ environment.Events       = RuleEvents{}
-	_ clock.Slots              = Timers{}
-	_ files.Seen               = WatchedFiles{}
+	_ clock.TimerStore         = Timers{}
+	_ files.KnownFiles         = WatchedFiles{}
 	_ outbox.Table             = Outbox{}
 	_ relay.Table              = Relays{}
 	_ router.Table             = RouterTables{}

@@ -153,7 +153,7 @@ func (o *Operators) checkPattern(p string) error {
 		}
 	}
 	slices.Sort(names)
-	return fault.InvalidField("callables", "There is no callable %q.%s", p, didYouMean(p, slices.Compact(names)))
+	return fault.InvalidField("callables", "There is no callable %q.%s", p, fault.DidYouMean(p, slices.Compact(names)))
 }
 
 // lifeOf reads how long a token lives; zero is for ever.
@@ -161,7 +161,7 @@ func lifeOf(life string) (time.Duration, error) {
 	if life == Forever {
 		return 0, nil
 	}
-	lives, err := schedule.Span(cmp.Or(life, DefaultLife))
+	lives, err := schedule.ParseDuration(cmp.Or(life, DefaultLife))
 	if err != nil || lives < minLife {
 		return 0, fault.InvalidField("expires", "expires is how long the token lives, at least %s, like 36h or 30d, or %s; not %q.", minLife, Forever, life)
 	}

@@ -36,6 +36,7 @@ type layer struct{ name, imports string }
 var neighbors = map[string]string{
 	"foundation/event":    "foundation/chat foundation/fault foundation/lazyregexp",
 	"foundation/schedule": "foundation/fault",
+	"foundation/schema":   "foundation/fault",
 
 	"model/anthropic": "model/llm",
 	"model/openai":    "model/llm",

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/effort"
 )
 
 // shared is the browser that the tests of a package share; its zero value
@@ -21,9 +23,10 @@ type browser struct {
 	stop func()
 }
 
-// Main runs the tests of a package with one browser for all of them: starting
-// one takes longer than most tests. Each test still has storage of its own.
+// Main runs the tests of a package with one shared browser, because starting one
+// takes longer than most tests. Each test still has its own storage.
 func Main(m *testing.M) int {
+	effort.SkipWholeProgram()
 	shared.on = true
 	defer func() {
 		if shared.stop != nil {

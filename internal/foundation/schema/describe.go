@@ -1,4 +1,4 @@
-package toolserver
+package schema
 
 import (
 	"fmt"
@@ -7,26 +7,24 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"lilac/internal/foundation/fault"
 )
 
-// expected says in words what a value has to be.
+// expected says in words which values a schema accepts.
 func expected(schema *jsonschema.Schema) string {
 	if len(schema.Enum) > 0 {
-		words := make([]string, len(schema.Enum))
+		names := make([]string, len(schema.Enum))
 		for i, e := range schema.Enum {
-			words[i] = fmt.Sprint(e)
+			names[i] = fmt.Sprint(e)
 		}
-		return "one of " + strings.Join(words, ", ")
+		return "one of " + strings.Join(names, ", ")
 	}
 	switch schema.Type {
 	case "string":
-		return "text" + between(bound(schema.MinLength), bound(schema.MaxLength), "%s to %s", " of %s characters")
+		return "a string" + between(bound(schema.MinLength), bound(schema.MaxLength), "%s to %s", " of %s characters")
 	case "integer":
-		return "a whole number" + between(schema.Minimum, schema.Maximum, "from %s to %s", " %s")
+		return "a whole number" + between(schema.Minimum, schema.Maximum, "between %s and %s", " %s")
 	case "number":
-		return "a number" + between(schema.Minimum, schema.Maximum, "from %s to %s", " %s")
+		return "a number" + between(schema.Minimum, schema.Maximum, "between %s and %s", " %s")
 	case "boolean":
 		return "true or false"
 	case "array":
@@ -34,7 +32,7 @@ func expected(schema *jsonschema.Schema) string {
 	case "object":
 		return "a JSON object"
 	}
-	return "a value"
+	return "a JSON value"
 }
 
 func bound(n *int) *float64 {
@@ -45,6 +43,7 @@ func bound(n *int) *float64 {
 	return &f
 }
 
+// between describes a range: both joins its ends, format frames it.
 func between(low, high *float64, both, format string) string {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	switch {
@@ -58,24 +57,14 @@ func between(low, high *float64, both, format string) string {
 	return ""
 }
 
-// didYouMean is the question, after a blank, whether a near name was meant; ""
-// if none is near.
-func didYouMean(word string, names []string) string {
-	near := fault.Near(word, names)
-	if len(near) == 0 {
-		return ""
-	}
-	return " Did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// describe says what was given, without repeating a long text.
+// describe names a value that was given, without repeating a long text.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:
-		return "nothing"
+		return "null"
 	case string:
 		if n := utf8.RuneCountInString(v); n > 40 {
-			return fmt.Sprintf("a text of %d characters", n)
+			return fmt.Sprintf("a string of %d characters", n)
 		}
 		return strconv.Quote(v)
 	case []any:
@@ -86,9 +75,9 @@ func describe(v any) string {
 	return fmt.Sprint(v)
 }
 
-func join(at, name string) string {
-	if at == "" {
+func join(path, name string) string {
+	if path == "" {
 		return name
 	}
-	return at + "." + name
+	return path + "." + name
 }

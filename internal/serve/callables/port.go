@@ -10,34 +10,38 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// Place is one surface as callables reach it. It decides what a caller may do
-// there: what it may not is a fault.Denied, what is not there a fault.NotFound.
-// The session ids are those that [Places.Find] returned.
-type Place interface {
-	// Client is the name that request ids and headers use ("web", "discord").
+// Reader reads the conversations of one surface. It decides what a caller may
+// read: it refuses with a fault.Denied, and reports what does not exist as a
+// fault.NotFound. Session ids are those that [Surfaces.Find] returned.
+type Reader interface {
+	// Client returns the name of the surface in request ids and headers ("web",
+	// "discord").
 	Client() string
 	// Serves reports whether the sessions of a client, as its requests name it,
-	// are here.
+	// belong to this surface.
 	Serves(client string) bool
-	// Find resolves a form in which a session of the surface may be named. A
-	// form that names none is a fault.NotFound, which may list near names.
+	// Find resolves a form in which a session may be named. A form that names no
+	// session is a fault.NotFound, which may list similar names.
 	Find(ctx context.Context, form string) (sessionID string, err error)
-
-	// Sessions lists what the caller may read, the last used first.
+	// Sessions lists the sessions that the caller may read, most recently used first.
 	Sessions(ctx context.Context, caller toolserver.Caller) ([]Session, error)
 	// Messages lists the newest messages of a session before a message id (""
 	// for all), oldest first.
 	Messages(ctx context.Context, caller toolserver.Caller, sessionID, before string, limit int) ([]Message, error)
 	Message(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) (Message, error)
-	// Search finds messages that hold all words of a query, in one session or,
-	// for "", in all that the caller may read.
+	// Search finds messages that contain all words of a query, in one session or,
+	// for "", in all sessions that the caller may read.
 	Search(ctx context.Context, caller toolserver.Caller, sessionID, query string, limit int) ([]Message, error)
+}
 
-	// Prepare makes of a text with names what can be sent to a session, without
-	// a nonce. It sends nothing.
+// Writer is implemented by a [Reader] whose surface lets commands send messages.
+// It decides what a caller may do, as a Reader does.
+type Writer interface {
+	// Prepare turns a text with names into a message for a session, without a
+	// nonce. It sends nothing.
 	Prepare(ctx context.Context, caller toolserver.Caller, m Outgoing) (surface.Send, error)
-	// Send sends a message and returns its id when the platform has told it.
-	// The same act is sent once, whatever became of an earlier call.
+	// Send sends a message and returns its id once the platform has confirmed it.
+	// The same call again sends nothing, whatever the outcome of the first.
 	Send(ctx context.Context, caller toolserver.Caller, m Outgoing) (Sent, error)
 	Edit(ctx context.Context, caller toolserver.Caller, ref event.MessageRef, text string) error
 	Delete(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) error
@@ -46,28 +50,36 @@ type Place interface {
 	Reactions(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) ([]surface.Reaction, error)
 }
 
+// writer returns the Writer of a surface, or an error that refuses an action.
+func writer(r Reader, action string) (Writer, error) {
+	if w, ok := r.(Writer); ok {
+		return w, nil
+	}
+	return nil, fault.New(fault.Denied, "A command cannot %s in a conversation of the page or the terminal: your answer is shown there by itself.", action)
+}
+
 // Outgoing is a message that a caller wants to send.
 type Outgoing struct {
 	SessionID string
 	// Text has names: @ann, #ops.
 	Text string
-	// ReplyTo is a message of the session, or "".
+	// ReplyTo is the id of a message of the session, or "".
 	ReplyTo string
-	// Key tells an act from another one that says the same; see [Platform.Send].
+	// Key tells two messages with the same text apart; see [Platform.Send].
 	Key string
 }
 
-// Sent is what became of an [Outgoing] message.
+// Sent is the outcome of an [Outgoing] message.
 type Sent struct {
 	SessionID string `json:"sessionId"`
 	MessageID string `json:"messageId"`
-	// Repeated says that an earlier call had sent it.
+	// Repeated reports that an earlier call sent it.
 	Repeated bool `json:"repeated,omitempty"`
 }
 
-// Session is a conversation as callables show it.
+// Session is a conversation in the results of callables.
 type Session struct {
-	// ChannelID is what sessionId takes.
+	// ChannelID is the value for the field sessionId of inputs.
 	ChannelID       string              `json:"channelId"`
 	GuildID         string              `json:"guildId,omitempty"`
 	ParentChannelID string              `json:"parentChannelId,omitempty"`
@@ -78,7 +90,7 @@ type Session struct {
 	Client string `json:"client"`
 }
 
-// Message is a message as callables show it; times are Unix milliseconds.
+// Message is a message in the results of callables. Times are Unix milliseconds.
 type Message struct {
 	SessionID string `json:"sessionId"`
 	MessageID string `json:"messageId"`
@@ -87,10 +99,10 @@ type Message struct {
 	Role       string `json:"role,omitempty"`
 	AuthorID   string `json:"authorId,omitempty"`
 	AuthorName string `json:"authorName,omitempty"`
-	// Self says that we wrote it, Bot that a program did.
+	// Self reports that the bot wrote it, Bot that any program did.
 	Self bool `json:"self,omitempty"`
 	Bot  bool `json:"bot,omitempty"`
-	// Text has names instead of the platform's mentions.
+	// Text contains names instead of the platform's mentions.
 	Text             string       `json:"text"`
 	ReplyToMessageID string       `json:"replyToMessageId,omitempty"`
 	Attachments      []Attachment `json:"attachments,omitempty"`
@@ -106,41 +118,41 @@ type Attachment struct {
 	Size int64 `json:"size,omitempty"`
 }
 
-// Places are the surfaces of the program, those with aliases first.
-type Places []Place
+// Surfaces are the surfaces of the program, those with aliases first.
+type Surfaces []Reader
 
-// Find resolves a form in which a session may be named; the empty one is the
-// caller's own session. A form that names none is a fault.NotFound that lists
-// near names. The call's record names the session from then on.
-func (p Places) Find(ctx context.Context, caller toolserver.Caller, form string) (Place, string, error) {
-	place, id, err := p.find(ctx, caller, form)
+// Find resolves a form in which a session may be named; the empty form is the
+// caller's own session. A form that names no session is a fault.NotFound that lists
+// similar names. From then on, the record of the call names the session.
+func (s Surfaces) Find(ctx context.Context, caller toolserver.Caller, form string) (Reader, string, error) {
+	found, id, err := s.find(ctx, caller, form)
 	if err == nil {
-		toolserver.On(ctx, id)
+		toolserver.NoteSession(ctx, id)
 	}
-	return place, id, err
+	return found, id, err
 }
 
-func (p Places) find(ctx context.Context, caller toolserver.Caller, form string) (Place, string, error) {
+func (s Surfaces) find(ctx context.Context, caller toolserver.Caller, form string) (Reader, string, error) {
 	if form == "" || form == caller.SessionID {
 		if caller.SessionID == "" {
 			return nil, "", fault.InvalidField("sessionId", "sessionId is missing: this token has no session of its own.")
 		}
-		for _, place := range p {
-			if place.Serves(caller.Client) {
-				return place, caller.SessionID, nil
+		for _, one := range s {
+			if one.Serves(caller.Client) {
+				return one, caller.SessionID, nil
 			}
 		}
-		return nil, "", fault.New(fault.NotFound, "The session %q is on no surface that can be reached from here.", caller.SessionID)
+		return nil, "", fault.New(fault.NotFound, "The session %q is on a surface that callables cannot reach.", caller.SessionID)
 	}
 	unknown := error(fault.New(fault.NotFound, "There is no session %q.", form))
-	for i, place := range p {
-		id, err := place.Find(ctx, form)
+	for i, one := range s {
+		id, err := one.Find(ctx, form)
 		switch {
 		case err == nil:
-			return place, id, nil
+			return one, id, nil
 		case fault.KindOf(err) != fault.NotFound:
 			return nil, "", err
-		case i == 0: // it has aliases, and says which are near
+		case i == 0: // it has aliases, and lists similar ones
 			unknown = cmp.Or(err, unknown)
 		}
 	}
