@@ -45,7 +45,7 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
 	out.outbox = outbox.New(outbox.Options{
-		DB: p.db, Table: onOutbox(store.Outbox{}), Adapter: weakenAdapter(a), Logger: p.Logger,
+		DB: p.db, Table: p.Seams.Outbox.around(store.Outbox{}), Adapter: p.Seams.Adapter.around(a), Logger: p.Logger,
 		Hooks: map[string]outbox.OnSent{
 			relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error {
 				return out.relay.OnSent(tx, r, m)
@@ -56,12 +56,12 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.StillWanted},
 	})
 	out.relay = relay.New(relay.Options{
-		DB: p.db, Bus: p.bus, Table: onRelay(p.store.Relays), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Table: p.Seams.Relay.around(p.store.Relays), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
 		Requests: relayRequests{p, interactions}, Format: relayFormat{p, a.Platform()},
 	})
 	profile := platformProfile{p, a}
 	out.router = router.New(router.Options{
-		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(store.RouterTables{}), Inbox: p.store.Inbox, Cache: cache, Logger: p.Logger,
+		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: p.Seams.Router.around(store.RouterTables{}), Inbox: p.store.Inbox, Cache: cache, Logger: p.Logger,
 		Profile: profile, Replies: profile,
 		Budget:   gateBudget{p},
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },

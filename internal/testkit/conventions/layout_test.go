@@ -40,6 +40,7 @@ var neighbors = map[string]string{
 
 	"model/anthropic": "model/llm",
 	"model/openai":    "model/llm",
+	"model/responses": "model/llm",
 	"model/demo":      "model/llm",
 
 	"engine/bus":       "engine/db",
@@ -70,7 +71,8 @@ var neighbors = map[string]string{
 	"operate/doctor":  "operate/client operate/config",
 	"operate/toolcli": "serve/toolwire",
 
-	"app": "app/observe",
+	"app":     "app/observe",
+	"app/cli": "app",
 }
 
 // entryPoints are the folders outside internal/. They may import every layer.
