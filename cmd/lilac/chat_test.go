@@ -187,10 +187,10 @@ func TestALineThatATerminalCutsOffIsNotSaid(t *testing.T) {
 	})
 	var out bytes.Buffer
 	talk.cli.out, talk.typed = &out, true
-	if talk.said(t.Context(), strings.Repeat("x", maxTyped)); said != 0 || !strings.Contains(out.String(), "lilac chat --session s1 < FILE") {
+	if talk.handleLine(t.Context(), strings.Repeat("x", maxTyped)); said != 0 || !strings.Contains(out.String(), "lilac chat --session s1 < FILE") {
 		t.Errorf("said %d times: %q", said, out.String())
 	}
-	if talk.said(t.Context(), strings.Repeat("x", maxTyped-1)); said != 1 {
+	if talk.handleLine(t.Context(), strings.Repeat("x", maxTyped-1)); said != 1 {
 		t.Errorf("a line that just fits is said %d times", said)
 	}
 }
@@ -240,7 +240,7 @@ func TestAStopThatFailsCanBeTriedAgain(t *testing.T) {
 	go func() { left <- talk.converse(t.Context(), signals, make(chan string), make(chan struct{})) }()
 	for range 3 {
 		signals <- os.Interrupt
-		if notes.Scan(); !strings.Contains(notes.Text(), "Ctrl-C again leaves") {
+		if notes.Scan(); !strings.Contains(notes.Text(), "press Ctrl-C again") {
 			t.Fatalf("it says %q", notes.Text())
 		}
 		<-stops

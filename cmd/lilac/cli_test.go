@@ -96,8 +96,8 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		{"bad configuration", map[string]string{"LILAC_MODEL": "x"}, []string{"config", "check"}, 2, "provider/model"},
 		{"no server", nil, []string{"sessions", "list"}, 6, "lilac serve"},
 		{"not found", env, []string{"requests", "show", "r"}, 4, "no such thing"},
-		{"nothing to say", env, []string{"chat"}, 2, "nothing to say"},
-		{"only spaces to say", env, []string{"chat", "  "}, 2, "nothing to say"},
+		{"nothing to say", env, []string{"chat"}, 2, "no message"},
+		{"only spaces to say", env, []string{"chat", "  "}, 2, "no message"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, errOut, code := call(t, "", tt.env, tt.args...)

@@ -1,6 +1,5 @@
-// Command lilac is the whole program: the server and the commands that talk
-// to it. Each command has a file of its own; what it does beyond reading its
-// flags and printing lives in internal/.
+// Command lilac is the server and the commands that talk to it. Each command has its
+// own file, which reads flags and prints results; everything else is in internal/.
 package main
 
 import (

@@ -23,7 +23,7 @@ func TestScreenShowsWhatIsSaidAgainOnce(t *testing.T) {
 		{"one after the other", []delta{{0, "Hel"}, {3, "lo"}}, "Hello", "Hello"},
 		{"a delta comes twice", []delta{{0, "Hel"}, {0, "Hel"}, {3, "lo"}}, "Hello", "Hello"},
 		{"cut and said again", []delta{{0, "Hello wor"}, {6, ""}, {6, "world"}}, "Hello world", "Hello world"},
-		{"cut and said otherwise", []delta{{0, "one\ntwo thr"}, {8, ""}, {8, "four"}}, "one\ntwo four", "one\ntwo thr" + retake + "two four"},
+		{"cut and said otherwise", []delta{{0, "one\ntwo thr"}, {8, ""}, {8, "four"}}, "one\ntwo four", "one\ntwo thr" + resetMark + "two four"},
 		{"cut and ended", []delta{{0, "Hello wor"}, {5, ""}}, "Hello", "Hello wor"},
 		{"the end brings what was missed", []delta{{0, "Hel"}}, "Hello", "Hello"},
 	} {

@@ -53,10 +53,10 @@ func TestSignPrintsWhatTheServerTakes(t *testing.T) {
 		t.Errorf("%s, %v", args, err)
 	}
 
-	if _, errOut, code := call(t, "", env, "--config", file, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "there are: ci") {
+	if _, errOut, code := call(t, "", env, "--config", file, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "Webhooks: ci") {
 		t.Errorf("an unknown name ended with %d: %s", code, errOut)
 	}
-	if _, errOut, code := call(t, "", nil, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "there are: none") {
+	if _, errOut, code := call(t, "", nil, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "Webhooks: none") {
 		t.Errorf("without a webhook it ended with %d: %s", code, errOut)
 	}
 }

@@ -26,7 +26,7 @@ func (c *cli) version() *cobra.Command {
 	})
 }
 
-// versionString is the release, else the commit that the binary was built from.
+// versionString returns the release, or the commit that the binary was built from.
 func versionString() string {
 	if version != "" {
 		return version

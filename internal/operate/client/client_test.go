@@ -72,7 +72,7 @@ func TestARefusedTokenIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = c.Sessions(t.Context(), client.Page{})
-		if fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "does not take the token of "+from) {
+		if fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "does not accept the token from "+from) {
 			t.Errorf("a refused token of %s is told as %v", from, err)
 		}
 	}

@@ -57,7 +57,7 @@ func TestFilesComeBackWithAMessageThatWasNotSent(t *testing.T) {
 	p.Do(chromedp.SetUploadFiles("#picker", []string{path}))
 	p.Until("the file is listed", listed)
 	p.Say("refuse me")
-	p.Shows("#outbox .said", "Content is not liked today.")
+	p.Shows("#outbox .fate", "Content is not liked today.")
 	p.Do(chromedp.SendKeys("#text", "meanwhile"))
 	p.Click("#outbox button")
 	p.Until("both texts and the file are there", "document.getElementById('text').value === 'refuse me\\n\\nmeanwhile' && !document.querySelector('#outbox > *') && "+listed)
@@ -68,7 +68,7 @@ func TestFilesComeBackWithAMessageThatWasNotSent(t *testing.T) {
 	p.Until("the file is listed", listed)
 	f.down()
 	p.Say("a new conversation")
-	p.Shows("#problem", "Lilac does not answer. Is it running?")
+	p.Shows("#problem", "Cannot reach Lilac. Check that it is running.")
 	p.Until("the text and the file are there", "document.getElementById('text').value === 'a new conversation' && "+listed)
 }
 

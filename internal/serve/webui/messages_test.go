@@ -85,7 +85,7 @@ func TestAnAnswerIsCopied(t *testing.T) {
 			continue
 		}
 		p.Until(name+": it is taken as it was written", "window.taken === 'In **meadows**.'")
-		p.Until(name+": it is said, and the keyboard is where it was", "document.getElementById('live').textContent === 'The answer is in the clipboard.' && window.said.includes('Copied the answer') && document.activeElement.matches('.about button') && !document.querySelector('body > textarea')")
+		p.Until(name+": it is said, and the keyboard is where it was", "document.getElementById('live').textContent === 'The answer was copied to the clipboard.' && window.said.includes('Copied the answer') && document.activeElement.matches('.about button') && !document.querySelector('body > textarea')")
 		p.Picture("copied-"+name, false)
 		p.Until(name+": it can be done again", "document.querySelector('.about button').textContent === 'Copy the answer'")
 	}

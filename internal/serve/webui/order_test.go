@@ -49,7 +49,7 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 				p.Shows("#transcript .answer", "one")
 			}
 			p.Say("hello")
-			p.Shows("#outbox .said", "waiting to be read before the next step…")
+			p.Shows("#outbox .fate", "Waiting for the next step…")
 			f.set(func() {
 				f.running = []string{r}
 				f.messages = []object{
@@ -66,9 +66,9 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 			})
 			f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 3})
 			if spoken {
-				p.Until("it was read", "document.querySelector('#transcript .said')")
+				p.Until("it was read", "document.querySelector('#transcript .fate')")
 			} else {
-				p.Until("it was read", "!document.querySelector('#outbox .said')")
+				p.Until("it was read", "!document.querySelector('#outbox .fate')")
 				f.text(r, "one", 0)
 			}
 			f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "start", "display": "bash: ls"})
@@ -225,7 +225,7 @@ func TestAFirstMessageStandsAboveWhatIsSaidAgain(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	p.Say("hello")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, "I", 0)
 	p.Shows("#transcript .answer", "I")

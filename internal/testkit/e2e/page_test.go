@@ -80,9 +80,9 @@ func TestANewUserOnThePage(t *testing.T) {
 	reached(p, 5)
 	p.Until("a message can steer", "document.querySelector('#modes input:checked').value === 'steer' && !document.getElementById('running').hidden")
 	p.Say("hello from the middle")
-	p.Shows("#outbox .said", "waiting to be read before the next step…")
+	p.Shows("#outbox .fate", "Waiting for the next step…")
 	p.Picture("page", false)
-	p.Until("it says what became of it", "document.querySelector('#transcript .said:not([hidden])')?.innerText.includes('Applied')")
+	p.Until("it says what became of it", "document.querySelector('#transcript .fate:not([hidden])')?.innerText.includes('Applied')")
 	p.Until("the answer is over", lastState+" === 'done'")
 	if n := webuitest.Eval[int](p, "[...document.querySelectorAll('#transcript .words')].filter(e => e.innerText === 'hello from the middle').length"); n != 1 {
 		t.Errorf("the steer is shown %d times", n)
