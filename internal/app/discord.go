@@ -3,6 +3,7 @@ package app
 import (
 	"time"
 
+	"lilac/internal/core/interaction"
 	"lilac/internal/operate/config"
 	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
@@ -17,14 +18,17 @@ func (p *program) buildDiscord() {
 		}
 		return
 	}
-	asked := &interactions{p: p}
+	interactions := interaction.New(interaction.Options{
+		DB: p.db, Sessions: p.store, Origins: p.workflows, Model: func() string { return p.now.Load().choice.String() },
+	})
 	adapter := discord.New(discord.Options{
 		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: onDiscord(discord.TablesOf(store.NewDiscord(p.store))),
-		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: asked, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
+		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
 	})
-	asked.on = p.buildPlatform(adapter)
-	asked.on.configure = func(c *config.Config) { adapter.Allow(discordConfig(c.Surface.Discord).Allowed) }
-	p.platforms = append(p.platforms, asked.on)
+	built := p.buildPlatform(adapter, interactions)
+	interactions.Asker = built.router
+	built.configure = func(c *config.Config) { adapter.Allow(discordConfig(c.Surface.Discord).Allowed) }
+	p.platforms = append(p.platforms, built)
 }
 
 func discordConfig(c config.Discord) discord.Config {

@@ -16,7 +16,7 @@ func (p *program) gate() router.Gate {
 	if err != nil || !ok { // a validated configuration has no wrong one
 		return nil
 	}
-	model := p.observer.Model(newModel(choice))
+	model := p.observer.Model(newModel(choice, &p.learned))
 	return router.ModelGate(func() llm.Model { return model })
 }
 

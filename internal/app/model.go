@@ -1,6 +1,9 @@
 package app
 
 import (
+	"encoding/json"
+	"time"
+
 	"lilac/internal/model/anthropic"
 	"lilac/internal/model/demo"
 	"lilac/internal/model/llm"
@@ -8,17 +11,25 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// newModel builds the model that the configuration chose.
-func newModel(choice config.ModelChoice) llm.Model {
+// newModel builds the model that the configuration chose. learned outlives changes of the
+// configuration.
+func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 	var price *llm.Price
 	if p := choice.Price; p != nil {
 		price = &llm.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
 	}
 	options := llm.Options{
 		Provider: choice.Provider, BaseURL: choice.BaseURL, APIKey: choice.APIKey.Reveal(), KeySetting: choice.KeySetting(), Model: choice.Name,
-		ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images,
-		// The agent repeats a failed call, visibly and between steps; an adapter
-		// that did so too would multiply the attempts.
+		ContextUnknown: choice.ContextUnknown, ContextTokens: choice.ContextTokens, MaxOutputTokens: choice.MaxOutputTokens, Price: price, Images: choice.Images,
+		Tuning: llm.Tuning{
+			Effort: choice.Options.Effort, ThinkingTokens: choice.Options.ThinkingTokens,
+			Temperature: choice.Options.Temperature, TopP: choice.Options.TopP,
+		},
+		FirstToken: time.Duration(choice.Options.FirstToken), Silence: time.Duration(choice.Options.Silence),
+		Headers: headers(choice.Options.Headers), Body: body(choice.Options.Body),
+		Learned: learned.Get(choice.BaseURL, choice.Name),
+		// The agent repeats failed calls visibly, between steps. Retries of the adapter
+		// would multiply the attempts.
 		Retry: llm.Retry{Max: -1},
 	}
 	switch choice.Type {
@@ -29,4 +40,23 @@ func newModel(choice config.ModelChoice) llm.Model {
 	default:
 		return demo.New(demo.Options{})
 	}
+}
+
+func headers(configured map[string]config.Secret) map[string]string {
+	out := make(map[string]string, len(configured))
+	for name, value := range configured {
+		out[name] = value.Reveal()
+	}
+	return out
+}
+
+// body encodes the fields that the configuration adds to a request.
+func body(configured map[string]any) map[string]json.RawMessage {
+	out := make(map[string]json.RawMessage, len(configured))
+	for name, value := range configured {
+		if encoded, err := json.Marshal(value); err == nil { // always, for decoded YAML
+			out[name] = encoded
+		}
+	}
+	return out
 }

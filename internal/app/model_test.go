@@ -22,7 +22,7 @@ func TestARefusedKeyNamesItsSetting(t *testing.T) {
 		"openai": "Check OPENAI_API_KEY or providers.openai.apiKey.",
 		"local":  "Check providers.local.apiKey.",
 	} {
-		m := newModel(config.ModelChoice{Provider: provider, Name: "m", Type: config.OpenAI, BaseURL: server.URL, APIKey: "wrong"})
+		m := newModel(config.ModelChoice{Provider: provider, Name: "m", Type: config.OpenAI, BaseURL: server.URL, APIKey: "wrong"}, &llm.Registry{})
 		var refused error
 		for _, err := range m.Stream(t.Context(), llm.Request{Messages: []chat.Message{chat.Text(chat.User, "hi")}}) {
 			refused = err

@@ -46,6 +46,7 @@ type operations struct {
 	// fileAtStart is the state of the configuration file that was read.
 	fileAtStart fileState
 	now         atomic.Pointer[inForce]
+	learned     llm.Registry // of the endpoints of all models
 	// reloadTrouble says why the last reload was not taken over as a whole. It is set
 	// after the log says so: who sees the trouble in /readyz finds its reason there.
 	reloadTrouble atomic.Pointer[string]
@@ -80,7 +81,7 @@ func (p *program) choose(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice))})
+	p.now.Store(&inForce{config: cfg, choice: choice, model: p.observer.Model(newModel(choice, &p.learned))})
 	return nil
 }
 

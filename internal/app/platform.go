@@ -14,6 +14,7 @@ import (
 	"lilac/internal/agent"
 	"lilac/internal/core/compose"
 	"lilac/internal/core/entity"
+	"lilac/internal/core/interaction"
 	"lilac/internal/core/outbox"
 	"lilac/internal/core/relay"
 	"lilac/internal/core/router"
@@ -22,7 +23,6 @@ import (
 	"lilac/internal/core/workflow"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
-	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 	"lilac/internal/operate/config"
 	"lilac/internal/serve/callables"
@@ -41,7 +41,7 @@ type platform struct {
 }
 
 // buildPlatform joins the cores that serve a platform to its adapter.
-func (p *program) buildPlatform(a surface.Adapter) *platform {
+func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Service) *platform {
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
 	out.outbox = outbox.New(outbox.Options{
@@ -57,10 +57,7 @@ func (p *program) buildPlatform(a surface.Adapter) *platform {
 	})
 	out.relay = relay.New(relay.Options{
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
-		Rewrite: p.rewrite(a.Platform()), Scrub: p.Secrets.Redact, Mention: p.workflows.Mention, BlobSize: p.blobs.Size, Paused: p.waits,
-		Said: func(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) {
-			return p.runner.FinalOutput(q, sessionID, requestID)
-		},
+		Requests: relayRequests{p, interactions}, Format: relayFormat{p, a.Platform()},
 	})
 	profile := platformProfile{p, a}
 	out.router = router.New(router.Options{
@@ -118,56 +115,15 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	})
 }
 
-// modeOf is how a channel listens: as it is set for it, for the channel that a
-// thread belongs to, or for all.
-func modeOf(c config.Discord, s surface.Session) router.Mode {
-	for _, id := range []string{s.ChannelID, s.ParentChannelID} {
-		if set := c.Channels[id].Mode; set != "" {
-			return router.Mode(set)
-		}
-	}
-	return router.Mode(c.Mode)
-}
-
 // routerSettings are those of the configuration in force.
 func (p *program) routerSettings() router.Settings {
 	debounce := p.now.Load().config.Router.Debounce
 	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: p.gate()}
 }
 
-// waits reports whether a request waits at a limit for somebody's answer.
-func (p *program) waits(q db.Queryer, requestID string) (bool, error) {
-	r, err := p.store.Request(q, requestID)
-	if fault.KindOf(err) == fault.NotFound {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	state, err := p.store.State(q, r.SessionID)
-	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.OpenPause() != nil, err
-}
-
 // isPlatform reports whether requests of a client are shown by a relay.
 func (p *program) isPlatform(client string) bool {
 	return slices.ContainsFunc(p.platforms, func(s *platform) bool { return s.adapter.Platform() == client })
-}
-
-// titleOf is what a platform calls a conversation, "" if that is not known.
-func (p *program) titleOf(q db.Queryer, client, sessionID string) string {
-	if client == task.Client {
-		t, _ := p.store.TaskByChild(q, sessionID) // the first words name it otherwise
-		return t.Description
-	}
-	s, err := store.SurfaceCache{}.Session(q, client, sessionID)
-	switch {
-	case err != nil && fault.KindOf(err) != fault.NotFound:
-		p.Logger.Warn("the name of a conversation is not known", "session_id", sessionID, "error", err)
-		return ""
-	case s.Title == "" || s.Kind == surface.Direct:
-		return s.Title
-	}
-	return "#" + strings.TrimPrefix(s.Title, "#")
 }
 
 // instructions are what the model is told before every conversation: by the

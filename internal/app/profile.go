@@ -1,9 +1,13 @@
 package app
 
 import (
+	"context"
+
+	"lilac/internal/core/interaction"
 	"lilac/internal/core/router"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
+	"lilac/internal/foundation/event"
 )
 
 // platformProfile implements [router.Profile] and [router.ReplyClaimer] for one
@@ -23,7 +27,7 @@ func (o platformProfile) Names(q db.Queryer) func(string) string {
 }
 
 func (o platformProfile) Mode(s surface.Session) router.Mode {
-	return modeOf(o.p.now.Load().config.Surface.Discord, s)
+	return o.p.listenModes().Of(s)
 }
 
 func (o platformProfile) Images() bool { return o.p.now.Load().choice.Images }
@@ -31,3 +35,44 @@ func (o platformProfile) Images() bool { return o.p.now.Load().choice.Images }
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return o.p.workflows.Take(tx, m)
 }
+
+// listenModes returns the configured modes of Discord's channels.
+func (p *program) listenModes() router.Modes {
+	c := p.now.Load().config.Surface.Discord
+	modes := router.Modes{Default: router.Mode(c.Mode), Channels: map[string]router.Mode{}}
+	for id, channel := range c.Channels {
+		modes.Channels[id] = router.Mode(channel.Mode)
+	}
+	return modes
+}
+
+// relayRequests implements [relay.Requests].
+type relayRequests struct {
+	p            *program
+	interactions *interaction.Service
+}
+
+func (r relayRequests) Mention(q db.Queryer, requestID string) (string, error) {
+	return r.p.workflows.Mention(q, requestID)
+}
+
+func (r relayRequests) Paused(q db.Queryer, requestID string) (bool, error) {
+	return r.interactions.Paused(q, requestID)
+}
+
+func (r relayRequests) FinalOutput(q db.Queryer, sessionID, requestID string) ([]event.Payload, error) {
+	return r.p.runner.FinalOutput(q, sessionID, requestID)
+}
+
+// relayFormat implements [relay.Formatter].
+type relayFormat struct {
+	p        *program
+	platform string
+}
+
+func (f relayFormat) Rewrite(ctx context.Context, text string) (string, []string) {
+	return f.p.rewrite(ctx, f.platform, text)
+}
+
+func (f relayFormat) Scrub(text string) string  { return f.p.Secrets.Redact(text) }
+func (f relayFormat) BlobSize(ref string) int64 { return f.p.blobs.Size(ref) }

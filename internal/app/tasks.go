@@ -14,6 +14,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/serve/callables"
+	"lilac/internal/store"
 )
 
 // tasksDir is where outputs of background tasks are, in the data directory.
@@ -31,9 +32,16 @@ func (p *program) openTasks(opts builtin.Options) (*task.Service, error) {
 		return nil, err
 	}
 	return task.New(task.Options{
-		DB: p.db, Store: onTasks(p.store), Publish: onTold(p.db, p.publish), Commands: taskCommands{shell},
+		DB: p.db, Store: onTasks(store.Tasks{}), Requests: taskRequests{}, Publish: onTold(p.db, p.publish), Commands: taskCommands{shell},
 		Dir: filepath.Join(p.Config.DataDir, tasksDir), Limits: p.taskLimits, MaxDepth: event.MaxDepth, Logger: p.Logger,
 	}), nil
+}
+
+// taskRequests reads the requests of sub-agents.
+type taskRequests struct {
+	store.History
+	store.Journal
+	store.RuleRuns
 }
 
 // publish puts an environment event of ours on the bus.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// discordMigration keeps where the gateway of Discord was left, what of its
-// channels was not heard, and which message a nonce made.
 var discordMigration = db.Migration{Name: "discord.0001-gateway", SQL: `
 CREATE TABLE discord_gateway (
 	one      INTEGER PRIMARY KEY CHECK (one = 1),
@@ -39,7 +36,6 @@ CREATE TABLE discord_nonces (
 CREATE INDEX discord_nonces_at ON discord_nonces (at);
 `}
 
-// ordersMigration keeps what people asked for on Discord until it is done.
 var ordersMigration = db.Migration{Name: "discord.0002-orders", SQL: `
 CREATE TABLE discord_orders (
 	id       TEXT PRIMARY KEY,
@@ -48,75 +44,70 @@ CREATE TABLE discord_orders (
 ) STRICT, WITHOUT ROWID;
 `}
 
-// nonceTrimBatch bounds what is forgotten with each nonce.
-const nonceTrimBatch = 100
-
 // Discord joins the tables of the Discord adapter.
 type Discord struct {
 	SurfaceCache
+	DiscordChannels
 	DiscordGateway
 	DiscordGaps
-	DiscordOrders
-	DiscordNonces
-	DiscordOutbox
-}
-
-type (
-	// DiscordGateway is the table of the gateway session to resume.
-	DiscordGateway struct{}
-	// DiscordGaps is the table of channels whose messages have to be fetched.
-	DiscordGaps struct{}
-	// DiscordOrders is the table of commands that people gave and that are not done yet.
-	DiscordOrders struct{}
-	// DiscordNonces is the table of the messages that each nonce created.
-	DiscordNonces struct{}
-	// DiscordOutbox finds rows of the outbox by nonce and by message.
-	DiscordOutbox struct{}
-)
-
-// NewDiscord returns the tables of the adapter.
-func NewDiscord(*Store) Discord { return Discord{} }
-
-// Seen implements [discord.Inbox].
-func (Discord) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
-	return Inbox{}.Seen(tx, source, externalID, value)
+	DiscordSends
+	DiscordInteractions
+	Inbox
 }
 
 var _ = discord.TablesOf[Discord]
 
-// gatewayKey is the key of the only row of its table.
-const gatewayKey = "gateway"
+// NewDiscord returns the tables of the Discord adapter.
+func NewDiscord(*Store) Discord { return Discord{} }
+
+// DiscordChannels answers what the adapter asks about cached channels beyond
+// [SurfaceSessions].
+type DiscordChannels struct{}
+
+// Uncached implements [discord.ChannelTable].
+func (DiscordChannels) Uncached(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
+	uncached := func(ids []string, where string) ([]string, error) {
+		list, err := jsonList(ids)
+		if err != nil {
+			return nil, err
+		}
+		out, err := collect(q, scanID, `SELECT j.value FROM json_each(?) j
+			WHERE NOT EXISTS (SELECT 1 FROM surface_sessions WHERE platform = ? AND `+where+`)`, list, discord.Platform)
+		return out, wrap("list uncached channels", err)
+	}
+	if guilds, err = uncached(guildIDs, `kind = 'channel' AND json ->> '$.guildId' = j.value`); err != nil {
+		return nil, nil, err
+	}
+	channels, err = uncached(channelIDs, `channel_id = j.value`)
+	return guilds, channels, err
+}
+
+// DiscordGateway is the table of the gateway session, which has one row.
+type DiscordGateway struct{}
+
+var gatewayRows = newDocuments[discord.GatewayState]("discord_gateway", "'gateway'", "one", "one")
 
 // Gateway implements [discord.GatewayTable].
-func (DiscordGateway) Gateway(q db.Queryer) (g discord.GatewayState, err error) {
-	var data []byte
-	var checksum int64
-	err = q.QueryRow(`SELECT json, checksum FROM discord_gateway WHERE one = 1`).Scan(&data, &checksum)
-	if errors.Is(err, db.ErrNoRows) {
-		return g, nil
-	}
-	if err != nil {
-		return g, fmt.Errorf("read the gateway's state: %w", err)
-	}
-	return g, decode("discord_gateway", gatewayKey, data, checksum, &g)
+func (DiscordGateway) Gateway(q db.Queryer) (discord.GatewayState, error) {
+	g, err := gatewayRows.oneOrZero(q, `one = 1`)
+	return g, wrap("read gateway state", err)
 }
 
 // SaveGateway implements [discord.GatewayTable].
 func (DiscordGateway) SaveGateway(tx *db.Tx, g discord.GatewayState) error {
-	data, err := json.Marshal(g)
-	if err != nil {
-		return fmt.Errorf("encode the gateway's state: %w", err)
-	}
-	_, err = tx.Exec(`INSERT INTO discord_gateway (one, json, checksum) VALUES (1, ?, ?)
-		ON CONFLICT DO UPDATE SET json = excluded.json, checksum = excluded.checksum`, data, sum(gatewayKey, data))
-	return wrap("save the gateway's state", err)
+	return wrap("save gateway state", gatewayRows.put(tx, "gateway", g, 1))
 }
 
+// DiscordGaps is the table of the parts of channel histories that were missed.
+type DiscordGaps struct{}
+
+var gapRows = newDocuments[discord.Gap]("discord_gaps", "channel_id", "channel_id")
+
 // OpenGap implements [discord.GapTable].
-func (d DiscordGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
-	old, err := d.gap(tx, g.ChannelID)
+func (DiscordGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
+	old, err := gapRows.oneOrZero(tx, `channel_id = ?`, g.ChannelID)
 	if err != nil {
-		return err
+		return wrap("read gap", err)
 	}
 	switch {
 	case g.After == "":
@@ -133,52 +124,20 @@ func (d DiscordGaps) OpenGap(tx *db.Tx, g discord.Gap) error {
 		g.Threads = old.Threads
 	}
 	g.Opened = old.Opened + 1
-	return d.putGap(tx, g)
-}
-
-// gap is what is open of a channel, the zero value for nothing.
-func (DiscordGaps) gap(q db.Queryer, channelID string) (g discord.Gap, err error) {
-	var data []byte
-	var checksum int64
-	err = q.QueryRow(`SELECT json, checksum FROM discord_gaps WHERE channel_id = ?`, channelID).Scan(&data, &checksum)
-	if errors.Is(err, db.ErrNoRows) {
-		return discord.Gap{ChannelID: channelID}, nil
-	}
-	if err != nil {
-		return g, fmt.Errorf("read gap: %w", err)
-	}
-	return g, decode("discord_gaps", channelID, data, checksum, &g)
-}
-
-func (DiscordGaps) putGap(tx *db.Tx, g discord.Gap) error {
-	data, err := json.Marshal(g)
-	if err != nil {
-		return fmt.Errorf("encode gap %s: %w", g.ChannelID, err)
-	}
-	_, err = tx.Exec(`INSERT INTO discord_gaps (channel_id, json, checksum) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET json = excluded.json, checksum = excluded.checksum`, g.ChannelID, data, sum(g.ChannelID, data))
-	return wrap("open gap", err)
+	return wrap("save gap", gapRows.put(tx, g.ChannelID, g))
 }
 
 // Gaps implements [discord.GapTable].
 func (DiscordGaps) Gaps(q db.Queryer, limit int) ([]discord.Gap, error) {
-	out, err := sound(q, func(r scanner) (g discord.Gap, err error) {
-		var channel string
-		var data []byte
-		var checksum int64
-		if err := r.Scan(&channel, &data, &checksum); err != nil {
-			return g, err
-		}
-		return g, decode("discord_gaps", channel, data, checksum, &g)
-	}, `SELECT channel_id, json, checksum FROM discord_gaps ORDER BY channel_id LIMIT ?`, limit)
+	out, err := gapRows.readable(q, `ORDER BY channel_id LIMIT ?`, limit)
 	return out, wrap("list gaps", err)
 }
 
 // CloseGap implements [discord.GapTable].
-func (d DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
-	g, err := d.gap(tx, read.ChannelID)
+func (DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
+	g, err := gapRows.oneOrZero(tx, `channel_id = ?`, read.ChannelID)
 	if err != nil {
-		return err
+		return wrap("read gap", err)
 	}
 	if g.Opened != read.Opened {
 		return nil
@@ -190,77 +149,60 @@ func (d DiscordGaps) CloseGap(tx *db.Tx, read discord.Gap) error {
 		g.Threads = 0
 	}
 	if g.After != "" || g.Threads != 0 {
-		return d.putGap(tx, g)
+		return wrap("save gap", gapRows.put(tx, g.ChannelID, g))
 	}
-	_, err = tx.Exec(`DELETE FROM discord_gaps WHERE channel_id = ?`, g.ChannelID)
+	_, err = tx.Exec(`DELETE FROM discord_gaps WHERE channel_id = ?`, read.ChannelID)
 	return wrap("close gap", err)
 }
 
-// Uncached implements [discord.ChannelTable].
-func (Discord) Uncached(q db.Queryer, guildIDs, channelIDs []string) (guilds, channels []string, err error) {
-	for _, c := range []struct {
-		ids   []string
-		where string
-		out   *[]string
-	}{{guildIDs, "kind = 'channel' AND json ->> '$.guildId' = j.value", &guilds}, {channelIDs, "channel_id = j.value", &channels}} {
-		ids, err := json.Marshal(append([]string{}, c.ids...))
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode ids: %w", err)
-		}
-		*c.out, err = collect(q, scanID, `SELECT j.value FROM json_each(?) j
-			WHERE NOT EXISTS (SELECT 1 FROM surface_sessions WHERE platform = ? AND `+c.where+`)`, string(ids), discord.Platform)
-		if err != nil {
-			return nil, nil, fmt.Errorf("look for what is unknown: %w", err)
-		}
-	}
-	return guilds, channels, nil
+// AwaitedMessages implements [discord.GapTable].
+func (DiscordGaps) AwaitedMessages(q db.Queryer, channelID string) ([]string, error) {
+	out, err := collect(q, scanID, `SELECT DISTINCT message_id FROM workflow_waits
+		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id <> '' AND waiting = 1`, discord.Platform, channelID)
+	return out, wrap("list awaited messages", err)
 }
+
+// DiscordInteractions is the table of interactions that have not been answered.
+type DiscordInteractions struct{}
+
+var interactionRows = newDocuments[discord.PendingInteraction]("discord_orders", "id", "id")
 
 // PutInteraction implements [discord.InteractionTable].
-func (DiscordOrders) PutInteraction(tx *db.Tx, o discord.PendingInteraction) error {
-	data, err := json.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("encode order %s: %w", o.ID, err)
-	}
-	_, err = tx.Exec(`INSERT INTO discord_orders (id, json, checksum) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET json = excluded.json, checksum = excluded.checksum`, o.ID, data, sum(o.ID, data))
-	return wrap("write order", err)
+func (DiscordInteractions) PutInteraction(tx *db.Tx, i discord.PendingInteraction) error {
+	return wrap("save interaction", interactionRows.put(tx, i.ID, i))
 }
 
-// Interactions implements [discord.InteractionTable]. What is damaged holds up nothing else.
-func (DiscordOrders) Interactions(q db.Queryer, limit int) (out []discord.PendingInteraction, err error) {
-	type row struct {
-		id       string
-		data     []byte
-		checksum int64
-	}
-	rows, err := collect(q, func(r scanner) (out row, err error) { return out, r.Scan(&out.id, &out.data, &out.checksum) },
-		`SELECT id, json, checksum FROM discord_orders ORDER BY length(id), id LIMIT ?`, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list orders: %w", err)
-	}
-	for _, r := range rows {
-		var o discord.PendingInteraction
-		if wrong := decode("discord_orders", r.id, r.data, r.checksum, &o); wrong != nil {
-			err = errors.Join(err, wrong)
-			continue
+// Interactions implements [discord.InteractionTable].
+func (DiscordInteractions) Interactions(q db.Queryer, limit int) ([]discord.PendingInteraction, error) {
+	var damaged error
+	out, err := collectReadable(q, func(r scanner) (discord.PendingInteraction, error) {
+		i, err := interactionRows.scan(r)
+		if db.IsDamaged(err) {
+			damaged = errors.Join(damaged, err)
 		}
-		out = append(out, o)
-	}
-	return out, err
+		return i, err
+	}, interactionRows.selectFrom+`ORDER BY length(id), id LIMIT ?`, limit)
+	return out, errors.Join(wrap("list interactions", err), damaged)
 }
 
 // DeleteInteraction implements [discord.InteractionTable].
-func (DiscordOrders) DeleteInteraction(tx *db.Tx, id string) error {
+func (DiscordInteractions) DeleteInteraction(tx *db.Tx, id string) error {
 	_, err := tx.Exec(`DELETE FROM discord_orders WHERE id = ?`, id)
-	return wrap("drop order", err)
+	return wrap("delete interaction", err)
 }
 
+// DiscordSends is the table of the messages that nonces created. It also finds rows of
+// the outbox by nonce and by message.
+type DiscordSends struct{}
+
+// nonceTrimBatch bounds the old nonces that are deleted with each new one.
+const nonceTrimBatch = 100
+
 // PutNonce implements [discord.SendTable].
-func (DiscordNonces) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
+func (DiscordSends) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at, forget int64) error {
 	if _, err := tx.Exec(`INSERT INTO discord_nonces (channel_id, nonce, message_id, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		channelID, nonce, messageID, at); err != nil {
-		return fmt.Errorf("write nonce: %w", err)
+		return fmt.Errorf("save nonce: %w", err)
 	}
 	_, err := tx.Exec(`DELETE FROM discord_nonces WHERE (channel_id, nonce) IN (SELECT channel_id, nonce FROM discord_nonces WHERE at < ? LIMIT ?)`,
 		forget, nonceTrimBatch)
@@ -268,35 +210,34 @@ func (DiscordNonces) PutNonce(tx *db.Tx, channelID, nonce, messageID string, at,
 }
 
 // NonceMessage implements [discord.SendTable].
-func (DiscordNonces) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
+func (DiscordSends) NonceMessage(q db.Queryer, channelID, nonce string) (id string, err error) {
 	err = q.QueryRow(`SELECT message_id FROM discord_nonces WHERE channel_id = ? AND nonce = ?`, channelID, nonce).Scan(&id)
-	return id, wrap("read nonce", notFound(err, "No message with this nonce is known in %s.", channelID))
+	return id, wrap("read nonce", notFound(err, "There is no message with this nonce in %s.", channelID))
 }
 
 // PlannedSend implements [discord.SendTable].
-func (DiscordOutbox) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
-	r, err := planned(q, channelID, nonce)
+func (DiscordSends) PlannedSend(q db.Queryer, channelID, nonce string) (surface.Send, error) {
+	r, err := plannedRow(q, channelID, nonce)
 	return r.Send, err
 }
 
-// planned is what is about to be sent with a nonce.
-func planned(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
-	rows, err := sound(q, scanOutbox,
-		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND unfinished = 1`, channelID)
+// plannedRow returns the unfinished row of the outbox with a nonce.
+func plannedRow(q db.Queryer, channelID, nonce string) (outbox.Row, error) {
+	rows, err := outboxRows.readable(q, `WHERE platform = 'discord' AND channel_id = ? AND unfinished = 1`, channelID)
 	if err != nil {
-		return outbox.Row{}, fmt.Errorf("look for a nonce in the outbox: %w", err)
+		return outbox.Row{}, fmt.Errorf("find nonce in the outbox: %w", err)
 	}
 	for _, r := range rows {
 		if r.Send.Nonce == nonce {
 			return r, nil
 		}
 	}
-	return outbox.Row{}, fault.New(fault.NotFound, "Nothing with this nonce is about to be sent to %s.", channelID)
+	return outbox.Row{}, fault.New(fault.NotFound, "No message with this nonce is about to be sent to %s.", channelID)
 }
 
 // AnsweredRequest implements [discord.SendTable].
-func (DiscordOutbox) AnsweredRequest(q db.Queryer, channelID, nonce string) (string, error) {
-	r, err := planned(q, channelID, nonce)
+func (DiscordSends) AnsweredRequest(q db.Queryer, channelID, nonce string) (string, error) {
+	r, err := plannedRow(q, channelID, nonce)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
 		return "", nil
@@ -308,12 +249,12 @@ func (DiscordOutbox) AnsweredRequest(q db.Queryer, channelID, nonce string) (str
 	return r.RequestID, nil
 }
 
-// IsPlanned implements [discord.SendTable]. A damaged row may be the one that it is.
-func (DiscordOutbox) IsPlanned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
-	rows, err := collect(q, scanOutbox,
-		`SELECT key, json, checksum FROM outbox WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
+// IsPlanned implements [discord.SendTable]. It fails if a row is damaged, because that
+// row may be the one.
+func (DiscordSends) IsPlanned(q db.Queryer, channelID, messageID, nonce string) (bool, error) {
+	rows, err := collect(q, outboxRows.scan, outboxRows.selectFrom+`WHERE platform = 'discord' AND channel_id = ? AND (unfinished = 1 OR message_id = ?)`, channelID, messageID)
 	if err != nil {
-		return false, fmt.Errorf("look for a message in the outbox: %w", err)
+		return false, fmt.Errorf("find message in the outbox: %w", err)
 	}
 	for _, r := range rows {
 		if r.MessageID == messageID || nonce != "" && r.Send.Nonce == nonce {
@@ -321,11 +262,4 @@ func (DiscordOutbox) IsPlanned(q db.Queryer, channelID, messageID, nonce string)
 		}
 	}
 	return false, nil
-}
-
-// AwaitedMessages implements [discord.GapTable].
-func (Discord) AwaitedMessages(q db.Queryer, channelID string) ([]string, error) {
-	out, err := collect(q, scanID, `SELECT DISTINCT message_id FROM workflow_waits
-		WHERE way = 'reply' AND platform = ? AND place = ? AND message_id <> '' AND waiting = 1`, discord.Platform, channelID)
-	return out, wrap("list what is waited for", err)
 }

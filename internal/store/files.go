@@ -35,12 +35,12 @@ CREATE TABLE session_files (
 	blob       TEXT NOT NULL,
 	PRIMARY KEY (session_id, request_id, id)
 ) STRICT, WITHOUT ROWID;
-` + refersIn("'session/' || t.session_id", "history") +
-	refersIn("'session/' || t.session_id", "session_inbox") +
-	refersIn("'message/' || t.platform || '/' || t.channel_id || '/' || t.id", "surface_messages")}
+` + collectBlobRefs("'session/' || t.session_id", "history") +
+	collectBlobRefs("'session/' || t.session_id", "session_inbox") +
+	collectBlobRefs("'message/' || t.platform || '/' || t.channel_id || '/' || t.id", "surface_messages")}
 
 // refersIn takes over the references in the JSON of a table.
-func refersIn(owner, table string) string {
+func collectBlobRefs(owner, table string) string {
 	return `
 INSERT OR IGNORE INTO blob_refs (owner, blob, filename, mime_type)
 	SELECT ` + owner + `, substr(j.atom, 13), '', ''
@@ -59,7 +59,7 @@ func ownerMessage(m surface.Message) string {
 }
 
 // refer notes that an owner refers to a blob; what is no reference is left out.
-func refer(tx *db.Tx, owner, ref, filename, mimeType string) error {
+func addBlobRef(tx *db.Tx, owner, ref, filename, mimeType string) error {
 	name, ok := blobName(ref)
 	if !ok {
 		return nil
@@ -78,7 +78,7 @@ func (Files) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
 		if p.Type != chat.TypeFile && p.Type != chat.TypeImage || json.Unmarshal(p.Data, &ref) != nil {
 			continue
 		}
-		if err := refer(tx, ownerSession(sessionID), ref, p.Filename, p.MediaType); err != nil {
+		if err := addBlobRef(tx, ownerSession(sessionID), ref, p.Filename, p.MediaType); err != nil {
 			return err
 		}
 	}
@@ -86,19 +86,19 @@ func (Files) ReferFiles(tx *db.Tx, sessionID string, parts []chat.Part) error {
 }
 
 // referMessage notes what a cached message refers to, and nothing else.
-func referMessage(tx *db.Tx, m surface.Message) error {
-	if err := forgetOwner(tx, ownerMessage(m)); err != nil {
+func replaceMessageRefs(tx *db.Tx, m surface.Message) error {
+	if err := deleteBlobRefs(tx, ownerMessage(m)); err != nil {
 		return err
 	}
 	for _, a := range m.Attachments {
-		if err := refer(tx, ownerMessage(m), a.Blob, a.Filename, a.MimeType); err != nil {
+		if err := addBlobRef(tx, ownerMessage(m), a.Blob, a.Filename, a.MimeType); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func forgetOwner(tx *db.Tx, owner string) error {
+func deleteBlobRefs(tx *db.Tx, owner string) error {
 	_, err := tx.Exec(`DELETE FROM blob_refs WHERE owner = ?`, owner)
 	return wrap("forget files", err)
 }
@@ -116,7 +116,7 @@ func (Files) PutFile(tx *db.Tx, f session.File) (fresh bool, err error) {
 	if err != nil || n == 0 {
 		return false, wrap("count files", err)
 	}
-	return true, refer(tx, ownerSession(f.SessionID), f.Blob, f.Filename, f.MimeType)
+	return true, addBlobRef(tx, ownerSession(f.SessionID), f.Blob, f.Filename, f.MimeType)
 }
 
 // Files lists the files that requests of a session have given, in their order.

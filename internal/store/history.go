@@ -32,7 +32,7 @@ func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessa
 		return 0, fmt.Errorf("encode message: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO history (session_id, seq, id, request_id, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, seal(sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data))
+		sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data, rowChecksum(sessionID, seq, m.ID, m.RequestID, m.CreatedAt, data))
 	if err != nil {
 		return 0, fmt.Errorf("append message: %w", err)
 	}
@@ -51,7 +51,7 @@ func scanHistory(r scanner) (m session.HistoryMessage, err error) {
 	if err := r.Scan(&sessionID, &m.Seq, &m.ID, &m.RequestID, &m.CreatedAt, &data, &checksum); err != nil {
 		return m, err
 	}
-	return m, open(historyRows, checksum, data, &m.Message, sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data)
+	return m, decodeRow(historyTable, checksum, data, &m.Message, sessionID, m.Seq, m.ID, m.RequestID, m.CreatedAt, data)
 }
 
 const historyColumns = `session_id, seq, id, request_id, created_at, json, checksum`
@@ -62,14 +62,14 @@ func (History) Messages(q db.Queryer, sessionID string, limit int, before string
 	return messagesOf(q, scanHistory, sessionID, limit, before)
 }
 
-var listedMessage = listed(scanHistory, func(m session.HistoryMessage, why string) session.HistoryMessage {
+var scanHistoryOrDamaged = orDamaged(scanHistory, func(m session.HistoryMessage, why string) session.HistoryMessage {
 	return session.HistoryMessage{ID: m.ID, RequestID: m.RequestID, Damaged: true, Message: chat.Text(chat.System, why)}
 })
 
 // ListMessages is [Store.Messages] for people: in the place of a damaged one
 // stands why it cannot be read.
 func (History) ListMessages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
-	return messagesOf(q, listedMessage, sessionID, limit, before)
+	return messagesOf(q, scanHistoryOrDamaged, sessionID, limit, before)
 }
 
 func messagesOf(q db.Queryer, scan func(scanner) (session.HistoryMessage, error), sessionID string, limit int, before string) ([]session.HistoryMessage, error) {
@@ -113,7 +113,7 @@ func (History) Conversation(q db.Queryer, sessionID string) (out session.Convers
 	switch {
 	case err == nil:
 		out.Summary, out.KeptFrom = new(chat.Message), keptFrom
-		if err := open(compactionRows, checksum, data, out.Summary, sessionID, seq, requestID, keptFrom, createdAt, data); err != nil {
+		if err := decodeRow(compactionTable, checksum, data, out.Summary, sessionID, seq, requestID, keptFrom, createdAt, data); err != nil {
 			return out, err
 		}
 	case !errors.Is(err, db.ErrNoRows):
@@ -135,13 +135,6 @@ func (History) AddCompaction(tx *db.Tx, c session.Compaction) error {
 	}
 	_, err = tx.Exec(`INSERT INTO compactions (session_id, seq, request_id, kept_from, created_at, json, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data,
-		seal(c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data))
+		rowChecksum(c.SessionID, seq, c.RequestID, c.KeptFrom, c.CreatedAt, data))
 	return wrap("insert compaction", err)
-}
-
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -8,7 +8,6 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// inboxMigration makes the inbox: what was accepted from outside, once.
 var inboxMigration = db.Migration{Name: "inbox.0001-inbox", SQL: `
 CREATE TABLE inbox (
 	source      TEXT NOT NULL,
@@ -20,37 +19,33 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_at ON inbox (at);
 `}
 
-// Inbox is the table of what was accepted from outside, each once.
+// Inbox is the table of deliveries from outside. It makes them idempotent.
 type Inbox struct{}
 
-// Seen inserts the pair of source and external id with a value (JSON, or nil).
-// When the pair was there already nothing changes, seen is true, and prior is
-// the value of the first time.
+// Seen inserts a pair of source and external id with a value (JSON or nil). If the pair
+// exists, nothing changes, seen is true, and prior is the value of the first delivery.
 func (Inbox) Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error) {
 	var at, checksum int64
 	err = tx.QueryRow(`SELECT value, at, checksum FROM inbox WHERE source = ? AND external_id = ?`, source, externalID).
 		Scan(&prior, &at, &checksum)
 	switch {
-	case err == nil && seal(source, externalID, prior, at) != checksum:
-		return nil, false, inboxRows.damaged([]any{source, externalID})
+	case err == nil && rowChecksum(source, externalID, prior, at) != checksum:
+		return nil, false, inboxTable.damaged([]any{source, externalID})
 	case err == nil:
 		return prior, true, nil
 	case !errors.Is(err, db.ErrNoRows):
 		return nil, false, fmt.Errorf("read inbox: %w", err)
 	}
 	at = tx.Now().UnixMilli()
-	if _, err := tx.Exec(`INSERT INTO inbox (source, external_id, value, at, checksum) VALUES (?, ?, ?, ?, ?)`,
-		source, externalID, value, at, seal(source, externalID, value, at)); err != nil {
-		return nil, false, fmt.Errorf("insert inbox: %w", err)
-	}
-	return nil, false, nil
+	_, err = tx.Exec(`INSERT INTO inbox (source, external_id, value, at, checksum) VALUES (?, ?, ?, ?, ?)`,
+		source, externalID, value, at, rowChecksum(source, externalID, value, at))
+	return nil, false, wrap("insert into inbox", err)
 }
 
-// TrimInbox forgets what was accepted before a time, a bounded number of rows
-// at once; call it again while more is true. The age must be larger than the
-// time in which a source may deliver again.
+// TrimInbox deletes the deliveries and accepted messages from before a time. before
+// must be older than the time within which a source may deliver again.
 func (Inbox) TrimInbox(tx *db.Tx, before time.Time) (more bool, err error) {
-	return forgetEach(tx, before, map[string]string{
+	return trimAll(tx, before, map[string]string{
 		"accepted messages": `DELETE FROM session_accepted WHERE (session_id, message_id) IN
 			(SELECT session_id, message_id FROM session_accepted WHERE at < ? ORDER BY at LIMIT ?)`,
 		"inbox": `DELETE FROM inbox WHERE (source, external_id) IN

@@ -22,7 +22,7 @@ func scanRequest(row scanner) (r session.Request, err error) {
 	if err != nil {
 		return r, err
 	}
-	return r, open(requestRows, checksum, usage, &r.Usage, requestValues(r, usage)...)
+	return r, decodeRow(requestTable, checksum, usage, &r.Usage, requestValues(r, usage)...)
 }
 
 // requestValues are the columns of a request, in the order of requestColumns.
@@ -44,7 +44,7 @@ func (Requests) CreateRequest(tx *db.Tx, r session.Request) error {
 	}
 	values := requestValues(r, usage)
 	_, err = tx.Exec(`INSERT INTO requests (`+requestColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		append(values, seal(values...))...)
+		append(values, rowChecksum(values...))...)
 	return wrap("create request", err)
 }
 
@@ -56,7 +56,7 @@ func (Requests) SaveRequest(tx *db.Tx, r session.Request) error {
 		return fmt.Errorf("encode usage: %w", err)
 	}
 	_, err = tx.Exec(`UPDATE requests SET state = ?, detail = ?, started_at = ?, ended_at = ?, steps = ?, recoveries = ?, usage = ?, model = ?, error_kind = ?, checksum = ?
-		WHERE id = ?`, r.State, r.Detail, r.StartedAt, r.EndedAt, r.Steps, r.Recoveries, usage, r.Model, r.ErrorKind, seal(requestValues(r, usage)...), r.ID)
+		WHERE id = ?`, r.State, r.Detail, r.StartedAt, r.EndedAt, r.Steps, r.Recoveries, usage, r.Model, r.ErrorKind, rowChecksum(requestValues(r, usage)...), r.ID)
 	return wrap("write request", err)
 }
 
@@ -69,7 +69,7 @@ func (Requests) Request(q db.Queryer, id string) (session.Request, error) {
 	return r, nil
 }
 
-var listedRequest = listed(scanRequest, func(r session.Request, why string) session.Request {
+var scanRequestOrDamaged = orDamaged(scanRequest, func(r session.Request, why string) session.Request {
 	return session.Request{ID: r.ID, State: session.Damaged, Detail: why}
 })
 
@@ -82,19 +82,19 @@ func (Requests) Requests(q db.Queryer, sessionID string, limit int, before strin
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		at, id, err := placeIn(q, "requests", before)
+		at, id, err := pagePosition(q, "requests", before)
 		if err != nil {
 			return nil, fmt.Errorf("read request: %w", notFound(err, "There is no request %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`
 		args = append(args, at, id)
 	}
-	out, err := collect(q, listedRequest, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	out, err := collect(q, scanRequestOrDamaged, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list requests", err)
 }
 
 // askedMax bounds what is told of what was asked, in characters.
-const askedMax = 200
+const promptPreviewMax = 200
 
 // Asked is the beginning of the message whose id a request carries; "" for a
 // request that something else set off. A damaged message is named by the story
@@ -112,7 +112,7 @@ func (Requests) Asked(q db.Queryer, r session.Request) (string, error) {
 		return "", err
 	}
 	// What stands before the last one is what it replies to.
-	return text.TruncateRunes(m.Messages[len(m.Messages)-1].Text(), askedMax), nil
+	return text.TruncateRunes(m.Messages[len(m.Messages)-1].Text(), promptPreviewMax), nil
 }
 
 // Running lists the requests that run now; an empty session means all. One
@@ -123,7 +123,7 @@ func (Requests) Running(q db.Queryer, sessionID string) ([]session.Request, erro
 		query += ` AND session_id = ?`
 		args = append(args, sessionID)
 	}
-	out, err := sound(q, scanRequest, query+` ORDER BY session_id, id`, args...)
+	out, err := collectReadable(q, scanRequest, query+` ORDER BY session_id, id`, args...)
 	return out, wrap("list running requests", err)
 }
 
@@ -138,7 +138,7 @@ func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
 	if err != nil {
 		return session.Story{}, err
 	}
-	entries, err := journal(q, listed(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
+	entries, err := journal(q, orDamaged(scanEntry(requestID), func(e session.StoryEntry, why string) session.StoryEntry {
 		return session.StoryEntry{Seq: e.Seq, Kind: session.EntryDamaged, Detail: why}
 	}), requestID)
 	return session.Story{Request: r, Messages: messages, Entries: entries}, err
@@ -146,7 +146,7 @@ func (Requests) Story(q db.Queryer, requestID string) (session.Story, error) {
 
 // storyMessages returns what a request was given, in order.
 func storyMessages(q db.Queryer, r session.Request) ([]session.StoryMessage, error) {
-	out, err := collect(q, listed(scanStoryMessage(r), func(m session.StoryMessage, why string) session.StoryMessage {
+	out, err := collect(q, orDamaged(scanStoryMessage(r), func(m session.StoryMessage, why string) session.StoryMessage {
 		return session.StoryMessage{MessageID: m.MessageID, Text: why}
 	}), `SELECT message_id, queue, state, event_id, created_at, json, checksum FROM session_inbox
 		WHERE session_id = ? AND request_id = ? ORDER BY created_at, message_id`, r.SessionID, r.ID)
@@ -161,7 +161,7 @@ func scanStoryMessage(r session.Request) func(scanner) (session.StoryMessage, er
 			return m, err
 		}
 		var messages []chat.Message
-		err = open(mailRows, checksum, data, &messages,
+		err = decodeRow(mailTable, checksum, data, &messages,
 			r.SessionID, m.MessageID, r.ID, string(m.Queue), string(m.State), m.EventID, m.CreatedAt, data)
 		if err != nil {
 			return m, err
@@ -190,7 +190,7 @@ func (Journal) Record(tx *db.Tx, requestID string, e session.Entry) error {
 		return fmt.Errorf("number journal entry: %w", err)
 	}
 	_, err := tx.Exec(`INSERT INTO journal (request_id, seq, at, step, kind, data, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		requestID, seq, e.At, e.Step, e.Kind, data, seal(requestID, seq, e.At, e.Step, e.Kind, data))
+		requestID, seq, e.At, e.Step, e.Kind, data, rowChecksum(requestID, seq, e.At, e.Step, e.Kind, data))
 	return wrap("append journal entry", err)
 }
 
@@ -211,6 +211,11 @@ func scanEntry(requestID string) func(scanner) (session.StoryEntry, error) {
 		if err := row.Scan(&e.Seq, &e.At, &e.Step, &e.Kind, &data, &checksum); err != nil {
 			return e, err
 		}
-		return e, open(journalRows, checksum, data, &e.Data, requestID, e.Seq, e.At, e.Step, e.Kind, data)
+		return e, decodeRow(journalTable, checksum, data, &e.Data, requestID, e.Seq, e.At, e.Step, e.Kind, data)
 	}
+}
+
+// Ran implements [router.Table].
+func (Requests) Ran(q db.Queryer, sessionID, requestID string) (bool, error) {
+	return exists(q, `SELECT 1 FROM requests WHERE id = ? AND session_id = ?`, requestID, sessionID)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"lilac/internal/core/environment"
@@ -83,20 +82,8 @@ CREATE INDEX rule_refusals_rule ON rule_refusals (rule);
 const (
 	// keptRefusals is how many events are kept, of all rules together, about
 	// which they did nothing. Those beyond are removed some at a time.
-	keptRefusals      = 10_000
+	refusalsMax       = 10_000
 	refusalsTrimBatch = 100
-)
-
-// sealedRulesMigration seals the events that the agent may ask for again, and
-// those that wait.
-var sealedRulesMigration = db.Migration{Name: "rules.0003-seal", SQL: `
-ALTER TABLE rule_events ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE rule_waits ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-`, Then: func(tx *db.Tx) error { return errors.Join(sealFirst(tx, keptRows), sealFirst(tx, waitRows)) }}
-
-var (
-	keptRows = sealed{"rule_events", 2, []string{"session_id", "event_id", "at", "json"}}
-	waitRows = sealed{"rule_waits", 2, strings.Split(waitColumns, ", ")}
 )
 
 const runColumns = `rule, event_id, type, session_id, message_id, request_id, outcome, depth, at`
@@ -134,7 +121,7 @@ func (RuleRuns) AddRefusal(tx *db.Tx, r environment.Run) error {
 	if err != nil || id%refusalsTrimBatch != 0 {
 		return wrap("keep refusal of rule", err)
 	}
-	_, err = tx.Exec(`DELETE FROM rule_refusals WHERE id <= ?`, id-keptRefusals)
+	_, err = tx.Exec(`DELETE FROM rule_refusals WHERE id <= ?`, id-refusalsMax)
 	return wrap("forget refusals of rules", err)
 }
 
@@ -149,7 +136,7 @@ func (RuleEvents) KeepEvent(tx *db.Tx, sessionID string, e event.EnvEvent) error
 	}
 	at := tx.Now().UnixMilli()
 	_, err = tx.Exec(`INSERT INTO rule_events (session_id, event_id, at, json, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		sessionID, e.ID, at, raw, seal(sessionID, e.ID, at, raw))
+		sessionID, e.ID, at, raw, rowChecksum(sessionID, e.ID, at, raw))
 	return wrap("keep event", err)
 }
 
@@ -161,7 +148,7 @@ func (RuleEvents) KeptEvent(q db.Queryer, sessionID, eventID string) (e event.En
 	if err != nil {
 		return e, wrap("read event", notFound(err, "There is no event %q in this session.", eventID))
 	}
-	return e, wrap("read event", open(keptRows, checksum, raw, &e, sessionID, eventID, at, raw))
+	return e, wrap("read event", decodeRow(ruleEventTable, checksum, raw, &e, sessionID, eventID, at, raw))
 }
 
 // StartedBy is the run that started a request, or led to the workflow that made
@@ -222,7 +209,7 @@ func (RuleRuns) DepthOf(q db.Queryer, requestID string) (depth int, err error) {
 // workflows too, with what the sub-agents used that they started. A run whose
 // message joined the request of somebody else used nothing of its own. A row that
 // is damaged, which the deep check names, counts nothing: it stops no rule.
-const spentByRuns = `WITH mine AS (
+const usageOfRuns = `WITH mine AS (
 		SELECT COALESCE(m.request_id, r.request_id) AS id FROM rule_runs r
 		LEFT JOIN session_inbox m ON m.session_id = r.session_id AND m.message_id = r.message_id
 		WHERE r.rule = ?1 AND r.at >= ?2 AND r.at < ?2 + 86400000 AND (?3 = '' OR r.session_id = ?3) AND (COALESCE(m.request_id, r.request_id) LIKE 'env:%' OR r.outcome = 'workflow')
@@ -260,7 +247,7 @@ func (RuleRuns) RunsWithin(q db.Queryer, rule, sessionID string, after, until ti
 
 // SpentBy is what the requests used that a rule set off in a session on a day.
 func (RuleRuns) SpentBy(q db.Queryer, rule, sessionID string, day time.Time) (b environment.Budget, err error) {
-	err = q.QueryRow(spentByRuns, rule, day.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
+	err = q.QueryRow(usageOfRuns, rule, day.UnixMilli(), sessionID).Scan(&b.Tokens, &b.CostMicros)
 	return b, wrap("sum what runs used", err)
 }
 
@@ -271,7 +258,7 @@ func (RuleRuns) CountOutcome(tx *db.Tx, rule, sessionID, outcome string, at time
 	return wrap("count outcome of rule", err)
 }
 
-const waitColumns = `rule, session_id, first, due, json`
+const ruleWaitColumns = `rule, session_id, first, due, json`
 
 func scanWait(rows scanner) (w environment.Hold, err error) {
 	var raw []byte
@@ -279,7 +266,7 @@ func scanWait(rows scanner) (w environment.Hold, err error) {
 	if err := rows.Scan(&w.Rule, &w.SessionID, &w.First, &w.Due, &raw, &checksum); err != nil {
 		return w, err
 	}
-	return w, open(waitRows, checksum, raw, &w.Event, w.Rule, w.SessionID, w.First, w.Due, raw)
+	return w, decodeRow(ruleWaitTable, checksum, raw, &w.Event, w.Rule, w.SessionID, w.First, w.Due, raw)
 }
 
 // RuleWaits is the table of events that wait for a rule's debounce to end.
@@ -287,7 +274,7 @@ type RuleWaits struct{}
 
 // Waiting returns what waits for a rule and session, if anything does.
 func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Hold, any bool, err error) {
-	found, err := collect(q, scanWait, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
+	found, err := collect(q, scanWait, `SELECT `+ruleWaitColumns+`, checksum FROM rule_waits WHERE rule = ? AND session_id = ?`, rule, sessionID)
 	if err != nil || len(found) == 0 {
 		return w, false, wrap("read what waits", err)
 	}
@@ -296,12 +283,12 @@ func (RuleWaits) Waiting(q db.Queryer, rule, sessionID string) (w environment.Ho
 
 // NextWait returns what is due first, if anything waits.
 func (RuleWaits) NextWait(q db.Queryer) (w environment.Hold, any bool, err error) {
-	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits ORDER BY due`)
+	return firstWait(q, `SELECT `+ruleWaitColumns+`, checksum FROM rule_waits ORDER BY due`)
 }
 
 // WaitAhead returns one that began after now, if there is one.
 func (RuleWaits) WaitAhead(q db.Queryer, now time.Time) (w environment.Hold, any bool, err error) {
-	return firstWait(q, `SELECT `+waitColumns+`, checksum FROM rule_waits WHERE first > ?`, now.UnixMilli())
+	return firstWait(q, `SELECT `+ruleWaitColumns+`, checksum FROM rule_waits WHERE first > ?`, now.UnixMilli())
 }
 
 // firstWait is the first that can be read: a damaged row, which the deep check
@@ -326,9 +313,9 @@ func (RuleWaits) PutWait(tx *db.Tx, w environment.Hold) error {
 	if err != nil {
 		return wrap("encode what waits", err)
 	}
-	_, err = tx.Exec(`INSERT INTO rule_waits (`+waitColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?)
+	_, err = tx.Exec(`INSERT INTO rule_waits (`+ruleWaitColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET first = excluded.first, due = excluded.due, json = excluded.json, checksum = excluded.checksum`,
-		w.Rule, w.SessionID, w.First, w.Due, raw, seal(w.Rule, w.SessionID, w.First, w.Due, raw))
+		w.Rule, w.SessionID, w.First, w.Due, raw, rowChecksum(w.Rule, w.SessionID, w.First, w.Due, raw))
 	return wrap("keep what waits", err)
 }
 
@@ -370,7 +357,7 @@ func (RuleRuns) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 		out[c.outcome] = c.n
 	}
 	var b environment.Budget
-	if err := q.QueryRow(spentByRuns, rule, since.UnixMilli(), "").Scan(&b.Tokens, &b.CostMicros); err != nil {
+	if err := q.QueryRow(usageOfRuns, rule, since.UnixMilli(), "").Scan(&b.Tokens, &b.CostMicros); err != nil {
 		return nil, b, wrap("sum what runs used", err)
 	}
 	b.Runs = out[environment.OutcomeAgent] + out[environment.OutcomePublished] + out[environment.OutcomeWorkflow]
@@ -380,7 +367,7 @@ func (RuleRuns) CountsOf(q db.Queryer, rule string, since time.Time) (map[string
 // TrimRules forgets what rules did before a time, a bounded number at once; call it
 // again while more is true.
 func (RuleRuns) TrimRules(tx *db.Tx, before time.Time) (more bool, err error) {
-	return forgetEach(tx, before, map[string]string{
+	return trimAll(tx, before, map[string]string{
 		"runs of rules":     `DELETE FROM rule_runs WHERE id IN (SELECT id FROM rule_runs WHERE at < ? ORDER BY at LIMIT ?)`,
 		"refusals of rules": `DELETE FROM rule_refusals WHERE id IN (SELECT id FROM rule_refusals WHERE at < ? LIMIT ?)`,
 		"events of rules": `DELETE FROM rule_events WHERE (session_id, event_id) IN

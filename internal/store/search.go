@@ -99,7 +99,7 @@ func Terms(query string) []string {
 func matchExpression(terms []string) string {
 	var b strings.Builder
 	for _, t := range terms {
-		b.WriteString(`"` + strings.ReplaceAll(words(t), `"`, `""`) + `" `)
+		b.WriteString(`"` + strings.ReplaceAll(segment(t), `"`, `""`) + `" `)
 	}
 	return strings.TrimRight(b.String(), " ") + "*"
 }
@@ -123,14 +123,14 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 	if len(terms) == 0 {
 		return nil, nil
 	}
-	left, err := listOf(without)
+	left, err := jsonList(without)
 	if err != nil {
 		return nil, err
 	}
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	out, err := collect(q, listed(func(r scanner) (f session.SearchResult, err error) {
+	out, err := collect(q, orDamaged(func(r scanner) (f session.SearchResult, err error) {
 		var m session.HistoryMessage
 		var data []byte
 		var checksum int64
@@ -138,13 +138,13 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 			return f, err
 		}
 		f.MessageID = m.ID
-		if err := open(historyRows, checksum, data, &m.Message, f.SessionID, m.Seq, m.ID, f.RequestID, f.CreatedAt, data); err != nil {
+		if err := decodeRow(historyTable, checksum, data, &m.Message, f.SessionID, m.Seq, m.ID, f.RequestID, f.CreatedAt, data); err != nil {
 			return f, err
 		}
 		f.Role = string(m.Message.Role)
 		f.Excerpt = excerpt(m.Message.Text(), terms)
 		return f, nil
-	}, damagedFind), `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
+	}, damagedResult), `SELECT r.row, h.session_id, h.seq, s.title, h.id, h.request_id, h.created_at, h.json, h.checksum
 		FROM history_words w JOIN history_rows r ON r.row = w.rowid
 		JOIN history h ON h.session_id = r.session_id AND h.seq = r.seq
 		JOIN sessions s ON s.id = h.session_id
@@ -154,7 +154,7 @@ func searchHistory(q db.Queryer, sessionID string, without []string, query strin
 }
 
 // damagedFind stands in the place of a message that cannot be read.
-func damagedFind(f session.SearchResult, why string) session.SearchResult {
+func damagedResult(f session.SearchResult, why string) session.SearchResult {
 	return session.SearchResult{Row: f.Row, SessionID: f.SessionID, SessionTitle: f.SessionTitle, MessageID: f.MessageID, RequestID: f.RequestID, Role: string(chat.System), Excerpt: why, Damaged: true}
 }
 

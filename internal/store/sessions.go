@@ -67,7 +67,7 @@ func (Sessions) Sessions(q db.Queryer, limit int, before string) ([]session.Sess
 // SessionsWithout lists the most recently updated first, but for those of the
 // clients that are left out, and of sub-agents.
 func (Sessions) SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error) {
-	left, err := listOf(append([]string{task.Client}, clients...))
+	left, err := jsonList(append([]string{task.Client}, clients...))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (Sessions) DeleteSession(tx *db.Tx, id string) error {
 	if _, err := (Sessions{}).Session(tx, id); err != nil {
 		return err
 	}
-	if err := refuseIfPromised(tx, id); err != nil {
+	if err := refuseIfAccepted(tx, id); err != nil {
 		return err
 	}
 	running, err := Tasks{}.RunningTasks(tx, id)
@@ -157,7 +157,7 @@ func deleteSession(tx *db.Tx, id string) error {
 			return fmt.Errorf("delete session: %w", err)
 		}
 	}
-	return forgetOwner(tx, ownerSession(id))
+	return deleteBlobRefs(tx, ownerSession(id))
 }
 
 // SessionStates is the table of the runner's state of each session.
@@ -174,7 +174,7 @@ func (SessionStates) State(q db.Queryer, sessionID string) (out session.State, e
 	case err != nil:
 		return out, fmt.Errorf("read session state: %w", err)
 	}
-	return out, open(stateRows, checksum, data, &out, sessionID, data, unfinished)
+	return out, decodeRow(stateTable, checksum, data, &out, sessionID, data, unfinished)
 }
 
 // SaveState writes the runner's state and shows in the session what runs.
@@ -185,7 +185,7 @@ func (SessionStates) SaveState(tx *db.Tx, sessionID string, v session.State) err
 	}
 	_, err = tx.Exec(`INSERT INTO session_state (session_id, json, unfinished, checksum) VALUES (?, ?, ?, ?)
 		ON CONFLICT (session_id) DO UPDATE SET json = excluded.json, unfinished = excluded.unfinished, checksum = excluded.checksum`,
-		sessionID, data, !v.Idle(), seal(sessionID, data, !v.Idle()))
+		sessionID, data, !v.Idle(), rowChecksum(sessionID, data, !v.Idle()))
 	if err != nil {
 		return fmt.Errorf("write session state: %w", err)
 	}

@@ -1,13 +1,7 @@
 package store
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-
-	"lilac/internal/core/session"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/fault"
 )
 
 // Store joins the tables of one database for callers that have not been moved to
@@ -68,7 +62,7 @@ type (
 func New(database *db.DB) *Store { return &Store{db: database} }
 
 // Migrations make the tables.
-var Migrations = []db.Migration{inboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, routerMigration, relayMigration, budgetsMigration, sealedMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration, workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration, watchedMigration, sealedRulesMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration, outboxChannelsMigration, unspacedMigration}
+var Migrations = []db.Migration{inboxMigration, sessionsMigration, errorKindMigration, searchMigration, surfaceMigration, outboxMigration, routerMigration, relayMigration, budgetsMigration, checksumMigration, rulesMigration, discordMigration, searchLaterMigration, ageMigration, operatorsMigration, workflowsMigration, timersMigration, tasksMigration, filesMigration, operatorsExpireMigration, surfaceAgeMigration, refusalsMigration, watchedMigration, ruleChecksumMigration, peopleAgeMigration, ordersMigration, sessionsAgeMigration, acceptedMigration, outboxChannelsMigration, segmentMigration}
 
 var sessionsMigration = db.Migration{Name: "store.0001-sessions", SQL: `
 CREATE TABLE sessions (
@@ -185,105 +179,3 @@ CREATE TABLE usage_sessions (
 	time_ms            INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 `}
-
-// maxPage bounds a page of a list, whatever was asked for: the largest that
-// clients may ask for, and one more, which tells that something follows.
-const maxPage = 1001
-
-func pageSize(limit int) int {
-	if limit <= 0 || limit > maxPage {
-		return maxPage
-	}
-	return limit
-}
-
-func notFound(err error, sentence string, args ...any) error {
-	if errors.Is(err, db.ErrNoRows) {
-		return fault.New(fault.NotFound, sentence, args...)
-	}
-	return err
-}
-
-// decode checks the checksum of a row whose data holds all that matters in it,
-// and its key, and decodes it. Other rows are sealed.
-func decode(table, key string, data []byte, checksum int64, into any) error {
-	if sum(key, data) != checksum {
-		return db.DamagedRow(table, key)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("decode %s %s: %w", table, key, err)
-	}
-	return nil
-}
-
-func sum(key string, data []byte) int64 { return db.Checksum([]byte(key), data) }
-
-// scanner is a [db.Row], or the current row of [db.Rows].
-type scanner interface{ Scan(dest ...any) error }
-
-// collect reads all rows of a query.
-func collect[T any](q db.Queryer, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.Query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, rows.Err()
-}
-
-func scanID(r scanner) (id string, err error) { return id, r.Scan(&id) }
-
-// listOf is a list for json_each: however many, it is one argument.
-func listOf(texts []string) (string, error) {
-	raw, err := json.Marshal(append([]string{}, texts...)) // a nil one would be null
-	return string(raw), wrap("encode list", err)
-}
-
-// listed is a scan for a list: of a row that is damaged it returns what damaged
-// makes of its id and of what is wrong, and so it hides no other one.
-func listed[T any](scan func(scanner) (T, error), damaged func(row T, why string) T) func(scanner) (T, error) {
-	return func(r scanner) (T, error) {
-		row, err := scan(r)
-		if db.IsDamaged(err) {
-			return damaged(row, fault.ToWire(err).Message), nil
-		}
-		return row, err
-	}
-}
-
-// createdAt is the place of a row in a list by age. A damaged one has one, too.
-func createdAt(q db.Queryer, table, id string) (at int64, err error) {
-	return at, q.QueryRow(`SELECT created_at FROM `+table+` WHERE id = ?`, id).Scan(&at)
-}
-
-// placeIn is where a list by age goes on: a [session.PageToken], or behind the row that
-// before names.
-func placeIn(q db.Queryer, table, before string) (at int64, id string, err error) {
-	if at, id, ok := session.ParsePageToken(before); ok {
-		return at, id, nil
-	}
-	at, err = createdAt(q, table, before)
-	return at, before, err
-}
-
-// sound is collect without the rows that are damaged, which the deep check
-// names: they hold up no other one.
-func sound[T any](q db.Queryer, scan func(scanner) (T, error), query string, args ...any) (out []T, err error) {
-	_, err = collect(q, func(r scanner) (struct{}, error) {
-		v, err := scan(r)
-		if db.IsDamaged(err) {
-			return struct{}{}, nil
-		}
-		out = append(out, v)
-		return struct{}{}, err
-	}, query, args...)
-	return out, err
-}

@@ -116,7 +116,7 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 		RETURNING row`, m.Platform, m.ChannelID, m.ID, m.ReplyTo, m.EditedAt, m.DeletedAt, tx.Now().UnixMilli(), data).Scan(&row); err != nil {
 		return fmt.Errorf("write message: %w", err)
 	}
-	if err := referMessage(tx, m); err != nil {
+	if err := replaceMessageRefs(tx, m); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(`DELETE FROM surface_words WHERE rowid = ?`, row); err != nil {
@@ -125,7 +125,7 @@ func writeSurfaceMessage(tx *db.Tx, m surface.Message) error {
 	if m.Text == "" {
 		return nil
 	}
-	_, err = tx.Exec(`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`, row, words(m.Text))
+	_, err = tx.Exec(`INSERT INTO surface_words (rowid, said) VALUES (?, ?)`, row, segment(m.Text))
 	return wrap("index message", err)
 }
 
@@ -240,7 +240,7 @@ func (SurfaceMessages) SearchMessages(q db.Queryer, platform string, channelIDs 
 	if len(channelIDs) > maxListed {
 		return nil, fault.New(fault.TooLarge, "A search covers at most %d channels.", maxListed)
 	}
-	channels, err := listOf(channelIDs)
+	channels, err := jsonList(channelIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ type startedTask struct {
 	Description string    `json:"description"`
 }
 
-const taskList = `id, key, session_id, child_session, running, created_at, ended_at, json`
+const taskColumns = `id, key, session_id, child_session, running, created_at, ended_at, json`
 
 // taskValues are the columns of a task, in the order of its seal.
 func taskValues(t task.Task, data []byte) []any {
@@ -75,11 +75,11 @@ func scanTask(row scanner) (t task.Task, err error) {
 		return t, err
 	}
 	t.ID = c.id
-	err = open(taskRows, c.checksum, c.data, &t, c.id, c.key, c.session, c.child, c.running, c.created, c.ended, c.data)
+	err = decodeRow(taskTable, c.checksum, c.data, &t, c.id, c.key, c.session, c.child, c.running, c.created, c.ended, c.data)
 	return t, err
 }
 
-var listedTask = listed(scanTask, func(t task.Task, why string) task.Task {
+var scanTaskOrDamaged = orDamaged(scanTask, func(t task.Task, why string) task.Task {
 	return task.Task{ID: t.ID, State: task.Damaged, Reason: why}
 })
 
@@ -94,7 +94,7 @@ func (Tasks) AddTask(tx *db.Tx, t task.Task) error {
 		return fmt.Errorf("encode task: %w", err)
 	}
 	values := taskValues(t, data)
-	_, err = tx.Exec(`INSERT INTO tasks (`+taskList+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, seal(values...))...)
+	_, err = tx.Exec(`INSERT INTO tasks (`+taskColumns+`, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(values, rowChecksum(values...))...)
 	if err != nil || t.RequestID == "" {
 		return wrap("add task", err)
 	}
@@ -110,11 +110,11 @@ func (Tasks) SaveTask(tx *db.Tx, t task.Task) error {
 		return fmt.Errorf("encode task: %w", err)
 	}
 	_, err = tx.Exec(`UPDATE tasks SET running = ?, ended_at = ?, json = ?, checksum = ? WHERE id = ?`,
-		t.State == task.Running, t.EndedAt, data, seal(taskValues(t, data)...), t.ID)
+		t.State == task.Running, t.EndedAt, data, rowChecksum(taskValues(t, data)...), t.ID)
 	return wrap("save task", err)
 }
 
-const selectTask = `SELECT ` + taskList + `, checksum FROM tasks WHERE `
+const selectTask = `SELECT ` + taskColumns + `, checksum FROM tasks WHERE `
 
 // Task returns one task.
 func (Tasks) Task(q db.Queryer, id string) (task.Task, error) {
@@ -136,7 +136,7 @@ func (Tasks) TaskByChild(q db.Queryer, sessionID string) (task.Task, error) {
 
 // RunningTasks lists what runs, the oldest first; an empty session means all.
 func (Tasks) RunningTasks(q db.Queryer, sessionID string) ([]task.Task, error) {
-	out, err := sound(q, scanTask, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
+	out, err := collectReadable(q, scanTask, selectTask+`running = 1 AND (?1 = '' OR session_id = ?1) ORDER BY created_at, id`, sessionID)
 	return out, wrap("list running tasks", err)
 }
 
@@ -149,19 +149,19 @@ func (Tasks) Tasks(q db.Queryer, sessionID string, limit int, before string) ([]
 		args = append(args, sessionID)
 	}
 	if before != "" {
-		at, id, err := placeIn(q, "tasks", before)
+		at, id, err := pagePosition(q, "tasks", before)
 		if err != nil {
 			return nil, fmt.Errorf("read task: %w", notFound(err, "There is no background task %q.", before))
 		}
 		query += ` AND (created_at, id) < (?, ?)`
 		args = append(args, at, id)
 	}
-	out, err := collect(q, listedTask, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
+	out, err := collect(q, scanTaskOrDamaged, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pageSize(limit))...)
 	return out, wrap("list tasks", err)
 }
 
 // unused is a session s in which nothing has happened since ?1, runs or waits.
-const unused = `(s.updated_at < ?1
+const sessionUnused = `(s.updated_at < ?1
 	AND NOT EXISTS (SELECT 1 FROM session_state WHERE session_id = s.id AND unfinished = 1)
 	AND NOT EXISTS (SELECT 1 FROM session_accepted WHERE session_id = s.id)
 	AND NOT EXISTS (SELECT 1 FROM tasks WHERE session_id = s.id AND running = 1))`
@@ -171,7 +171,7 @@ const unused = `(s.updated_at < ?1
 // its sub-agent is used: it is how that session is found.
 func (Tasks) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 	res, err := tx.Exec(`DELETE FROM tasks WHERE id IN (SELECT t.id FROM tasks t WHERE t.running = 0 AND t.ended_at < ?1
-		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.child_session AND NOT `+unused+`) ORDER BY t.ended_at LIMIT ?2)`,
+		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = t.child_session AND NOT `+sessionUnused+`) ORDER BY t.ended_at LIMIT ?2)`,
 		before.UnixMilli(), tasksTrimBatch)
 	if err != nil {
 		return false, fmt.Errorf("trim tasks: %w", err)
@@ -182,7 +182,7 @@ func (Tasks) TrimTasks(tx *db.Tx, before time.Time) (more bool, err error) {
 	}
 	// Their ids are a range of the primary key.
 	left, err := collect(tx, scanID, `SELECT s.id FROM sessions s WHERE s.id >= '`+task.SessionPrefix+`' AND s.id < '`+task.SessionPrefix+`~' AND s.client = '`+task.Client+`'
-		AND NOT EXISTS (SELECT 1 FROM tasks WHERE child_session = s.id AND child_session <> '') AND `+unused+` ORDER BY s.id LIMIT ?2`,
+		AND NOT EXISTS (SELECT 1 FROM tasks WHERE child_session = s.id AND child_session <> '') AND `+sessionUnused+` ORDER BY s.id LIMIT ?2`,
 		before.UnixMilli(), tasksTrimBatch)
 	if err != nil {
 		return false, fmt.Errorf("list sessions that no task knows: %w", err)

@@ -56,8 +56,6 @@ CREATE TABLE workflow_held (
 // workflowTrimBatch bounds how long one cleanup holds the writer.
 const workflowTrimBatch = 500
 
-var workflowRows = sealed{"workflows", 1, []string{"id", "session_id", "waiting", "due", "created_at", "ended_at", "json"}}
-
 func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
 	var id, session string
 	var waiting, due, created, ended, checksum int64
@@ -66,15 +64,15 @@ func scanWorkflow(r scanner) (w workflow.Workflow, err error) {
 		return w, err
 	}
 	w.ID = id
-	err = open(workflowRows, checksum, data, &w, id, session, waiting, due, created, ended, data)
+	err = decodeRow(workflowTable, checksum, data, &w, id, session, waiting, due, created, ended, data)
 	return w, err
 }
 
-var listedWorkflow = listed(scanWorkflow, func(w workflow.Workflow, why string) workflow.Workflow {
+var scanWorkflowOrDamaged = orDamaged(scanWorkflow, func(w workflow.Workflow, why string) workflow.Workflow {
 	return workflow.Workflow{ID: w.ID, State: workflow.Damaged, Detail: why}
 })
 
-func workflowColumns() string { return workflowRows.list() + ", checksum" }
+func workflowColumns() string { return workflowTable.list() + ", checksum" }
 
 // Workflows is the table of workflows.
 type Workflows struct{}
@@ -98,7 +96,7 @@ func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 	values := []any{w.ID, w.Origin.SessionID, waiting, w.Due(), w.CreatedAt, w.EndedAt, data}
 	_, err = tx.Exec(`INSERT INTO workflows (`+workflowColumns()+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET session_id = excluded.session_id, waiting = excluded.waiting, due = excluded.due, created_at = excluded.created_at,
-		ended_at = excluded.ended_at, json = excluded.json, checksum = excluded.checksum`, append(values, seal(values...))...)
+		ended_at = excluded.ended_at, json = excluded.json, checksum = excluded.checksum`, append(values, rowChecksum(values...))...)
 	if err != nil {
 		return fmt.Errorf("save workflow: %w", err)
 	}
@@ -132,11 +130,11 @@ func (Workflows) Workflows(q db.Queryer, sessionID string, waiting bool, limit i
 	at, id := int64(1)<<62, ""
 	if before != "" {
 		var err error
-		if at, id, err = placeIn(q, "workflows", before); err != nil {
+		if at, id, err = pagePosition(q, "workflows", before); err != nil {
 			return nil, fmt.Errorf("read workflow: %w", notFound(err, "There is no workflow %s.", before))
 		}
 	}
-	out, err := collect(q, listedWorkflow, `SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
+	out, err := collect(q, scanWorkflowOrDamaged, `SELECT `+workflowColumns()+` FROM workflows WHERE (?1 = '' OR session_id = ?1) AND (?2 = 0 OR waiting = 1) AND (created_at, id) < (?3, ?4)
 		ORDER BY created_at DESC, id DESC LIMIT ?5`, sessionID, waiting, at, id, pageSize(limit))
 	return out, wrap("list workflows", err)
 }

@@ -8,132 +8,128 @@ import (
 )
 
 const (
-	// MaxAttempts caps how often a row is sent, not counting what [Row.Excused]
-	// does: one that brings the program down is not sent for ever.
+	// MaxAttempts bounds how often a row is sent, not counting [Row.Excused], so
+	// that a row that crashes the program is not sent forever.
 	MaxAttempts = 8
-	// maxBackoff caps the wait between two calls that we choose, longestWait the
-	// one that a platform asks for.
+	// maxBackoff bounds our own backoff, longestWait the one that a platform asks
+	// for.
 	maxBackoff  = 30 * time.Second
 	longestWait = 5 * time.Minute
-	// searchTTL is how long after its time a row is looked for on a platform that
-	// cannot be asked; those behind it in the channel wait meanwhile.
+	// searchTTL is how long after its expiry a row is searched for on a platform
+	// that is unavailable. The rows behind it in the channel wait meanwhile.
 	searchTTL = time.Hour
-	// settle is how long after a call its message may still appear: only then
-	// does not finding it mean that it was not made.
-	settle = 3 * time.Second
+	// settleTime is how long after a call its message may still appear. Only after
+	// it does an unsuccessful search mean that the message was not created.
+	settleTime = 3 * time.Second
 )
 
-// Action is what a row needs next.
-type Action string
+// withdrawnReason is the reason of a withdrawn row.
+const withdrawnReason = "It was withdrawn before it was sent."
 
-// The actions.
-const (
-	// Call sends the row; it is in the state sending already.
-	Call Action = "call"
-	// Reconcile asks the platform whether an earlier call made the message.
-	Reconcile Action = "reconcile"
-	// Wait comes back at the row's NotBefore.
-	Wait Action = "wait"
-	// Rest means that nothing happens to the row any more.
-	Rest Action = "rest"
-)
+// Decide returns the row after the input, and the effects. A final row never
+// changes again.
+func Decide(r Row, in Input, now time.Time) (Row, []Effect) {
+	if r.State.Final() {
+		return r, nil
+	}
+	switch in := in.(type) {
+	case Due:
+		return decideDue(r, in, now)
+	case Called:
+		return conclude(decideCalled(r, in, now), in.Message)
+	case Found:
+		return conclude(decideFound(r, in, now), in.Message)
+	case Withdrawn:
+		r.Withdrawn = true
+		return conclude(r, surface.Message{})
+	}
+	return r, nil
+}
 
-// Next decides what to do with a row that nobody works on.
-func Next(r Row, now time.Time) (Row, Action) {
-	ms := now.UnixMilli()
+// conclude ends a withdrawn row that is not in flight and returns the effects of
+// a row that is final or waits.
+func conclude(r Row, m surface.Message) (Row, []Effect) {
+	if r.Withdrawn && r.State == Planned {
+		r.State, r.Reason, r.NotBefore = Failed, withdrawnReason, 0
+	}
 	switch {
 	case r.State.Final():
-		return r, Rest
-	case r.State == Sending: // a crash in the call
+		return r, []Effect{Finish{Message: m}}
+	case r.NotBefore > 0:
+		return r, []Effect{Wait{Until: r.NotBefore}}
+	}
+	return r, nil
+}
+
+func decideDue(r Row, in Due, now time.Time) (Row, []Effect) {
+	if r.State == Sending { // a crash interrupted the call
 		r.State = Unknown
-		return Next(r, now)
+	}
+	ms := now.UnixMilli()
+	switch {
 	case r.NotBefore > ms && r.NotBefore-ms <= longestWait.Milliseconds():
-		return r, Wait // longer than ever is waited only if the clock was set back
+		return r, []Effect{Wait{Until: r.NotBefore}} // a longer wait means that the clock was set back
 	case r.State == Unknown:
-		return r, Reconcile
+		return r, []Effect{Search{}}
 	case ms >= r.ExpiresAt:
 		r.State, r.Reason = Expired, "It was too old to be sent."
-		return r, Rest
 	case r.Attempts-r.Excused >= MaxAttempts:
 		r.State = Failed
 		if r.Reason == "" {
 			r.Reason = "It could not be sent in many attempts."
 		}
-		return r, Rest
+	case in.Unwanted:
+		r.Withdrawn = true
+	default:
+		r.State, r.SendingAt = Sending, ms
+		r.Attempts++
+		return r, []Effect{Call{}}
 	}
-	r.State, r.SendingAt = Sending, ms
-	r.Attempts++
-	return r, Call
+	return conclude(r, surface.Message{})
 }
 
-// Called decides what a call's outcome means.
-func Called(r Row, m surface.Message, err error, now time.Time) Row {
-	if err == nil {
-		return sent(r, m)
+func decideCalled(r Row, in Called, now time.Time) Row {
+	if in.Err == nil {
+		return sent(r, in.Message)
 	}
-	switch fault.KindOf(err) {
+	switch fault.KindOf(in.Err) {
 	case fault.RateLimited, fault.Unavailable, fault.Unauthenticated:
 		r.State = Planned
 		r.Excused++
-	case fault.Timeout: // nobody knows whether the message was made
+	case fault.Timeout: // the message may have been created
 		r.State = Unknown
 		r.Excused++
 	case fault.Invalid, fault.Denied, fault.NotFound, fault.TooLarge, fault.Gone, fault.Conflict:
-		r.State, r.Reason = Failed, fault.ToWire(err).Message
+		r.State, r.Reason = Failed, fault.ToWire(in.Err).Message
 		return r
-	default: // the same, and the trouble is ours
+	default: // the message may have been created, and the error is ours
 		r.State = Unknown
 	}
-	r.Reason = fault.ToWire(err).Message
-	wait := max(backoff(r.Attempts), min(fault.RetryAfterOf(err), longestWait))
+	r.Reason = fault.ToWire(in.Err).Message
+	wait := max(backoff(r.Attempts), min(fault.RetryAfterOf(in.Err), longestWait))
 	r.NotBefore = now.Add(wait).UnixMilli()
 	return r
 }
 
-// Found decides what a search for the row's message means.
-func Found(r Row, m surface.Message, found bool, err error, now time.Time) Row {
+func decideFound(r Row, in Found, now time.Time) Row {
 	switch ms := now.UnixMilli(); {
-	case err != nil:
-		switch fault.KindOf(err) {
+	case in.Err != nil:
+		switch fault.KindOf(in.Err) {
 		case fault.Denied, fault.NotFound:
-			r.State, r.Reason = Failed, fault.ToWire(err).Message
+			r.State, r.Reason = Failed, fault.ToWire(in.Err).Message
 		default:
 			r.NotBefore = now.Add(backoff(r.Attempts)).UnixMilli()
 			if ms >= r.ExpiresAt+searchTTL.Milliseconds() {
 				r.State, r.Unsure, r.Reason = Expired, true, "Whether it was sent could not be found out in time."
 			}
 		}
-	case found:
-		return sent(r, m)
-	case ms < r.SendingAt+settle.Milliseconds():
+	case in.Found:
+		return sent(r, in.Message)
+	case ms < r.SendingAt+settleTime.Milliseconds():
 		r.SendingAt = min(r.SendingAt, ms) // the clock may have been set back
-		r.NotBefore = r.SendingAt + settle.Milliseconds()
+		r.NotBefore = r.SendingAt + settleTime.Milliseconds()
 	default:
 		r.State, r.NotBefore = Planned, 0
-	}
-	return r
-}
-
-// withdrawnReason is why a row failed that nobody wants any more.
-const withdrawnReason = "It was withdrawn before it was sent."
-
-// Withdraw decides what becomes of a row that nobody wants any more.
-func Withdraw(r Row) Row {
-	r.Withdrawn = true
-	if r.State == Planned {
-		r.State, r.Reason, r.NotBefore = Failed, withdrawnReason, 0
-	}
-	return r
-}
-
-// Merge decides what is written of a row that was worked on: now is how it is
-// kept. What was withdrawn meanwhile does not leave any more.
-func Merge(r, now Row) Row {
-	switch {
-	case now.State.Final():
-		return now
-	case now.Withdrawn:
-		return Withdraw(r)
 	}
 	return r
 }

@@ -6,58 +6,97 @@ import (
 	"encoding/base32"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/core/kernel"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 )
 
 const (
-	// maxChannels bounds how many channels are sent to side by side; platforms
-	// limit far below it.
+	// maxChannels bounds the concurrent workers. The rate limits of platforms are
+	// far below it.
 	maxChannels = 64
-	// maxWaiting bounds how many channels are looked at in one go.
+	// maxWaiting bounds the channels that one query returns.
 	maxWaiting = 1000
-	// callLimit bounds one call; after it the outcome is unknown.
+	// callLimit bounds one call. After it, the outcome is unknown.
 	callLimit = 30 * time.Second
 	// nonceMargin allows for a platform's clock that is behind ours.
 	nonceMargin = time.Minute
-	// longestPause is when the rows are looked at again at the latest.
+	// longestPause is the longest time between two queries for unfinished rows.
 	longestPause = time.Minute
-	// retryPause is the wait after a transaction that failed.
+	// retryPause is the wait after a failed transaction.
 	retryPause = time.Second
 	// defaultTTL is how long a row is worth sending.
 	defaultTTL = 15 * time.Minute
-	// nonceBytes is what a platform takes (Discord: 25).
+	// nonceBytes is the longest nonce that platforms accept (Discord: 25).
 	nonceBytes = 25
 )
 
-// Options are what a [Service] is made of.
+// Outbox is the interface that other cores use. [Service] implements it.
+type Outbox interface {
+	// Plan writes a row in the caller's transaction. The row is sent soon after the
+	// commit, in the order of planning within a channel.
+	Plan(tx *db.Tx, r Row) error
+	// Withdraw withdraws a row in the caller's transaction. A row that is in flight
+	// may still arrive, but is not sent again.
+	Withdraw(tx *db.Tx, key string) error
+	// Wait waits until the row is final and returns it.
+	Wait(ctx context.Context, key string) (Row, error)
+}
+
+// Table stores the rows. Package store implements it.
+type Table interface {
+	// Plan inserts a row. It returns false, and changes nothing, if the key exists.
+	Plan(tx *db.Tx, r Row) (fresh bool, err error)
+	Save(tx *db.Tx, r Row) error
+	// Row returns a fault.NotFound for an unknown key.
+	Row(q db.Queryer, key string) (Row, error)
+	// Unfinished returns the first unfinished row of each channel, oldest first.
+	Unfinished(q db.Queryer, platform string, limit int) ([]Row, error)
+	// ByMessage returns the row that created a message, or a fault.NotFound.
+	ByMessage(q db.Queryer, platform, channelID, messageID string) (Row, error)
+	// Trim deletes a bounded number of final rows that are older than before.
+	Trim(tx *db.Tx, before time.Time) (more bool, err error)
+}
+
+// Wanted reports whether a row is still to be sent, in the transaction before
+// each call. It is for owners that could not withdraw the row, because the
+// platform was switched off then.
+type Wanted func(tx *db.Tx, r Row) (bool, error)
+
+// OnSent runs in the transaction in which a row becomes final, so that its owner
+// records the message's id exactly when it becomes known. The part of the key
+// before the first colon names the owner.
+type OnSent func(tx *db.Tx, r Row, m surface.Message) error
+
+// Options configure a [Service].
 type Options struct {
 	DB      *db.DB
 	Table   Table
 	Adapter surface.Adapter
-	// Hooks are called for the rows whose key begins with their name and a
-	// colon, in the transaction that ends the row.
+	// Hooks has the hooks of the owners, by their name.
 	Hooks map[string]OnSent
-	// Wanted are asked by the same names; what has none is wanted.
+	// Wanted has the Wanted functions, by owner. Rows of other owners are wanted.
 	Wanted map[string]Wanted
 	Logger *slog.Logger
-	Now    func() time.Time
 }
 
 // Service sends the rows of one platform.
 type Service struct {
 	o    Options
+	core kernel.Core[string, Row, Input, Effect]
 	wake chan struct{}
 
 	mu sync.Mutex
-	// waiters are told when the row of a key has ended.
+	// waiters has, by key, the channels to close when the row is final.
 	waiters map[string][]chan struct{}
 }
 
@@ -68,17 +107,26 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	s := &Service{o: o, wake: make(chan struct{}, 1), waiters: map[string][]chan struct{}{}}
+	s.core = kernel.Core[string, Row, Input, Effect]{
+		Load:   func(tx *db.Tx, key string) (Row, error) { return o.Table.Row(tx, key) },
+		Decide: Decide,
+		Save:   s.save,
+		Carry:  s.carry,
+		Wake: func(key string, _, after Row) {
+			if after.State.Final() {
+				s.wakeWaiters(key)
+			}
+		},
 	}
-	return &Service{o: o, wake: make(chan struct{}, 1), waiters: map[string][]chan struct{}{}}
+	return s
 }
 
-// Plan implements [Outbox]. What is not set gets its default: created now, worth
-// sending for a quarter of an hour, with a nonce that is made of the key.
+// Plan implements [Outbox]. The defaults are: created now, a time to live of 15
+// minutes, and a nonce that is derived from the key.
 func (s *Service) Plan(tx *db.Tx, r Row) error {
 	if r.Key == "" || r.Send.ChannelID == "" {
-		return fault.New(fault.Invalid, "What goes out needs a key and a channel.")
+		return fault.New(fault.Invalid, "An outgoing message needs a key and a channel.")
 	}
 	if r.Send.Nonce == "" {
 		sum := sha256.Sum256([]byte(r.Key))
@@ -102,28 +150,28 @@ func (s *Service) Plan(tx *db.Tx, r Row) error {
 func (s *Service) Withdraw(tx *db.Tx, key string) error {
 	r, err := s.o.Table.Row(tx, key)
 	if fault.KindOf(err) == fault.NotFound {
-		return nil // it was never planned, or ended long ago
+		return nil // never planned, or trimmed after its end
 	}
-	if err != nil || r.State.Final() {
-		return err
+	if err == nil {
+		_, _, err = s.core.ApplyTo(tx, key, r, Withdrawn{})
 	}
-	return s.write(tx, Withdraw(r), surface.Message{})
+	return err
 }
 
 func (s *Service) notify() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // a wake-up is pending
 	}
 }
 
 // Wait implements [Outbox].
 func (s *Service) Wait(ctx context.Context, key string) (row Row, err error) {
-	ended := make(chan struct{})
+	final := make(chan struct{})
 	s.mu.Lock()
-	s.waiters[key] = append(s.waiters[key], ended)
+	s.waiters[key] = append(s.waiters[key], final)
 	s.mu.Unlock()
-	defer s.forget(key, ended)
+	defer s.removeWaiter(key, final)
 	for {
 		err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
 			row, err = s.o.Table.Row(q, key)
@@ -133,28 +181,23 @@ func (s *Service) Wait(ctx context.Context, key string) (row Row, err error) {
 			return row, err
 		}
 		select {
-		case <-ended:
+		case <-final:
 		case <-ctx.Done():
-			return row, fmt.Errorf("wait for %s: %w", key, ctx.Err())
+			return row, fmt.Errorf("wait for outbox row %s: %w", key, ctx.Err())
 		}
 	}
 }
 
-func (s *Service) forget(key string, ended chan struct{}) {
+func (s *Service) removeWaiter(key string, waiter chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.waiters[key][:0]
-	for _, w := range s.waiters[key] {
-		if w != ended {
-			left = append(left, w)
-		}
-	}
+	left := slices.DeleteFunc(s.waiters[key], func(w chan struct{}) bool { return w == waiter })
 	if s.waiters[key] = left; len(left) == 0 {
 		delete(s.waiters, key)
 	}
 }
 
-func (s *Service) tell(key string) {
+func (s *Service) wakeWaiters(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.waiters[key] {
@@ -163,11 +206,11 @@ func (s *Service) tell(key string) {
 	delete(s.waiters, key)
 }
 
-// Run sends until ctx ends. What was being sent when it ends is reconciled at
-// the next start.
+// Run sends rows until ctx ends. The next start searches for rows that are in
+// flight then.
 func (s *Service) Run(ctx context.Context) error {
 	var work errgroup.Group
-	defer func() { _ = work.Wait() }() // workers report by themselves
+	defer func() { _ = work.Wait() }() // workers log their own errors
 	done := make(chan string)
 	busy := map[string]bool{}
 	for {
@@ -178,7 +221,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 		later := longestPause
 		if err != nil && ctx.Err() == nil {
-			s.o.Logger.ErrorContext(ctx, "the outbox cannot be read", "error", err)
+			s.o.Logger.ErrorContext(ctx, "cannot read the outbox", "error", err)
 			later = retryPause
 		}
 		for _, r := range rows {
@@ -186,10 +229,10 @@ func (s *Service) Run(ctx context.Context) error {
 			if busy[channel] {
 				continue
 			}
-			// What waits takes no place of those that can be sent.
-			now := s.o.Now()
-			if _, action := Next(r, now); action == Wait {
-				later = min(later, time.UnixMilli(r.NotBefore).Sub(now))
+			// A channel that waits does not occupy a worker.
+			now := time.Now()
+			if until := waits(Decide(r, Due{}, now)); until > 0 {
+				later = min(later, time.UnixMilli(until).Sub(now))
 				continue
 			}
 			if len(busy) >= maxChannels {
@@ -197,7 +240,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 			busy[channel] = true
 			work.Go(func() error {
-				s.finish(ctx, r)
+				s.drive(ctx, r.Key)
 				select {
 				case done <- channel:
 				case <-ctx.Done():
@@ -216,113 +259,135 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// finish drives a row to its end, or to where it has to wait.
-func (s *Service) finish(ctx context.Context, r Row) {
-	for ctx.Err() == nil {
-		next, action := Next(r, s.o.Now())
-		if next.State != r.State {
-			next = s.settled(ctx, next, surface.Message{})
+// waits returns the time of a decision's Wait effect, or 0.
+func waits(_ Row, effects []Effect) int64 {
+	for _, e := range effects {
+		if w, ok := e.(Wait); ok {
+			return w.Until
 		}
-		r = next
+	}
+	return 0
+}
+
+// drive works on a row until it is final or has to wait.
+func (s *Service) drive(ctx context.Context, key string) {
+	var in Input = Due{}
+	for {
+		r, effects := s.applyUntilSaved(ctx, key, in)
 		if ctx.Err() != nil || r.State.Final() {
 			return
 		}
-		switch action {
-		case Rest, Wait:
-			return
-		case Call:
-			m, err := s.call(ctx, r)
-			if ctx.Err() != nil {
-				return // the row stays in sending
-			}
-			r = s.settled(ctx, Called(r, m, err, s.o.Now()), m)
-		case Reconcile:
-			m, found, err := s.find(ctx, r)
-			if ctx.Err() != nil {
+		in = Due{}
+		for _, e := range effects {
+			switch e.(type) {
+			case Call:
+				m, err := s.call(ctx, r)
+				in = Called{m, err}
+			case Search:
+				m, found, err := s.search(ctx, r)
+				in = Found{m, found, err}
+			case Wait:
 				return
+			case Finish: // carried out in the transaction
 			}
-			r = s.settled(ctx, Found(r, m, found, err, s.o.Now()), m)
+		}
+		if ctx.Err() != nil {
+			return // the outcome of the call is not known; the next start searches
 		}
 	}
 }
 
-// settled saves a row until that works: a message that was made is never sent
-// again because it could not be written down.
-func (s *Service) settled(ctx context.Context, r Row, m surface.Message) Row {
+// applyUntilSaved retries a decision until it is saved: a message that was created
+// must not be sent again because its row could not be written.
+func (s *Service) applyUntilSaved(ctx context.Context, key string, in Input) (r Row, effects []Effect) {
 	for {
-		written, ok := s.save(ctx, r, m)
-		if ok || ctx.Err() != nil {
-			return written
+		err := s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
+			r, effects, err = s.apply(tx, key, in)
+			return err
+		})
+		if err == nil {
+			if (r.State == Failed || r.State == Expired) && !r.Withdrawn {
+				s.o.Logger.WarnContext(ctx, "message not sent", "key", key, "state", r.State, "reason", r.Reason, "session_id", r.SessionID, "request_id", r.RequestID)
+			}
+			return r, effects
 		}
-		s.pause(ctx, retryPause)
+		if ctx.Err() != nil {
+			return r, nil
+		}
+		s.o.Logger.ErrorContext(ctx, "cannot write the outbox row", "key", key, "error", err)
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return r, nil
+		}
 	}
 }
 
-// save writes how a row is after it was worked on, and returns it as it is
-// kept then.
-func (s *Service) save(ctx context.Context, r Row, m surface.Message) (written Row, ok bool) {
-	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		now, err := s.o.Table.Row(tx, r.Key)
+// apply makes one decision. It asks the owner of a planned row whether the row is
+// still wanted.
+func (s *Service) apply(tx *db.Tx, key string, in Input) (r Row, effects []Effect, err error) {
+	if r, err = s.o.Table.Row(tx, key); err != nil {
+		return r, nil, err
+	}
+	if _, ok := in.(Due); ok && r.State == Planned {
+		wanted, err := s.wanted(tx, r)
 		if err != nil {
-			return err
+			return r, nil, err
 		}
-		if written = Merge(r, now); now.State.Final() {
-			return nil
-		}
-		if wanted, err := s.wanted(tx, written); err != nil {
-			return err
-		} else if !wanted {
-			written = Withdraw(now)
-		}
-		return s.write(tx, written, m)
-	})
-	switch {
-	case err == nil && (written.State == Failed || written.State == Expired) && !written.Withdrawn:
-		s.o.Logger.WarnContext(ctx, "a message was not sent", "key", r.Key, "state", written.State, "reason", written.Reason, "session_id", r.SessionID, "request_id", r.RequestID)
-	case err != nil && ctx.Err() == nil:
-		s.o.Logger.ErrorContext(ctx, "the outbox cannot be written", "key", r.Key, "error", err)
+		in = Due{Unwanted: !wanted}
 	}
-	return written, err == nil
+	return s.core.ApplyTo(tx, key, r, in)
 }
 
-// wanted reports whether a row that is about to be sent still is to be.
 func (s *Service) wanted(tx *db.Tx, r Row) (bool, error) {
-	wanted := s.o.Wanted[owner(r)]
-	if r.State != Sending || wanted == nil {
+	ask := s.o.Wanted[owner(r)]
+	if ask == nil {
 		return true, nil
 	}
-	is, err := wanted(tx, r)
+	wanted, err := ask(tx, r)
 	if db.IsDamaged(err) {
-		s.o.Logger.Error("whoever planned a message cannot be asked about it, so it is not sent", "key", r.Key, "error", err)
+		s.o.Logger.Error("message not sent: its owner's record is damaged", "key", r.Key, "error", err)
 		return false, nil
 	}
-	return is, err
+	return wanted, err
 }
 
-// owner is who planned a row.
+// owner returns the name of the package that planned a row.
 func owner(r Row) string {
 	name, _, _ := strings.Cut(r.Key, ":")
 	return name
 }
 
-// write keeps a row, and for an end calls the hook of its owner.
-func (s *Service) write(tx *db.Tx, r Row, m surface.Message) error {
-	if err := s.o.Table.Save(tx, r); err != nil || !r.State.Final() {
+// save writes a row that has changed.
+func (s *Service) save(tx *db.Tx, _ string, before, after Row) error {
+	if reflect.DeepEqual(before, after) {
+		return nil
+	}
+	return s.o.Table.Save(tx, after)
+}
+
+// carry carries out the effects that belong to the transaction. The worker
+// carries out the others after the commit.
+func (s *Service) carry(tx *db.Tx, _ string, r Row, e Effect) error {
+	switch e := e.(type) {
+	case Call, Search, Wait:
+		return nil
+	case Finish:
+		hook := s.o.Hooks[owner(r)]
+		if hook == nil {
+			return nil
+		}
+		err := hook(tx, r, e.Message)
+		if db.IsDamaged(err) {
+			// Retrying cannot repair the owner's record. The row is final all the same,
+			// and the rows behind it in the channel are sent.
+			s.o.Logger.Error("cannot report a message to its owner: the owner's record is damaged", "key", r.Key, "state", r.State, "error", err)
+			return nil
+		}
 		return err
+	default:
+		return fmt.Errorf("unknown effect %T", e)
 	}
-	tx.AfterCommit(func() { s.tell(r.Key) })
-	hook := s.o.Hooks[owner(r)]
-	if hook == nil {
-		return nil
-	}
-	err := hook(tx, r, m)
-	if db.IsDamaged(err) {
-		// Its owner cannot be told, however often that is tried; the row has ended
-		// all the same, and those behind it in the channel have their turn.
-		s.o.Logger.Error("whoever planned a message cannot be told what became of it", "key", r.Key, "state", r.State, "error", err)
-		return nil
-	}
-	return err
 }
 
 func (s *Service) call(ctx context.Context, r Row) (surface.Message, error) {
@@ -331,17 +396,8 @@ func (s *Service) call(ctx context.Context, r Row) (surface.Message, error) {
 	return s.o.Adapter.Send(ctx, r.Send)
 }
 
-func (s *Service) find(ctx context.Context, r Row) (surface.Message, bool, error) {
+func (s *Service) search(ctx context.Context, r Row) (surface.Message, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	return s.o.Adapter.FindNonce(ctx, r.Send.ChannelID, r.Send.Nonce, time.UnixMilli(r.CreatedAt).Add(-nonceMargin))
-}
-
-func (s *Service) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// fence is an open fenced block; length 0 is none. Start and body are where
-// its line and its content begin in the text that [fence.through] read, -1
-// when it was open before.
+// fence is an open fenced block, or none if length is 0. Start and body are the
+// offsets of its line and its content in the text that [fence.through] read, or -1
+// if it was open before.
 type fence struct {
 	char        byte
 	length      int
@@ -43,8 +43,8 @@ func (f fence) through(text string) fence {
 	return f
 }
 
-// fenceLine takes a line apart: the fence's character, its length (0 when
-// there is none) and what follows.
+// fenceLine parses a line: the fence's character, its length (0 if there is none),
+// and the rest of the line.
 func fenceLine(line string) (char byte, length int, rest string) {
 	trimmed := strings.TrimLeft(line, " ")
 	if len(line)-len(trimmed) > 3 || trimmed == "" || trimmed[0] != '`' && trimmed[0] != '~' {
@@ -59,7 +59,7 @@ func fenceLine(line string) (char byte, length int, rest string) {
 	return trimmed[0], length, trimmed[length:]
 }
 
-// reopen is what a message begins with that goes on inside the block.
+// reopen returns the prefix of a message that continues inside the block.
 func (f fence) reopen() string {
 	if f.length == 0 {
 		return ""
@@ -67,8 +67,7 @@ func (f fence) reopen() string {
 	return strings.Repeat(string(f.char), f.length) + f.info + "\n"
 }
 
-// close is what a message ends with that ends inside the block. The white space
-// at the end of source is not shown.
+// close returns the suffix of a message that ends inside the block.
 func (f fence) close() string {
 	if f.length == 0 {
 		return ""

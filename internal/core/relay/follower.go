@@ -3,96 +3,60 @@ package relay
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
-	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
 
-const (
-	// typingInterval refreshes what platforms show for about ten seconds.
-	typingInterval = 8 * time.Second
-	// finalGrace is how long the end of the output may come after the request's.
-	finalGrace = 10 * time.Second
-	// platformLimit bounds one call of the platform.
-	platformLimit = 20 * time.Second
-	// retryPause is the wait after trouble that may pass; of a platform it doubles
-	// up to maxRetryPause.
-	retryPause    = 2 * time.Second
-	maxRetryPause = 30 * time.Second
-	// longestPause is when a platform is asked again that wants us to wait longer.
-	longestPause = time.Minute
-	// mendFor is how long after the end, or after a start, a message is tried to be
-	// edited before it is left as it is.
-	mendFor = 24 * time.Hour
-)
+// platformLimit bounds one call of the platform.
+const platformLimit = 20 * time.Second
 
-// follower shows one request's output.
+// follower shows one request's output. Only the goroutine of run uses pace.
 type follower struct {
 	s         *Service
 	requestID string
 	wake      chan struct{}
-
-	mu sync.Mutex
-	// output is what was said, and heard when something was last.
-	output Output
-	heard  time.Time
-	// at is how far the topic was read. failed is why the rest of it will never
-	// be, late that it cannot be read now.
-	at     bus.Position
-	failed error
-	late   bool
-
-	// Only run uses what follows.
-	edited time.Time
-	typed  time.Time
-	ended  time.Time
-	idle   bool
-	// recalled says that the request's own records were asked for what it said.
-	recalled bool
-	// trouble counts the edits in a row that came to nothing; later is when the
-	// platform is asked again.
-	trouble int
-	later   time.Time
-	// gaveUp is when it became known that nothing can be shown any more.
-	gaveUp time.Time
+	listener  listener
+	pace      Pace
 }
 
 func newFollower(s *Service, requestID string) *follower {
-	return &follower{s: s, requestID: requestID, wake: make(chan struct{}, 1)}
+	f := &follower{s: s, requestID: requestID, wake: make(chan struct{}, 1)}
+	f.listener = listener{bus: s.o.Bus, requestID: requestID, logger: s.o.Logger, notify: f.notify}
+	return f
 }
 
 func (f *follower) notify() {
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // a wake-up is pending
 	}
 }
 
-// run shows the output until it is shown whole or ctx ends.
+// run shows the output until the relay is finished or ctx ends.
 func (f *follower) run(ctx context.Context) {
-	tailing, stop := context.WithCancel(ctx)
-	var tail sync.WaitGroup
-	defer tail.Wait()
+	listening, stop := context.WithCancel(ctx)
+	var listener sync.WaitGroup
+	defer listener.Wait()
 	defer stop()
-	// After a start the output is read anew: what it was once is not shown again.
-	f.heard, f.edited = time.Now(), time.Now()
-	tail.Go(func() { f.listen(tailing) })
+	// After a restart the output is read from its beginning. The interval gives that
+	// time, so that no edit shows an old part of it.
+	f.listener.heard, f.pace.Edited = time.Now(), time.Now()
+	listener.Go(func() { f.listener.run(listening) })
 	for ctx.Err() == nil {
-		done, wait, err := f.step(ctx)
-		if err != nil && ctx.Err() == nil {
-			f.s.o.Logger.ErrorContext(ctx, "an answer could not be shown", "request_id", f.requestID, "error", err)
-			wait = retryPause
-		}
-		if done {
+		finished, wait, err := f.step(ctx)
+		if finished {
 			return
+		}
+		if err != nil && ctx.Err() == nil {
+			f.s.o.Logger.ErrorContext(ctx, "cannot show an answer; retrying", "request_id", f.requestID, "error", err)
+			wait = retryPause
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -104,238 +68,218 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// listen reduces the output topic, from its beginning. When that is gone the
-// request may still go on to say something, which is then what is shown; when
-// it is out of reach it is read on later.
-func (f *follower) listen(ctx context.Context) {
-	for {
-		err := f.tail(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		trimmed, damaged := errors.Is(err, bus.ErrTrimmed), db.IsDamaged(err)
-		f.mu.Lock()
-		first := !trimmed && !damaged && !f.late
-		if trimmed {
-			f.at = ""
-		}
-		if trimmed || damaged {
-			f.failed, f.late = err, false
-		} else {
-			// Nobody can be heard now, so nobody is silent.
-			f.late, f.heard = true, time.Now()
-		}
-		f.mu.Unlock()
-		f.notify()
-		if damaged {
-			return
-		}
-		if first {
-			f.s.o.Logger.WarnContext(ctx, "an answer cannot be followed now", "request_id", f.requestID, "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryPause):
-		}
-	}
-}
-
-func (f *follower) tail(ctx context.Context) error {
-	f.mu.Lock()
-	after := f.at
-	f.mu.Unlock()
-	reached := func() {
-		f.mu.Lock()
-		f.late = false
-		f.mu.Unlock()
-		f.notify()
-	}
-	return f.s.o.Bus.Tail(ctx, bus.Tail{Topic: event.OutputTopic(f.requestID), After: after, Ready: reached}, func(d bus.Delivery) error {
-		payload, err := event.Decode(d.Event)
-		if err != nil {
-			f.s.o.Logger.WarnContext(ctx, "an output event cannot be read", "request_id", f.requestID, "event_id", d.ID, "error", err)
-		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.at = d.Position
-		if err != nil {
-			return nil
-		}
-		f.output.Apply(payload)
-		f.heard, f.failed = time.Now(), nil
-		f.notify()
-		return nil
-	})
-}
-
-// snapshot is the output as it is now; what it holds is not changed later.
-func (f *follower) snapshot() (o Output, heard time.Time, late bool, failed error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	o = f.output
-	o.Tools, o.Binaries, o.Anchors = slices.Clone(o.Tools), slices.Clone(o.Binaries), maps.Clone(o.Anchors)
-	return o, f.heard, f.late, f.failed
-}
-
-// step does what is due. It returns when to look again at the latest.
-func (f *follower) step(ctx context.Context) (done bool, wait time.Duration, err error) {
+// step makes the decisions that are due. It returns when to make the next ones if
+// nothing happens; 0 means at once.
+func (f *follower) step(ctx context.Context) (finished bool, wait time.Duration, err error) {
 	row, err := f.load(ctx)
 	if err != nil {
 		return fault.KindOf(err) == fault.NotFound, 0, err
 	}
-	if row.Finished {
-		return true, 0, nil
+	output := f.listener.snapshot()
+	state, effects, err := f.decide(ctx, row, Checked{
+		TextLength: int64(len(output.Text)), Complete: output.Final, Delayed: output.delayed, Unreadable: output.unreadable,
+	})
+	if err != nil || state.Row.Finished {
+		return state.Row.Finished, 0, err
 	}
-	if row.Reason != "" {
-		if f.gaveUp.IsZero() {
-			return false, 0, f.giveUp(ctx, row)
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Recall:
+			return false, 0, f.recall(ctx, state.Row, e.Complete)
+		case Show:
+			if finished, wait, err = f.show(ctx, state.Row, output, e.Ended); finished || err != nil || wait == 0 {
+				return finished, 0, err
+			}
+		case Wait:
+			if wait == 0 || e.For < wait {
+				wait = e.For
+			}
+		default: // carried out in the transaction
 		}
-		if f.closed(row) {
-			return true, 0, f.finish(ctx)
-		}
 	}
-	output, heard, late, failed := f.snapshot()
-	final, wait := f.final(row, output, late, failed)
-	if !final && row.Reason != "" {
-		return false, wait, nil // how it ends is not known yet
-	}
-	if final && !f.recalled {
-		if err := f.recall(ctx, row, output.Final); err != nil {
-			return false, 0, err
-		}
-		output, heard, _, _ = f.snapshot()
-	}
-	if row, err = f.cutNow(ctx, row, output); err != nil {
-		return false, 0, err
-	}
+	return false, wait, nil
+}
+
+// show renders the output and lets people see it.
+func (f *follower) show(ctx context.Context, row Row, output heardOutput, ended bool) (finished bool, wait time.Duration, err error) {
 	var end *End
-	if final {
+	if ended {
 		end = row.End
 	}
 	settings := f.settings(ctx)
 	settings.Mention = row.Mention
-	views := Render(output, row.ReplyTo, row.Cuts, end, row.made(), settings)
-	if row.Reason != "" {
-		return f.close(ctx, row, views, settings.MaxText)
+	in := Rendered{
+		Basis: row, Views: Render(output.Output, row.ReplyTo, row.Cuts, end, row.made(), settings),
+		Ended: ended, MaxText: settings.MaxText, Interval: f.s.interval(),
 	}
-	acts, settled := Decide(row, views, final)
-	if settled {
-		return true, 0, f.finish(ctx)
+	for state := (State{Row: row}); ; {
+		var effects []Effect
+		if state, effects, err = f.decide(ctx, state.Row, in); err != nil || state.Row.Finished {
+			return state.Row.Finished, 0, err
+		}
+		after := in.After
+		wait = 0
+		for _, e := range effects {
+			switch e := e.(type) {
+			case Edit:
+				in.After = e.Message.Key
+				err = f.edit(ctx, state.Row, e, ended)
+			case Delete:
+				in.After = e.Message.Key
+				err = f.delete(ctx, state.Row, e, ended)
+			case Wait:
+				wait = e.For
+			default: // carried out in the transaction
+			}
+			if err != nil {
+				return false, 0, err
+			}
+		}
+		if in.After == after {
+			break
+		}
+		if state.Row, err = f.load(ctx); err != nil {
+			return false, 0, err
+		}
 	}
-	next, err := f.act(ctx, row, acts, final)
-	if err != nil {
-		return false, 0, err
+	if in.After != "" && ended {
+		return false, 0, nil // that edit may have been the last
 	}
-	if row.End == nil {
-		next = min(next, f.attend(ctx, row, heard, len(views) > 0))
+	if row.End == nil && wait > 0 {
+		attend, err := f.attend(ctx, row, output.at, len(in.Views) > 0)
+		return false, min(wait, attend), err
 	}
-	return false, min(wait, next), nil
+	return false, wait, nil
 }
 
-// final reports whether the output has ended: by its last event, or because
-// that will not come, or has not long after the request's end although it could.
-func (f *follower) final(row Row, o Output, late bool, failed error) (final bool, wait time.Duration) {
-	const later = time.Minute
-	if row.End == nil || late && !o.Final {
-		f.ended = time.Time{}
-		return false, later
-	}
-	if f.ended.IsZero() {
-		f.ended = time.Now()
-	}
-	left := finalGrace - time.Since(f.ended)
-	return o.Final || failed != nil || left <= 0, max(left, 0) + later*time.Duration(b2i(o.Final))
-}
-
-// recall takes what was said from the request's own records: the bus may have lost
-// the end of its output, or is another one than it was. It may also have lost the
-// beginning, of which the end, when it is heard, has the text and not the files.
-func (f *follower) recall(ctx context.Context, row Row, heard bool) error {
-	if f.s.o.Said == nil {
-		return nil
-	}
-	var said []event.Payload
-	err := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		said, err = f.s.o.Said(q, row.SessionID, row.RequestID)
+// edit edits a message. If the outcome is not known because ctx ended, the next
+// start edits it again.
+func (f *follower) edit(ctx context.Context, row Row, e Edit, ended bool) error {
+	limited, cancel := context.WithTimeout(ctx, platformLimit)
+	defer cancel()
+	err := f.s.o.Adapter.Edit(limited, f.ref(row, e.Message.ID), f.s.content(f.requestID, e.View))
+	if err != nil && ctx.Err() != nil {
 		return err
-	})
-	switch {
-	case err != nil && (heard || fault.KindOf(err) == fault.NotFound || db.IsDamaged(err)):
-		f.s.o.Logger.WarnContext(ctx, "an answer is shown as far as it was seen: its records cannot be read", "request_id", f.requestID, "error", err)
-	case err != nil:
-		return fmt.Errorf("recall what was said: %w", err)
 	}
-	f.recalled = true
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range said {
-		if _, end := p.(event.FinalText); !end || !heard {
-			f.output.Apply(p)
+	return f.conclude(ctx, row, EditDone{Edit: e, Ended: ended, Err: err})
+}
+
+func (f *follower) delete(ctx context.Context, row Row, e Delete, ended bool) error {
+	limited, cancel := context.WithTimeout(ctx, platformLimit)
+	defer cancel()
+	err := f.s.o.Adapter.Delete(limited, f.ref(row, e.target()))
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	return f.conclude(ctx, row, DeleteDone{Delete: e, Ended: ended, Err: err})
+}
+
+func (f *follower) ref(row Row, messageID string) event.MessageRef {
+	return event.MessageRef{Platform: f.s.platform(), ChannelID: row.SessionID, MessageID: messageID}
+}
+
+// conclude decides about an outcome. It returns the error of a call that is to be
+// retried and logs one that is not.
+func (f *follower) conclude(ctx context.Context, row Row, in Input) error {
+	_, effects, err := f.decide(ctx, row, in)
+	if err != nil {
+		return err
+	}
+	for _, e := range effects {
+		report, ok := e.(Report)
+		switch {
+		case !ok: // carried out in the transaction
+		case report.Retry:
+			return fmt.Errorf("update message %s: %w", report.MessageID, report.Err)
+		default:
+			f.s.o.Logger.WarnContext(ctx, "leaving a message as it is", "request_id", f.requestID, "message_id", report.MessageID, "error", report.Err)
 		}
 	}
 	return nil
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// cutNow gives cuts that name no message their place: what was said by now.
-func (f *follower) cutNow(ctx context.Context, row Row, o Output) (Row, error) {
-	if !slices.ContainsFunc(row.Cuts, func(c Cut) bool { return c.MessageID == "" && c.Offset < 0 }) {
-		return row, nil
-	}
-	return f.change(ctx, func(_ *db.Tx, row *Row) error {
-		row.Cuts = slices.Clone(row.Cuts)
-		for i, c := range row.Cuts {
-			if c.MessageID == "" && c.Offset < 0 {
-				row.Cuts[i].Offset = int64(len(o.Text))
-			}
-		}
-		return nil
+// recall completes the output from the request's journal. The bus may have lost
+// the end of it, or its beginning: then the last event has all of the text, but
+// not the files.
+func (f *follower) recall(ctx context.Context, row Row, complete bool) error {
+	var payloads []event.Payload
+	readErr := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		payloads, err = f.s.o.Requests.FinalOutput(q, row.SessionID, row.RequestID)
+		return err
 	})
+	_, effects, err := f.decide(ctx, row, Recalled{Complete: complete, Err: readErr})
+	if err != nil {
+		return err
+	}
+	for _, e := range effects {
+		if report, ok := e.(Report); ok && report.Retry {
+			return fmt.Errorf("read the output from the journal: %w", report.Err)
+		} else if ok {
+			f.s.o.Logger.WarnContext(ctx, "cannot read the output from the journal; showing what was read from the bus", "request_id", f.requestID, "error", report.Err)
+		}
+	}
+	f.listener.apply(slices.DeleteFunc(payloads, func(p event.Payload) bool {
+		_, final := p.(event.FinalText)
+		return final && complete
+	}))
+	return nil
 }
 
-// attend shows that an answer is being made, and ends one that is not.
-func (f *follower) attend(ctx context.Context, row Row, heard time.Time, visible bool) (next time.Duration) {
-	left := f.s.o.IdleLimit - time.Since(heard)
-	if left <= 0 && !f.idle {
-		paused := false
-		if f.s.o.Paused != nil {
-			if err := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) { paused, err = f.s.o.Paused(q, f.requestID); return err }); err != nil {
-				f.s.o.Logger.WarnContext(ctx, "whether a request waits is not known", "request_id", f.requestID, "error", err)
+// attend shows that an answer is in progress and stops a silent request.
+func (f *follower) attend(ctx context.Context, row Row, heard time.Time, visible bool) (wait time.Duration, err error) {
+	_, effects, err := f.decide(ctx, row, Attended{Heard: heard, IdleLimit: f.s.o.IdleLimit, Visible: visible, Typing: f.s.o.Adapter.Capabilities().Typing})
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range effects {
+		switch e := e.(type) {
+		case CheckPause:
+			var paused bool
+			if err := f.s.o.DB.Read(ctx, func(q db.Queryer) (err error) { paused, err = f.s.o.Requests.Paused(q, f.requestID); return err }); err != nil {
+				f.s.o.Logger.WarnContext(ctx, "cannot find out whether a request waits for a person", "request_id", f.requestID, "error", err)
 			}
-		}
-		if !paused {
-			f.idle = true
-			f.cancel(ctx, row, "Nothing was heard of this request for a long time, so it was stopped.")
-		}
-		left = f.s.o.IdleLimit
-	}
-	if visible {
-		return max(left, time.Second)
-	}
-	if since := time.Since(f.typed); since >= typingInterval && f.s.o.Adapter.Capabilities().Typing {
-		f.typed = time.Now()
-		limited, cancel := context.WithTimeout(ctx, platformLimit)
-		defer cancel()
-		if err := f.s.o.Adapter.Typing(limited, row.SessionID); err != nil {
-			f.s.o.Logger.DebugContext(ctx, "typing cannot be shown", "session_id", row.SessionID, "error", err)
+			if _, _, err := f.decide(ctx, row, PauseChecked{Paused: paused}); err != nil {
+				return 0, err
+			}
+		case ShowTyping:
+			limited, cancel := context.WithTimeout(ctx, platformLimit)
+			if err := f.s.o.Adapter.Typing(limited, row.SessionID); err != nil {
+				f.s.o.Logger.DebugContext(ctx, "cannot show the typing indicator", "session_id", row.SessionID, "error", err)
+			}
+			cancel()
+		case Wait:
+			wait = e.For
+		default: // carried out in the transaction
 		}
 	}
-	return min(max(left, time.Second), typingInterval)
+	return wait, nil
 }
 
-func (f *follower) finish(ctx context.Context) error {
-	_, err := f.change(ctx, func(_ *db.Tx, row *Row) error {
-		row.Finished = true
-		return nil
-	})
-	return err
+// decide makes one decision. Only a decision that changes the row, or has effects
+// that belong to a transaction, takes one; it is made again there, on the stored
+// row.
+func (f *follower) decide(ctx context.Context, row Row, in Input) (after State, effects []Effect, err error) {
+	before := State{row, f.pace}
+	after, effects = Decide(before, in, time.Now())
+	if !reflect.DeepEqual(row, after.Row) || slices.ContainsFunc(effects, inTransaction) {
+		err = f.s.o.DB.Update(ctx, func(tx *db.Tx) error {
+			stored, err := f.s.core.Load(tx, f.requestID)
+			if err != nil {
+				return fmt.Errorf("load the relay: %w", err)
+			}
+			stored.Pace = f.pace
+			after, effects, err = f.s.core.ApplyTo(tx, f.requestID, stored, in)
+			return err
+		})
+	}
+	if err != nil {
+		return before, nil, err
+	}
+	if f.pace.GaveUp.IsZero() && !after.Pace.GaveUp.IsZero() {
+		f.s.o.Logger.WarnContext(ctx, "giving up an answer that cannot be shown", "request_id", f.requestID, "session_id", row.SessionID, "reason", row.Reason)
+	}
+	f.pace = after.Pace
+	return after, effects, nil
 }
 
 func (f *follower) load(ctx context.Context) (row Row, err error) {
@@ -346,31 +290,17 @@ func (f *follower) load(ctx context.Context) (row Row, err error) {
 	return row, err
 }
 
-// change changes the row in a transaction and returns it.
-func (f *follower) change(ctx context.Context, fn func(tx *db.Tx, row *Row) error) (row Row, err error) {
-	err = f.s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
-		if row, err = f.s.o.Table.Relay(tx, f.s.platform(), f.requestID); err != nil {
-			return err
-		}
-		if err := fn(tx, &row); err != nil {
-			return err
-		}
-		return f.s.o.Table.SaveRelay(tx, row)
-	})
-	return row, err
-}
-
 func (f *follower) settings(ctx context.Context) Settings {
 	can := f.s.o.Adapter.Capabilities()
 	s := Settings{MaxText: can.MaxText, MaxFiles: can.MaxFiles, MaxFileBytes: can.MaxFileBytes, MaxMessageBytes: can.MaxMessageBytes, Size: func(b event.BinaryOutput) int64 {
-		if b.Blob != "" && f.s.o.BlobSize != nil {
-			return f.s.o.BlobSize(b.Blob)
+		if b.Blob != "" && f.s.o.Format != nil {
+			return f.s.o.Format.BlobSize(b.Blob)
 		}
 		return int64(base64.StdEncoding.DecodedLen(len(b.DataBase64)))
 	}}
-	s.Scrub = f.s.o.Scrub
-	if f.s.o.Rewrite != nil {
-		s.Rewrite = func(text string) (string, []string) { return f.s.o.Rewrite(ctx, text) }
+	if f.s.o.Format != nil {
+		s.Scrub = f.s.o.Format.Scrub
+		s.Rewrite = func(text string) (string, []string) { return f.s.o.Format.Rewrite(ctx, text) }
 	}
 	return s
 }

@@ -8,27 +8,26 @@ import (
 )
 
 const (
-	// maxTools bounds how many tool calls are remembered: only what runs and
-	// what ran last is shown.
+	// maxTools bounds the tool calls in memory; only the latest are shown.
 	maxTools = 20
 	// maxBinaries bounds the files of one answer.
 	maxBinaries = 100
-	// maxText bounds the text of one answer that is kept here, in bytes; cutShort
-	// stands where the rest would be.
+	// maxText bounds the text of one answer in memory, in bytes; cutShort replaces
+	// the rest.
 	maxText  = 1 << 20
 	cutShort = "\n\n" + tooLong
 )
 
-// Output is what a request has said so far, reduced from its output topic.
+// Output is the output of a request so far, reduced from its output topic.
 // Applying an event again changes nothing.
 type Output struct {
 	Text string
-	// Tools are the calls that run or ran last, in the order of their start.
+	// Tools are the latest tool calls, in the order of their start.
 	Tools    []event.ToolCallOutput
 	Binaries []event.BinaryOutput
-	// Anchors are the offsets at which messages were applied.
+	// Anchors are the offsets at which messages were applied, by message id.
 	Anchors map[string]int64
-	// Final says that nothing follows; Skip, that nothing is to be shown.
+	// Final reports that the output is complete, Skip that it is not to be shown.
 	Final, Skip bool
 }
 
@@ -37,7 +36,7 @@ func (o *Output) Apply(p event.Payload) {
 	switch p := p.(type) {
 	case event.TextDelta:
 		if o.Final || p.Offset < 0 || p.Offset > int64(len(o.Text)) || p.Offset+int64(len(p.Delta)) <= int64(len(o.Text)) {
-			return // seen, or behind a gap: the final text has it
+			return // applied before, or behind a gap that the final text fills
 		}
 		o.Text = bounded(o.Text[:p.Offset]+p.Delta, "")
 	case event.TextReset:
@@ -60,7 +59,7 @@ func (o *Output) Apply(p event.Payload) {
 	}
 }
 
-// bounded cuts a text that is too long, and ends it with end.
+// bounded shortens a text that is too long, and ends it with end.
 func bounded(s, end string) string {
 	if len(s) <= maxText {
 		return s
@@ -69,7 +68,7 @@ func bounded(s, end string) string {
 }
 
 func (o *Output) tool(p event.ToolCallOutput) {
-	// What is shown is the one line; the rest can be large.
+	// Only the one-line display is shown; the rest can be large.
 	p.Args, p.Output = nil, ""
 	i := slices.IndexFunc(o.Tools, func(t event.ToolCallOutput) bool { return t.ToolCallID == p.ToolCallID })
 	switch {

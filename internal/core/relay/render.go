@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	// statusRoom is what the lines under a running answer may take of a
-	// message, in UTF-16 units; it is kept free at the end, too, so that a text
-	// is cut in the same places all along.
+	// statusRoom is the room for the status lines below a running answer, in UTF-16
+	// units. It stays free after the end, so that the text is always cut at the same
+	// places.
 	statusRoom = 250
-	// statusTools is how many tool calls are shown while the answer runs.
+	// statusTools is the number of tool calls that are shown during an answer.
 	statusTools = 3
-	// statusLine bounds one of them, in UTF-16 units.
+	// statusLine bounds the line of one tool call, in UTF-16 units.
 	statusLine = 60
-	// reasonLine bounds why a file was not sent, the same.
+	// reasonLine bounds the reason why a file was not sent, in UTF-16 units.
 	reasonLine = 200
-	// maxMessages bounds the messages that show the text of an answer: they leave
-	// about one in a second, and what else is for the channel waits behind them.
-	// Where the answer goes on elsewhere it has two in any case.
+	// maxMessages bounds the messages that show the text of an answer: platforms
+	// accept about one per second, and other messages for the channel wait behind
+	// them. A part that was moved below another message always gets two.
 	maxMessages = 20
-	// maxSource bounds what is rendered of a text, in bytes; it is more than so
-	// many messages can hold.
+	// maxSource bounds the text that is rendered, in bytes; maxMessages hold less.
 	maxSource = 128 << 10
-	// tooLong stands where the rest would be.
+	// tooLong replaces the rest of a text.
 	tooLong = "*(The answer is longer than what is shown here; the page has all of it.)*"
 )
 
-// Cut is where a running answer goes on in a new message.
+// Cut is a place where a running answer continues in a new message.
 type Cut struct {
-	// ID names the act: the re-anchoring event's.
+	// ID is the id of the re-anchoring event.
 	ID string `json:"id"`
-	// MessageID is what was applied there; the cut is held until the output
-	// says where. Without it the cut is at Offset, or at once while that is -1.
+	// MessageID is the message that was applied there; the cut has no effect until
+	// the output has an anchor for it. Without it, the cut is at Offset, or at the
+	// end of the text so far if that is -1.
 	MessageID string `json:"messageId,omitempty"`
 	Offset    int64  `json:"offset"`
-	// ReplyTo is what the new message replies to; Inherit replies to MessageID
-	// exactly if the answer was a reply so far.
+	// ReplyTo is the message that the new message replies to. With Inherit, it
+	// replies to MessageID if the answer was a reply so far.
 	ReplyTo string `json:"replyTo,omitempty"`
 	Inherit bool   `json:"inherit,omitempty"`
 }
@@ -52,57 +52,55 @@ type Cut struct {
 type End struct {
 	State  event.RequestState `json:"state"`
 	Detail string             `json:"detail,omitempty"`
-	// At is when that became known, in Unix milliseconds.
+	// At is when the end became known, in Unix milliseconds.
 	At int64 `json:"at,omitempty"`
 }
 
-// Settings are what rendering depends on besides what was said.
+// Settings are the facts that rendering depends on besides the output.
 type Settings struct {
-	// MaxText is the longest message in UTF-16 units, MaxFiles the most files
-	// on one, MaxFileBytes the largest of them, MaxMessageBytes all of one
-	// message together.
+	// MaxText is the longest message in UTF-16 units. MaxFiles is the number of files
+	// per message, MaxFileBytes the size of one, and MaxMessageBytes of all of them.
 	MaxText, MaxFiles             int
 	MaxFileBytes, MaxMessageBytes int64
-	// Rewrite turns names into the platform's mentions and says whom it
-	// mentioned; nil leaves the text as it is.
+	// Rewrite replaces names with mentions and returns the ids of the users; nil
+	// leaves the text as it is.
 	Rewrite func(text string) (out string, users []string)
-	// Scrub takes secrets out of a text; nil knows none.
+	// Scrub removes secrets from a text; nil leaves it as it is.
 	Scrub func(text string) string
-	// Mention is a person whom the answer begins with, by their id; "" for none.
+	// Mention is the id of the user that the answer mentions first, "" for none.
 	Mention string
-	// Size is the size of a file in bytes; nil knows none.
+	// Size returns the size of a file in bytes; nil means unknown.
 	Size func(event.BinaryOutput) int64
 }
 
-// View is one message as it should be.
+// View is the intended content of one message.
 type View struct {
 	// Key names the message within its request; it never changes.
 	Key     string
 	Text    string
 	ReplyTo string
-	// ReplyToKey is another message of the answer that it replies to.
+	// ReplyToKey is the key of another message of the answer that it replies to.
 	ReplyToKey string
 	Users      []string
 	Files      []event.BinaryOutput
-	// Stop says that the answer can be stopped here.
+	// Stop adds a button that stops the answer.
 	Stop bool
-	// Bare says that nothing is left of the text that it showed: it stays for
-	// its files.
+	// Bare reports that the message has no text any more and stays for its files.
 	Bare bool
 }
 
-// Made is what was sent already.
+// Made has facts about the messages that were planned before.
 type Made struct {
-	// Messages are the keys of the messages that were planned.
+	// Messages has the keys of the messages.
 	Messages map[string]bool
-	// Files are the keys of the messages that carry each file.
+	// Files has the key of the message of each file.
 	Files map[string]string
-	// Refused says of a file why it was not sent.
+	// Refused has the reasons of the files that were not sent.
 	Refused map[string]string
 }
 
-// Render is what a request's messages should show. ReplyTo is the message that
-// asked, "" for none. End is nil while the request runs.
+// Render returns the views that show an output. ReplyTo is the message that asked,
+// "" for none. End is nil while the request runs.
 func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Settings) []View {
 	if s.Scrub == nil {
 		s.Scrub = func(text string) string { return text }
@@ -113,12 +111,12 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 		last := i == len(segments)-1
 		source := text.Truncate(seg.text, maxSource)
 		whole := len(source) == len(seg.text)
-		source = spoken(source, last && end == nil)
+		source = withoutNoReply(source, last && end == nil)
 		text, users := readable(source), []string(nil)
 		if s.Rewrite != nil {
 			text, users = s.Rewrite(text)
 		}
-		text = s.Scrub(text) // what is cut in two is not known any more
+		text = s.Scrub(text) // before a cut can split a secret
 		foot := ""
 		switch {
 		case last && end != nil:
@@ -151,8 +149,8 @@ func Render(o Output, replyTo string, cuts []Cut, end *End, made Made, s Setting
 	return withFiles(views, o, end, made, s)
 }
 
-// greeting begins a text with a mention, in a line of its own if the text may
-// begin with something that has to stand there.
+// greeting puts a mention before a text, on its own line if the text may begin
+// with Markdown that needs the start of a line.
 func greeting(text, userID string) string {
 	between := "\n"
 	if first, _ := utf8.DecodeRuneInString(text); text == "" || unicode.IsLetter(first) {
@@ -161,19 +159,19 @@ func greeting(text, userID string) string {
 	return "<@" + userID + ">" + between + text
 }
 
-// held reports whether nothing may be seen: the answer is none, or could still
-// become none.
+// held reports whether nothing is to be shown: the model did not reply, or the
+// text may still become that.
 func held(o Output, end *End) bool {
 	if end != nil || o.Final {
 		return o.Skip && (end == nil || end.State == event.StateDone)
 	}
-	return !blank(o.Text) && blank(spoken(o.Text, true))
+	return !blank(o.Text) && blank(withoutNoReply(o.Text, true))
 }
 
 type part struct{ text, replyTo string }
 
-// segment cuts the text where it goes on elsewhere. Cuts are in the order in
-// which they were asked for; one that lies before an earlier one is at it.
+// segment divides the text at the cuts, which are in the order of their requests.
+// A cut before an earlier one moves to it.
 func segment(o Output, replyTo string, cuts []Cut) []part {
 	parts := []part{{replyTo: replyTo}}
 	from := int64(0)
@@ -201,8 +199,8 @@ func segment(o Output, replyTo string, cuts []Cut) []part {
 	return parts
 }
 
-// ending says how a request ended that was not simply done, or that said nothing
-// and showed nothing more.
+// ending returns the last line of an answer that failed, was cancelled, or shows
+// nothing.
 func ending(end End, said, more, skip bool) string {
 	detail := strings.TrimSpace(end.Detail)
 	switch {
@@ -216,7 +214,7 @@ func ending(end End, said, more, skip bool) string {
 	return "*(no answer)*"
 }
 
-// status is what stands under a running answer.
+// status returns the lines below a running answer.
 func status(o Output, scrub func(string) string) string {
 	var lines []string
 	for _, t := range o.Tools[max(0, len(o.Tools)-statusTools):] {
@@ -232,8 +230,8 @@ func status(o Output, scrub func(string) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// oneLine makes a line harmless, which comes from what the model asked for or from
-// elsewhere, and shortens it to most UTF-16 units.
+// oneLine removes formatting and mentions from an untrusted text, joins its lines,
+// and shortens it to most UTF-16 units.
 func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
@@ -251,8 +249,8 @@ func oneLine(s string, most int) string {
 	return s
 }
 
-// under puts a foot under the last message, or makes a message of it if there
-// is none or no room; it is no longer than one.
+// under adds a footer of at most one message to the last message, or as a message
+// if there is none or no room.
 func under(pieces []Piece, foot string, maxText int) []Piece {
 	feet, n := split(foot, maxText-statusRoom, 1), len(pieces)
 	if len(feet) == 0 || n == 0 {
@@ -266,7 +264,7 @@ func under(pieces []Piece, foot string, maxText int) []Piece {
 	return pieces
 }
 
-// mentioned are those of users whose mention stands in the text.
+// mentioned returns the users that the text mentions.
 func mentioned(text string, users []string) (out []string) {
 	for _, id := range users {
 		if strings.Contains(text, "<@"+id+">") {
@@ -276,10 +274,10 @@ func mentioned(text string, users []string) (out []string) {
 	return out
 }
 
-// withFiles adds the files. What is there when the first message is made goes
-// with it; the rest follows at the end, in messages that reply to the last one.
-// A message that was made keeps its files, and stays for them: what it showed
-// may have been a tool's line only.
+// withFiles adds the files. Files that exist when the first message is planned are
+// sent with it. The others follow at the end, in messages that reply to the last
+// one. A planned message keeps its files, and stays for them even if its text,
+// such as a tool's line, is gone.
 func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 	byKey, bytes := map[string][]event.BinaryOutput{}, map[string]int64{}
 	var order []string
@@ -317,7 +315,7 @@ func withFiles(views []View, o Output, end *End, made Made, s Settings) []View {
 		case len(views) > 0 && !made.Messages[views[0].Key] && fits(views[0].Key, b):
 			key = views[0].Key
 		case end == nil:
-			continue // it waits for the end
+			continue // sent at the end
 		default:
 			if late == "" || !fits(late, b) {
 				late = "files." + strings.ReplaceAll(b.BinaryID, ":", "-")

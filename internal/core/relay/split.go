@@ -9,39 +9,39 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is what one message shows of a text. The Sources of all pieces, one
-// after the other, are the text; Prefix reopens a fenced block that was cut in
-// two, Suffix closes it.
+// Piece is the part of a text that one message shows. The Sources of all pieces,
+// joined, are the text. Prefix reopens a fenced block that was cut in two, and
+// Suffix closes it.
 type Piece struct {
 	Prefix, Source, Suffix string
-	// unseen is how much white space at the beginning of Source is not shown.
+	// unseen is the length of the white space at the start of Source that is not
+	// shown.
 	unseen int
 }
 
-// String is what the message shows: without empty lines at its beginning and
+// String returns the text of the message, without empty lines at its start and
 // white space at its end, which platforms drop anyway.
 func (p Piece) String() string {
 	return p.Prefix + strings.TrimRightFunc(p.Source[p.unseen:], unicode.IsSpace) + p.Suffix
 }
 
 const (
-	// maxFence bounds a fence that is closed and opened again, with what
-	// follows it on its line; a longer one is cut like any text.
+	// maxFence bounds a fence, with its info string, that is closed and opened
+	// again. A longer one is cut like any text.
 	maxFence = 24
-	// minFill is the part of a message that is filled, in percent, before a
-	// nicer place to cut is looked for.
+	// minFill is the percentage of a message that is filled before a better place
+	// to cut is accepted.
 	minFill = 50
 )
 
 // Split cuts a text into messages of at most limit UTF-16 units (Discord's
-// measure). It cuts where it is seen least: between paragraphs, lines,
-// sentences, words, and at last between characters as people see them; never
-// inside a link unless that alone is too long. A fenced block is closed in each
-// message, also where the text ends in it. White space alone makes no message.
-// The limit is at least 100.
+// measure), but at least 100. It prefers to cut between paragraphs, then lines,
+// sentences, words, and finally grapheme clusters, and never cuts a link that fits
+// into a message. Every message closes its fenced block. White space alone makes
+// no message.
 func Split(text string, limit int) []Piece { return split(text, limit, math.MaxInt) }
 
-// split stops after so many messages.
+// split is like Split but stops after most messages.
 func split(text string, limit, most int) []Piece {
 	limit = max(limit, 100)
 	var pieces []Piece
@@ -60,13 +60,13 @@ func split(text string, limit, most int) []Piece {
 	return pieces
 }
 
-// blank looks no further than it must: the rest of a text is asked for each
-// message.
+// blank reports whether a text is white space. It stops at the first other
+// character, because split calls it for the rest of the text after each message.
 func blank(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }
 
-// units is the length of s in UTF-16 units.
+// units returns the length of s in UTF-16 units.
 func units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -75,8 +75,8 @@ func units(s string) int {
 	return n
 }
 
-// cut finds where a message that begins with text ends, and the fence that is
-// open there. It takes white space that follows with it.
+// cut returns the end of a message that begins with text, including the white
+// space behind it, and the fence that is open there.
 func cut(text string, room int, open fence) (end int, after fence) {
 	window := prefixOf(text, room)
 	if window == len(text) {
@@ -85,7 +85,7 @@ func cut(text string, room int, open fence) (end int, after fence) {
 		}
 	}
 	for {
-		end = place(text, window)
+		end = bestCut(text, window)
 		if after = open.through(text[:end]); after.fits(text[:end], room) {
 			break
 		}
@@ -93,19 +93,19 @@ func cut(text string, room int, open fence) (end int, after fence) {
 		window = prefixOf(text, units(text[:window])-max(1, units(after.close())))
 	}
 	if after.length > 0 && after.start > 0 && strings.TrimSpace(text[after.body:end]) == "" && strings.TrimSpace(text[:after.start]) != "" {
-		// Nothing of the block would be seen: it begins in the next message.
+		// None of the block would be visible: move it to the next message.
 		end, after = after.start, open.through(text[:after.start])
 	}
 	if after.length == 0 {
 		end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
 	} else if end < len(text) && text[end] == '\n' {
-		end++ // the indentation of code is the next message's
+		end++ // keep the indentation of code for the next message
 	}
 	return end, after
 }
 
-// leading is how much white space at the beginning is not shown: all of it in
-// prose, empty lines in code, and whatever would fill a message alone.
+// leading returns the length of the white space at the start that is not shown:
+// all of it in prose, empty lines in code, and any that would fill a message.
 func leading(text string, room int, open fence) int {
 	all := len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))
 	if open.length == 0 {
@@ -118,7 +118,7 @@ func leading(text string, room int, open fence) int {
 	return lines
 }
 
-// prefixOf is the length in bytes of the longest prefix of at most n units.
+// prefixOf returns the length in bytes of the longest prefix of at most n units.
 func prefixOf(text string, n int) int {
 	for i, r := range text {
 		if n -= max(utf16.RuneLen(r), 1); n < 0 {
@@ -128,13 +128,13 @@ func prefixOf(text string, n int) int {
 	return len(text)
 }
 
-// whole matches what is not cut if it can be helped: links and code spans.
+// whole matches text that is not cut if possible: links and code spans.
 var whole = regexp.MustCompile("\\[[^\\]\\n]*\\]\\([^)\\s]*\\)|<?https?://[^\\s>)]+[>)]?|`[^`\\n]+`")
 
-// place is the best place to cut in text[:window].
-func place(text string, window int) int {
+// bestCut returns the best place to cut in text[:window].
+func bestCut(text string, window int) int {
 	least := prefixOf(text, units(text[:window])*minFill/100)
-	// A link may reach over the end of the window.
+	// A link may cross the end of the window.
 	reach := min(len(text), window+2048)
 	kept := whole.FindAllStringIndex(strings.ToValidUTF8(text[:reach], "?"), -1)
 	inside := func(i int) bool {
@@ -180,9 +180,8 @@ func before(text string, i int) int {
 	return i - size
 }
 
-// boundary reports whether two characters, as people see them, meet at i. It
-// is a good part of Unicode's rules (UAX #29): marks, joiners, emoji with
-// their modifiers, flags, and the two parts of a line's end.
+// boundary reports whether i is between two grapheme clusters. It implements the
+// common rules of UAX #29: marks, joiners, emoji with modifiers, flags, and CR LF.
 func boundary(text string, i int) bool {
 	last, _ := utf8.DecodeLastRuneInString(text[:i])
 	next, _ := utf8.DecodeRuneInString(text[i:])
@@ -210,5 +209,5 @@ func boundary(text string, i int) bool {
 	return true
 }
 
-// flag reports whether r is one of the letters that make flags in pairs.
+// flag reports whether r is a regional indicator; two of them are a flag.
 func flag(r rune) bool { return r >= 0x1F1E6 && r <= 0x1F1FF }

@@ -239,6 +239,19 @@ func (o fullOutbox) Plan(tx *db.Tx, r outbox.Row) error {
 	return o.Outbox.Plan(tx, r)
 }
 
+// journal has what the request is known to have said.
+type journal struct{ s *stage }
+
+func (journal) Mention(db.Queryer, string) (string, error) { return "", nil }
+func (journal) Paused(db.Queryer, string) (bool, error)    { return false, nil }
+
+func (j journal) FinalOutput(_ db.Queryer, _, requestID string) ([]event.Payload, error) {
+	if j.s.recalled == nil {
+		return nil, fault.New(fault.NotFound, "how %s ended is not known", requestID)
+	}
+	return j.s.recalled, nil
+}
+
 func newStage(t *testing.T, p *platform) *stage {
 	s := &stage{t: t, platform: p}
 	var err error
@@ -265,12 +278,7 @@ func (s *stage) start() {
 	out := outbox.New(outbox.Options{DB: s.db, Table: store.Outbox{}, Adapter: s.platform, Hooks: map[string]outbox.OnSent{
 		relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error { return relays.OnSent(tx, r, m) },
 	}})
-	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails, &s.lost}, Table: store.New(s.db), Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform, Said: func(_ db.Queryer, _, requestID string) ([]event.Payload, error) {
-		if s.recalled == nil {
-			return nil, fault.New(fault.NotFound, "how %s ended is not known", requestID)
-		}
-		return s.recalled, nil
-	}})
+	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails, &s.lost}, Table: store.New(s.db), Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform, Requests: journal{s}})
 	if err := relays.Declare(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// maxTable is the widest table that is drawn, in characters: a wider one would
-	// be wrapped and is shown as a list.
+	// maxTable is the widest table that is drawn, in characters. A wider one would
+	// wrap, so it becomes a list.
 	maxTable = 100
-	// tableSlack is what a drawing may have, in bytes, beyond twice its source: a
-	// list repeats the heads, and in a small table they weigh more than the cells.
+	// tableSlack is how many bytes a drawing may have beyond twice its source: a
+	// list repeats the headers, which in a small table are longer than the cells.
 	tableSlack = 1000
 )
 
-// readable makes of a Markdown table, which chat platforms show as they come,
-// a drawing in a code block, or a list if it is too wide or has links, which
-// would be none in code. It stays as it is without rows, and if it would become
-// much longer. Code stays as it is.
+// readable replaces Markdown tables, which chat platforms do not render, with
+// drawings in code blocks, or with lists if they are too wide or contain links,
+// which do not work in code. A table without rows, and one that would become much
+// longer, stays as it is. So does code.
 func readable(text string) string {
 	if !strings.Contains(text, "|") {
 		return text
@@ -47,9 +47,9 @@ func readable(text string) string {
 	return out.String()
 }
 
-// table reads the table that the lines begin with; n is 0 if they do not
-// (GitHub Flavored Markdown, "Tables"). The row of dashes is left out. A row may
-// have fewer cells than there are columns.
+// table parses the table that the lines begin with and returns its number of
+// lines, or 0 if they begin with none (GitHub Flavored Markdown, "Tables"). The
+// result lacks the delimiter row. A row may have fewer cells than columns.
 func table(lines []string) (rows [][]string, n int) {
 	head, dashes := cells(lines[0], false), cells(lines[1], false)
 	if len(head) < 2 && !strings.HasPrefix(strings.TrimSpace(lines[0]), "|") || len(head) != len(dashes) {
@@ -70,9 +70,9 @@ func table(lines []string) (rows [][]string, n int) {
 	return rows, n
 }
 
-// row takes a line apart for so many columns. A bar in code is a border, unless
-// there are too many of them; what is too much then stays in the last cell. The
-// rules of GitHub would drop it, and people would not read what was said.
+// row splits a line into cells. A bar in code is a border unless that makes too
+// many cells. Surplus cells are added to the last one: GitHub drops them, but
+// people should see the whole answer.
 func row(line string, columns int) []string {
 	out := cells(line, false)
 	if len(out) > columns {
@@ -85,8 +85,8 @@ func row(line string, columns int) []string {
 	return out
 }
 
-// cells takes a line apart; \| is no border, and in code no bar is if code is
-// to stay whole.
+// cells splits a line at its bars, except at \| and, if code is to stay whole,
+// inside code.
 func cells(line string, wholeCode bool) []string {
 	line = strings.TrimSpace(line)
 	if !strings.Contains(line, "|") {
@@ -118,8 +118,8 @@ func cells(line string, wholeCode bool) []string {
 	return out
 }
 
-// codeSpan is the length of the code that a text of backticks begins with, or
-// of these if they open none.
+// codeSpan returns the length of the code span at the start of a text that begins
+// with backticks, or that of the backticks if they open none.
 func codeSpan(text string) int {
 	ticks := func(at int) int { return len(text[at:]) - len(strings.TrimLeft(text[at:], "`")) }
 	opening := ticks(0)
@@ -135,11 +135,11 @@ func codeSpan(text string) int {
 	}
 }
 
-// alive matches what must not stand in a code block: its end, links, mentions.
+// alive matches text that must not be in a code block: its end, links, mentions.
 var alive = regexp.MustCompile("```|://|\\]\\(|<[@#]")
 
-// width is how many columns a text takes where all characters are as wide,
-// or twice as wide: those of East Asia, and emoji.
+// width returns the columns that a text occupies in a monospaced font, where East
+// Asian characters and emoji occupy two.
 func width(s string) (n int) {
 	for _, r := range s {
 		switch {
@@ -153,10 +153,10 @@ func width(s string) (n int) {
 	return n
 }
 
-// draw returns false if the drawing would have more than so many bytes.
+// draw draws a table. It returns false if the drawing is longer than most bytes.
 func draw(rows [][]string, most int) (drawn string, ok bool) {
 	widths, total := make([]int, len(rows[0])), 0
-	plain := true // no cell could end the code block, or has what is none in it
+	plain := true // no cell contains text that must not be in a code block
 	for _, row := range rows {
 		for i, c := range row {
 			widths[i] = max(widths[i], width(c))
@@ -194,7 +194,8 @@ func draw(rows [][]string, most int) (drawn string, ok bool) {
 	return out.String(), true
 }
 
-// list returns false if the list would have more than so many bytes.
+// list renders a table as a list. It returns false if that is longer than most
+// bytes.
 func list(rows [][]string, most int) (text string, ok bool) {
 	var out strings.Builder
 	for _, row := range rows[1:] {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"lilac/internal/core/surface"
 	"lilac/internal/foundation/event"
 )
 
@@ -35,6 +36,23 @@ const (
 	// Active sessions are conversations in which the agent takes part.
 	Active Mode = "active"
 )
+
+// Modes are the configured modes of a platform's channels.
+type Modes struct {
+	Default  Mode
+	Channels map[string]Mode
+}
+
+// Of returns the mode of a channel: its own, that of the channel to which a
+// thread belongs, or the default.
+func (m Modes) Of(s surface.Session) Mode {
+	for _, id := range []string{s.ChannelID, s.ParentChannelID} {
+		if mode := m.Channels[id]; mode != "" {
+			return mode
+		}
+	}
+	return m.Default
+}
 
 const (
 	// maxOutputs bounds the known messages of one running answer.

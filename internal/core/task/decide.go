@@ -4,12 +4,23 @@ import (
 	"fmt"
 	"time"
 
+	"lilac/internal/agent/tool"
 	"lilac/internal/foundation/event"
 	"lilac/internal/foundation/fault"
 )
 
 // Input is something that happened to a task.
 type Input interface{ input() }
+
+// Start asks for a new task with an unused id.
+type Start struct {
+	ID        string
+	Order     Order
+	Situation Situation
+	Limits    Limits
+	// MaxDepth is how many events may cause each other.
+	MaxDepth int
+}
 
 // Printed is what a command had printed when it ended.
 type Printed struct {
@@ -50,6 +61,7 @@ type Answered struct {
 	Unreadable string
 }
 
+func (Start) input()    {}
 func (Exited) input()   {}
 func (Broken) input()   {}
 func (Expired) input()  {}
@@ -57,30 +69,54 @@ func (Stop) input()     {}
 func (Lost) input()     {}
 func (Answered) input() {}
 
-// Effect is one thing to do.
-type Effect string
+// Effect is one thing to do in the transaction of a decision.
+type Effect interface{ effect() }
 
-// The effects, carried out in the transaction that writes the task.
+// Refuse returns the reason why a task was not started to the caller.
+type Refuse struct{ Err error }
+
+// Prompt starts the request of the sub-agent.
+type Prompt struct{}
+
+// PublishStart publishes the event of the task's start.
+type PublishStart struct{}
+
+// Launch follows the task after the commit, and runs its command.
+type Launch struct{ Limits Limits }
+
+// PublishEnd publishes the event of the task's end.
+type PublishEnd struct{}
+
+// CancelRequest cancels the request of the sub-agent.
+type CancelRequest struct{}
+
+func (Refuse) effect()        {}
+func (Prompt) effect()        {}
+func (PublishStart) effect()  {}
+func (Launch) effect()        {}
+func (PublishEnd) effect()    {}
+func (CancelRequest) effect() {}
+
 const (
-	// Tell publishes the event of the task's end.
-	Tell Effect = "tell"
-	// CancelRequest cancels the request of the sub-agent.
-	CancelRequest Effect = "cancelRequest"
+	// maxDescription bounds a description, in characters.
+	maxDescription = 120
+	reasonLost     = "Lilac was stopped or restarted while it ran, and the command was ended with it."
+	reasonStopped  = "It was stopped."
 )
 
-const (
-	reasonLost    = "Lilac was stopped or restarted while it ran, and the command was ended with it."
-	reasonStopped = "It was stopped."
-)
-
-// Decide is what an input means for a task. A task ends once: what comes later
-// changes nothing.
+// Decide decides what an input means for a task; see [State] for the transitions.
+// It is pure. A task that was not started is the zero Task.
 func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
+	if in, is := in.(Start); is && t.State == "" {
+		return start(in, now)
+	}
 	if t.State != Running {
 		return t, nil
 	}
-	effects := []Effect{Tell}
+	effects := []Effect{PublishEnd{}}
 	switch in := in.(type) {
+	case Start:
+		return t, nil
 	case Exited:
 		t = t.printed(in.Printed)
 		t.ExitCode = &in.Code
@@ -121,10 +157,46 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 		}
 	}
 	if _, answered := in.(Answered); t.Kind == Agent && !answered {
-		effects = append(effects, CancelRequest)
+		effects = append(effects, CancelRequest{})
 	}
 	t.EndedAt = now.UnixMilli()
 	return t, effects
+}
+
+func start(in Start, now time.Time) (Task, []Effect) {
+	if err := Admit(in.Order, in.Situation, in.Limits, in.MaxDepth); err != nil {
+		return Task{}, []Effect{Refuse{err}}
+	}
+	t := newTask(in, now)
+	if t.Kind == Agent {
+		return t, []Effect{Prompt{}, PublishStart{}, Launch{in.Limits}}
+	}
+	return t, []Effect{PublishStart{}, Launch{in.Limits}}
+}
+
+func newTask(in Start, now time.Time) Task {
+	o := in.Order
+	t := Task{
+		ID: in.ID, Key: o.Key,
+		SessionID: o.SessionID, RequestID: o.RequestID, Client: o.Client, Depth: in.Situation.Depth + 1,
+		Kind: Command, Command: o.Command, Dir: o.Dir, State: Running, CreatedAt: now.UnixMilli(),
+		Description: o.Description,
+	}
+	if o.Prompt != "" {
+		t.Kind, t.Prompt = Agent, o.Prompt
+		t.ChildSession = SessionPrefix + t.ID
+		t.ChildRequest = event.RequestID{Surface: Client, Session: o.SessionID, Specific: t.ID}.String()
+	}
+	if t.Description == "" {
+		t.Description = o.Command + o.Prompt
+	}
+	t.Description = tool.Line(t.Description, maxDescription)
+	allowed := o.Time
+	if allowed <= 0 {
+		allowed = in.Limits.Time
+	}
+	t.Deadline = now.Add(allowed).UnixMilli()
+	return t
 }
 
 func (t Task) printed(p Printed) Task {

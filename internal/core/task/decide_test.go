@@ -58,9 +58,9 @@ func TestWhatEndsATask(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
-			wantEffects := []Effect{Tell}
+			wantEffects := []Effect{PublishEnd{}}
 			if c.cancels {
-				wantEffects = append(wantEffects, CancelRequest)
+				wantEffects = append(wantEffects, CancelRequest{})
 			}
 			if diff := cmp.Diff(wantEffects, effects); diff != "" {
 				t.Errorf("effects: -want +got\n%s", diff)
@@ -98,7 +98,14 @@ func TestAdmission(t *testing.T) {
 		{"too many in all", Order{Command: "make"}, Situation{InSession: 0, InAll: 3}, "all conversations together", fault.LimitReached},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := Admit(c.o, c.s, limits, 8)
+			started, effects := Decide(Task{}, Start{ID: "t1", Order: c.o, Situation: c.s, Limits: limits, MaxDepth: 8}, now)
+			var err error
+			if refused, is := effects[0].(Refuse); is {
+				err = refused.Err
+			}
+			if (err == nil) != (started.State == Running) {
+				t.Errorf("the task is %q with the effects %v", started.State, effects)
+			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v", err)
 			}

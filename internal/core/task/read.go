@@ -58,7 +58,7 @@ func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (
 	}
 	var said []string
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		said, err = s.o.Store.AnswersIn(q, t.ChildSession)
+		said, err = s.o.Requests.AnswersIn(q, t.ChildSession)
 		return err
 	})
 	if err != nil {

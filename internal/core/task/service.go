@@ -11,7 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"lilac/internal/agent/tool"
+	"lilac/internal/core/kernel"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
@@ -26,14 +26,13 @@ const (
 	stopTime = 10 * time.Second
 	// maxAnswer bounds what an event tells of a sub-agent's answer, in bytes.
 	maxAnswer = 32 << 10
-	// maxDescription bounds a description, in characters.
-	maxDescription = 120
 )
 
 // Options are what a [Service] is made of.
 type Options struct {
 	DB       *db.DB
 	Store    Store
+	Requests Requests
 	Publish  Publish
 	Commands Commands
 	// Dir is where the outputs of commands are kept.
@@ -53,8 +52,9 @@ type Options struct {
 
 // Service runs tasks.
 type Service struct {
-	o  Options
-	wg sync.WaitGroup
+	o    Options
+	core kernel.Core[string, Task, Input, Effect]
+	wg   sync.WaitGroup
 	// wake holds one hint that something runs.
 	wake chan struct{}
 
@@ -90,7 +90,16 @@ func New(o Options) *Service {
 	if o.Progress <= 0 {
 		o.Progress = 10 * time.Second
 	}
-	return &Service{o: o, wake: make(chan struct{}, 1), live: map[string]*live{}}
+	s := &Service{o: o, wake: make(chan struct{}, 1), live: map[string]*live{}}
+	s.core = kernel.Core[string, Task, Input, Effect]{
+		Load: s.load, Decide: Decide, Save: s.save, Carry: s.carryOut,
+		Wake: func(id string, before, after Task) {
+			if before.State == Running && after.State != Running {
+				s.drop(id)
+			}
+		},
+	}
+	return s
 }
 
 // Recover takes up what ran when the program ended: commands are lost,
@@ -196,30 +205,19 @@ func (s *Service) start(tx *db.Tx, o Order, limits Limits) (t Task, fresh bool, 
 			return t, false, err
 		}
 	}
-	situation, err := s.situation(tx, o)
+	in := Start{ID: strings.ToLower(ulid.Make().String()), Order: o, Limits: limits, MaxDepth: s.o.MaxDepth}
+	if in.Situation, err = s.situation(tx, o); err != nil {
+		return t, false, err
+	}
+	t, effects, err := s.core.ApplyTo(tx, in.ID, Task{}, in)
 	if err != nil {
 		return t, false, err
 	}
-	if err := Admit(o, situation, limits, s.o.MaxDepth); err != nil {
-		return t, false, err
-	}
-	t = newTask(o, situation, limits, tx.Now())
-	if err := s.o.Store.AddTask(tx, t); err != nil {
-		return t, false, err
-	}
-	if t.Kind == Agent {
-		if err := publishPrompt(tx, t); err != nil {
-			return t, false, err
+	for _, e := range effects {
+		if r, is := e.(Refuse); is {
+			return t, false, r.Err
 		}
 	}
-	e, err := startEvent(t)
-	if err != nil {
-		return t, false, err
-	}
-	if err := s.o.Publish(tx, e); err != nil {
-		return t, false, err
-	}
-	s.launch(tx, t, limits)
 	return t, true, nil
 }
 
@@ -234,7 +232,7 @@ func (s *Service) situation(tx *db.Tx, o Order) (out Situation, err error) {
 			out.InSession++
 		}
 	}
-	if out.Depth, err = s.o.Store.DepthOf(tx, o.RequestID); err != nil {
+	if out.Depth, err = s.o.Requests.DepthOf(tx, o.RequestID); err != nil {
 		return out, err
 	}
 	_, err = s.o.Store.TaskByChild(tx, o.SessionID)
@@ -245,30 +243,6 @@ func (s *Service) situation(tx *db.Tx, o Order) (out Situation, err error) {
 		return out, err
 	}
 	return out, nil
-}
-
-func newTask(o Order, situation Situation, limits Limits, now time.Time) Task {
-	t := Task{
-		ID: strings.ToLower(ulid.Make().String()), Key: o.Key,
-		SessionID: o.SessionID, RequestID: o.RequestID, Client: o.Client, Depth: situation.Depth + 1,
-		Kind: Command, Command: o.Command, Dir: o.Dir, State: Running, CreatedAt: now.UnixMilli(),
-		Description: o.Description,
-	}
-	if o.Prompt != "" {
-		t.Kind, t.Prompt = Agent, o.Prompt
-		t.ChildSession = SessionPrefix + t.ID
-		t.ChildRequest = event.RequestID{Surface: Client, Session: o.SessionID, Specific: t.ID}.String()
-	}
-	if t.Description == "" {
-		t.Description = o.Command + o.Prompt
-	}
-	t.Description = tool.Line(t.Description, maxDescription)
-	allowed := o.Time
-	if allowed <= 0 {
-		allowed = limits.Time
-	}
-	t.Deadline = now.Add(allowed).UnixMilli()
-	return t
 }
 
 // SessionPrefix begins the ids of the sessions of sub-agents.
@@ -318,45 +292,52 @@ func (s *Service) launch(tx *db.Tx, t Task, limits Limits) {
 	})
 }
 
-// change is one transaction on a task.
+// change decides about a task in a transaction of its own.
 func (s *Service) change(ctx context.Context, id string, in Input) (t Task, err error) {
 	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
-		t, err = s.o.Store.Task(tx, id)
-		if err != nil {
-			return err
-		}
-		t, err = s.decide(tx, t, in)
+		t, _, err = s.core.Apply(tx, id, in)
 		return err
 	})
 	return t, err
 }
 
-func (s *Service) decide(tx *db.Tx, t Task, in Input) (Task, error) {
-	next, effects := Decide(t, in, tx.Now())
-	if len(effects) == 0 {
-		return next, nil
+func (s *Service) load(tx *db.Tx, id string) (Task, error) { return s.o.Store.Task(tx, id) }
+
+func (s *Service) save(tx *db.Tx, _ string, before, after Task) error {
+	switch after.State {
+	case before.State:
+		return nil
+	case Running:
+		return s.o.Store.AddTask(tx, after)
 	}
-	if err := s.o.Store.SaveTask(tx, next); err != nil {
-		return next, err
-	}
-	for _, effect := range effects {
-		if err := s.act(tx, next, effect); err != nil {
-			return next, fmt.Errorf("%s of task %s: %w", effect, next.ID, err)
-		}
-	}
-	tx.AfterCommit(func() { s.drop(next.ID) })
-	return next, nil
+	return s.o.Store.SaveTask(tx, after)
 }
 
-func (s *Service) act(tx *db.Tx, t Task, effect Effect) error {
-	if effect == CancelRequest {
+func (s *Service) carryOut(tx *db.Tx, _ string, t Task, e Effect) error {
+	switch e := e.(type) {
+	case Refuse:
+		return nil // start returns it
+	case Prompt:
+		return publishPrompt(tx, t)
+	case PublishStart:
+		started, err := startEvent(t)
+		if err != nil {
+			return err
+		}
+		return s.o.Publish(tx, started)
+	case Launch:
+		s.launch(tx, t, e.Limits)
+		return nil
+	case PublishEnd:
+		ended, err := endEvent(t)
+		if err != nil {
+			return err
+		}
+		return s.o.Publish(tx, ended)
+	case CancelRequest:
 		return publishCancel(tx, t)
 	}
-	e, err := endEvent(t)
-	if err != nil {
-		return err
-	}
-	return s.o.Publish(tx, e)
+	return fmt.Errorf("unknown effect %T", e)
 }
 
 // Stop stops a task and returns it when nothing of it runs any more. One that
@@ -412,7 +393,7 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 		return err
 	}
 	in := Answered{State: state, Detail: detail}
-	content, err := s.o.Store.LastAnswer(tx, sessionID, requestID)
+	content, err := s.o.Requests.LastAnswer(tx, sessionID, requestID)
 	switch {
 	case db.IsDamaged(err):
 		in.Unreadable = fault.ToWire(err).Message
@@ -421,6 +402,6 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 	default:
 		in.Text = text.TruncateWith(content, maxAnswer, " […]")
 	}
-	_, err = s.decide(tx, t, in)
+	_, _, err = s.core.ApplyTo(tx, t.ID, t, in)
 	return err
 }

@@ -128,7 +128,7 @@ func (w *world) open() {
 	w.store.Store = store.New(w.db)
 	w.store.work.CompareAndSwap(nil, &task.Work{})
 	w.svc = task.New(task.Options{
-		DB: w.db, Store: &w.store, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
+		DB: w.db, Store: &w.store, Requests: &w.store, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
 		Limits: func() task.Limits { return w.limits }, MaxDepth: 8,
 		Publish: func(tx *db.Tx, e event.EnvEvent) error {
 			ev, err := event.New(event.Meta{ID: e.ID, Time: tx.Now()}, e)

@@ -101,6 +101,9 @@ type Wake struct {
 	TaskID string
 }
 
+// Abandon reports that the agent cannot be woken, because the session is gone.
+type Abandon struct{}
+
 // TooDeep says that a chain of events that set each other off ends with the
 // workflow, which wakes nobody.
 type TooDeep struct{ Depth int }
@@ -112,6 +115,7 @@ func (Tell) effect()     {}
 func (Post) effect()     {}
 func (Withdraw) effect() {}
 func (Wake) effect()     {}
+func (Abandon) effect()  {}
 func (TooDeep) effect()  {}
 func (Refuse) effect()   {}
 
@@ -169,6 +173,10 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 	case SetRight:
 		d.setRight(in)
 	}
+	d.failUnsendable()
+	if d.abandoned && d.State == Waiting {
+		d.end(Cancelled, detailGone) // a schedule would go on
+	}
 	return d.Workflow, d.effects
 }
 
@@ -176,6 +184,37 @@ type decision struct {
 	Workflow
 	now     time.Time
 	effects []Effect
+	// unsendable are tasks that wait for a reply to a message which cannot be
+	// sent.
+	unsendable []string
+	// abandoned reports that there is no session to wake the agent in.
+	abandoned bool
+}
+
+// failUnsendable ends the tasks whose message cannot be sent. That may end the
+// workflow: then the messages of its other tasks are not sent, either.
+func (d *decision) failUnsendable() {
+	for _, id := range d.unsendable {
+		t, _ := d.Task(id)
+		d.sent(Sent{TaskID: id, Reason: "Lilac is not connected to " + t.Wait.Platform + "."})
+	}
+	if len(d.unsendable) == 0 || d.State == Waiting {
+		return
+	}
+	unsent := slices.Clone(d.unsendable)
+	for _, e := range d.effects {
+		if p, is := e.(Post); is {
+			unsent = append(unsent, p.Task.ID)
+		}
+	}
+	for i, t := range d.Tasks {
+		d.Tasks[i].Sending = t.Sending && !slices.Contains(unsent, t.ID)
+	}
+	d.effects = slices.DeleteFunc(d.effects, func(e Effect) bool {
+		w, withdraws := e.(Withdraw)
+		_, posts := e.(Post)
+		return posts || withdraws && slices.Contains(unsent, w.TaskID)
+	})
 }
 
 func (d *decision) do(e Effect) { d.effects = append(d.effects, e) }
@@ -210,6 +249,7 @@ func (d *decision) create(in Create) {
 	}
 	early, before := d.Early, d.Workflow
 	d.Workflow = made
+	d.Facts = before.Facts
 	d.tell(Waiting, "")
 	if early {
 		d.end(Cancelled, before.Detail)
@@ -267,6 +307,10 @@ func (d *decision) begin(i int) {
 	d.tellTask(t.ID, string(Waiting), string(Waiting), "")
 	if t.Wait.Text != "" {
 		t.Sending = true
+		if slices.Contains(d.Facts.Disconnected, t.Wait.Platform) {
+			d.unsendable = append(d.unsendable, t.ID)
+			return
+		}
 		d.do(Post{*t})
 	}
 }
@@ -329,6 +373,10 @@ func (d *decision) conclude(taskID string) {
 
 func (d *decision) wake(taskID string) {
 	d.Resumes++
+	if d.abandoned = d.Facts.SessionGone; d.abandoned {
+		d.do(Abandon{})
+		return
+	}
 	d.do(Wake{N: d.Resumes, TaskID: taskID})
 }
 

@@ -290,6 +290,58 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A decision knows where nothing can be sent, and when nobody can be woken.
+func TestFactsChangeWhatADecisionDoes(t *testing.T) {
+	offline := workflow.Facts{Disconnected: []string{"discord"}}
+	gone := workflow.Facts{SessionGone: true}
+	for name, c := range map[string]struct {
+		facts workflow.Facts
+		steps []at
+		want  []string
+		state workflow.State
+	}{
+		"a message that cannot be sent ends its task and wakes the agent": {
+			offline,
+			[]at{{0, create("", question("a"))}},
+			[]string{"waiting", "a waiting", "a resolved notSent", "resolved", "wake 1 by a"},
+			workflow.Resolved,
+		},
+		"a workflow that ends so sends nothing else": {
+			offline,
+			[]at{{0, create(workflow.Any, question("a"), question("b"))}},
+			[]string{"waiting", "a waiting", "b waiting", "a resolved notSent", "b cancelled", "resolved", "wake 1 by a"},
+			workflow.Resolved,
+		},
+		"a workflow whose session is gone wakes nobody": {
+			gone,
+			[]at{{0, create("", delay("a", time.Hour))}, {time.Hour, workflow.Tick{}}},
+			[]string{"a resolved reached", "resolved"},
+			workflow.Resolved,
+		},
+		"a schedule whose session is gone is cancelled": {
+			gone,
+			[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}},
+			[]string{"s run", "s cancelled Its conversation is gone.", "cancelled Its conversation is gone."},
+			workflow.Cancelled,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w workflow.Workflow
+			var effects []workflow.Effect
+			for _, s := range c.steps {
+				w.Facts = c.facts
+				w, effects = workflow.Decide(w, s.in, begin.Add(s.after))
+			}
+			if diff := cmp.Diff(c.want, told(effects)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if w.State != c.state {
+				t.Errorf("it is %q, not %q", w.State, c.state)
+			}
+		})
+	}
+}
+
 func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	for name, c := range map[string]struct {

@@ -11,36 +11,48 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Table keeps the workflows; package store satisfies it.
+// Table keeps the workflows. Package store implements it.
 type Table interface {
-	// Workflow is a fault.NotFound for an unknown id.
+	// Workflow returns a fault.NotFound for an unknown id.
 	Workflow(q db.Queryer, id string) (Workflow, error)
-	// SaveWorkflow also keeps when it is due and what its tasks wait for.
+	// SaveWorkflow also keeps when the workflow is due and what its tasks wait
+	// for.
 	SaveWorkflow(tx *db.Tx, w Workflow) error
-	// Workflows lists the newest first, older than the one named by before; an
-	// empty session means all, waiting leaves out what has ended. One that cannot
-	// be read is Damaged.
+	// Workflows lists the newest first, older than the one with the id before. An
+	// empty session means all; waiting omits those that have ended. A workflow
+	// that cannot be read is in the list as Damaged.
 	Workflows(q db.Queryer, sessionID string, waiting bool, limit int, before string) ([]Workflow, error)
-	// CountWaiting counts those that wait for a session, and for all.
+	// CountWaiting counts the workflows that wait for a session, and for all.
 	CountWaiting(q db.Queryer, sessionID string) (inSession, inAll int, err error)
-	// DueWorkflows lists the ids of what is due by a time, the first due first;
-	// NextDue is when the first is due, Unix milliseconds, zero for never.
+	// DueWorkflows lists the ids of the workflows that are due by a time, the one
+	// that is due first in front. NextDue returns when the first is due, in Unix
+	// milliseconds, zero for never.
 	DueWorkflows(q db.Queryer, now time.Time, limit int) ([]string, error)
 	NextDue(q db.Queryer) (int64, error)
-	// WhoseReply lists the workflows of which a task waits or waited for a
-	// reply to a message.
+}
+
+// Waits finds workflows by what their tasks wait for. Package store implements
+// it.
+type Waits interface {
+	// WhoseReply lists the workflows with a task that waits or waited for a reply
+	// to a message.
 	WhoseReply(q db.Queryer, platform, channelID, messageID string) ([]string, error)
-	// AwaitsSending reports whether a task waits for a reply to a message of the
+	// AwaitsSending reports whether a task waits for a reply to a message in the
 	// channel whose id is not known yet.
 	AwaitsSending(q db.Queryer, platform, channelID string) (bool, error)
 	// WaitingForMessage lists the workflows that wait for the next message of a
-	// conversation, WaitingForEvents those that wait for events of one, or of
-	// any if it is "".
+	// conversation.
 	WaitingForMessage(q db.Queryer, sessionID string) ([]string, error)
+	// WaitingForEvents lists the workflows that wait for events of a session, or
+	// of any session if it is "".
 	WaitingForEvents(q db.Queryer, sessionID string) ([]string, error)
-	// HoldReply keeps a reply that may turn out to be a workflow's; HeldReplies
-	// lists those of a channel, in order, and DropHeld forgets one.
+}
+
+// Replies keeps replies that may turn out to belong to a workflow. Package store
+// implements it.
+type Replies interface {
 	HoldReply(tx *db.Tx, h HeldReply) error
+	// HeldReplies lists the replies of a channel in order.
 	HeldReplies(q db.Queryer, platform, channelID string) ([]HeldReply, error)
 	DropHeld(tx *db.Tx, h HeldReply) error
 }

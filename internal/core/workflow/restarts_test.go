@@ -16,6 +16,7 @@ import (
 // control.
 type forgetful struct {
 	workflow.Table
+	workflow.Waits
 	ours map[string]bool
 }
 
@@ -25,7 +26,7 @@ func (f forgetful) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 }
 
 func (f forgetful) WhoseReply(q db.Queryer, platform, channelID, messageID string) (out []string, err error) {
-	ids, err := f.Table.WhoseReply(q, platform, channelID, messageID)
+	ids, err := f.Waits.WhoseReply(q, platform, channelID, messageID)
 	for _, id := range ids {
 		if f.ours[id] {
 			out = append(out, id)
@@ -64,7 +65,10 @@ func TestWaitsSurviveRestartsAndWakeOnce(t *testing.T) {
 		t.Errorf("%d requests for %d waits", len(woken), waits)
 	}
 	control := newWorld(t)
-	control.weaken = func(s *store.Store) workflow.Table { return forgetful{s, map[string]bool{}} }
+	control.weaken = func() (workflow.Table, workflow.Waits) {
+		f := forgetful{store.Workflows{}, store.WorkflowWaits{}, map[string]bool{}}
+		return f, f
+	}
 	control.restart()
 	if missed := endure(control, 20, 2); missed == 0 {
 		t.Error("control: waits that the process alone remembers are not seen to be lost")

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"lilac/internal/core/kernel"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
@@ -33,11 +34,13 @@ const (
 
 // Options are what a [Service] is made of.
 type Options struct {
-	DB    *db.DB
-	Bus   bus.Bus
-	Table Table
-	Inbox Inbox
-	Cache surface.Cache
+	DB      *db.DB
+	Bus     bus.Bus
+	Table   Table
+	Waits   Waits
+	Replies Replies
+	Inbox   Inbox
+	Cache   surface.Cache
 	// Check says what is wrong with the events that a task is to wait for, Look
 	// takes one up that happened.
 	Check func(types []string, condition string) error
@@ -57,6 +60,7 @@ type Options struct {
 type Service struct {
 	o         Options
 	platforms map[string]Platform
+	core      kernel.Core[string, Workflow, Incoming, Effect]
 	// rung holds one wake-up of the timer: a second would say nothing more.
 	rung chan struct{}
 }
@@ -69,7 +73,16 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{o: o, platforms: map[string]Platform{}, rung: make(chan struct{}, 1)}
+	s := &Service{o: o, platforms: map[string]Platform{}, rung: make(chan struct{}, 1)}
+	s.core = kernel.Core[string, Workflow, Incoming, Effect]{
+		Load: s.load, Decide: Decide, Save: s.save, Carry: s.carryOut,
+		Wake: func(_ string, before, after Workflow) {
+			if before.Due() != after.Due() {
+				s.ring()
+			}
+		},
+	}
+	return s
 }
 
 // Connect makes a place known where messages can be replied to. It is called
@@ -270,44 +283,87 @@ func (s *Service) checkEvent(spec Spec) error {
 	return s.o.Check(t.Wait.Types, t.Wait.If)
 }
 
-// apply decides about one workflow and carries out what follows, all in the
-// transaction.
+// apply decides about one workflow and carries out the effects in the transaction.
+// refused is the reason why the input, a command, was refused.
 func (s *Service) apply(tx *db.Tx, id string, in Incoming) (refused, err error) {
-	w, effects, err := s.decide(tx, id, in)
+	return s.decide(tx, s.core, id, in)
+}
+
+func (s *Service) decide(tx *db.Tx, core kernel.Core[string, Workflow, Incoming, Effect], id string, in Incoming) (refused, err error) {
+	w, err := s.load(tx, id)
 	if err != nil {
 		return nil, err
 	}
+	if w.Facts, err = s.facts(tx, w, in); err != nil {
+		return nil, err
+	}
+	_, effects, err := core.ApplyTo(tx, id, w, in)
 	for _, e := range effects {
-		if e, is := e.(Refuse); is {
-			refused = e.Err
-		}
-		if err := s.carryOut(tx, w, e); err != nil {
-			return nil, err
+		if r, is := e.(Refuse); is {
+			refused = r.Err
 		}
 	}
-	return refused, nil
+	return refused, err
 }
 
-// decide runs the rules and keeps what they say.
-func (s *Service) decide(tx *db.Tx, id string, in Incoming) (Workflow, []Effect, error) {
-	before, err := s.o.Table.Workflow(tx, id)
+func (s *Service) load(tx *db.Tx, id string) (Workflow, error) {
+	w, err := s.o.Table.Workflow(tx, id)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
-		return before, nil, fmt.Errorf("load workflow %s: %w", id, err)
+		return w, fmt.Errorf("load workflow %s: %w", id, err)
 	}
-	after, effects := Decide(before, in, tx.Now())
+	return w, nil
+}
+
+// facts loads what a decision may need besides the workflow.
+func (s *Service) facts(q db.Queryer, w Workflow, in Incoming) (f Facts, err error) {
+	var specs []Spec
+	sessionID := w.Resume.SessionID
+	switch in := in.(type) {
+	case Create:
+		specs, sessionID = in.Definition.Tasks, in.From.SessionID
+		if to := in.Definition.Resume; to != nil && to.SessionID != "" {
+			sessionID = to.SessionID
+		}
+	case Add:
+		specs = []Spec{in.Spec}
+	}
+	for _, spec := range specs {
+		if platform, sends := platformOf(spec.Kind, sendKind); sends {
+			f.disconnect(s.platforms, platform)
+		}
+	}
+	for _, t := range w.Tasks { // those that came before their workflow
+		if t.Wait.Text != "" {
+			f.disconnect(s.platforms, t.Wait.Platform)
+		}
+	}
+	if s.o.Known != nil {
+		known, err := s.o.Known(q, sessionID)
+		if err != nil {
+			return f, err
+		}
+		f.SessionGone = !known
+	}
+	return f, nil
+}
+
+func (f *Facts) disconnect(connected map[string]Platform, platform string) {
+	if _, ok := connected[platform]; !ok {
+		f.Disconnected = append(f.Disconnected, platform)
+	}
+}
+
+func (s *Service) save(tx *db.Tx, id string, _, after Workflow) error {
 	if after.State == "" && after.CreatedAt == 0 {
-		return after, effects, nil // it was refused
+		return nil // it was refused
 	}
 	if err := s.o.Table.SaveWorkflow(tx, after); err != nil {
-		return after, nil, fmt.Errorf("save workflow %s: %w", id, err)
+		return fmt.Errorf("save workflow %s: %w", id, err)
 	}
-	if before.Due() != after.Due() {
-		tx.AfterCommit(s.ring)
-	}
-	return after, effects, nil
+	return nil
 }
 
-func (s *Service) carryOut(tx *db.Tx, w Workflow, e Effect) error {
+func (s *Service) carryOut(tx *db.Tx, _ string, w Workflow, e Effect) error {
 	switch e := e.(type) {
 	case Tell:
 		return s.publish(tx, w.Origin.headers(), Group+":"+w.ID+":"+e.Act, e.Payload)
@@ -317,10 +373,15 @@ func (s *Service) carryOut(tx *db.Tx, w Workflow, e Effect) error {
 		return s.withdraw(tx, w, e.TaskID)
 	case Wake:
 		return s.wake(tx, w, e)
+	case Abandon:
+		s.o.Logger.Warn("cannot wake the agent for a workflow: its session is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
+		return nil
 	case TooDeep:
 		return s.chainEnds(tx, w.Payer, e.Depth, w.ID)
+	case Refuse:
+		return nil // the caller returns or logs it
 	}
-	return nil
+	return fmt.Errorf("unknown effect %T", e)
 }
 
 // chainEnds notes that a chain ends with a workflow.

@@ -29,7 +29,7 @@ func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
 	if m.ReplyTo == "" {
 		return false, nil
 	}
-	ids, err := s.o.Table.WhoseReply(tx, m.Platform, m.ChannelID, m.ReplyTo)
+	ids, err := s.o.Waits.WhoseReply(tx, m.Platform, m.ChannelID, m.ReplyTo)
 	if err != nil {
 		return false, err
 	}
@@ -45,13 +45,13 @@ func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
 	if err != nil || !mayBe {
 		return false, err
 	}
-	return true, s.o.Table.HoldReply(tx, HeldReply{m.Platform, m.ChannelID, m.ID, m.ReplyTo})
+	return true, s.o.Replies.HoldReply(tx, HeldReply{m.Platform, m.ChannelID, m.ID, m.ReplyTo})
 }
 
 // mayBeOurs reports whether what a message replies to may be one that is being
 // sent, and whose id is not known yet.
 func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
-	waits, err := s.o.Table.AwaitsSending(q, m.Platform, m.ChannelID)
+	waits, err := s.o.Waits.AwaitsSending(q, m.Platform, m.ChannelID)
 	if err != nil || !waits {
 		return false, err
 	}
@@ -125,7 +125,7 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 
 // release gives what was held in a channel to whom it belongs by now.
 func (s *Service) release(tx *db.Tx, platform, channelID string) error {
-	held, err := s.o.Table.HeldReplies(tx, platform, channelID)
+	held, err := s.o.Replies.HeldReplies(tx, platform, channelID)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s *Service) release(tx *db.Tx, platform, channelID string) error {
 			return err
 		}
 		gone := err != nil || m.DeletedAt > 0
-		ids, err := s.o.Table.WhoseReply(tx, h.Platform, h.ChannelID, h.ReplyTo)
+		ids, err := s.o.Waits.WhoseReply(tx, h.Platform, h.ChannelID, h.ReplyTo)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (s *Service) release(tx *db.Tx, platform, channelID string) error {
 				continue
 			}
 		}
-		if err := s.o.Table.DropHeld(tx, h); err != nil {
+		if err := s.o.Replies.DropHeld(tx, h); err != nil {
 			return err
 		}
 		switch route := s.platforms[h.Platform].Route; {
@@ -170,21 +170,7 @@ func (s *Service) release(tx *db.Tx, platform, channelID string) error {
 
 // post plans the message that a task waits for a reply to.
 func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
-	p, ok := s.platforms[t.Wait.Platform]
-	if !ok {
-		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID, Reason: "Lilac is not connected to " + t.Wait.Platform + "."})
-		return err
-	}
-	// Another task's message that could not be sent may have ended the workflow
-	// in this very transaction.
-	w, err := s.o.Table.Workflow(tx, w.ID)
-	if err != nil {
-		return fmt.Errorf("load workflow: %w", err)
-	}
-	if now, _ := w.Task(t.ID); !w.waits(now) {
-		_, err := s.apply(tx, w.ID, Sent{TaskID: t.ID})
-		return err
-	}
+	p := s.platforms[t.Wait.Platform] // see Facts.Disconnected
 	content := surface.Content{Text: t.Wait.Text}
 	if p.Rewrite != nil {
 		content.Text, content.PingUsers = p.Rewrite(tx, t.Wait.Text)
@@ -211,17 +197,6 @@ func (s *Service) withdraw(tx *db.Tx, w Workflow, taskID string) error {
 
 // wake publishes the request with which the agent goes on.
 func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
-	if s.o.Known != nil {
-		known, err := s.o.Known(tx, w.Resume.SessionID)
-		if err != nil {
-			return err
-		}
-		if !known {
-			s.o.Logger.Warn("a workflow has ended whose conversation is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
-			_, err := s.apply(tx, w.ID, Cancel{Reason: detailGone}) // a schedule would go on
-			return err
-		}
-	}
 	trigger, err := s.trigger(tx, w, e.TaskID)
 	if err != nil {
 		return err
@@ -301,30 +276,31 @@ func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message
 // begin with: the briefings of the workflows that waited for it and go on in
 // that conversation. Those of other conversations are woken by themselves.
 func (s *Service) Hear(tx *db.Tx, sessionID, messageID, content string) (briefings []chat.Message, err error) {
-	ids, err := s.o.Table.WaitingForMessage(tx, sessionID)
+	ids, err := s.o.Waits.WaitingForMessage(tx, sessionID)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		w, effects, err := s.decide(tx, id, Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: text.TruncateWith(content, maxSaid, "…"), At: tx.Now().UnixMilli()}})
+		in := Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: text.TruncateWith(content, maxSaid, "…"), At: tx.Now().UnixMilli()}}
+		core := s.core
+		core.Carry = func(tx *db.Tx, id string, w Workflow, e Effect) error {
+			wake, is := e.(Wake)
+			if !is || w.Resume.SessionID != sessionID {
+				return s.carryOut(tx, id, w, e)
+			}
+			briefings = append(briefings, Briefing(w, wake.TaskID))
+			if more := earlier(w, wake.TaskID); more != "" {
+				briefings = append(briefings, chat.Text(chat.User, strings.TrimSpace(more)))
+			}
+			return nil
+		}
+		_, err := s.decide(tx, core, id, in)
 		if db.IsDamaged(err) {
 			s.unreadable(id, err)
 			continue
 		}
 		if err != nil {
 			return nil, err
-		}
-		for _, e := range effects {
-			if wake, is := e.(Wake); is && w.Resume.SessionID == sessionID {
-				briefings = append(briefings, Briefing(w, wake.TaskID))
-				if more := earlier(w, wake.TaskID); more != "" {
-					briefings = append(briefings, chat.Text(chat.User, strings.TrimSpace(more)))
-				}
-				continue
-			}
-			if err := s.carryOut(tx, w, e); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return briefings, nil

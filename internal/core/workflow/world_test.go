@@ -38,8 +38,8 @@ type world struct {
 	withdrawn []string
 	known     func(string) bool
 	queued    func(string) bool
-	// weaken takes something away from the table: for controls.
-	weaken func(*store.Store) workflow.Table
+	// weaken returns tables that lose something: for controls.
+	weaken func() (workflow.Table, workflow.Waits)
 	// causes and logger are those of the service, if they are set.
 	causes *causes
 	logger *slog.Logger
@@ -68,12 +68,12 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	tables := store.New(w.db)
-	table := workflow.Table(tables)
+	table, waits := workflow.Table(store.Workflows{}), workflow.Waits(store.WorkflowWaits{})
 	if w.weaken != nil {
-		table = w.weaken(tables)
+		table, waits = w.weaken()
 	}
 	options := workflow.Options{
-		DB: w.db, Bus: w.bus, Table: table, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger, Now: w.now,
+		DB: w.db, Bus: w.bus, Table: table, Waits: waits, Replies: store.HeldReplies{}, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger, Now: w.now,
 		Check: func(_ []string, condition string) error {
 			if condition == "broken" {
 				return fault.InvalidField("if", "broken")

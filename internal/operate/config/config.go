@@ -79,14 +79,32 @@ type Provider struct {
 	Type    ProviderType `json:"type,omitempty" jsonschema:"The protocol: Anthropic's Messages or OpenAI's chat completions."`
 	BaseURL string       `json:"baseURL,omitempty" jsonschema:"Base URL of the API, for example https://api.openai.com/v1."`
 	APIKey  Secret       `json:"apiKey,omitempty" jsonschema:"The API key. Prefer ${NAME}, which reads an environment variable, to a key in the file."`
+	API     API          `json:"api,omitempty" jsonschema:"The API of a provider of type openai: responses or chat (chat completions). Default: responses for OpenAI's own endpoint, chat for every other one. If the endpoint supports only the other API, Lilac learns that from its refusal."`
 }
 
-// Model is what is known of a model.
+// API is one of the two APIs of OpenAI's protocol.
+type API string
+
+// The APIs.
+const (
+	APIResponses API = "responses"
+	APIChat      API = "chat"
+)
+
+// Model holds the facts and the options of a model.
 type Model struct {
-	ContextTokens   int    `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
-	MaxOutputTokens int    `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
-	Images          *bool  `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
-	Price           *Price `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
+	ContextTokens   int               `json:"contextTokens,omitempty" jsonschema:"The size of the context window, in tokens."`
+	MaxOutputTokens int               `json:"maxOutputTokens,omitempty" jsonschema:"The maximum output of one call, in tokens."`
+	Images          *bool             `json:"images,omitempty" jsonschema:"Whether the model accepts images."`
+	Effort          string            `json:"effort,omitempty" jsonschema:"How much the model thinks: none, minimal, low, medium, high, xhigh, or max, as far as the model supports it."`
+	ThinkingTokens  int               `json:"thinkingTokens,omitempty" jsonschema:"Maximum number of thinking tokens per call, for models that take a budget instead of an effort."`
+	Temperature     *float64          `json:"temperature,omitempty" jsonschema:"The sampling temperature, from 0 to 2."`
+	TopP            *float64          `json:"topP,omitempty" jsonschema:"The share of probability to sample from, above 0 and at most 1."`
+	FirstToken      Duration          `json:"firstToken,omitempty" jsonschema:"How long the model may send nothing before its first token. Default 2m."`
+	Silence         Duration          `json:"silence,omitempty" jsonschema:"How long the model may send nothing after its first token. Default 2m."`
+	Headers         map[string]Secret `json:"headers,omitempty" jsonschema:"Headers to add to each request."`
+	Body            map[string]any    `json:"body,omitempty" jsonschema:"Fields to add to the JSON body of each request. They replace Lilac's own."`
+	Price           *Price            `json:"price,omitempty" jsonschema:"The price in US dollars per million tokens. A money limit requires it."`
 }
 
 // Price is in US dollars per million tokens.

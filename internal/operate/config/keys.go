@@ -160,6 +160,9 @@ func (w *keyWalker) wrong(n ast.Node, path string) {
 
 func (w *keyWalker) value(in *ast.MappingNode, n *ast.MappingValueNode, t reflect.Type, path string) {
 	token := n.Key.GetToken()
+	if t == reflect.TypeFor[Model]() {
+		useOptionName(n)
+	}
 	key := token.Value
 	if key == "<<" {
 		w.walk(n.Value, t, path)

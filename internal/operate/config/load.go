@@ -88,6 +88,7 @@ func read(src Source) (*Config, []Warning, []mistake, error) {
 	warnings, mistakes, err := c.readFile(src)
 	c.applyEnv()
 	c.applyFlags(src.Flags)
+	c.trimSecrets()
 	return c, warnings, mistakes, err
 }
 

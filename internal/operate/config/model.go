@@ -20,7 +20,13 @@ type ModelChoice struct {
 
 	ContextTokens   int
 	MaxOutputTokens int
-	Images          bool
+	// ContextUnknown means that ContextTokens is a guess.
+	ContextUnknown bool
+	Images         bool
+	// API is empty for the default of the endpoint.
+	API API
+	// Options holds the options of the models section, without the facts above.
+	Options Model
 	// Price is nil when it is unknown.
 	Price *Price
 	// Why says how the choice was made, for people.
@@ -91,7 +97,7 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 	facts, wellKnown := lookupKnown(name)
 	choice := ModelChoice{
 		Provider: provider, Name: name, Type: p.Type, BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey,
-		ContextTokens: facts.ContextTokens, MaxOutputTokens: facts.MaxOutputTokens,
+		API: p.API, ContextUnknown: !wellKnown, ContextTokens: facts.ContextTokens, MaxOutputTokens: facts.MaxOutputTokens,
 		Images: wellKnown, Price: facts.Price, Why: why,
 	}
 	if p.Type == Demo {
@@ -104,8 +110,10 @@ func (c *Config) lookupModel(ref, why string) (ModelChoice, error) {
 }
 
 func (m *ModelChoice) override(with Model) {
+	m.Options = with
+	m.Options.ContextTokens, m.Options.MaxOutputTokens, m.Options.Images, m.Options.Price = 0, 0, nil, nil
 	if with.ContextTokens != 0 {
-		m.ContextTokens = with.ContextTokens
+		m.ContextTokens, m.ContextUnknown = with.ContextTokens, false
 	}
 	if with.MaxOutputTokens != 0 {
 		m.MaxOutputTokens = with.MaxOutputTokens

@@ -87,6 +87,17 @@ func Schema() (*jsonschema.Schema, error) {
 		at.Enum = f.enum
 	}
 	provider := schema.Properties["providers"].AdditionalProperties
+	provider.Properties["api"].Enum = []any{string(APIResponses), string(APIChat)}
+	model := schema.Properties["models"].AdditionalProperties
+	model.Properties["effort"].Enum = anyOf(efforts)
 	provider.Properties["type"].Enum = []any{string(Anthropic), string(OpenAI), string(Demo)}
 	return schema, nil
+}
+
+func anyOf(words []string) []any {
+	out := make([]any, len(words))
+	for i, w := range words {
+		out[i] = w
+	}
+	return out
 }

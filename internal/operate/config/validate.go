@@ -26,7 +26,7 @@ const maxCompactAt = 0.95
 func (c *Config) validate() error {
 	var found []error
 	for _, check := range []func() error{
-		c.checkAddr, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
+		c.checkAddr, c.checkSecrets, c.checkHosts, c.checkApart, c.checkBus, c.checkProviders, c.checkModels, c.checkLimits, c.checkWords, c.checkMoney, c.checkSandbox, c.checkTasks, c.checkSurface, c.checkAttachments, c.checkRules, c.checkWebhooks, c.checkTimers, c.checkRouter, c.checkTools, c.checkFiles,
 	} {
 		found = append(found, check())
 	}
@@ -166,6 +166,9 @@ func (c *Config) checkProviders() error {
 				name, p.Type, sentence(didYouMean(string(p.Type), []string{"anthropic", "openai"}))))
 			continue
 		}
+		if p.API != "" && p.API != APIChat && (p.API != APIResponses || p.Type != OpenAI) {
+			found = append(found, fault.InvalidField(field+".api", "The provider %s has the unknown api %q. Use chat, or responses for a provider of type openai.", name, p.API))
+		}
 		u, err := url.Parse(p.BaseURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
 			found = append(found, fault.InvalidField(field+".baseURL", "The provider %s has no usable base URL; it looks like https://host/v1.", name))
@@ -193,6 +196,7 @@ func (c *Config) checkModels() error {
 		if m.ContextTokens < 0 || m.MaxOutputTokens < 0 {
 			found = append(found, fault.InvalidField(field, "The model %q has a negative size.", name))
 		}
+		found = append(found, m.checkOptions(field))
 		if p := m.Price; p != nil && min(p.Input, p.Output, p.CacheRead, p.CacheWrite) < 0 {
 			found = append(found, fault.InvalidField(field+".price", "The model %q has a negative price.", name))
 		}

@@ -2,173 +2,121 @@ package discord
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/disgoorg/disgo/rest"
 	"golang.org/x/sync/errgroup"
 
-	"lilac/internal/agent/egress"
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/event"
 )
 
-// Platform is what the surface is called in ids, headers and references.
+// Platform is the name of the surface in ids, headers, and references.
 const Platform = "discord"
 
-// deafAfter is how long no event and no answer to a heartbeat may come until
-// that is trouble. A heartbeat is sent, and answered, every 42 seconds at the
-// latest (longestBeat); whoever asks every few seconds knows of a deaf bot
-// after 90.
-const deafAfter = 80 * time.Second
-
-// maxNonces bounds what is remembered of messages that are being sent.
-const maxNonces = 10_000
-
-// Adapter is the surface on Discord.
+// Adapter is the surface on Discord. Its methods are safe for concurrent use.
 type Adapter struct {
-	o        Options
-	api      *api
-	fetcher  *egress.Fetcher
-	channels *channels
-	refused  *refusals
-	commands chan interaction
-	allow    atomic.Pointer[Allowed]
-	// preparing holds a place for each message that is being prepared.
-	preparing chan struct{}
-	prepared  sync.WaitGroup
-	// gaps wakes what reads histories.
-	gaps chan struct{}
-	// met wakes what tells Discord of the commands, when it is known who we are.
-	met chan struct{}
-	// changed wakes what asks which channels there are.
-	changed chan struct{}
-
-	mu    sync.Mutex
-	state GatewayState
-	// known says that Self is.
-	known bool
-	// heard is when the gateway last said anything; works, that a session of it
-	// was heard since the start.
-	heard time.Time
-	works bool
-	// trouble is why the last connection ended, nil while one works; fatal,
-	// why there will be none.
-	trouble, fatal error
-	// caughtUp says that a session is there, and that everything is written down
-	// that it told again.
-	caughtUp bool
-	// unheardSince is when the last event before the session was taken in (Unix
-	// milliseconds), 0 if there was none.
-	unheardSince int64
-	// unsure says that something may be allowed of which nothing is known; stale
-	// are the servers of which it has to be asked again what we may see.
-	unsure bool
-	stale  map[string]bool
-	// nonces are those that this process has sent with.
-	nonces map[string]bool
-	// warned is when a message of another process was last warned of.
-	warned time.Time
+	o            Options
+	status       *status
+	client       *client
+	directory    *directory
+	history      *history
+	writer       *writer
+	attachments  *attachments
+	pipeline     *pipeline
+	guilds       *guildSync
+	backfill     *backfiller
+	interactions *interactions
+	registrar    *registrar
+	gateway      *gateway
 }
 
-var _ surface.Adapter = (*Adapter)(nil)
+var (
+	_ surface.Adapter    = (*Adapter)(nil)
+	_ surface.FileSource = (*Adapter)(nil)
+)
 
-// New returns an adapter that has not connected yet.
+// New returns an adapter that is not connected yet.
 func New(o Options) *Adapter {
 	o = o.withDefaults()
-	a := &Adapter{o: o, api: newAPI(o), commands: make(chan interaction, maxInteractions), nonces: map[string]bool{}, unsure: true, stale: map[string]bool{}}
-	a.fetcher = egress.NewFetcher(egress.FetchOptions{Hosts: o.AttachmentHosts, Dial: o.Dial})
-	a.channels, a.refused, a.preparing, a.gaps = newChannels(), &refusals{known: map[attempt]rebuff{}}, make(chan struct{}, maxPreparing), make(chan struct{}, 1)
-	a.met, a.changed = make(chan struct{}, 1), make(chan struct{}, 1)
-	a.allow.Store(&o.Allowed)
-	return a
-}
-
-// Allow replaces who is heard and written to, from now on.
-func (a *Adapter) Allow(l Allowed) {
-	a.allow.Store(&l)
-	a.warnOfNobody(context.Background())
-	a.mu.Lock()
-	a.unsure = true
-	a.mu.Unlock()
-	wake(a.changed)
-}
-
-func (a *Adapter) warnOfNobody(ctx context.Context) {
-	if a.allow.Load().Empty() {
-		a.o.Logger.WarnContext(ctx, "on Discord nobody is heard: name channels or servers in surface.discord.allowedChannelIds or allowedGuildIds, or allow private messages")
+	status, client := &status{}, newClient(o)
+	directory := newDirectory(o, client)
+	convert := converter{status}
+	refused, gaps := newRefusals(), newSignal()
+	sent := newNonces()
+	history := &history{o: o, status: status, client: client, directory: directory, convert: convert}
+	attachments := newAttachments(o, client)
+	writer := &writer{o: o, client: client, directory: directory, convert: convert, refused: refused, sent: sent}
+	recorder := &recorder{o: o, status: status, directory: directory, history: history, attachments: attachments, convert: convert, sent: sent}
+	guilds := newGuildSync(o, status, client, directory)
+	registrar := newRegistrar(o, status, client)
+	interactions := newInteractions(o, directory, recorder, writer)
+	pipeline := newPipeline(o, status, recorder, guilds, refused, gaps, registrar.changed)
+	return &Adapter{
+		o: o, status: status, client: client, directory: directory, history: history, writer: writer, attachments: attachments,
+		pipeline: pipeline, guilds: guilds, interactions: interactions, registrar: registrar,
+		backfill: &backfiller{o: o, status: status, client: client, directory: directory, history: history, recorder: recorder, guilds: guilds, changed: gaps},
+		gateway:  &gateway{o: o, status: status, client: client, pipeline: pipeline, interactions: interactions, guilds: guilds},
 	}
 }
 
-// Run implements [surface.Adapter]. It ends before ctx only when trying again
-// cannot help (the token, an intent); the error says what to do, and Healthy
-// goes on saying it.
+// Allow replaces the channels and people that the bot listens and writes to.
+func (a *Adapter) Allow(l Allowed) {
+	a.directory.allow.Store(&l)
+	a.warnIfEmpty(context.Background())
+	a.guilds.scheduleFullRefresh()
+}
+
+func (a *Adapter) warnIfEmpty(ctx context.Context) {
+	if a.directory.allow.Load().Empty() {
+		a.o.Logger.WarnContext(ctx, "the Discord bot listens to nobody: set surface.discord.allowedChannelIds or allowedGuildIds, or allow private messages")
+	}
+}
+
+// Run implements [surface.Adapter]. It returns before ctx ends only when a retry
+// cannot help (a bad token, a missing intent). The error says what to do, and
+// Healthy keeps returning it.
 func (a *Adapter) Run(ctx context.Context) error {
-	a.warnOfNobody(ctx)
-	if err := a.load(ctx); ctx.Err() != nil {
+	a.warnIfEmpty(ctx)
+	err := a.o.DB.Read(ctx, func(q db.Queryer) error { return a.status.load(q, a.o.Tables.Gateway, a.o.Token) })
+	if ctx.Err() != nil {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	group, working := errgroup.WithContext(ctx)
-	events := make(chan *dispatch, maxHandover)
-	group.Go(func() error { return a.connectAgain(working, events) })
-	group.Go(func() error { return a.takeIn(working, events) })
-	group.Go(func() error { return a.closeGaps(working) })
-	group.Go(func() error { return a.answerInteractions(working) })
-	group.Go(func() error { return a.tellCommands(working) })
-	group.Go(func() error { return a.learnChannels(working) })
-	group.Go(func() error { return a.tryToken(working) })
-	err := group.Wait()
-	a.prepared.Wait()
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.gateway.run(running) })
+	group.Go(func() error { return a.pipeline.run(running) })
+	group.Go(func() error { return a.backfill.run(running) })
+	group.Go(func() error { return a.interactions.run(running) })
+	group.Go(func() error { return a.registrar.run(running) })
+	group.Go(func() error { return a.guilds.run(running) })
+	group.Go(func() error { return a.probeToken(running) })
+	err = group.Wait()
+	a.pipeline.wait()
 	if ctx.Err() != nil {
-		return nil // what was not taken in comes again when the session resumes
+		return nil // events that were not stored arrive again when the session resumes
 	}
-	a.mu.Lock()
-	a.fatal = err
-	a.mu.Unlock()
+	a.status.setFatal(err)
 	return err
 }
 
-// load reads what survived a restart.
-func (a *Adapter) load(ctx context.Context) error {
-	sum := sha256.Sum256([]byte(a.o.Token))
-	account := hex.EncodeToString(sum[:8])
-	var state GatewayState
-	if err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		state, err = a.o.Tables.Gateway.Gateway(q)
-		return err
-	}); err != nil {
-		return fmt.Errorf("read the gateway's state: %w", err)
+// probeToken retries a rejected token: the gateway may work regardless, and no
+// other call may be due.
+func (a *Adapter) probeToken(ctx context.Context) error {
+	for pause(ctx, tokenRetry) {
+		if a.client.limits.tokenRejected() {
+			_ = a.client.get(ctx, getCurrentUser.with(), nil) // the limiter notes the outcome
+		}
 	}
-	if state.Account != account {
-		state = GatewayState{Account: account}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.state, a.known = state, state.Self.ID != ""
-	return nil
+	return ctx.Err()
 }
 
 // Platform implements [surface.Adapter].
 func (a *Adapter) Platform() string { return Platform }
 
 // Self implements [surface.Adapter].
-func (a *Adapter) Self() (surface.User, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.state.Self, a.known
-}
-
-func (a *Adapter) selfID() string {
-	self, _ := a.Self()
-	return self.ID
-}
+func (a *Adapter) Self() (surface.User, bool) { return a.status.self() }
 
 // Capabilities implements [surface.Adapter].
 func (a *Adapter) Capabilities() surface.Capabilities {
@@ -178,108 +126,84 @@ func (a *Adapter) Capabilities() surface.Capabilities {
 	}
 }
 
-// Healthy implements [surface.Adapter]: it asks whether the gateway has said
-// something, not whether a socket is open. Until a session was heard, nothing
-// is: what is said before a bot's very first one it never hears.
+// Healthy implements [surface.Adapter].
 func (a *Adapter) Healthy() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch silent := time.Since(a.heard); {
-	case a.fatal != nil:
-		return a.fatal
-	case !a.works && a.trouble != nil:
-		return fault.Wrap(fault.Unavailable, a.trouble, "Discord cannot be reached.")
-	case !a.works:
-		return fault.New(fault.Unavailable, "Discord is not connected yet.")
-	case silent > deafAfter:
-		return fault.Wrap(fault.Unavailable, a.trouble, "Discord has said nothing for %s.", silent.Round(time.Second))
-	case a.api.limits.refusesToken():
+	if err := a.status.health(); err != nil {
+		return err
+	}
+	if a.client.limits.tokenRejected() {
 		return errBadToken
 	}
 	return nil
 }
 
-// tryToken asks who we are for as long as Discord refuses the token: the gateway
-// may go on all the same, and nobody else may have something to ask.
-func (a *Adapter) tryToken(ctx context.Context) error {
-	for pause(ctx, tokenPause) {
-		if a.api.limits.refusesToken() {
-			_ = a.api.do(ctx, rest.GetCurrentUser.Compile(nil), nil, nil) // the limiter takes the answer in
-		}
-	}
-	return ctx.Err()
+// Allowed implements [surface.Adapter].
+func (a *Adapter) Allowed(ctx context.Context, channelID string) (bool, error) {
+	return a.directory.allowed(ctx, channelID)
 }
 
-// hears notes that the gateway said something.
-func (a *Adapter) hears() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.heard = time.Now()
+// Opens implements [surface.Adapter].
+func (a *Adapter) Opens(s surface.Session) bool {
+	return a.directory.allow.Load().allows(s.ChannelID, infoOf(s))
 }
 
-// hearsSession notes that a session was begun or resumed.
-func (a *Adapter) hearsSession() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.works, a.trouble = true, nil
+// Channel implements [surface.Adapter].
+func (a *Adapter) Channel(ctx context.Context, channelID string) (surface.Session, error) {
+	i, err := a.directory.lookup(ctx, channelID)
+	return surface.Session{Platform: Platform, ChannelID: channelID, GuildID: i.guildID, ParentChannelID: i.parentID, Kind: i.kind, Title: i.name}, err
 }
 
-func (a *Adapter) troubled(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.trouble, a.caughtUp = err, false
+// Send implements [surface.Adapter].
+func (a *Adapter) Send(ctx context.Context, s surface.Send) (surface.Message, error) {
+	return a.writer.send(ctx, s)
 }
 
-// catchesUp notes that what a session began with is written down.
-func (a *Adapter) catchesUp() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.caughtUp = true
+// Edit implements [surface.Adapter].
+func (a *Adapter) Edit(ctx context.Context, ref event.MessageRef, c surface.Content) error {
+	return a.writer.edit(ctx, ref, c)
 }
 
-// hasCaughtUp reports whether what the gateway told of is known.
-func (a *Adapter) hasCaughtUp() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.caughtUp
+// Delete implements [surface.Adapter].
+func (a *Adapter) Delete(ctx context.Context, ref event.MessageRef) error {
+	return a.writer.delete(ctx, ref)
 }
 
-// sending notes a nonce before its message is made, so that the message is
-// known as ours when the gateway tells of it.
-func (a *Adapter) sending(nonce string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.nonces) >= maxNonces {
-		clear(a.nonces) // the outbox knows them too
-	}
-	a.nonces[nonce] = true
+// React implements [surface.Adapter]. A custom emoji is written as name:id.
+func (a *Adapter) React(ctx context.Context, ref event.MessageRef, emoji string) error {
+	return a.writer.react(ctx, createReaction, ref, emoji)
 }
 
-// message is a message of Discord as the cores know it.
-func (a *Adapter) message(m wireMessage) surface.Message {
-	self := a.selfID()
-	out := surface.Message{
-		Platform: Platform, ChannelID: m.ChannelID, ID: m.ID,
-		AuthorID: m.Author.ID, AuthorName: m.Author.name(m.Member),
-		AuthorBot: m.Author.Bot || m.WebhookID != "", FromSelf: m.Author.ID == self && self != "",
-		Text: m.text(), CreatedAt: millis(m.Timestamp), EditedAt: millis(m.Edited),
-	}
-	if out.CreatedAt == 0 {
-		out.CreatedAt = madeAt(m.ID)
-	}
-	if m.Type == messageReply && m.Reference != nil && m.Reference.Type == referenceDefault &&
-		(m.Reference.ChannelID == "" || m.Reference.ChannelID == m.ChannelID) {
-		out.ReplyTo = m.Reference.MessageID
-	}
-	attachments := m.Attachments
-	for _, s := range m.Snapshots {
-		attachments = append(attachments, s.Message.Attachments...)
-	}
-	for _, f := range attachments {
-		out.Attachments = append(out.Attachments, surface.Attachment{ID: f.ID, URL: f.URL, Filename: f.Filename, MimeType: f.ContentType, Size: f.Size})
-	}
-	for _, u := range m.Mentions {
-		out.Mentions = append(out.Mentions, surface.User{ID: u.ID, Name: u.name(u.Member), Bot: u.Bot})
-	}
-	return out
+// Unreact implements [surface.Adapter]; it removes the bot's own reaction.
+func (a *Adapter) Unreact(ctx context.Context, ref event.MessageRef, emoji string) error {
+	return a.writer.react(ctx, deleteOwnReaction, ref, emoji)
+}
+
+// Typing implements [surface.Adapter].
+func (a *Adapter) Typing(ctx context.Context, channelID string) error {
+	return a.writer.typing(ctx, channelID)
+}
+
+// Read implements [surface.Adapter].
+func (a *Adapter) Read(ctx context.Context, ref event.MessageRef) (surface.Message, error) {
+	return a.history.read(ctx, ref)
+}
+
+// List implements [surface.Adapter]; the newest message comes first.
+func (a *Adapter) List(ctx context.Context, channelID string, o surface.ListOptions) ([]surface.Message, error) {
+	return a.history.list(ctx, channelID, o)
+}
+
+// Reactions implements [surface.Adapter].
+func (a *Adapter) Reactions(ctx context.Context, ref event.MessageRef) ([]surface.Reaction, error) {
+	return a.history.reactions(ctx, ref)
+}
+
+// FindNonce implements [surface.Adapter].
+func (a *Adapter) FindNonce(ctx context.Context, channelID, nonce string, notBefore time.Time) (surface.Message, bool, error) {
+	return a.history.findNonce(ctx, channelID, nonce, notBefore)
+}
+
+// FetchFile implements [surface.FileSource]. It renews an expired URL once.
+func (a *Adapter) FetchFile(ctx context.Context, f surface.Attachment, most int64) (surface.Fetched, error) {
+	return a.attachments.fetch(ctx, f, most)
 }

@@ -2,68 +2,67 @@ package discord
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 	"time"
-
-	"github.com/disgoorg/disgo/discord"
-	"github.com/disgoorg/disgo/rest"
 
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 )
 
-// maxArchivedPages bounds how many pages of archived threads are read of one
+// maxArchivedPages bounds how many pages of archived threads are read per
 // channel.
 const maxArchivedPages = 5
 
-// findArchived looks for threads of a channel that were archived while nothing
-// was heard, and opens a gap in each in which something was said.
-func (a *Adapter) findArchived(ctx context.Context, g Gap) error {
+// findArchived opens gaps in the threads of a channel that were archived without
+// an event.
+func (b *backfiller) findArchived(ctx context.Context, g Gap) error {
 	if g.Threads == 0 {
 		return nil
 	}
-	since := max(g.Threads, time.Now().Add(-a.o.BackfillAge).UnixMilli())
-	public, err := a.archived(ctx, rest.GetPublicArchivedThreads, g.ChannelID, since, func(c wireChannel) (before string, over bool) {
+	since := max(g.Threads, time.Now().Add(-b.o.BackfillAge).UnixMilli())
+	public, err := b.archivedThreads(ctx, listPublicArchivedThreads, g.ChannelID, since, func(c wireChannel) (before string, done bool) {
 		return c.Metadata.ArchivedAt, millis(c.Metadata.ArchivedAt) < since
 	})
 	if err != nil {
 		return err
 	}
-	// These are in the order of their ids, so the last one can be an old one.
-	private, err := a.archived(ctx, rest.GetJoinedPrivateArchivedThreads, g.ChannelID, since, func(c wireChannel) (before string, over bool) {
+	// Private threads are sorted by id, so an old one says nothing about the next.
+	private, err := b.archivedThreads(ctx, listJoinedPrivateArchivedThreads, g.ChannelID, since, func(c wireChannel) (before string, done bool) {
 		return c.ID, false
 	})
 	if err != nil {
 		return err
 	}
-	found := a.meet(append(public, private...), "")
-	err = a.o.DB.Update(ctx, func(tx *db.Tx) error {
+	found := b.directory.remember(append(public, private...), "")
+	err = b.o.DB.Update(ctx, func(tx *db.Tx) error {
 		known := map[string]bool{g.ChannelID: true}
 		for _, c := range found {
-			if err := a.openGap(tx, c, "", since, known, sight{}); err != nil {
+			if err := b.guilds.openGap(tx, c, "", since, known, visibility{}); err != nil {
 				return err
 			}
 		}
-		return a.o.Tables.Gaps.CloseGap(tx, g.Archived())
+		return b.o.Tables.Gaps.CloseGap(tx, g.Archived())
 	})
 	if err == nil && len(found) > 0 {
-		wake(a.gaps)
+		b.changed.notify()
 	}
 	return err
 }
 
-// archived lists threads of a channel that were archived after a moment
+// archivedThreads lists the threads of a channel that were archived since a time
 // ("Channels Resource", list public archived threads, list joined private
-// archived threads). Next says of the last thread of a page where the next one
-// begins, and whether it is over age. A channel that does not let us look has
-// none.
-func (a *Adapter) archived(ctx context.Context, e *rest.Endpoint, channelID string, since int64, next func(last wireChannel) (before string, over bool)) (out []wireChannel, err error) {
-	query := discord.QueryValues{"limit": pageSize}
+// archived threads). next returns, for the last thread of a page, where the next
+// page begins and whether older pages can be skipped. A channel that refuses the
+// list has no archived threads.
+func (b *backfiller) archivedThreads(ctx context.Context, r *route, channelID string, since int64, next func(last wireChannel) (before string, done bool)) (out []wireChannel, err error) {
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for range maxArchivedPages {
 		var page struct {
 			Threads []wireChannel `json:"threads"`
 			More    bool          `json:"has_more"`
 		}
-		err := a.api.do(ctx, e.Compile(query, channelID), nil, &page)
+		err := b.client.get(ctx, r.with(channelID).search(query), &page)
 		switch fault.KindOf(err) {
 		case "":
 		case fault.NotFound, fault.Denied, fault.Invalid:
@@ -79,12 +78,12 @@ func (a *Adapter) archived(ctx context.Context, e *rest.Endpoint, channelID stri
 		if !page.More || len(page.Threads) == 0 {
 			return out, nil
 		}
-		before, over := next(page.Threads[len(page.Threads)-1])
-		if over {
+		before, done := next(page.Threads[len(page.Threads)-1])
+		if done {
 			return out, nil
 		}
-		query["before"] = before
+		query.Set("before", before)
 	}
-	a.o.Logger.WarnContext(ctx, "a channel has more archived threads than are looked at", "channel_id", channelID, "looked_at", maxArchivedPages*pageSize)
+	b.o.Logger.WarnContext(ctx, "a channel has more archived threads than are read", "channel_id", channelID, "limit", maxArchivedPages*pageSize)
 	return out, nil
 }

@@ -217,7 +217,7 @@ func TestWhatIsTooMuchToBeReadIsToldOf(t *testing.T) {
 			w.hears(fmt.Sprint("message ", said))
 			w.caughtUp()
 			w.nothingLeft()
-			warned := strings.Contains(w.log.String(), "so much was said in a channel meanwhile") && strings.Contains(w.log.String(), "channel_id="+w.channel+" limit=3")
+			warned := strings.Contains(w.log.String(), "more missed messages than surface.discord.backfill.messages allows") && strings.Contains(w.log.String(), "channel_id="+w.channel+" limit=3")
 			if got := len(w.said()) - 1; got != min(said, 3) || warned != told {
 				t.Errorf("%d messages were read; told of others: %v", got, warned)
 			}

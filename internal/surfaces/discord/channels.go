@@ -6,78 +6,47 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync"
-
-	"github.com/disgoorg/disgo/rest"
+	"sync/atomic"
 
 	"lilac/internal/core/surface"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/fault"
 )
 
-// maxChannels bounds what is remembered of channels in memory; what is not
-// there is asked again.
+// maxChannels bounds how many channels are kept in memory; the others are read
+// from the store or from Discord again.
 const maxChannels = 20_000
 
-// place is what matters of a channel.
-type place struct {
+// channelInfo is what the adapter needs to know of a channel.
+type channelInfo struct {
 	guildID, parentID, name string
 	kind                    surface.ChannelKind
-	// recipient is the other side of a private conversation, if known.
+	// recipient is the other person of a private conversation, if known.
 	recipient string
-	// shown is a hash of whom the channel is shown to, 0 if that is not known.
-	shown uint64
+	// overwrites is a hash of the permission overwrites, 0 if they are unknown.
+	overwrites uint64
 }
 
-// channels remembers what channels are.
-type channels struct {
-	mu    sync.Mutex
-	known map[string]place
-}
-
-func newChannels() *channels { return &channels{known: map[string]place{}} }
-
-func (c *channels) get(id string) (place, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, ok := c.known[id]
-	return p, ok
-}
-
-func (c *channels) put(id string, p place) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.known) >= maxChannels {
-		clear(c.known)
+// infoFrom reads a channel of Discord; guildID is used if the channel has none.
+func infoFrom(c wireChannel, guildID string) channelInfo {
+	i := channelInfo{guildID: c.GuildID, name: c.Name, kind: surface.Channel, overwrites: hashOverwrites(c.Overwrites)}
+	if i.guildID == "" {
+		i.guildID = guildID
 	}
-	c.known[id] = p
-}
-
-func (c *channels) forget(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.known, id)
-}
-
-func placeOf(c wireChannel, guildID string) place {
-	p := place{guildID: c.GuildID, name: c.Name, kind: surface.Channel}
-	if p.guildID == "" {
-		p.guildID = guildID
-	}
-	p.shown = shownTo(c.Overwrites)
 	switch {
-	case c.thread():
-		p.kind, p.parentID = surface.Thread, c.ParentID
-	case c.direct():
-		p.kind = surface.Direct
+	case c.isThread():
+		i.kind, i.parentID = surface.Thread, c.ParentID
+	case c.isDirect():
+		i.kind = surface.Direct
 		if len(c.Recipients) == 1 {
-			p.recipient = c.Recipients[0].ID
-			p.name = c.Recipients[0].name(nil)
+			i.recipient = c.Recipients[0].ID
+			i.name = c.Recipients[0].name(nil)
 		}
 	}
-	return p
+	return i
 }
 
-func shownTo(overwrites []wireOverwrite) uint64 {
+func hashOverwrites(overwrites []wireOverwrite) uint64 {
 	h := fnv.New64a()
 	for _, o := range overwrites {
 		fmt.Fprintln(h, o.ID, o.Allow, o.Deny)
@@ -85,90 +54,161 @@ func shownTo(overwrites []wireOverwrite) uint64 {
 	return h.Sum64()
 }
 
-// allowed decides whether a channel is heard: the channel itself, its parent
-// or its server is named; of private conversations, the other side.
-func (l Allowed) allowed(channelID string, p place) bool {
-	if p.kind == surface.Direct {
-		return l.AllowDMs || p.recipient != "" && slices.Contains(l.AllowedUserIDs, p.recipient)
-	}
-	return slices.Contains(l.AllowedChannelIDs, channelID) ||
-		p.kind == surface.Thread && slices.Contains(l.AllowedChannelIDs, p.parentID) ||
-		p.guildID != "" && slices.Contains(l.AllowedGuildIDs, p.guildID)
+// infoOf reads a stored channel. The store does not hold the other person of a
+// private conversation.
+func infoOf(s surface.Session) channelInfo {
+	return channelInfo{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, kind: s.Kind}
 }
 
-// Allowed implements [surface.Adapter]. A channel that does not exist, or
-// that the bot cannot see, is not allowed.
-func (a *Adapter) Allowed(ctx context.Context, channelID string) (bool, error) {
-	if slices.Contains(a.allow.Load().AllowedChannelIDs, channelID) {
-		return true, nil
+// allows reports whether the configuration allows a channel: it lists the
+// channel, its parent, or its server; for a private conversation, it allows the
+// other person.
+func (l Allowed) allows(channelID string, i channelInfo) bool {
+	if i.kind == surface.Direct {
+		return l.AllowDMs || i.recipient != "" && slices.Contains(l.AllowedUserIDs, i.recipient)
 	}
-	p, err := a.place(ctx, channelID)
+	return slices.Contains(l.AllowedChannelIDs, channelID) ||
+		i.kind == surface.Thread && slices.Contains(l.AllowedChannelIDs, i.parentID) ||
+		i.guildID != "" && slices.Contains(l.AllowedGuildIDs, i.guildID)
+}
+
+// channelCache keeps channels in memory.
+type channelCache struct {
+	mu    sync.Mutex
+	known map[string]channelInfo
+}
+
+func (c *channelCache) get(id string) (channelInfo, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, ok := c.known[id]
+	return i, ok
+}
+
+func (c *channelCache) put(id string, i channelInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxChannels {
+		clear(c.known)
+	}
+	c.known[id] = i
+}
+
+func (c *channelCache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, id)
+}
+
+// directory knows channels and decides which of them are allowed.
+type directory struct {
+	o      Options
+	client *client
+	cache  *channelCache
+	allow  atomic.Pointer[Allowed]
+}
+
+func newDirectory(o Options, c *client) *directory {
+	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}}
+	d.allow.Store(&o.Allowed)
+	return d
+}
+
+// lookup returns what a channel is: from memory, the store, or Discord.
+func (d *directory) lookup(ctx context.Context, channelID string) (channelInfo, error) {
+	if i, ok := d.cache.get(channelID); ok {
+		return i, nil
+	}
+	if !isSnowflake(channelID) {
+		return channelInfo{}, fault.New(fault.Invalid, "%q is not a Discord channel id.", channelID)
+	}
+	var s surface.Session
+	err := d.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		s, err = d.o.Tables.Channels.Session(q, Platform, channelID)
+		return err
+	})
+	if err == nil && s.Kind != surface.Direct { // the store lacks the recipient
+		i := infoOf(s)
+		d.cache.put(channelID, i)
+		return i, nil
+	}
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return channelInfo{}, err
+	}
+	var c wireChannel
+	if err := d.client.get(ctx, getChannel.with(channelID), &c); err != nil {
+		return channelInfo{}, err
+	}
+	i := infoFrom(c, "")
+	d.cache.put(channelID, i)
+	return i, nil
+}
+
+// remember caches channels of a server and returns the allowed ones.
+func (d *directory) remember(channels []wireChannel, guildID string) (allowed []wireChannel) {
+	for _, c := range channels {
+		i := infoFrom(c, guildID)
+		d.cache.put(c.ID, i)
+		if d.allows(c.ID, i) && !c.hasNoMessages() {
+			allowed = append(allowed, c)
+		}
+	}
+	return allowed
+}
+
+func (d *directory) allows(channelID string, i channelInfo) bool {
+	return d.allow.Load().allows(channelID, i)
+}
+
+// allowed reports whether the configuration allows a channel. A channel that
+// does not exist, or that the bot cannot see, is not allowed.
+func (d *directory) allowed(ctx context.Context, channelID string) (bool, error) {
+	err := d.require(ctx, channelID, "%s is not allowed")
 	switch fault.KindOf(err) {
 	case "":
-		return a.allow.Load().allowed(channelID, p), nil
+		return true, nil
 	case fault.NotFound, fault.Denied, fault.Invalid:
 		return false, nil
 	}
 	return false, err
 }
 
-// Opens implements [surface.Adapter].
-func (a *Adapter) Opens(s surface.Session) bool {
-	return a.allow.Load().allowed(s.ChannelID, placeIn(s))
+// requireReadable refuses channels that the configuration does not allow.
+func (d *directory) requireReadable(ctx context.Context, channelID string) error {
+	return d.require(ctx, channelID, "The configuration does not let the bot read the channel %s.")
 }
 
-// placeIn is what is stored of a channel. Who a private conversation is with
-// is not.
-func placeIn(s surface.Session) place {
-	return place{guildID: s.GuildID, parentID: s.ParentChannelID, name: s.Title, kind: s.Kind}
+// requireWritable refuses channels that the configuration does not allow.
+func (d *directory) requireWritable(ctx context.Context, channelID string) error {
+	if !isSnowflake(channelID) {
+		return fault.New(fault.Invalid, "%q is not a Discord channel id.", channelID)
+	}
+	return d.require(ctx, channelID, "The configuration does not let the bot write to the channel %s. Add the channel to surface.discord.allowedChannelIds, or its server to allowedGuildIds.")
 }
 
-// opened refuses a channel that is not allowed, in these words, and one that
-// is not there.
-func (a *Adapter) opened(ctx context.Context, channelID, closed string) error {
-	if slices.Contains(a.allow.Load().AllowedChannelIDs, channelID) {
+func (d *directory) require(ctx context.Context, channelID, denied string) error {
+	if slices.Contains(d.allow.Load().AllowedChannelIDs, channelID) {
 		return nil
 	}
-	p, err := a.place(ctx, channelID)
-	if err == nil && !a.allow.Load().allowed(channelID, p) {
-		err = fault.New(fault.Denied, closed, channelID)
+	i, err := d.lookup(ctx, channelID)
+	if err == nil && !d.allows(channelID, i) {
+		err = fault.New(fault.Denied, denied, channelID)
 	}
 	return err
 }
 
-// Channel implements [surface.Adapter].
-func (a *Adapter) Channel(ctx context.Context, channelID string) (surface.Session, error) {
-	p, err := a.place(ctx, channelID)
-	return surface.Session{Platform: Platform, ChannelID: channelID, GuildID: p.guildID, ParentChannelID: p.parentID, Kind: p.kind, Title: p.name}, err
-}
-
-// place says what a channel is: from memory, the store, or Discord.
-func (a *Adapter) place(ctx context.Context, channelID string) (place, error) {
-	if p, ok := a.channels.get(channelID); ok {
-		return p, nil
-	}
-	if !snowflake(channelID) {
-		return place{}, fault.New(fault.Invalid, "%q is not a channel of Discord.", channelID)
-	}
-	var s surface.Session
-	err := a.o.DB.Read(ctx, func(q db.Queryer) (err error) {
-		s, err = a.o.Tables.Channels.Session(q, Platform, channelID)
-		return err
-	})
-	// Who a private conversation is with is not in the store.
-	if err == nil && s.Kind != surface.Direct {
-		p := placeIn(s)
-		a.channels.put(channelID, p)
-		return p, nil
-	}
+// session returns the stored session of a channel, updated with i.
+func (d *directory) session(tx *db.Tx, channelID string, i channelInfo) (surface.Session, error) {
+	s, err := d.o.Tables.Channels.Session(tx, Platform, channelID)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
-		return place{}, err
+		return s, err
 	}
-	var c wireChannel
-	if err := a.api.do(ctx, rest.GetChannel.Compile(nil, channelID), nil, &c); err != nil {
-		return place{}, err
+	s.Platform, s.ChannelID, s.Kind, s.ParentChannelID = Platform, channelID, i.kind, i.parentID
+	if i.guildID != "" {
+		s.GuildID = i.guildID
 	}
-	p := placeOf(c, "")
-	a.channels.put(channelID, p)
-	return p, nil
+	if i.name != "" {
+		s.Title = i.name
+	}
+	return s, nil
 }

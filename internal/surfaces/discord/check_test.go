@@ -58,7 +58,7 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 			"a channel among the servers",
 			discordtest.Options{},
 			func(w *world, o *discord.Options) { o.AllowedGuildIDs = []string{w.channel} },
-			[]string{"no server, but the channel #general", "allowedChannelIds"},
+			[]string{"not a server but the channel #general", "allowedChannelIds"},
 		},
 		{
 			"a channel that is hidden from others and shown to the bot's role",
@@ -106,7 +106,7 @@ func TestCheckSaysWhatToClick(t *testing.T) {
 					}
 				}
 			},
-			[]string{"#room-47", "#room-66", "in 3 more channels of home the bot lacks permissions: Do the same there"},
+			[]string{"#room-47", "#room-66", "the bot lacks permissions in 3 more channels of home: Do the same there"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,13 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/disgoorg/disgo/discord"
-	"github.com/disgoorg/disgo/rest"
-
 	"lilac/internal/engine/db"
 )
 
-// The names of the commands.
+// Names of the commands.
 const (
 	commandStop   = "stop"
 	commandStatus = "status"
@@ -23,63 +20,85 @@ const (
 	menuAsk       = "Ask about this"
 )
 
-// registerEvery is the wait before commands are told to Discord again when
-// that did not work.
-const registerEvery = 5 * time.Minute
+// registerRetry is the wait before a failed registration is retried.
+const registerRetry = 5 * time.Minute
 
-// ourCommands are what people can use, in servers and private conversations.
-func ourCommands() []discord.ApplicationCommandCreate {
-	where := []discord.InteractionContextType{discord.InteractionContextTypeGuild, discord.InteractionContextTypeBotDM}
-	return []discord.ApplicationCommandCreate{
-		discord.SlashCommandCreate{Name: commandStop, Description: "Stop what is being worked on here.", Contexts: where},
-		discord.SlashCommandCreate{Name: commandStatus, Description: "What is being worked on here.", Contexts: where},
-		discord.SlashCommandCreate{Name: commandHelp, Description: "How to talk to me.", Contexts: where},
-		discord.MessageCommandCreate{Name: menuAsk, Contexts: where},
+// Command types and contexts ("Application Commands", application command types;
+// "Receiving and Responding", interaction context types).
+const (
+	commandTypeSlash   = 1
+	commandTypeMessage = 3
+	contextGuild       = 0
+	contextBotDM       = 1
+)
+
+// wireCommand is a command as Discord registers it.
+type wireCommand struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Type        int    `json:"type"`
+	Contexts    []int  `json:"contexts"`
+}
+
+// allCommands returns the commands, which work in servers and in private
+// conversations with the bot.
+func allCommands() []wireCommand {
+	contexts := []int{contextGuild, contextBotDM}
+	return []wireCommand{
+		{Name: commandStop, Description: "Stop the answer in progress.", Type: commandTypeSlash, Contexts: contexts},
+		{Name: commandStatus, Description: "Show the work in progress.", Type: commandTypeSlash, Contexts: contexts},
+		{Name: commandHelp, Description: "Show how to use the bot.", Type: commandTypeSlash, Contexts: contexts},
+		{Name: menuAsk, Type: commandTypeMessage, Contexts: contexts},
 	}
 }
 
-// tellCommands tells Discord of the commands whenever they differ from what it
-// was last told, until ctx ends. That they cannot be told stops nothing else.
-func (a *Adapter) tellCommands(ctx context.Context) error {
-	data, err := json.Marshal(ourCommands())
+// registrar registers the commands with Discord.
+type registrar struct {
+	o       Options
+	status  *status
+	client  *client
+	changed signal
+}
+
+func newRegistrar(o Options, s *status, c *client) *registrar {
+	return &registrar{o: o, status: s, client: c, changed: newSignal()}
+}
+
+// run registers the commands whenever they differ from the registered ones. A
+// failed registration stops nothing else.
+func (r *registrar) run(ctx context.Context) error {
+	data, err := json.Marshal(allCommands())
 	if err != nil {
 		return fmt.Errorf("encode the commands: %w", err)
 	}
 	for {
 		var again <-chan time.Time
-		a.mu.Lock()
-		application, told := a.state.ApplicationID, a.state.Commands
-		a.mu.Unlock()
-		sum := sha256.Sum256(append(slices.Clone(data), application...))
-		if hash := hex.EncodeToString(sum[:8]); application != "" && told != hash {
-			err := a.api.do(ctx, rest.SetGlobalCommands.Compile(nil, application), ourCommands(), nil)
+		state := r.status.snapshot()
+		sum := sha256.Sum256(append(slices.Clone(data), state.ApplicationID...))
+		if hash := hex.EncodeToString(sum[:8]); state.ApplicationID != "" && state.Commands != hash {
+			err := r.client.do(ctx, bulkOverwriteGlobalCommands.with(state.ApplicationID), allCommands(), nil, nil)
 			if err == nil {
-				err = a.commandsTold(ctx, hash)
+				err = r.saveHash(ctx, hash)
 			}
 			if err != nil && ctx.Err() == nil {
-				a.o.Logger.WarnContext(ctx, "Discord was not told of the commands", "error", err)
-				again = time.After(registerEvery)
+				r.o.Logger.WarnContext(ctx, "cannot register the Discord commands", "error", err)
+				again = time.After(registerRetry)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-a.met:
-		case <-again:
+		if err := r.changed.wait(ctx, again); err != nil {
+			return err
 		}
 	}
 }
 
-func (a *Adapter) commandsTold(ctx context.Context, hash string) error {
-	a.mu.Lock()
-	a.state.Commands = hash
-	a.mu.Unlock()
-	return a.o.DB.Update(ctx, func(tx *db.Tx) error {
-		state, err := a.o.Tables.Gateway.Gateway(tx)
+func (r *registrar) saveHash(ctx context.Context, hash string) error {
+	r.status.setCommands(hash)
+	return r.o.DB.Update(ctx, func(tx *db.Tx) error {
+		state, err := r.o.Tables.Gateway.Gateway(tx)
 		if err != nil {
 			return err
 		}
 		state.Commands = hash
-		return a.o.Tables.Gateway.SaveGateway(tx, state)
+		return r.o.Tables.Gateway.SaveGateway(tx, state)
 	})
 }

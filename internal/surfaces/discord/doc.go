@@ -1,24 +1,54 @@
-// Package discord is the surface on Discord: it takes in what people say there
-// and writes what we say. It follows Discord's developer documentation (API
-// version 10), whose pages are named where a rule comes from.
+// Package discord connects Lilac to Discord: it stores what people write there
+// and sends what the agent answers. It follows Discord's developer documentation
+// (API version 10); comments name the page and section of a rule.
 //
-// What it promises:
+// # Guarantees
 //
-//   - What the gateway delivered is taken in before the next event is: inbox,
-//     cache, position and event in one transaction. A full hand-over makes the
-//     reader wait; nothing is dropped. After a crash the gateway's session goes
-//     on at the last position that was written down; when Discord has given the
-//     session up, what was said meanwhile is read from the channels' histories.
-//   - Only channels and people that the configuration allows are heard or
-//     written to.
-//   - One function writes to Discord. Nothing that it sends can notify anybody
-//     but the people whom its caller named, and never roles or everyone.
-//   - Discord's limits are kept before they are reached.
+//   - Every gateway event is stored before the next one: inbox, cache, gateway
+//     position, and published event in one transaction. When the queue is full,
+//     the reader waits; nothing is dropped. After a crash the gateway session
+//     resumes at the stored position. If Discord has ended the session, the
+//     missed messages are read from the channels' histories.
+//   - Messages are accepted from, and sent to, only the channels and people that
+//     the configuration allows.
+//   - [writer].write is the only function that sends messages. It notifies only
+//     the people whom the caller names, never roles or everyone.
+//   - Rate limits are kept in advance instead of being discovered by errors.
 //
-// The library (disgo) makes the REST calls. The gateway is our own: the
-// library's goes on to a later event when a handler failed, reconnects by
-// itself in places that cannot be switched off, and its position cannot be
-// tied to a transaction.
+// # Parts
 //
-// Only app creates an [Adapter]; nothing else imports the library.
+// [Adapter] implements [surface.Adapter] and owns the parts:
+//
+//	gateway       keeps one connection; reads events          gateway.go, connection.go
+//	pipeline      stores events in order                      pipeline.go
+//	recorder      turns messages into rows and events         recorder.go, incoming.go
+//	guildSync     keeps the cache of servers and channels     guilds.go, guild_refresh.go
+//	backfiller    reads the messages that were missed         backfill.go, archived.go, reconcile.go
+//	interactions  answers commands and buttons                interactions.go
+//	registrar     registers the commands                      commands.go
+//	directory     knows channels and what is allowed          channels.go
+//	history       reads messages over REST                    history.go
+//	writer        sends messages over REST                    writer.go, refusals.go
+//	attachments   downloads files                             attachments.go
+//	status        identity, gateway state, and health         status.go
+//	client        REST calls, with the limiter                client.go, ratelimit.go, routes.go
+//
+// # Concurrency
+//
+// All methods of [Adapter] are safe for concurrent use. [Adapter.Run] owns every
+// goroutine and waits for all of them:
+//
+//   - gateway: one goroutine reads the connection, one sends heartbeats.
+//   - pipeline: up to maxPreparing goroutines prepare messages (REST calls,
+//     downloads) while one goroutine stores the results in the order of the
+//     gateway. The queue between them holds maxQueued events.
+//   - guildSync, backfiller, registrar, token probe: one goroutine each, woken by
+//     a [signal].
+//   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
+//     because Discord wants an acknowledgment within three seconds.
+//
+// Locks: status.mu, channelCache.mu, refusals.mu, nonces.mu, guildSync.mu,
+// limiter.mu, and connection.writing are leaves: no code takes another lock
+// while it holds one of them. A bucket's turn is held during a REST call and
+// comes before limiter.mu. No lock is held during a transaction or a REST call.
 package discord

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/disgoorg/disgo/rest"
 	"github.com/gorilla/websocket"
 
 	"lilac/internal/engine/db"
@@ -17,31 +16,29 @@ import (
 )
 
 const (
-	// maxHandover is how many events wait to be taken in: room for the start
-	// of a hundred servers. When it is full the reader waits.
-	maxHandover = 256
-	// helloLimit bounds the wait for the first word, handshakeLimit that for
-	// the connection, writeLimit one write.
-	helloLimit     = 20 * time.Second
-	handshakeLimit = 20 * time.Second
-	writeLimit     = 10 * time.Second
-	// longestBeat keeps the answers to heartbeats well within deafAfter. Discord
-	// says how often it wants one ("Gateway", hello event: 45 seconds in its
-	// example) and takes them sooner ("Sending Heartbeats").
-	longestBeat = 42 * time.Second
-	// maxFrame bounds one event, which Discord does not; the largest is a server
-	// with all its channels.
+	// helloTimeout bounds the wait for the first frame, handshakeTimeout the
+	// connection, writeTimeout one write.
+	helloTimeout     = 20 * time.Second
+	handshakeTimeout = 20 * time.Second
+	writeTimeout     = 10 * time.Second
+	// maxHeartbeat keeps the acknowledgments of heartbeats well within
+	// silentAfter. Discord's interval is 45 seconds in the documentation's example
+	// ("Gateway", hello event), and earlier heartbeats are allowed ("Sending
+	// Heartbeats").
+	maxHeartbeat = 42 * time.Second
+	// maxFrame bounds one event. Discord states no limit; the largest event is a
+	// server with all its channels.
 	maxFrame = 64 << 20
-	// resumeTries is how often the address of a session is tried in a row before
-	// that of all ("Gateway", disconnecting); so much trouble is also worth a
-	// warning.
-	resumeTries = 3
-	// closeResumable is any code but 1000 and 1001, which end the session
+	// maxResumeFailures is how often in a row the session's own address is tried
+	// before the general one ("Gateway", disconnecting), and after how many
+	// failures the log warns.
+	maxResumeFailures = 3
+	// closeKeepSession is any code except 1000 and 1001, which end the session
 	// ("Gateway", disconnecting).
-	closeResumable = 4000
+	closeKeepSession = 4000
 )
 
-// The opcodes ("Opcodes and Status Codes", gateway opcodes).
+// Gateway opcodes ("Opcodes and Status Codes").
 const (
 	opDispatch       = 0
 	opHeartbeat      = 1
@@ -53,11 +50,12 @@ const (
 	opHeartbeatAck   = 11
 )
 
-// intents are the events that we ask for: servers, messages and reactions in
-// servers and private conversations, and what messages say ("Gateway",
-// list of intents).
+// intents are the subscribed events: servers, messages and reactions in servers
+// and private conversations, and the content of messages ("Gateway", list of
+// intents).
 const intents = 1<<0 | 1<<9 | 1<<10 | 1<<12 | 1<<13 | 1<<15
 
+// frame is one gateway message.
 type frame struct {
 	Op   int             `json:"op"`
 	Data json.RawMessage `json:"d"`
@@ -65,103 +63,88 @@ type frame struct {
 	Type string          `json:"t"`
 }
 
-// dispatch is an event on its way from the reader to the transaction.
-type dispatch struct {
-	session, resumeURL string
-	seq                int64
-	kind               string
-	data               json.RawMessage
-	// heard is when the reader handed it over.
-	heard time.Time
-	// ready is closed when write is set: what the event changes, nil for nothing.
-	ready chan struct{}
-	write func(*db.Tx) error
-	// gap says that it opens one, to be set before ready is closed.
-	gap bool
-}
-
-// position is where the reader stands; what was taken in may be behind it.
+// position is how far the reader has received; the stored position is behind it.
 type position struct {
 	session, resumeURL string
 	seq                int64
 }
 
-// connectAgain keeps a connection until ctx ends or none is possible.
-func (a *Adapter) connectAgain(ctx context.Context, events chan<- *dispatch) error {
-	a.mu.Lock()
-	at := position{session: a.state.SessionID, resumeURL: a.state.ResumeURL, seq: a.state.Sequence}
-	a.mu.Unlock()
+// gateway keeps one connection to Discord's gateway. The library has a gateway
+// client too, but it acknowledges an event before its handler has stored it, and
+// reconnects on its own; see the decision page on the Discord library.
+type gateway struct {
+	o            Options
+	status       *status
+	client       *client
+	pipeline     *pipeline
+	interactions *interactions
+	guilds       *guildSync
+}
+
+// run reconnects until ctx ends or a connection is impossible.
+func (g *gateway) run(ctx context.Context) error {
+	state := g.status.snapshot()
+	at := position{session: state.SessionID, resumeURL: state.ResumeURL, seq: state.Sequence}
 	failures := 0
 	for {
-		end := a.connect(ctx, &at, events)
+		end := g.connect(ctx, &at)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.troubled(end.err)
+		g.status.setDisconnected(end.err)
 		if fault.KindOf(end.err) == fault.Unauthenticated {
 			return end.err
 		}
-		next := after(end, failures, a.o.Rand())
+		next := decideReconnection(end, failures, g.o.Rand())
 		if next.fatal != nil {
 			return next.fatal
 		}
 		failures = next.failures
-		if next.forget {
+		if next.newSession {
 			at = position{}
 		}
-		if end.unreached && failures >= resumeTries {
-			at.resumeURL = "" // it may be gone; the session is known elsewhere, too
+		if end.dialFailed && failures >= maxResumeFailures {
+			at.resumeURL = "" // the host may be gone; others know the session too
 		}
 		level := slog.LevelInfo
-		if failures >= resumeTries {
+		if failures >= maxResumeFailures {
 			level = slog.LevelWarn
 		}
-		a.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "pause", next.pause.String(), "resume", at.session != "")
-		if !pause(ctx, next.pause) {
+		g.o.Logger.Log(ctx, level, "the connection to Discord ended", "error", end.err, "wait", next.wait.String(), "resume", at.session != "")
+		if !pause(ctx, next.wait) {
 			return ctx.Err()
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // connect holds one connection until it ends.
-func (a *Adapter) connect(ctx context.Context, at *position, events chan<- *dispatch) ending {
+func (g *gateway) connect(ctx context.Context, at *position) disconnect {
 	if at.session == "" {
-		if err := a.awaitRation(ctx); err != nil {
-			return ending{err: err}
+		if err := g.waitForIdentifyBudget(ctx); err != nil {
+			return disconnect{err: err}
 		}
 	}
-	address, err := a.gatewayAddress(ctx, at)
+	address, err := g.address(ctx, at)
 	if err != nil {
-		return ending{err: err}
+		return disconnect{err: err}
 	}
-	dialer := websocket.Dialer{HandshakeTimeout: handshakeLimit, NetDialContext: a.o.Dial}
+	dialer := websocket.Dialer{HandshakeTimeout: handshakeTimeout, NetDialContext: g.o.Dial}
 	conn, response, err := dialer.DialContext(ctx, address, nil)
 	if err != nil {
 		if response != nil {
 			err = fmt.Errorf("%w (status %d)", err, response.StatusCode)
 		}
-		return ending{err: fmt.Errorf("dial the gateway: %w", err), unreached: true}
+		return disconnect{err: fmt.Errorf("dial the gateway: %w", err), dialFailed: true}
 	}
 	conn.SetReadLimit(maxFrame)
-	l := &link{a: a, conn: conn, at: at, events: events, prepare: func(d *dispatch) { a.prepare(ctx, d) }}
-	return l.run(ctx)
+	c := &connection{gateway: g, conn: conn, at: at, prepare: func(d *dispatch) { g.pipeline.prepare(ctx, d) }}
+	return c.run(ctx)
 }
 
-// gatewayAddress is where to connect: where the session is, what the
-// configuration says, or what Discord answers.
-func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, error) {
-	address := a.o.GatewayURL
+// address returns where to connect: the address of the session, the configured
+// one, or the one that Discord returns.
+func (g *gateway) address(ctx context.Context, at *position) (string, error) {
+	address := g.o.GatewayURL
 	if at.session != "" && at.resumeURL != "" {
 		address = at.resumeURL
 	}
@@ -169,9 +152,9 @@ func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, err
 		var answer struct {
 			URL string `json:"url"`
 		}
-		err := a.api.do(ctx, rest.GetGatewayBot.Compile(nil), nil, &answer)
+		err := g.client.get(ctx, getGatewayBot.with(), &answer)
 		if fault.KindOf(err) == fault.NotFound {
-			return "", fault.Wrap(fault.Unavailable, err, "There is no API of Discord at surface.discord.apiURL: its address ends with the version, as in https://discord.com/api/v10.")
+			return "", fault.Wrap(fault.Unavailable, err, "Discord's API is not at surface.discord.apiURL. The address must end with the version, as in https://discord.com/api/v10.")
 		}
 		if err != nil {
 			return "", err
@@ -180,7 +163,7 @@ func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, err
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", fmt.Errorf("read the gateway's address: %w", err)
+		return "", fmt.Errorf("parse the gateway address: %w", err)
 	}
 	query := u.Query()
 	query.Set("v", "10")
@@ -189,17 +172,15 @@ func (a *Adapter) gatewayAddress(ctx context.Context, at *position) (string, err
 	return u.String(), nil
 }
 
-// awaitRation waits until a new session may be begun.
-func (a *Adapter) awaitRation(ctx context.Context) error {
+// waitForIdentifyBudget waits until a new session may begin.
+func (g *gateway) waitForIdentifyBudget(ctx context.Context) error {
 	for {
-		a.mu.Lock()
-		_, wait := a.state.Budget.take(time.Now(), a.o.IdentifyLimit)
-		a.mu.Unlock()
+		_, wait := g.status.snapshot().Budget.spend(time.Now(), g.o.IdentifyLimit)
 		if wait == 0 {
 			return nil
 		}
-		if wait > a.o.IdentifyLimit.Apart {
-			a.o.Logger.WarnContext(ctx, "so many gateway sessions were begun that the next one waits", "wait", wait.String())
+		if wait > g.o.IdentifyLimit.MinInterval {
+			g.o.Logger.WarnContext(ctx, "too many Discord gateway sessions began; the next one waits", "wait", wait.String())
 		}
 		if !pause(ctx, wait) {
 			return ctx.Err()
@@ -207,21 +188,16 @@ func (a *Adapter) awaitRation(ctx context.Context) error {
 	}
 }
 
-// spendRation writes down that a session is begun. An attempt that does not
-// come so far costs nothing.
-func (a *Adapter) spendRation(ctx context.Context) error {
-	a.mu.Lock()
-	budget, wait := a.state.Budget.take(time.Now(), a.o.IdentifyLimit)
-	if wait == 0 {
-		a.state.Budget = budget
-	}
-	account := a.state.Account
-	a.mu.Unlock()
+// spendIdentifyBudget stores that a session begins. An attempt that fails before
+// costs nothing.
+func (g *gateway) spendIdentifyBudget(ctx context.Context) error {
+	budget, wait := g.status.spendIdentify(g.o.IdentifyLimit)
 	if wait > 0 {
-		return errors.New("another gateway session was begun meanwhile")
+		return errors.New("another gateway session began meanwhile")
 	}
-	err := a.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		saved, err := a.o.Tables.Gateway.Gateway(tx)
+	account := g.status.snapshot().Account
+	err := g.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
+		saved, err := g.o.Tables.Gateway.Gateway(tx)
 		if err != nil {
 			return err
 		}
@@ -229,7 +205,7 @@ func (a *Adapter) spendRation(ctx context.Context) error {
 			saved = GatewayState{Account: account}
 		}
 		saved.Budget = budget
-		return a.o.Tables.Gateway.SaveGateway(tx, saved)
+		return g.o.Tables.Gateway.SaveGateway(tx, saved)
 	})
 	if err != nil {
 		return fmt.Errorf("count a gateway session: %w", err)
@@ -237,7 +213,7 @@ func (a *Adapter) spendRation(ctx context.Context) error {
 	return nil
 }
 
-// closeCode is the code that a connection was closed with, 0 for none.
+// closeCode returns the code that a connection was closed with, 0 for none.
 func closeCode(err error) int {
 	var closed *websocket.CloseError
 	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {

@@ -114,7 +114,7 @@ func TestOnlyWhoAskedAndModeratorsMayStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.answered(w.server.Press(w.channel, m.ID, w.bob.ID, "stop:discord:7:9")); !strings.Contains(got, "Only who asked") {
+	if got := w.answered(w.server.Press(w.channel, m.ID, w.bob.ID, "stop:discord:7:9")); !strings.Contains(got, "Only the person who asked") {
 		t.Errorf("somebody else is told %q", got)
 	}
 	if stopped, _ := d.done(); len(stopped) != 0 {
@@ -153,7 +153,7 @@ func TestARequestWithALongIdCanBeStopped(t *testing.T) {
 	press := func() string {
 		return w.answered(w.server.Press(w.channel, m.ID, w.ann.ID, w.server.Ours(w.channel)[0].Buttons[0].ID))
 	}
-	if got := press(); got != "I do not know this button any more." {
+	if got := press(); got != "This button no longer works." {
 		t.Errorf("before the message is known: %q", got)
 	}
 	m.RequestID = request
@@ -184,7 +184,7 @@ func TestCommandsAreAnswered(t *testing.T) {
 	if got := w.answered(status); got != "Nothing is going on." {
 		t.Errorf("/status says %q", got)
 	}
-	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "stop", nil)); !strings.Contains(got, "Nothing is being worked on") {
+	if got := w.answered(w.server.Slash(w.channel, w.ann.ID, "stop", nil)); !strings.Contains(got, "No answer is in progress") {
 		t.Errorf("/stop of nothing says %q", got)
 	}
 	about := w.server.Say(w.channel, w.bob, "a riddle", discordtest.SayOptions{})

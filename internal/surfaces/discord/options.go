@@ -12,25 +12,26 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// Config says which server to speak to and who is heard.
+// Config selects the account, the servers of Discord, and the allowed channels.
 type Config struct {
 	Token string
-	// APIURL is where the REST API begins, with its version; GatewayURL may be
-	// empty, then the API is asked.
+	// APIURL is the base URL of the REST API, with its version. If GatewayURL is
+	// empty, the API returns it.
 	APIURL, GatewayURL string
 	Allowed
-	// BackfillAge and BackfillMessages bound what is read of a channel after a
-	// time without a connection; zero means nothing.
+	// BackfillAge and BackfillMessages bound the missed messages that are read
+	// per channel; zero means none.
 	BackfillAge      time.Duration
 	BackfillMessages int
-	// AttachmentBytes is the largest file that is kept; AttachmentHosts are
-	// those that files are fetched from.
+	// AttachmentBytes is the size of the largest file that is kept;
+	// AttachmentHosts are the hosts that files are downloaded from.
 	AttachmentBytes int64
 	AttachmentHosts []string
 }
 
-// Allowed says who is heard and written to: everybody in these channels and
-// servers, and in private everybody or these people.
+// Allowed lists the channels, servers, and people that the bot listens and
+// writes to. AllowDMs allows private conversations with everybody,
+// AllowedUserIDs those with the listed people.
 type Allowed struct {
 	AllowedChannelIDs []string
 	AllowedGuildIDs   []string
@@ -38,53 +39,53 @@ type Allowed struct {
 	AllowedUserIDs    []string
 }
 
-// Nobody reports whether nobody is heard.
+// Empty reports whether nothing is allowed.
 func (l Allowed) Empty() bool {
 	return len(l.AllowedChannelIDs) == 0 && len(l.AllowedGuildIDs) == 0 && !l.AllowDMs && len(l.AllowedUserIDs) == 0
 }
 
-// Blobs keeps the bytes of files.
+// Blobs stores the content of files.
 type Blobs interface {
 	Put(ctx context.Context, data []byte) (ref string, err error)
 	Get(ctx context.Context, ref string) ([]byte, error)
 }
 
-// Interactions is what people ask for with commands and buttons. The adapter
-// has acknowledged them already and shows an error's message to the person.
+// Interactions carries out commands and button presses, which the adapter has
+// acknowledged. It shows the message of an error to the person.
 type Interactions interface {
-	// Running is the request that a channel works on; empty for none.
+	// Running returns the running request of a channel, "" for none.
 	Running(ctx context.Context, channelID string) (requestID string, err error)
-	// Askers are the ids of the people whose messages a request answers.
+	// Askers returns the ids of the people whose messages a request answers.
 	Askers(ctx context.Context, requestID string) ([]string, error)
-	// Stop ends a request; the adapter has asked whether the person may.
+	// Stop cancels a request; the adapter has checked that the person may.
 	Stop(tx *db.Tx, requestID string, by surface.User) error
-	// Status says what a channel works on, in a sentence or a few.
+	// Status describes the work in progress in a channel.
 	Status(ctx context.Context, channelID string) (string, error)
-	// Ask begins a request about a message, which is in the cache with its
-	// chain of replies.
+	// Ask starts a request about a message, which is cached with its reply
+	// chain.
 	Ask(tx *db.Tx, m surface.Message, by surface.User) error
 }
 
-// Options are what an [Adapter] is made of. DB, Tables and Blobs must be given.
+// Options configures an [Adapter]. DB, Tables, and Blobs are required.
 type Options struct {
 	Config
 	DB           *db.DB
 	Tables       Tables
 	Blobs        Blobs
 	Interactions Interactions
-	// Scrub takes secrets out of a text that goes out.
+	// Scrub removes secrets from outgoing text.
 	Scrub  func(string) string
 	Logger *slog.Logger
-	// Version is the program's, for Discord to see; it may be empty.
+	// Version is the program's version in the User-Agent header; it may be empty.
 	Version string
-	// IdentifyLimit bounds new sessions of the gateway; the zero value is far below
-	// what Discord allows.
+	// IdentifyLimit bounds new gateway sessions; the default is far below
+	// Discord's limit.
 	IdentifyLimit IdentifyLimit
-	// HTTP makes the REST calls; Dial opens the connection of the gateway and
-	// those to the hosts of files. Tests replace them.
+	// HTTP makes the REST calls; Dial opens the connections to the gateway and to
+	// the hosts of files. Tests replace them.
 	HTTP *http.Client
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Rand returns a number in [0, 1), to spread reconnections.
+	// Rand returns a number in [0, 1) that spreads reconnections.
 	Rand func() float64
 }
 
@@ -99,7 +100,7 @@ func (o Options) withDefaults() Options {
 		o.Scrub = func(s string) string { return s }
 	}
 	if o.IdentifyLimit == (IdentifyLimit{}) {
-		o.IdentifyLimit = IdentifyLimit{Burst: identifyBurst, Every: identifyEvery, Apart: identifyApart}
+		o.IdentifyLimit = IdentifyLimit{Burst: identifyBurst, Every: identifyEvery, MinInterval: identifyInterval}
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

@@ -1,9 +1,12 @@
 package discord
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
-// The permissions that decide what we see ("Permissions", bitwise permission
-// flags).
+// The permissions that decide what the bot can see ("Permissions", bitwise
+// permission flags).
 const (
 	permissionAdministrator = 1 << 3
 	permissionView          = 1 << 10
@@ -12,41 +15,41 @@ const (
 	permissionThreads       = 1 << 38
 )
 
-// sight says what of a channel we may see.
-type sight struct {
-	// hidden says that we see nothing of it, unread that we cannot read what was
-	// said in it before.
-	hidden, unread bool
+// visibility says how much of a channel the bot can see.
+type visibility struct {
+	// hidden reports that the bot cannot see the channel; noHistory, that it
+	// cannot read earlier messages.
+	hidden, noHistory bool
 }
 
-// sightOf is what a server says of us and a channel in it. A thread has the
-// permissions of its channel. Where it says nothing, we may.
-func (g wireGuild) sightOf(self string, c wireChannel) sight {
+// visibilityOf computes the bot's visibility of a channel. A thread has the
+// permissions of its parent. Without information, everything is visible.
+func (g wireGuild) visibilityOf(self string, c wireChannel) visibility {
 	me := slices.IndexFunc(g.Members, func(m wireMember) bool { return m.User != nil && m.User.ID == self })
 	if me < 0 || len(g.Roles) == 0 {
-		return sight{}
+		return visibility{}
 	}
-	if c.thread() {
+	if c.isThread() {
 		i := slices.IndexFunc(g.Channels, func(o wireChannel) bool { return o.ID == c.ParentID })
 		if i < 0 {
-			return sight{}
+			return visibility{}
 		}
 		c = g.Channels[i]
 	}
-	have := granted(g, g.Members[me], self, c)
-	hidden := hides(have, c)
-	return sight{hidden: hidden, unread: hidden || have&permissionHistory == 0}
+	have := effectivePermissions(g, g.Members[me], self, c)
+	hidden := isHidden(have, c)
+	return visibility{hidden: hidden, noHistory: hidden || have&permissionHistory == 0}
 }
 
-// hides reports whether nothing of a channel is seen with these permissions
+// isHidden reports whether a channel cannot be seen with the permissions
 // ("Permissions", implicit permissions).
-func hides(have uint64, c wireChannel) bool {
-	return have&permissionView == 0 || c.voice() && have&permissionConnect == 0
+func isHidden(have uint64, c wireChannel) bool {
+	return have&permissionView == 0 || c.isVoice() && have&permissionConnect == 0
 }
 
-// granted computes what a member may do in a channel that is no thread
-// ("Permissions", permission overwrites).
-func granted(g wireGuild, m wireMember, self string, ch wireChannel) uint64 {
+// effectivePermissions computes a member's permissions in a channel that is not
+// a thread ("Permissions", permission overwrites).
+func effectivePermissions(g wireGuild, m wireMember, self string, ch wireChannel) uint64 {
 	mine := m.Roles
 	var base uint64
 	for _, r := range g.Roles {
@@ -76,4 +79,13 @@ func granted(g wireGuild, m wireMember, self string, ch wireChannel) uint64 {
 		return 0
 	}
 	return have
+}
+
+// permissionBits parses a set of permissions, which Discord sends as a string.
+func permissionBits(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

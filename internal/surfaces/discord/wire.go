@@ -2,12 +2,11 @@ package discord
 
 import (
 	"encoding/json"
-	"strconv"
 	"time"
 )
 
-// What we read of Discord's objects. Of what is not here nothing can be so odd
-// that a message is lost because of it.
+// The types in this file hold the fields of Discord's objects that the adapter
+// reads. Everything else is ignored.
 
 type wireUser struct {
 	ID         string `json:"id"`
@@ -23,7 +22,7 @@ type wireMember struct {
 	Permissions string    `json:"permissions"`
 }
 
-// wireMention is a user in the mentions of a message.
+// wireMention is a user whom a message mentions.
 type wireMention struct {
 	wireUser
 	Member *wireMember `json:"member"`
@@ -76,7 +75,7 @@ type wireMessage struct {
 		Me    bool      `json:"me"`
 		Emoji wireEmoji `json:"emoji"`
 	} `json:"reactions"`
-	// Nonce is a text or a number.
+	// Nonce is a string or a number.
 	Nonce json.RawMessage `json:"nonce"`
 }
 
@@ -85,9 +84,8 @@ type wireEmoji struct {
 	Name string `json:"name"`
 }
 
-// Of the "Message Resource": the types of messages that people write (message
-// types), one flag (message flags) and the type of a reply's reference (message
-// reference types).
+// Message types of messages that people write, a message flag, and the type of
+// a reply's reference ("Message Resource").
 const (
 	messageDefault   = 0
 	messageReply     = 19
@@ -97,7 +95,7 @@ const (
 	referenceDefault = 0
 )
 
-// The types of channels ("Channels Resource", channel types).
+// Channel types ("Channels Resource").
 const (
 	channelText          = 0
 	channelDM            = 1
@@ -123,32 +121,35 @@ type wireChannel struct {
 	LastMessageID string          `json:"last_message_id"`
 	Recipients    []wireUser      `json:"recipients"`
 	Overwrites    []wireOverwrite `json:"permission_overwrites"`
-	// Metadata is that of a thread.
+	// Metadata is set for threads.
 	Metadata struct {
 		ArchivedAt string `json:"archive_timestamp"`
 	} `json:"thread_metadata"`
 }
 
-func (c wireChannel) thread() bool {
+func (c wireChannel) isThread() bool {
 	return c.Type == channelNewsThread || c.Type == channelPublicThread || c.Type == channelPrivateThread
 }
 
-func (c wireChannel) direct() bool { return c.Type == channelDM || c.Type == channelGroupDM }
+func (c wireChannel) isDirect() bool { return c.Type == channelDM || c.Type == channelGroupDM }
 
-// threaded reports whether it is one that has threads.
-func (c wireChannel) threaded() bool {
+// hasThreads reports whether threads can be created in the channel.
+func (c wireChannel) hasThreads() bool {
 	return c.Type == channelText || c.Type == channelNews || c.threadsOnly()
 }
 
-// threadsOnly reports whether nothing is said in it but in its threads; its
-// last message is a thread then ("Threads", forum and media channel fields).
+// threadsOnly reports whether messages exist only in the channel's threads. Its
+// last message id is then that of a thread ("Threads", forum and media channel
+// fields).
 func (c wireChannel) threadsOnly() bool { return c.Type == channelForum || c.Type == channelMedia }
 
-// voice reports whether people meet in it to speak; they can also write.
-func (c wireChannel) voice() bool { return c.Type == channelVoice || c.Type == channelStage }
+// isVoice reports whether the channel is for calls; it has messages too.
+func (c wireChannel) isVoice() bool { return c.Type == channelVoice || c.Type == channelStage }
 
-// empty reports whether nothing is said in it at all.
-func (c wireChannel) empty() bool { return c.Type == channelCategory || c.Type == channelDirectory }
+// hasNoMessages reports whether the channel only groups or lists others.
+func (c wireChannel) hasNoMessages() bool {
+	return c.Type == channelCategory || c.Type == channelDirectory
+}
 
 type wireOverwrite struct {
 	ID    string `json:"id"`
@@ -171,7 +172,7 @@ type wireGuild struct {
 	Channels    []wireChannel `json:"channels"`
 	Threads     []wireChannel `json:"threads"`
 	Unavailable bool          `json:"unavailable"`
-	// JoinedAt is when we came.
+	// JoinedAt is when the bot joined.
 	JoinedAt string `json:"joined_at"`
 }
 
@@ -199,7 +200,7 @@ type wireReaction struct {
 	Emoji     wireEmoji `json:"emoji"`
 }
 
-// name is what a person is called.
+// name returns the display name: nickname, global name, or user name.
 func (u wireUser) name(m *wireMember) string {
 	switch {
 	case m != nil && m.Nick != "":
@@ -210,7 +211,7 @@ func (u wireUser) name(m *wireMember) string {
 	return u.Username
 }
 
-// text is the emoji as it is named in a reaction's address.
+// text returns the emoji as the reaction routes expect it.
 func (e wireEmoji) text() string {
 	if e.ID == "" {
 		return e.Name
@@ -218,8 +219,8 @@ func (e wireEmoji) text() string {
 	return e.Name + ":" + e.ID
 }
 
-// nonce is the message's nonce as a text.
-func (m wireMessage) nonce() string {
+// nonceText returns the message's nonce as a string.
+func (m wireMessage) nonceText() string {
 	var s string
 	if json.Unmarshal(m.Nonce, &s) == nil {
 		return s
@@ -227,46 +228,11 @@ func (m wireMessage) nonce() string {
 	return string(m.Nonce)
 }
 
-// millis reads a time stamp; zero when there is none.
+// millis parses a time stamp into Unix milliseconds, 0 if it is invalid.
 func millis(stamp string) int64 {
 	t, err := time.Parse(time.RFC3339Nano, stamp)
 	if err != nil {
 		return 0
 	}
 	return t.UnixMilli()
-}
-
-// discordEpoch is the first moment of Discord's ids ("API Reference", snowflakes).
-const discordEpoch = 1420070400000
-
-// idAt is the smallest id of a moment (Unix milliseconds).
-func idAt(ms int64) string {
-	return strconv.FormatInt(max(ms-discordEpoch, 0)<<22, 10)
-}
-
-// idBefore is the largest id that is smaller than one.
-func idBefore(id string) string {
-	n, err := strconv.ParseUint(id, 10, 64)
-	if err != nil || n == 0 {
-		return id
-	}
-	return strconv.FormatUint(n-1, 10)
-}
-
-// madeAt is the moment of an id, zero when it is none.
-func madeAt(id string) int64 {
-	n, err := strconv.ParseUint(id, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return int64(n>>22) + discordEpoch
-}
-
-// laterID reports whether a is the id of something newer than b is.
-func laterID(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
-
-// snowflake reports whether a text can be an id of Discord.
-func snowflake(id string) bool {
-	n, err := strconv.ParseUint(id, 10, 64)
-	return err == nil && n > 0
 }

@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t testing.TB, o discordtest.Options) *world {
 	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &logtest.Log{}}
 	if !o.Memory {
-		w.ration = discord.IdentifyLimit{Burst: 20, Every: time.Minute, Apart: time.Millisecond}
+		w.ration = discord.IdentifyLimit{Burst: 20, Every: time.Minute, MinInterval: time.Millisecond}
 	}
 	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
 	w.guild = w.server.Guild("home", w.ann, w.bob)

@@ -54,6 +54,8 @@ var neighbors = map[string]string{
 	"core/compose":     "core/surface",
 	"core/environment": "core/kernel",
 	"core/task":        "core/kernel",
+	"core/entity":      "core/surface",
+	"core/interaction": "core/kernel core/session core/surface",
 	"core/outbox":      "core/kernel core/surface",
 	"core/relay":       "core/kernel core/outbox core/surface",
 	"core/router":      "core/compose core/kernel core/surface",

@@ -27,11 +27,11 @@ func TestCommandsAndTheMenuOnDiscord(t *testing.T) {
 		}
 		slash(d.Bob, "help", "Mention me")
 		slash(d.Bob, "status", "Nothing runs here")
-		slash(d.Bob, "stop", "Nothing is being worked on here.")
+		slash(d.Bob, "stop", "No answer is in progress here.")
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
 		d.Shown(d.General, "the answer begins", e2e.Holds("glob"))
 		slash(d.Bob, "status", "An answer is being made")
-		slash(d.Bob, "stop", "Only who asked")
+		slash(d.Bob, "stop", "Only the person who asked")
 		slash(d.Ada, "stop", "Stopped.")
 		if story := s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin); story.State != string(event.StateCancelled) {
 			t.Errorf("ended as %s: %s", story.State, story.Detail)
@@ -122,7 +122,7 @@ func TestTheGateDecidesWhatIsAnswered(t *testing.T) {
 				if c.answers {
 					late := 0 // how often a busy machine kept it from being in time
 					e2e.Eventually(t, answerWithin, "it is answered", func() bool {
-						if n := strings.Count(s.Log(), "the gate could not judge"); n > late {
+						if n := strings.Count(s.Log(), "the gate returned no verdict"); n > late {
 							late = n
 							say()
 						}
@@ -235,7 +235,7 @@ func TestMessagesOfOursThatWeDidNotSendAreWarnedOf(t *testing.T) {
 		model := newChatModel(t)
 		model.letGo()
 		s, d := onDiscord(t, bus, model.server.URL)
-		const warning = "another program uses the same token"
+		const warning = "another program uses the same Discord token"
 		asked := d.MentionUs(d.General, d.Ada, "what is there?")
 		d.Shown(d.General, "it is answered", func(m discordtest.Message) bool { return m.ReplyTo == asked && e2e.Finished(wholeText)(m) })
 		if strings.Contains(s.Log(), warning) {

@@ -187,7 +187,7 @@ func TestOnlyTheAskerAndModeratorsCanStop(t *testing.T) {
 			answer := d.Answered(d.Press(d.General, running.ID, c.who.ID, running.Buttons[0].ID))
 			id := e2e.RequestID(d.General, asked)
 			if !c.stop {
-				if !strings.Contains(answer, "Only who asked") {
+				if !strings.Contains(answer, "Only the person who asked") {
 					t.Errorf("%s is told %q", c.who.Name, answer)
 				}
 				if story := s.Story(id); event.RequestState(story.State).Ended() {
@@ -263,7 +263,7 @@ func TestAnUnusableChannelEndsTheRequest(t *testing.T) {
 				d.Shown(d.General, "the answer begins", e2e.Holds("and more"))
 				c.spoil(d)
 				story := s.WaitEnded(e2e.RequestID(d.General, asked), answerWithin)
-				if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "an answer cannot be shown") {
+				if story.State != string(event.StateCancelled) || !strings.Contains(s.Log(), "giving up an answer") {
 					t.Errorf("ended as %s: %s", story.State, story.Detail)
 				}
 				givenUp := func() {

@@ -1,0 +1,108 @@
+package interaction
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+)
+
+// State is the part of the runner's state that an interaction concerns. A request
+// that runs can be stopped; for one that has ended, a stop has no effect.
+type State struct {
+	// Session is the state of the channel's session, for StatusAsked.
+	Session session.State
+	// Request is the request to stop, or the one that is running.
+	Request session.Request
+	// Model is the name of the model in use.
+	Model string
+}
+
+// Input is something that a person did.
+type Input interface{ isInput() }
+
+// StopPressed reports that a person stops the request.
+type StopPressed struct{ By surface.User }
+
+// StatusAsked reports that a person asks what the channel works on.
+type StatusAsked struct{}
+
+func (StopPressed) isInput() {}
+func (StatusAsked) isInput() {}
+
+// Effect is an effect of a decision. The types below are the closed set.
+type Effect interface{ isEffect() }
+
+// Cancel cancels the request.
+type Cancel struct{ Reason string }
+
+// Reply answers the person.
+type Reply struct{ Text string }
+
+func (Cancel) isEffect() {}
+func (Reply) isEffect()  {}
+
+// Decide returns the unchanged state and the effects.
+func Decide(s State, in Input, now time.Time) (State, []Effect) {
+	switch in := in.(type) {
+	case StopPressed:
+		if s.Request.State.Ended() {
+			return s, nil // the answer ended in the meantime
+		}
+		return s, []Effect{Cancel{Reason: "Stopped by @" + plainName(in.By.Name) + "."}}
+	case StatusAsked:
+		return s, []Effect{Reply{Text: status(s, now)}}
+	}
+	return s, nil
+}
+
+func status(s State, now time.Time) string {
+	queued := ""
+	if n := len(s.Session.Queue); n > 0 {
+		queued = fmt.Sprintf(" Behind it %d more wait.", n)
+	}
+	if s.Session.Active == nil {
+		return "Nothing runs here. The model is " + s.Model + "."
+	}
+	if pause := s.Session.OpenPause(); pause != nil {
+		return pause.Question + queued
+	}
+	since := now.Sub(time.UnixMilli(s.Request.StartedAt)).Round(time.Second)
+	return fmt.Sprintf("An answer is being made for %s (%d steps so far, %s).%s", since, s.Request.Steps, s.Model, queued)
+}
+
+// plainName returns a name without characters that a platform may format.
+func plainName(name string) string {
+	name = strings.Join(strings.FieldsFunc(name, func(r rune) bool {
+		return !unicode.IsGraphic(r) || unicode.IsSpace(r) || strings.ContainsRune("`*_~|<>[]()\\@#:", r)
+	}), " ")
+	if name == "" {
+		return "somebody"
+	}
+	return name
+}
+
+// askers returns the authors of the messages that a request answers, each once.
+// The last message of an input is the question; the ones before it are what it
+// replies to. A burst consists of questions only.
+func askers(id event.RequestID, inputs [][]chat.Message) (ids []string) {
+	// The id of a request that a burst began names none of its messages.
+	burst := strings.HasPrefix(id.Specific, "b")
+	for _, messages := range inputs {
+		if !burst && len(messages) > 0 {
+			messages = messages[len(messages)-1:]
+		}
+		for _, m := range messages {
+			if author := session.AuthorOf([]chat.Message{m}); author != "" && !slices.Contains(ids, author) {
+				ids = append(ids, author)
+			}
+		}
+	}
+	return ids
+}

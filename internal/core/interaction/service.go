@@ -1,0 +1,166 @@
+package interaction
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lilac/internal/core/kernel"
+	"lilac/internal/core/session"
+	"lilac/internal/core/surface"
+	"lilac/internal/engine/db"
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+)
+
+// Sessions reads the runner's state. Package store implements it.
+type Sessions interface {
+	State(q db.Queryer, sessionID string) (session.State, error)
+	// Request returns a fault.NotFound for an unknown request.
+	Request(q db.Queryer, requestID string) (session.Request, error)
+	Story(q db.Queryer, requestID string) (session.Story, error)
+	Mail(q db.Queryer, sessionID, messageID string) (session.Mail, error)
+}
+
+// Origins finds the request in which a person asked for a workflow's request.
+type Origins interface {
+	AskedBy(q db.Queryer, requestID string) (string, error)
+}
+
+// Asker begins requests about messages. The platform's router implements it.
+type Asker interface {
+	Ask(tx *db.Tx, m surface.Message, by surface.User) error
+}
+
+// Options configure a [Service].
+type Options struct {
+	DB       *db.DB
+	Sessions Sessions
+	Origins  Origins
+	// Model returns the name of the model in use.
+	Model func() string
+}
+
+// Service answers the interactions of one platform.
+type Service struct {
+	// Asker begins requests. Set it before the adapter runs: the router needs the
+	// adapter, and the adapter this Service.
+	Asker
+
+	o    Options
+	core kernel.Core[string, State, Input, Effect]
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	s := &Service{o: o}
+	s.core = kernel.Core[string, State, Input, Effect]{
+		Load: func(tx *db.Tx, requestID string) (State, error) {
+			r, err := o.Sessions.Request(tx, requestID)
+			return State{Request: r}, err
+		},
+		Decide: Decide,
+		Save:   func(*db.Tx, string, State, State) error { return nil }, // the state is read-only
+		Carry:  carry,
+	}
+	return s
+}
+
+// Running returns the request that a channel works on, "" for none.
+func (s *Service) Running(ctx context.Context, channelID string) (requestID string, err error) {
+	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
+		state, err := s.o.Sessions.State(q, channelID)
+		if err == nil && state.Active != nil {
+			requestID = state.Active.RequestID
+		}
+		return err
+	})
+	return requestID, err
+}
+
+// Askers returns the ids of the people whose messages a request answers.
+func (s *Service) Askers(ctx context.Context, requestID string) (ids []string, err error) {
+	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
+		if requestID, err = s.o.Origins.AskedBy(q, requestID); err != nil {
+			return err
+		}
+		id, err := event.ParseRequestID(requestID)
+		if err != nil {
+			return fault.Wrap(fault.NotFound, err, "There is no such request.")
+		}
+		story, err := s.o.Sessions.Story(q, requestID)
+		if err != nil {
+			return err
+		}
+		var inputs [][]chat.Message
+		for _, m := range story.Messages {
+			mail, err := s.o.Sessions.Mail(q, story.SessionID, m.MessageID)
+			if err != nil {
+				return err
+			}
+			inputs = append(inputs, mail.Messages)
+		}
+		ids = askers(id, inputs)
+		return nil
+	})
+	return ids, err
+}
+
+// Stop cancels a request for a person who may do that.
+func (s *Service) Stop(tx *db.Tx, requestID string, by surface.User) error {
+	_, _, err := s.core.Apply(tx, requestID, StopPressed{By: by})
+	return err
+}
+
+// Status returns a sentence about what a channel works on.
+func (s *Service) Status(ctx context.Context, channelID string) (text string, err error) {
+	state := State{Model: s.o.Model()}
+	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
+		if state.Session, err = s.o.Sessions.State(q, channelID); err != nil || state.Session.Active == nil || state.Session.OpenPause() != nil {
+			return err
+		}
+		state.Request, err = s.o.Sessions.Request(q, state.Session.Active.RequestID)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	_, effects := Decide(state, StatusAsked{}, time.Now())
+	for _, e := range effects {
+		if reply, ok := e.(Reply); ok {
+			text = reply.Text
+		}
+	}
+	return text, nil
+}
+
+// Paused reports whether a request waits at a limit for a person's reply.
+func (s *Service) Paused(q db.Queryer, requestID string) (bool, error) {
+	r, err := s.o.Sessions.Request(q, requestID)
+	if fault.KindOf(err) == fault.NotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	state, err := s.o.Sessions.State(q, r.SessionID)
+	return err == nil && state.Active != nil && state.Active.RequestID == requestID && state.OpenPause() != nil, err
+}
+
+// carry carries out the effects that belong to the transaction.
+func carry(tx *db.Tx, requestID string, s State, e Effect) error {
+	switch e := e.(type) {
+	case Cancel:
+		cancel, err := event.New(event.Meta{ID: "stop:" + requestID, Time: tx.Now(), Headers: event.RequestHeaders(requestID, s.Request.SessionID, s.Request.Client)},
+			event.RequestCancel{Reason: e.Reason})
+		if err != nil {
+			return err
+		}
+		return tx.Publish(cancel)
+	case Reply:
+		return nil // Status returns it
+	default:
+		return fmt.Errorf("unknown effect %T", e)
+	}
+}

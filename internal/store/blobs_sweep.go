@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// touchAfter is how often at most the time of a file is renewed that is
+// referred to.
+const touchInterval = 24 * time.Hour
+
+// Swept says what a sweep did.
+type Swept struct {
+	Kept, Removed int
+	// Bytes is what the removed files had.
+	Bytes int64
+}
+
+// Sweep removes the files that nothing has referred to for at least age. The
+// time of a file is when it was last put, or a day or less before it was last
+// seen to be referred to; so what was put and is not referred to yet stays, and
+// a crash in between leaves only what goes later. referenced returns those of
+// the names that something refers to.
+func (b *Blobs) Sweep(ctx context.Context, now time.Time, age time.Duration, referenced func(names []string) (map[string]bool, error)) (out Swept, err error) {
+	shards, err := os.ReadDir(b.dir)
+	if err != nil {
+		return out, fmt.Errorf("list blobs: %w", err)
+	}
+	for _, shard := range shards {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		if !shard.IsDir() {
+			continue
+		}
+		if err := b.sweepShard(filepath.Join(b.dir, shard.Name()), now, age, referenced, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (b *Blobs) sweepShard(dir string, now time.Time, age time.Duration, referenced func([]string) (map[string]bool, error), out *Swept) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list blobs: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), putPrefix) {
+			names = append(names, e.Name())
+		}
+	}
+	live, err := referenced(names)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if live[e.Name()] {
+			if err := touch(path, now, min(touchInterval, age/2)); err != nil {
+				return err
+			}
+			out.Kept++
+			continue
+		}
+		size, removed, err := b.removeOld(path, now.Add(-age))
+		switch {
+		case err != nil:
+			return err
+		case removed:
+			out.Removed, out.Bytes = out.Removed+1, out.Bytes+size
+		default:
+			out.Kept++
+		}
+	}
+	return nil
+}
+
+// renew moves the time of a file forward, if it is older than that.
+func touch(path string, now time.Time, older time.Duration) error {
+	info, err := os.Stat(path)
+	if err == nil && info.ModTime().Before(now.Add(-older)) {
+		err = os.Chtimes(path, now, now)
+	}
+	if err != nil {
+		return fmt.Errorf("renew blob: %w", err)
+	}
+	return nil
+}
+
+// removeOld removes a file whose time is before a moment. No Put finds it
+// there meanwhile.
+func (b *Blobs) removeOld(path string, before time.Time) (size int64, removed bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("look at blob: %w", err)
+	}
+	if !info.Mode().IsRegular() || !info.ModTime().Before(before) {
+		return 0, false, nil
+	}
+	if err := os.Remove(path); err != nil {
+		return 0, false, fmt.Errorf("remove blob: %w", err)
+	}
+	return info.Size(), true, nil
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"lilac/internal/engine/db"
+)
+
+// refsPage bounds how many references are held at once.
+const refsPage = 1000
+
+// VerifyFiles reads every stored file of a data directory and looks for each
+// that something refers to; it reports, by name, those that are damaged or
+// missing. Nothing is changed.
+func (s *Store) VerifyFiles(ctx context.Context, dataDir string) (bad []string, err error) {
+	dir := filepath.Join(dataDir, blobsDir)
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case path == dir && errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case len(bad) == maxReported:
+			return fs.SkipAll
+		}
+		if _, is := blobName(BlobPrefix + e.Name()); is && e.Type().IsRegular() {
+			if sum, err := hashFile(path); err != nil || sum != e.Name() {
+				bad = append(bad, fmt.Sprintf("The stored file %s is damaged.", e.Name()))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return bad, fmt.Errorf("read stored files: %w", err)
+	}
+	type ref struct{ blob, owner string }
+	for last, found := "", 0; found < maxReported; {
+		var refs []ref
+		err := s.db.Read(ctx, func(q db.Queryer) (err error) {
+			refs, err = collect(q, func(r scanner) (one ref, err error) { return one, r.Scan(&one.blob, &one.owner) },
+				`SELECT blob, MIN(owner) FROM blob_refs WHERE blob > ? GROUP BY blob ORDER BY blob LIMIT ?`, last, refsPage)
+			return err
+		})
+		if err != nil {
+			return bad, fmt.Errorf("list references to files: %w", err)
+		}
+		for _, r := range refs {
+			last = r.blob
+			_, is := blobName(BlobPrefix + r.blob)
+			if is {
+				_, err = os.Stat(filepath.Join(dir, r.blob[:2], r.blob))
+			}
+			if !is || errors.Is(err, fs.ErrNotExist) {
+				bad = append(bad, fmt.Sprintf("The stored file %s is missing, to which %s refers.", r.blob, r.owner))
+				found++
+			}
+		}
+		if len(refs) < refsPage {
+			break
+		}
+	}
+	return bad, nil
+}
+
+// sumOf is the name that a file has to have.
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

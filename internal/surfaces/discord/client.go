@@ -1,0 +1,279 @@
+package discord
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"lilac/internal/core/surface"
+	"lilac/internal/foundation/fault"
+)
+
+const (
+	// callTimeout bounds a call, including its waits for rate limits.
+	callTimeout = 30 * time.Second
+	// maxAttempts bounds how often a rate-limited call (429) is made.
+	maxAttempts = 3
+	// maxResponse bounds the body of a response. The largest is a page of 100
+	// messages with embeds.
+	maxResponse = 32 << 20
+	// projectURL identifies the program to Discord ("API Reference", User Agent).
+	projectURL = "https://lilac.invalid"
+)
+
+// client makes REST calls within Discord's rate limits. It is safe for
+// concurrent use.
+type client struct {
+	http      *http.Client
+	apiURL    string
+	token     string
+	userAgent string
+	limits    *limiter
+}
+
+func newClient(o Options) *client {
+	return &client{http: o.HTTP, apiURL: strings.TrimSuffix(o.APIURL, "/"), token: o.Token, userAgent: userAgent(o.Version), limits: newLimiter()}
+}
+
+func userAgent(version string) string {
+	if version == "" {
+		version = "0"
+	}
+	return "DiscordBot (" + projectURL + ", " + strings.Join(strings.Fields(version), "-") + ") Lilac"
+}
+
+// upload is a file of a message.
+type upload struct {
+	name string
+	data []byte
+}
+
+// do makes a call with a JSON body and files, and decodes the response into
+// result; body and result may be nil. Its errors are faults.
+func (c *client) do(ctx context.Context, k call, body any, files []upload, result any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	data, contentType, err := encodeBody(body, files)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "Lilac could not encode the call of Discord.")
+	}
+	for attempt := 1; ; attempt++ {
+		err := c.attempt(ctx, k, data, contentType, result)
+		if err == nil {
+			return nil
+		}
+		err = classify(ctx, err, k.reads())
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Kind != fault.RateLimited || f.RetryAfter == 0 || attempt == maxAttempts {
+			return err
+		}
+		// The limiter waits as long as the response said, or refuses.
+	}
+}
+
+// get makes a call without a body.
+func (c *client) get(ctx context.Context, k call, result any) error {
+	return c.do(ctx, k, nil, nil, result)
+}
+
+func encodeBody(body any, files []upload) (data []byte, contentType string, err error) {
+	if body == nil {
+		return nil, "", nil
+	}
+	if data, err = json.Marshal(body); err != nil || len(files) == 0 {
+		return data, "application/json", err
+	}
+	var out bytes.Buffer
+	parts := multipart.NewWriter(&out)
+	write := func(disposition, partType string, content []byte) error {
+		part, err := parts.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {partType}})
+		if err != nil {
+			return err
+		}
+		_, err = part.Write(content)
+		return err
+	}
+	err = write(`form-data; name="payload_json"`, "application/json", data)
+	for i, f := range files {
+		err = errors.Join(err, write(fmt.Sprintf(`form-data; name="files[%d]"; filename="%s"`, i, f.name), "application/octet-stream", f.data))
+	}
+	err = errors.Join(err, parts.Close())
+	return out.Bytes(), parts.FormDataContentType(), err
+}
+
+// refusedError is a response of Discord that is not a success.
+type refusedError struct {
+	status int
+	header http.Header
+	// Code and Message are Discord's ("Opcodes and Status Codes", JSON error
+	// codes).
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("status %d, code %d: %s", e.status, e.Code, e.Message)
+}
+
+// attempt makes the call once, when the rate limits allow it.
+func (c *client) attempt(ctx context.Context, k call, data []byte, contentType string, result any) error {
+	address := c.apiURL + k.path
+	if len(k.query) > 0 {
+		address += "?" + k.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, k.route.method, address, bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("build the request: %w", err)
+	}
+	r.Header.Set("User-Agent", c.userAgent)
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	if !k.route.withoutToken {
+		r.Header.Set("Authorization", "Bot "+c.token)
+	}
+	turn, err := c.limits.acquire(ctx, k)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(r)
+	c.limits.release(turn, k, response)
+	if err != nil {
+		return fmt.Errorf("call Discord: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	if err != nil {
+		return fmt.Errorf("read the response: %w", err)
+	}
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		refused := &refusedError{status: response.StatusCode, header: response.Header}
+		if json.Unmarshal(answer, refused) != nil || refused.Message == "" {
+			refused.Message = http.StatusText(response.StatusCode)
+		}
+		return refused
+	}
+	if result == nil {
+		return nil
+	}
+	if _, err := decodeLenient(answer, result); err != nil {
+		return fmt.Errorf("decode the response: %w", err)
+	}
+	return nil
+}
+
+// decodeLenient decodes JSON, skipping fields whose type is not the expected
+// one: Discord adds and changes fields, and one of them must not cost the whole
+// message. skipped names the first such field, "" if there is none.
+func decodeLenient(data []byte, into any) (skipped string, err error) {
+	err = json.Unmarshal(data, into)
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) && mismatch.Field != "" {
+		return mismatch.Field, nil // encoding/json has decoded all other fields
+	}
+	return "", err
+}
+
+// classify turns an error of a call into a fault. After a write without a
+// response nobody knows whether Discord carried it out: that is a Timeout.
+func classify(ctx context.Context, err error, reads bool) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return refused.fault(reads)
+	}
+	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) && reads {
+		return fault.Wrap(fault.Cancelled, err, "The call of Discord was canceled.")
+	}
+	var op *net.OpError
+	if reads || errors.As(err, &op) && op.Op == "dial" {
+		return fault.Wrap(fault.Unavailable, err, "Discord cannot be reached.")
+	}
+	return fault.Wrap(fault.Timeout, err, "Discord did not answer, so it is unknown whether the call succeeded.")
+}
+
+// The JSON error codes that the adapter distinguishes ("Opcodes and Status
+// Codes").
+const (
+	unknownChannel         = 10003
+	unknownMessage         = 10008
+	tooManyEdits           = 30046 // of a message older than an hour
+	entityTooLarge         = 40005
+	missingAccess          = 50001
+	missingPermissions     = 50013
+	threadArchived         = 50083
+	replyWithoutReadAccess = 160002
+)
+
+// Codes of faults about a missing permission.
+const (
+	codeNoAccess     = "missing_access"
+	codeNoPermission = "missing_permissions"
+	// codeNoHistory means that a reply needs Read Message History.
+	codeNoHistory = "missing_history"
+)
+
+func (e *refusedError) fault(reads bool) error {
+	kind, message := fault.Invalid, "Discord refused the call: "+e.Message
+	switch {
+	case e.Code == tooManyEdits:
+		kind, message = fault.Conflict, "Discord accepts no more edits of this message for now."
+	case e.Code == threadArchived:
+		// A new message would unarchive the thread ("Threads", active & archived
+		// threads).
+		kind, message = fault.Conflict, "The thread is archived, so nothing in it can be changed."
+	case e.status == http.StatusTooManyRequests:
+		f := fault.Wrap(fault.RateLimited, e, "Discord's rate limit requires a wait before the next request.")
+		f.RetryAfter, _ = seconds(e.header, "Retry-After")
+		return f
+	case e.status == http.StatusUnauthorized:
+		return errBadToken
+	case e.Code == missingAccess || e.Code == missingPermissions || e.Code == replyWithoutReadAccess:
+		kind, message = fault.Denied, "The bot lacks a permission in this channel (“lilac doctor” says which): "+e.Message
+	case e.status == http.StatusForbidden:
+		kind = fault.Denied
+	case e.status == http.StatusNotFound:
+		kind, message = fault.NotFound, "Discord no longer has it: "+e.Message
+	case e.status == http.StatusRequestEntityTooLarge || e.Code == entityTooLarge:
+		kind, message = fault.TooLarge, "Discord does not accept files of this size."
+	case e.status == http.StatusServiceUnavailable || e.status >= 500 && reads:
+		kind, message = fault.Unavailable, "Discord has an internal error."
+	case e.status >= 500:
+		kind, message = fault.Timeout, "Discord had an internal error, so it is unknown whether the call succeeded."
+	}
+	f := fault.Wrap(kind, e, "%s", message)
+	f.Code = e.faultCode()
+	return f
+}
+
+func (e *refusedError) faultCode() string {
+	switch e.Code {
+	case unknownChannel:
+		return surface.CodeUnknownChannel
+	case unknownMessage:
+		return "unknown_message"
+	case tooManyEdits:
+		return "too_many_edits"
+	case threadArchived:
+		return "thread_archived"
+	case missingAccess:
+		return codeNoAccess
+	case missingPermissions:
+		return codeNoPermission
+	case replyWithoutReadAccess:
+		return codeNoHistory
+	}
+	return ""
+}

@@ -1,0 +1,34 @@
+package discord
+
+import "lilac/internal/core/surface"
+
+// converter turns Discord's messages into the messages of the cores.
+type converter struct{ status *status }
+
+func (c converter) message(m wireMessage) surface.Message {
+	self := c.status.selfID()
+	out := surface.Message{
+		Platform: Platform, ChannelID: m.ChannelID, ID: m.ID,
+		AuthorID: m.Author.ID, AuthorName: m.Author.name(m.Member),
+		AuthorBot: m.Author.Bot || m.WebhookID != "", FromSelf: m.Author.ID == self && self != "",
+		Text: m.text(), CreatedAt: millis(m.Timestamp), EditedAt: millis(m.Edited),
+	}
+	if out.CreatedAt == 0 {
+		out.CreatedAt = createdAt(m.ID)
+	}
+	if m.Type == messageReply && m.Reference != nil && m.Reference.Type == referenceDefault &&
+		(m.Reference.ChannelID == "" || m.Reference.ChannelID == m.ChannelID) {
+		out.ReplyTo = m.Reference.MessageID
+	}
+	attachments := m.Attachments
+	for _, s := range m.Snapshots {
+		attachments = append(attachments, s.Message.Attachments...)
+	}
+	for _, f := range attachments {
+		out.Attachments = append(out.Attachments, surface.Attachment{ID: f.ID, URL: f.URL, Filename: f.Filename, MimeType: f.ContentType, Size: f.Size})
+	}
+	for _, u := range m.Mentions {
+		out.Mentions = append(out.Mentions, surface.User{ID: u.ID, Name: u.name(u.Member), Bot: u.Bot})
+	}
+	return out
+}
