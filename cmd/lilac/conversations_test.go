@@ -6,7 +6,7 @@ import (
 )
 
 // What is damaged is named in its place, and no time is made up for it.
-func TestConversationsAndStoriesNameWhatIsDamaged(t *testing.T) {
+func TestDamagedMessagesAndEntriesAreNamed(t *testing.T) {
 	const why = "The row bad is damaged."
 	env := fake(t, map[string]string{
 		"GET /sessions/s1/messages": `{"messages":[{"role":"user","content":"hello"},{"role":"system","content":"` + why + `","damaged":true}]}`,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestRulesAreTriedWithoutAServer(t *testing.T) {
+func TestRulesAreTestedWithoutAServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	rules := "rules: {ci: {when: {type: build.*, if: '.payload.branch == \"main\"'}, do: {agent: {prompt: 'See {{ .payload.branch }}.'}}, session: ops}}\n"
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/core/webhook"
 )
 
-func TestSignPrintsWhatTheServerTakes(t *testing.T) {
+func TestSignPrintsACommandThatTheServerAccepts(t *testing.T) {
 	dir := t.TempDir()
 	file, body := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "it's a body.json")
 	for path, text := range map[string]string{file: "webhooks: {ci: {secret: '${CI_SECRET}'}}\n", body: `{"a":1}`} {

@@ -66,9 +66,9 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, question, 0)
 	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": question, "until": 1_760_000_000_000})
-	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('waits at a limit')")
+	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('Paused at a limit')")
 	p.Until("a screen reader hears the question", fmt.Sprintf("document.getElementById('live').textContent === %q", question))
-	p.Shows("#hint", "Lilac waits for your answer: continue or stop. Other words are read when it goes on.")
+	p.Shows("#hint", "Lilac waits for your answer: continue or stop. It reads other messages when it continues.")
 	p.Picture("limit", false)
 	f.set(func() {
 		f.running = []string{r}
@@ -85,7 +85,7 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 
 // A message stands where it was read, also when the words before it come later
 // than what became of it.
-func TestASteerStandsWhereItWasRead(t *testing.T) {
+func TestSteerIsShownWhereItWasApplied(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		const r = "web:s1:m0"
 		f, p := talk(t)
@@ -110,7 +110,7 @@ func TestASteerStandsWhereItWasRead(t *testing.T) {
 	}
 }
 
-func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
+func TestPageSurvivesAnUnreachableServer(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Counting")
 	const r = "web:s1:m0"
@@ -152,7 +152,7 @@ func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
 	p.Picture("mobile-list", true)
 }
 
-func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
+func TestPageReloadsMissedMessages(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -172,7 +172,7 @@ func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
 
 // Words that are gone are said to be; what follows them is shown, and the whole
 // text in the end.
-func TestMissingWordsAreSaid(t *testing.T) {
+func TestMissingTextIsShown(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -193,7 +193,7 @@ func TestMissingWordsAreSaid(t *testing.T) {
 	p.Until("nothing is missing any more", "!document.querySelector('#transcript .note')")
 }
 
-func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
+func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -221,7 +221,7 @@ func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
 
 // A word that comes behind a space does not touch the one before it, also while
 // it is not rendered yet.
-func TestASpaceIsKeptWhileTheNextWordIsAwaited(t *testing.T) {
+func TestTrailingSpaceIsKept(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -233,7 +233,7 @@ func TestASpaceIsKeptWhileTheNextWordIsAwaited(t *testing.T) {
 
 // A table keeps its columns as the model aligned them, and its words whole: one
 // that is wider than the page is scrolled.
-func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
+func TestWideTableScrolls(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	head, row := "", ""
@@ -258,7 +258,7 @@ func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
 
 // What is said in Arabic or Hebrew is written from the right, also while it
 // comes, and what stands beside it in English from the left.
-func TestAnAnswerIsWrittenInTheDirectionOfItsWords(t *testing.T) {
+func TestAnswerHasTheDirectionOfItsText(t *testing.T) {
 	const r, direction = "web:s1:m0", "getComputedStyle(document.querySelector(%q)).direction === %q"
 	f, p := talk(t)
 	f.listened()
@@ -281,7 +281,7 @@ func TestAnAnswerIsWrittenInTheDirectionOfItsWords(t *testing.T) {
 	}
 }
 
-func TestALostAnswerToAPromptIsAskedForAgainAndAcceptedOnce(t *testing.T) {
+func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.dropAnswers = 2 })
@@ -298,7 +298,7 @@ func TestALostAnswerToAPromptIsAskedForAgainAndAcceptedOnce(t *testing.T) {
 }
 
 // What a rule or a workflow has told the agent does not look like a person's words.
-func TestWhatAPersonDidNotSayIsFolded(t *testing.T) {
+func TestSystemMessagesAreFolded(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() {
@@ -318,7 +318,7 @@ func TestWhatAPersonDidNotSayIsFolded(t *testing.T) {
 }
 
 // What was said since the conversation was opened has an address, too.
-func TestAMessageThatWasJustSentIsFound(t *testing.T) {
+func TestMessageThatWasJustSentIsFound(t *testing.T) {
 	const r = "web:s1:m1"
 	f, p := talk(t)
 	f.listened()
@@ -353,7 +353,7 @@ func TestAMessageThatWasJustSentIsFound(t *testing.T) {
 	p.Until("nothing else is said", fmt.Sprintf("window.said.every(e => !e || e === %q)", gone))
 }
 
-func TestFailuresAreSaidInPlainWords(t *testing.T) {
+func TestFailuresAreShownInPlainWords(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	const r = "web:s1:m9"
@@ -394,7 +394,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 }
 
 // What was said about a conversation that is at work is over when it was stopped.
-func TestADeletionThatFailedIsForgottenAndOneElsewhereIsTold(t *testing.T) {
+func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	f.set(func() { f.refuseDeletion = "The conversation is at work. Stop it first, then delete it." })
@@ -431,7 +431,7 @@ func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 }
 
 // What is written in a conversation stays there when another one is shown.
-func TestADraftStaysInItsConversation(t *testing.T) {
+func TestDraftStaysInItsConversation(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Old things")
 	f.conversation("New things")

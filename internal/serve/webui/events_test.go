@@ -11,7 +11,7 @@ import (
 
 // Who pauses wants to look for something in what came: the filters go on to work
 // on that, and what comes meanwhile waits.
-func TestWhatWasPausedIsFiltered(t *testing.T) {
+func TestPausedEventsAreFiltered(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.happen(3, "stream.text")
@@ -31,7 +31,7 @@ func TestWhatWasPausedIsFiltered(t *testing.T) {
 }
 
 // Rows that are read stay when many others come.
-func TestAnEventThatIsReadStays(t *testing.T) {
+func TestOpenEventStays(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.happen(1, "stream.error")
@@ -42,7 +42,7 @@ func TestAnEventThatIsReadStays(t *testing.T) {
 	p.Until("it is there, with the keyboard", "document.activeElement.closest('.event[open]')?.querySelector('.type').innerText === 'stream.error'")
 }
 
-func TestTheConversationsToChooseFromHaveTheirNames(t *testing.T) {
+func TestConversationFilterShowsTitles(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, f.url("#/events?session=s1"), 1000, 700)

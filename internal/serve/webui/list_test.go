@@ -49,7 +49,7 @@ func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 }
 
 // The list is kept up also while things go on happening without a pause.
-func TestTheListIsKeptUpWhileThingsGoOnHappening(t *testing.T) {
+func TestListIsUpdatedUnderLoad(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, "about:blank", 1000, 700)
@@ -79,7 +79,7 @@ func TestTheListIsKeptUpWhileThingsGoOnHappening(t *testing.T) {
 }
 
 // What was written in a conversation that is gone is not: it can begin another.
-func TestTheWordsForADeletedConversationAreGivenBack(t *testing.T) {
+func TestTextForADeletedConversationIsReturned(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.deleted = true })

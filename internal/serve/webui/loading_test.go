@@ -104,7 +104,7 @@ func TestAMessageIsFoundWhileOlderOnesAreUnderWay(t *testing.T) {
 }
 
 // Messages that cannot be had are not said to be gone.
-func TestAMessageThatCannotBeLookedForIsNotSaidToBeGone(t *testing.T) {
+func TestFailedSearchForAMessageDoesNotReportItAsDeleted(t *testing.T) {
 	f, p := slow(t, 400, "#/s/s1")
 	older := shut(p, "before=", false)
 	p.To("#/s/s1/m/m20")

@@ -26,7 +26,7 @@ func answered(f *fake, state string) {
 
 // What a tool says at its end comes with the stream only in part; where the rest
 // is can be followed.
-func TestALongOutputOfAToolSaysWhereItsRestIs(t *testing.T) {
+func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -48,7 +48,7 @@ func TestALongOutputOfAToolSaysWhereItsRestIs(t *testing.T) {
 	p.Until("it leads to the whole", "location.hash === '#/requests/' + encodeURIComponent('"+r+"')")
 }
 
-func TestWhenSomethingWasSaidCanBeSeen(t *testing.T) {
+func TestMessagesShowTheirTime(t *testing.T) {
 	f := newFake(t)
 	answered(f, "done")
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
@@ -81,7 +81,7 @@ func TestAnAnswerIsCopied(t *testing.T) {
 		p.Do(chromedp.Focus(".about button"))
 		p.Press("Enter")
 		if name == "refused" {
-			p.Shows("#problem", "The browser does not let this page copy. Select the words and press Ctrl+C.")
+			p.Shows("#problem", "The browser does not allow this page to copy. Select the text and press Ctrl+C.")
 			continue
 		}
 		p.Until(name+": it is taken as it was written", "window.taken === 'In **meadows**.'")
@@ -91,7 +91,7 @@ func TestAnAnswerIsCopied(t *testing.T) {
 	}
 }
 
-func TestWhatFailedIsTriedAgain(t *testing.T) {
+func TestFailedRequestCanBeRetried(t *testing.T) {
 	f := newFake(t)
 	answered(f, "failed")
 	p := webuitest.Open(t, f.url("#/s/s1"), 360, 700)

@@ -101,7 +101,7 @@ func TestALongTextIsNotCut(t *testing.T) {
 	p.Until("nothing is cut", "document.getElementById('text').maxLength === -1")
 	// What is not displayed needs no layout, which would take long.
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('text').style.display = 'none'; document.getElementById('text').value = 'x'.repeat((1 << 20) + 1); document.getElementById('composer').requestSubmit()"))
-	p.Shows("#problem", "A message has at most 1 MB of text. Attach what is longer as a file.")
+	p.Shows("#problem", "A message has at most 1 MB of text. Attach longer text as a file.")
 	p.Until("it is there", long)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ const readJS = `{
 
 // A file goes with the message and the conversation for which it was chosen, also
 // when it takes a while to read it.
-func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
+func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
 	f := newFake(t)
 	f.conversation("One")
 	f.conversation("Two")
@@ -174,7 +174,7 @@ func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
 
 // What was taken back before it was read waits no more: neither a prompt, whose
 // request is stopped, nor a follow-up, which ends with the request that it was for.
-func TestWhatWasWithdrawnDoesNotWait(t *testing.T) {
+func TestWithdrawnMessageLeavesTheQueue(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()

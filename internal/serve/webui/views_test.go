@@ -69,7 +69,7 @@ func TestAConversationIsRenamed(t *testing.T) {
 	p.Until("Escape keeps it", "!document.getElementById('ask').open && document.getElementById('title').innerText === 'New name'")
 }
 
-func TestTheStoryOfARequestIsATimeline(t *testing.T) {
+func TestRequestHasATimeline(t *testing.T) {
 	_, p := furnished(t, "", "#/requests", 1100, 900)
 	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
 	p.Until("how they ended is told", "document.querySelector('.card .badge').innerText === 'failed' && document.querySelector('.card .bad').innerText.includes('overloaded')")
@@ -102,7 +102,7 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('This request does not exist.')")
 }
 
-func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
+func TestDamagedRowHidesNothingElse(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row bad is damaged. It was not used; restore the database from a copy."
 	for view, add := range map[string]func(){
@@ -128,12 +128,12 @@ func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
 		p.Until("the other "+view+" are listed", "document.querySelectorAll('.card').length === 3")
 		const card = `document.querySelector('[data-key=bad]').innerText`
 		p.Until("it is said to be damaged", card+".includes('nreadable') && "+card+".includes('restore the database')")
-		p.Until("nothing else is made up", "!/1970|Nothing to tell|Not created|for |task|·/.test("+card+")")
+		p.Until("nothing else is made up", "!/1970|Not started|Not created|for |task|·/.test("+card+")")
 		p.Picture(view+"-damaged", false)
 	}
 }
 
-func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
+func TestDamagedMessageIsShownInPlace(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row s1/2 of the table history is damaged. It was not used; restore the database from a copy."
 	f.set(func() {
@@ -155,7 +155,7 @@ func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 	p.Picture("story-damaged", false)
 }
 
-func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
+func TestTaskIsFollowedAndStoppedAfterAConfirmation(t *testing.T) {
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("both are listed", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card .badge').innerText === 'running'")
 	p.Until("why one failed is told", "document.querySelector('.card .bad').innerText.includes('no tokens left')")
@@ -211,7 +211,7 @@ func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 	p.Until("an event that is gone is said to be", "document.getElementById('view').innerText.includes('has expired')")
 }
 
-func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
+func TestDeadLettersAreReplayedAndDroppedAfterAConfirmation(t *testing.T) {
 	f, p := furnished(t, "", "#/dead", 1100, 760)
 	p.Until("both are listed with their reasons", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card').innerText.includes('Rule “archive” failed')")
 	p.Picture("dead", false)
@@ -229,7 +229,7 @@ func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
 	p.Click(".actions .danger")
 	p.Do(chromedp.WaitVisible("#ask"))
 	p.Click("#ask-yes")
-	p.Until("there are none and it says so", "document.getElementById('view').innerText.includes('There are none')")
+	p.Until("there are none and it says so", "document.getElementById('view').innerText.includes('No dead letters')")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.Equal(f.views.replayed, []string{"d1"}) || !slices.Equal(f.views.dropped, []string{"d2"}) {
@@ -237,7 +237,7 @@ func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
 	}
 }
 
-func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
+func TestRulesShowActivityAndCost(t *testing.T) {
 	f, p := furnished(t, "", "#/rules", 1100, 860)
 	p.Until("all are there", "document.querySelectorAll('[data-rule].card').length === 4")
 	for _, words := range []string{
@@ -259,7 +259,7 @@ func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
 	p.Until("a match leads to its request", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
 }
 
-func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
+func TestWorkflowsAreListedAndCancelled(t *testing.T) {
 	_, p := furnished(t, "", "#/workflows", 1100, 760)
 	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
 	for _, words := range []string{"waiting", "Ann asked when the release is", "The dandelions", "2 tasks", "until", "woke the agent 3 times", "2 workflows"} {
@@ -291,7 +291,7 @@ func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
 	p.Until("one that is not there is said not to be", "document.getElementById('view').innerText.includes('This workflow no longer exists.')")
 }
 
-func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
+func TestWorkflowsAreRefreshed(t *testing.T) {
 	f, p := furnished(t, "", "#/workflows", 1100, 760)
 	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
 	p.Do(chromedp.Focus("[data-workflow=w2]"))
@@ -310,7 +310,7 @@ func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
 
 // Times are written as the language of the browser has them, and say of which
 // year they are when it is another one.
-func TestTimesAreWholeInEveryLanguage(t *testing.T) {
+func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
 	_, p := talk(t)
 	for language, want := range map[string]string{
 		"en-US": "14:05|14:05:06.078|Nov 22, 2023",
@@ -353,7 +353,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 
 // What changes by itself leaves the keyboard where a person has it, and what was
 // opened open.
-func TestTheKeyboardStaysWhereItIsWhenAViewIsDrawnAnew(t *testing.T) {
+func TestRefreshKeepsTheFocus(t *testing.T) {
 	for _, c := range []struct {
 		name, hash, drawn, held string
 		change                  func(f *fake)
@@ -403,7 +403,7 @@ func TestTheKeyboardStaysWhereItIsWhenAViewIsDrawnAnew(t *testing.T) {
 	}
 }
 
-func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
+func TestHealthShowsComponentsServerAndConsumers(t *testing.T) {
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	p.Shows(".state h2", "Lilac is ready.")
 	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "no consumer", "2 h 0 min"} {
@@ -417,7 +417,7 @@ func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
 	p.Until("the part that fails is named", "document.querySelector('.parts li').innerText.includes('It takes no work.')")
 }
 
-func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
+func TestOnlyAnUnusedGroupIsDroppedAfterAConfirmation(t *testing.T) {
 	f, p := furnished(t, "& / ü", "#/health", 1100, 760)
 	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")
 	p.Click("[data-drop]")
@@ -435,7 +435,7 @@ func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
 	}
 }
 
-func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
+func TestSettingsShowTheirSource(t *testing.T) {
 	_, p := furnished(t, "", "#/settings", 1100, 760)
 	p.Until("all are there", "document.querySelectorAll('[data-setting]').length === 4")
 	p.Until("where one comes from is told", "document.querySelector('[data-setting=model] .badge').innerText === 'LILAC_MODEL'")
