@@ -80,7 +80,7 @@ func (c *cli) rules() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			trial := environment.Try(append(rules, environment.DefaultRules(environment.Ports{})...), e)
+			trial := environment.Try(append(rules, environment.DefaultRules(environment.DefaultsOptions{})...), e)
 			if c.json {
 				return c.printJSON(trial)
 			}

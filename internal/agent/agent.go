@@ -10,15 +10,15 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// Causes with which the context of a run is cancelled.
+// Causes for which the context of a run is cancelled.
 var (
-	// ErrCancelled ends the run; what was said is kept.
+	// ErrCancelled ends the run; its output so far is kept.
 	ErrCancelled = errors.New("cancelled")
-	// ErrDrain stops the run so that another process takes it up: nothing more is recorded.
+	// ErrDrain stops the run without further records; another process resumes it.
 	ErrDrain = errors.New("draining")
 )
 
-// Config is what a run needs beside its conversation.
+// Config configures a run.
 type Config struct {
 	Model     llm.Model
 	Tools     []tool.Tool
@@ -27,53 +27,53 @@ type Config struct {
 	// Retries is how often a failed model call is repeated, with Backoff.
 	Retries int
 	Backoff func(retry int) time.Duration
-	// ToolTimeout bounds a tool call (the tools have smaller limits of their own).
+	// ToolTimeout bounds a tool call; tools have smaller limits of their own. 0 means
+	// no bound.
 	ToolTimeout time.Duration
-	// CompactAt is the share of the context window that the prompt may fill
-	// before older messages are summarised; 0 means [DefaultCompactAt].
+	// CompactAt is the share of the context window that the prompt may fill before
+	// older messages are summarised; 0 means [DefaultCompactAt].
 	CompactAt float64
 }
 
-// Input is where a run starts; after a crash, where it goes on.
+// Input is the start of a run; after a crash, the point where it continues.
 type Input struct {
 	RequestID, SessionID, Client string
-	// Messages is the conversation so far, well formed (every tool call has its
-	// result). It ends with what this request is about and the steps of it for
-	// which StepDone was recorded; Pending is not in it.
+	// Messages is the well-formed conversation so far: every tool call has its result.
+	// It ends with the messages of this request and its steps for which StepDone was
+	// recorded. It does not contain Pending.
 	Messages []chat.Message
-	// Pending is the assistant message of a journaled step whose tool calls
-	// have not all got a result; nil at a fresh start.
+	// Pending is a journaled step without StepDone, or nil.
 	Pending *PendingStep
-	// Ended is set when the journal's last step called no tools but the run
-	// had not been closed: the loop goes on with WouldEnd.
+	// Ended reports that the journal's last step called no tools and the run was not
+	// closed: the loop continues with WouldEnd.
 	Ended bool
-	// Step and Usage continue the counters. Step is how many model calls of
-	// this request are journaled, Pending included: the next one has the number
-	// Step+1, the first one of a request is number 1.
+	// Step and Usage are the counters so far. Step is the number of journaled model
+	// calls of this request, including Pending; the next call has the number Step+1.
 	Step  int
 	Usage chat.Usage
-	// Offset is the byte length of the request's text so far (of journaled
-	// steps, Pending included). What was streamed after it is the host's to
-	// reset before it calls Run.
+	// Offset is the length in bytes of the text of the journaled steps, including
+	// Pending. The host resets text that was streamed after it before it calls Run.
 	Offset int64
-	// Text is the request's text so far, len(Text) == Offset: the texts of its
-	// journaled steps joined with [JoinText]. It becomes the start of Outcome.Text.
+	// Text is that text, joined with [JoinText]: len(Text) == Offset. Outcome.Text
+	// starts with it.
 	Text string
 }
 
-// PendingStep is a journaled model answer for which StepDone was not recorded:
-// with open tool calls, or with none when the crash came between the two.
+// PendingStep is a journaled model answer for which StepDone was not recorded. It
+// has no open tool calls if the crash came between the two.
 type PendingStep struct {
 	Message chat.Message
-	// Results holds what is known, by tool call id.
+	// Results are the known results by tool call id.
 	Results map[string]chat.Part
-	// Started holds the calls that had been started and have no result: their outcome is unknown.
+	// Started are the calls that were started and have no result: their outcome is
+	// unknown.
 	Started map[string]bool
-	// Interrupted is that of the journaled Step: such an answer does not end the run.
+	// Interrupted is that of the journaled [Step]. An interrupted answer does not end
+	// the run.
 	Interrupted bool
 }
 
-// Injected is a message that was taken into the run.
+// Injected is a message that was applied to the run.
 type Injected struct {
 	MessageID string
 	Messages  []chat.Message
@@ -83,51 +83,50 @@ type Injected struct {
 type Step struct {
 	Number  int
 	Message chat.Message
-	// Usage is of this call and of the calls since the last step whose answers
-	// were thrown away (repeated after an error, summaries). What a call that
-	// was stopped in the middle used is an estimate.
+	// Usage is the usage of this call and of the calls since the previous step whose
+	// answers were discarded (failed calls, summaries). The usage of a call that was
+	// stopped is an estimate.
 	Usage chat.Usage
 	Stop  llm.StopReason
-	// Interrupted says that the call was stopped in the middle and Message is what had been said.
+	// Interrupted reports that the call was stopped; Message is the answer until then.
 	Interrupted bool
-	// Offset is the byte length of the request's text including this step.
+	// Offset is the length of the request's text including this step, in bytes.
 	Offset    int64
 	ModelTime time.Duration
 }
 
-// Outcome is how a run ended. State is done, failed or cancelled in the sense of the catalog.
+// Outcome is the end of a run.
 type Outcome struct {
-	// Err is nil when the run is done; ErrCancelled; ErrDrain; or what failed
-	// (a *fault.Error with a sentence for a person).
+	// Err is nil if the run is done; ErrCancelled; ErrDrain; or the error of a failed
+	// run, a *fault.Error with a sentence for people.
 	Err   error
 	Text  string
 	Usage chat.Usage
 	Steps int
 }
 
-// Host is what a run reports to and asks. Every method that records returns
-// when the record is durable; an error from it ends the run at once (the
-// process has lost its store or its ownership).
+// Host records the reports of a run and supplies its messages. Every method that
+// records returns when the record is durable. An error from it ends the run at once,
+// because the process has lost its database or the ownership of the session.
 //
-// A run calls one method at a time. The contexts it passes to recording methods
-// outlive a cancelled run by a few seconds, so that what was said is kept, and
-// end at once when the run drains.
+// A run calls one method at a time. The context of a recording method outlives a
+// cancelled run by recordGrace, so that its output is kept, and ends at once when the
+// run drains.
 //
 // The order for a step is: BeforeModel, (ResetText, ModelFailed, BeforeModel)*,
-// ModelDone, (ToolStarted, ToolEnded) for each call that runs, StepDone. A call
-// that never ran because the run was stopped has its result in StepDone only,
-// behind those of all that ran;
-// a call that had been started before a crash has ToolEnded without another
-// ToolStarted, unless its tool is idempotent and is simply started again.
+// ModelDone, (ToolStarted, ToolEnded) for each call that runs, StepDone. A call that
+// did not run because the run was stopped has its result in StepDone only, after
+// the results of all calls that ran. A call that was started before a crash has
+// ToolEnded without another ToolStarted, unless its tool is idempotent and is started
+// again.
 type Host interface {
-	// BeforeModel takes the steers and interrupts that wait, before model call
-	// number step. used is what the request has used so far, thrown away
-	// answers included: it is here that the host keeps its budgets. An error
-	// ends the run before the call is made.
+	// BeforeModel returns the waiting steers and interrupts, before model call number
+	// step. used is the usage of the request so far, including discarded answers: the
+	// host checks its budgets here. An error ends the run before the call.
 	BeforeModel(ctx context.Context, step int, used chat.Usage) ([]Injected, error)
-	// Interrupts returns the signal that is raised when an interrupt waits.
+	// Interrupts returns the signal that the host raises when an interrupt waits.
 	Interrupts() *Signal
-	// Text and Reasoning stream; they never block for long and cannot fail.
+	// Text and Reasoning stream a delta; they do not block for long and cannot fail.
 	Text(delta string)
 	Reasoning(delta string)
 	// ResetText cuts the streamed text back to offset: the step is repeated.
@@ -138,23 +137,22 @@ type Host interface {
 	ModelDone(ctx context.Context, s Step) error
 	// ToolStarted records that a call is about to run.
 	ToolStarted(ctx context.Context, step int, call chat.Part, display string) error
-	// ToolProgress shows a line; it cannot fail.
+	// ToolProgress shows a line of a tool's output; it cannot fail.
 	ToolProgress(call chat.Part, line string)
 	// ToolEnded records a call's result.
 	ToolEnded(ctx context.Context, step int, call chat.Part, result chat.Part, display string) error
-	// StepDone appends the step to the session's history: the assistant
-	// message and, when it called tools, one tool message with exactly one
-	// result for each call.
+	// StepDone appends the step to the session's history: the assistant message and, if
+	// it called tools, one tool message with exactly one result for each call.
 	StepDone(ctx context.Context, step int, messages []chat.Message) error
-	// WouldEnd is asked when the model called no tools. It returns the
-	// followUps (and late steers) that wait, or none: then the host has closed
-	// the run durably in the same transaction, with outcome as its end.
+	// WouldEnd is called when the model called no tools. It returns the waiting
+	// followUps and late steers. If there are none, the host has closed the run in the
+	// same transaction, with outcome as its end.
 	WouldEnd(ctx context.Context, outcome Outcome) ([]Injected, error)
-	// Compacted records that the messages before keep were replaced by summary.
-	// keep is an index into the conversation as the run had it at this moment:
-	// Input.Messages, then every injected message and the messages of every
-	// StepDone in the order of the calls, with earlier compactions applied
-	// (afterwards the conversation is summary, then what stood from keep on).
-	// 1 ≤ keep ≤ its length, and no tool call is parted from its result.
+	// Compacted records that summary replaced the messages before keep. keep is an
+	// index into the run's conversation: Input.Messages, followed by all injected
+	// messages and the messages of every StepDone in the order of the calls, with
+	// earlier compactions applied. Afterwards the conversation is summary followed by
+	// the messages from keep on. 1 ≤ keep ≤ its length, and a tool call is never
+	// separated from its result.
 	Compacted(ctx context.Context, summary chat.Message, keep int) error
 }

@@ -109,7 +109,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-func TestASummaryWhoseUsageNobodyReportsIsCounted(t *testing.T) {
+func TestASummaryWithoutReportedUsageIsCounted(t *testing.T) {
 	m := &model{
 		info: small, summary: func(llm.Request) reply { return say("They asked for things and got them.") },
 		script: []reply{{chunks: []string{"Hi"}, usage: chat.Usage{InputTokens: 1}}},
@@ -161,7 +161,7 @@ func TestDigestIsWithinItsBoundAndKeepsTheEnd(t *testing.T) {
 	})
 }
 
-func TestKeepFromNeverPartsACallFromItsResult(t *testing.T) {
+func TestKeepFromNeverSeparatesACallFromItsResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		messages := agent.Repair(conversation(t))
 		tokens := rapid.IntRange(0, 3_000).Draw(t, "tokens")
@@ -215,7 +215,7 @@ func (s *shrinking) Compacted(ctx context.Context, summary chat.Message, keep in
 // Whatever the conversation, the window and the model's summaries are like: a
 // compaction shrinks, the prompt fits, and neither the operator's instructions
 // nor the request are lost.
-func TestAnyCompactionShrinksAndLosesNoRequest(t *testing.T) {
+func TestEveryCompactionShrinksAndLosesNoRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const instructions = "the operator's instructions"
 		window := rapid.IntRange(2_000, 20_000).Draw(t, "window")

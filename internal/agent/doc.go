@@ -1,22 +1,37 @@
-// Package agent is the loop of a run: ask the model, run the tools it asked for,
-// take in what people said meanwhile, until there is nothing left to do.
+// Package agent is the loop of a run: call the model, run the tools that it
+// requests, add the messages that arrive meanwhile, until nothing is left to do.
 //
-// It knows no bus and no database: [Run] reports to a [Host] and asks it for
-// messages, and the host makes every report durable before the run goes on. So
-// a run that was killed at any point goes on from its last report: a finished
-// model call is not repeated ([Host.ModelDone] comes before any of its tools
-// starts), and a tool that may have run is not silently run again.
+// The package knows neither bus nor database. [Run] reports to a [Host] and asks it
+// for messages, and the host makes every report durable before the run continues.
+// A run that was killed at any point therefore continues from its last report: a
+// finished model call is not repeated, because [Host.ModelDone] precedes its tool
+// calls, and a tool that may have run is not silently run again.
 //
-// What it promises:
+// # Promises
 //
-//   - Every model call sees a well-formed conversation ([Repair]).
+//   - Every model call gets a well-formed conversation ([Repair]).
 //   - [Outcome].Text equals the streamed deltas with the resets applied, and
 //     [JoinText] rebuilds it from the journaled steps.
-//   - A cancelled run returns within a second, an interrupted model call or tool
-//     stops now, a draining run records nothing more.
-//   - Compaction makes the conversation smaller, with or without the model's help.
-//     What the model has not seen yet is no part of it: a result that is too long
-//     is shown shortened and says so, a person's message that is too long is refused.
-//   - No goroutine of its own outlives Run, except that of a tool that ignores
-//     the end of its context for more than half a second.
+//   - A cancelled run returns within a second. An interrupt stops a model call or
+//     tool at once. A draining run records nothing more.
+//   - Compaction makes the conversation shorter, with or without the model's help.
+//     It never covers messages that the model has not seen: a tool result that is too
+//     long is shortened and says so, and a person's message that is too long is
+//     refused.
+//
+// # Callers
+//
+// Package session calls Run and implements Host.
+//
+// # Concurrency
+//
+// Run does its work in the caller's goroutine and calls one method of the host at a
+// time. Only tools run in other goroutines, up to maxParallel of a step. None of
+// them outlives Run, except a tool that ignores the end of its context for more than
+// toolGrace.
+//
+// The loop is not a decider like those of the cores: each of its decisions depends
+// on a stream that it is reading, so a pure function would get the whole stream as
+// its input. What does not depend on a stream is pure: [Repair], [KeepFrom],
+// [Digest], [EstimateTokens] and [SystemPrompt].
 package agent

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// messageTokens and partTokens stand for the frame that a provider puts around each.
+	// messageTokens and partTokens are the overhead of each message and part.
 	messageTokens = 4
 	partTokens    = 4
-	// mediaTokens is about what a large image costs; a document is capped at maxMediaTokens.
+	// mediaTokens is roughly the cost of a large image; a document costs at most
+	// maxMediaTokens.
 	mediaTokens    = 1_600
 	maxMediaTokens = 32_000
 )
 
-// EstimateTokens says roughly how many tokens the messages are: a token for
-// four ASCII characters or one other rune, a flat price for an image. It errs
-// on the high side for prose; what it misses, a context_length error catches.
+// EstimateTokens returns a rough number of tokens of the messages: one for four ASCII
+// characters or one other rune, and a fixed number for an image. It overestimates prose.
+// If it underestimates, the provider returns a context_length error.
 func EstimateTokens(messages []chat.Message) int {
 	n := 0
 	for _, m := range messages {
@@ -36,7 +37,7 @@ func EstimateTokens(messages []chat.Message) int {
 	return n
 }
 
-// overheadTokens is what goes with every prompt beside the conversation.
+// overheadTokens estimates the part of a prompt that is not the conversation.
 func overheadTokens(system string, tools []llm.ToolSpec) int {
 	n := textTokens(system)
 	for _, t := range tools {
@@ -49,8 +50,8 @@ func rawTokens(raw []byte) int { return countTokens(len(raw), utf8.RuneCount(raw
 
 func textTokens(s string) int { return countTokens(len(s), utf8.RuneCountInString(s)) }
 
-// countTokens takes runes as ASCII unless they are longer than a byte: with b
-// bytes and r runes, at most b-r runes are not ASCII.
+// countTokens treats runes as ASCII unless they are longer than a byte: of r runes in b
+// bytes, at most b-r are not ASCII.
 func countTokens(bytes, runes int) int {
 	other := min(runes, bytes-runes)
 	return (runes-other+3)/4 + other

@@ -14,38 +14,38 @@ import (
 )
 
 const (
-	// maxBackoff bounds the built-in backoff between repeated model calls.
+	// maxBackoff is the maximum delay of the built-in backoff.
 	maxBackoff = 30 * time.Second
-	// maxRetryAfter is the longest wait a provider may ask for; a person who
-	// waits for an answer is better told.
+	// maxRetryAfter is the longest delay that a provider may request. For a longer one
+	// the request fails, so that people do not wait without knowing.
 	maxRetryAfter = 10 * time.Minute
 
-	goOn = "Go on from where you stopped."
+	continuePrompt = "Go on from where you stopped."
 )
 
-// stopNotes tell people of an answer that is not all of it.
+// stopNotes are appended to incomplete answers.
 var stopNotes = map[llm.StopReason]string{
 	llm.StopLength:  "(The answer stops here: it reached the model's output limit.)",
 	llm.StopRefusal: "(The answer stops here: the model declined to go on.)",
 }
 
-// answer is what came of one model call.
+// answer is the result of one model call.
 type answer struct {
-	// message is the whole answer, or the text and thoughts that came before
-	// the call failed or was stopped.
-	message  chat.Message
-	thoughts string
-	usage    chat.Usage
-	stop     llm.StopReason
-	took     time.Duration
-	err      error
-	// whole says that the model finished, streamed that something was shown,
-	// interrupted that an interrupt came during the call.
-	whole, streamed, interrupted bool
+	// message is the complete answer, or the text and reasoning that came before the
+	// call failed or was stopped.
+	message   chat.Message
+	reasoning string
+	usage     chat.Usage
+	stop      llm.StopReason
+	duration  time.Duration
+	err       error
+	// complete reports that the model finished, streamed that text or reasoning was
+	// streamed, interrupted that an interrupt came during the call.
+	complete, streamed, interrupted bool
 }
 
-// ask makes one model call and streams it.
-func (r *run) ask() answer {
+// callModel makes one model call and streams its answer.
+func (r *run) callModel() answer {
 	ctx, stop := r.interruptible()
 	prompt := r.prompt()
 	req := llm.Request{
@@ -54,7 +54,7 @@ func (r *run) ask() answer {
 		Session:         r.in.SessionID,
 	}
 	begun := time.Now()
-	s := &speech{run: r}
+	s := &partialAnswer{run: r}
 	var a answer
 	for c, err := range r.cfg.Model.Stream(ctx, req) {
 		if err != nil {
@@ -62,59 +62,59 @@ func (r *run) ask() answer {
 			break
 		}
 		if c.Kind == llm.ChunkDone {
-			a.whole, a.message, a.usage, a.stop = true, c.Message, c.Usage, c.Stop
+			a.complete, a.message, a.usage, a.stop = true, c.Message, c.Usage, c.Stop
 			break
 		}
-		s.hear(c)
+		s.add(c)
 		if ctx.Err() != nil {
 			break
 		}
 	}
 	a.interrupted = stop()
-	a.took = time.Since(begun)
+	a.duration = time.Since(begun)
 	a.streamed = s.streamed
-	a.thoughts = s.said(chat.TypeReasoning)
-	if !a.whole {
+	a.reasoning = s.textOf(chat.TypeReasoning)
+	if !a.complete {
 		if a.err == nil {
-			a.err = fault.New(fault.Unavailable, "The model's answer broke off.")
+			a.err = fault.New(fault.Unavailable, "The model's answer was cut off.")
 		}
-		a.message = s.partial()
+		a.message = s.message()
 		a.stop = llm.StopOther
 		if s.streamed {
 			a.usage = r.estimateUsage(req, a.message)
 		}
 		return a
 	}
-	a.usage = r.used(a.usage, req, a.message)
-	a.message = r.tidy(a.message, a.stop)
-	a.err = s.settle(a.message.Text())
+	a.usage = r.usageOf(a.usage, req, a.message)
+	a.message = r.normalize(a.message, a.stop)
+	a.err = s.reconcile(a.message.Text())
 	a.streamed = s.streamed
 	r.interrupted = a.interrupted
 	return a
 }
 
-// prompt is the conversation as the model gets it. A provider takes an
-// assistant message at the end as one to be continued, or refuses it.
+// prompt returns the conversation for the model. Providers continue or refuse an
+// assistant message at the end, so a user message follows it.
 func (r *run) prompt() []chat.Message {
 	messages := Repair(r.conv)
-	if r.unshown {
-		messages = withoutMedia(messages)
+	if r.mediaReplaced {
+		messages = replaceMedia(messages)
 	}
-	messages = shortenResults(messages, unseenFrom(messages, r.room), r.room)
+	messages = shortenResults(messages, firstUnseen(messages, r.unseenBudget), r.unseenBudget)
 	if n := len(messages); n == 0 || messages[n-1].Role == chat.Assistant {
-		messages = append(messages, chat.Text(chat.User, goOn))
+		messages = append(messages, chat.Text(chat.User, continuePrompt))
 	}
 	return messages
 }
 
-// interruptible returns a context that an interrupt cancels. stop ends the
-// watch and says whether there was an interrupt.
+// interruptible returns a context that an interrupt cancels. stop ends the watch and
+// reports whether there was an interrupt.
 func (r *run) interruptible() (ctx context.Context, stop func() bool) {
 	ctx, cancel := context.WithCancelCause(r.ctx)
-	if r.fruitless >= maxFruitless {
+	if r.emptyInterrupts >= maxEmptyInterrupts {
 		return ctx, func() bool { cancel(nil); return false }
 	}
-	unwatch := r.h.Interrupts().watch(func() { cancel(errInterrupted) })
+	unwatch := r.host.Interrupts().watch(func() { cancel(errInterrupted) })
 	return ctx, func() bool {
 		hit := unwatch()
 		cancel(nil)
@@ -122,72 +122,72 @@ func (r *run) interruptible() (ctx context.Context, stop func() bool) {
 	}
 }
 
-// speech is what a model says during a call, as it is streamed.
-type speech struct {
+// partialAnswer collects an answer while it is streamed.
+type partialAnswer struct {
 	run      *run
-	parts    []heard
+	parts    []partialPart
 	streamed bool
-	// spoken says that there was text.
-	spoken bool
+	// hasText reports whether there was text.
+	hasText bool
 }
 
-// heard is a part on its way. Deltas are gathered as bytes, and once: adding
-// each to a string would copy the whole answer for every token, and thousands
-// of answers may be on their way.
-type heard struct {
+// partialPart is a part of a partial answer. Its text is a byte slice: appending each
+// delta to a string would copy the whole answer for every token, in thousands of
+// answers at the same time.
+type partialPart struct {
 	kind chat.PartType
 	text []byte
 }
 
-func (s *speech) hear(c llm.Chunk) {
+func (s *partialAnswer) add(c llm.Chunk) {
 	delta := strings.ToValidUTF8(c.Text, "\uFFFD")
 	if delta == "" {
 		return
 	}
 	switch c.Kind {
 	case llm.ChunkText:
-		s.keep(chat.TypeText, delta)
-		s.say(delta)
+		s.appendPart(chat.TypeText, delta)
+		s.streamText(delta)
 	case llm.ChunkReasoning:
 		s.streamed = true
-		s.keep(chat.TypeReasoning, delta)
-		s.run.h.Reasoning(delta)
+		s.appendPart(chat.TypeReasoning, delta)
+		s.run.host.Reasoning(delta)
 	}
 }
 
-func (s *speech) say(delta string) {
-	if !s.spoken && s.run.offset > 0 {
+func (s *partialAnswer) streamText(delta string) {
+	if !s.hasText && s.run.offset > 0 {
 		delta = stepSeparator + delta
 	}
-	s.streamed, s.spoken = true, true
-	s.run.h.Text(delta)
+	s.streamed, s.hasText = true, true
+	s.run.host.Text(delta)
 }
 
-func (s *speech) keep(kind chat.PartType, delta string) {
+func (s *partialAnswer) appendPart(kind chat.PartType, delta string) {
 	if n := len(s.parts); n > 0 && s.parts[n-1].kind == kind {
 		s.parts[n-1].text = append(s.parts[n-1].text, delta...)
 		return
 	}
-	s.parts = append(s.parts, heard{kind: kind, text: []byte(delta)})
+	s.parts = append(s.parts, partialPart{kind: kind, text: []byte(delta)})
 }
 
-// settle makes what was streamed equal to the text of the finished message.
-func (s *speech) settle(final string) error {
-	rest, ok := strings.CutPrefix(final, s.said(chat.TypeText))
+// reconcile makes the streamed text equal to the text of the finished message.
+func (s *partialAnswer) reconcile(final string) error {
+	rest, ok := strings.CutPrefix(final, s.textOf(chat.TypeText))
 	if !ok {
-		if err := s.run.h.ResetText(s.run.rec, s.run.offset); err != nil {
-			return s.run.hostError("take text back", err)
+		if err := s.run.host.ResetText(s.run.recordCtx, s.run.offset); err != nil {
+			return s.run.hostError("reset text", err)
 		}
-		s.spoken, rest = false, final
+		s.hasText, rest = false, final
 	}
 	if rest != "" {
-		s.say(rest)
+		s.streamText(rest)
 	}
 	return nil
 }
 
-// said is all that was streamed of a kind.
-func (s *speech) said(kind chat.PartType) string {
+// textOf returns the streamed text of one kind of part.
+func (s *partialAnswer) textOf(kind chat.PartType) string {
 	var all []byte
 	for _, h := range s.parts {
 		if h.kind == kind {
@@ -197,7 +197,7 @@ func (s *speech) said(kind chat.PartType) string {
 	return string(all)
 }
 
-func (s *speech) partial() chat.Message {
+func (s *partialAnswer) message() chat.Message {
 	var parts []chat.Part
 	for _, h := range s.parts {
 		parts = append(parts, chat.Part{Type: h.kind, Text: string(h.text)})
@@ -205,10 +205,10 @@ func (s *speech) partial() chat.Message {
 	return chat.Message{Role: chat.Assistant, Parts: parts}
 }
 
-// tidy makes a finished message fit for the journal: valid text, tool calls
-// with inputs that are objects and with ids that the conversation has not
-// seen, and a note where the text was cut off.
-func (r *run) tidy(m chat.Message, stop llm.StopReason) chat.Message {
+// normalize prepares a finished message for the journal: valid UTF-8, tool calls with
+// JSON objects as inputs and with ids that are new in the conversation, and a note if
+// the text was cut off.
+func (r *run) normalize(m chat.Message, stop llm.StopReason) chat.Message {
 	m.Role = chat.Assistant
 	ids := r.callIDs()
 	parts := make([]chat.Part, 0, len(m.Parts)+1)
@@ -223,17 +223,17 @@ func (r *run) tidy(m chat.Message, stop llm.StopReason) chat.Message {
 		case chat.TypeToolCall:
 			calls++
 			if p.ToolCallID == "" || ids[p.ToolCallID] {
-				p.ToolCallID = freeID(ids, r.step+1, i)
+				p.ToolCallID = unusedCallID(ids, r.step+1, i)
 			}
 			ids[p.ToolCallID] = true
-			p = checkedInput(p)
+			p = validateInput(p)
 		}
 		parts = append(parts, p)
 	}
 	switch last, note := len(parts)-1, stopNotes[stop]; {
 	case calls > 0:
 		if stop == llm.StopLength && parts[last].Type == chat.TypeToolCall && string(parts[last].Input) == "{}" {
-			parts[last] = withInvalidInput(parts[last], invalidCut)
+			parts[last] = markInvalidInput(parts[last], truncatedInput)
 		}
 	case note != "" && strings.TrimSpace(m.Text()) != "":
 		parts = append(parts, chat.TextPart(stepSeparator+note))
@@ -255,7 +255,7 @@ func (r *run) callIDs() map[string]bool {
 	return ids
 }
 
-func freeID(taken map[string]bool, step, part int) string {
+func unusedCallID(taken map[string]bool, step, part int) string {
 	id := fmt.Sprintf("call_%d_%d", step, part)
 	for taken[id] {
 		id += "x"
@@ -263,16 +263,16 @@ func freeID(taken map[string]bool, step, part int) string {
 	return id
 }
 
-// used is what a finished call used: as reported, or an estimate where nothing
-// was, so that limits bind whatever the provider.
-func (r *run) used(reported chat.Usage, req llm.Request, said chat.Message) chat.Usage {
+// usageOf returns the usage of a finished call: the reported one, or an estimate if the
+// provider reported none, so that limits work with every provider.
+func (r *run) usageOf(reported chat.Usage, req llm.Request, said chat.Message) chat.Usage {
 	if reported == (chat.Usage{}) {
 		return r.estimateUsage(req, said)
 	}
 	return r.priced(reported)
 }
 
-// priced fills in the cost unless the adapter did.
+// priced computes the cost unless the adapter did.
 func (r *run) priced(u chat.Usage) chat.Usage {
 	if u.CostMicros == 0 {
 		u.CostMicros = r.cfg.Model.Info().Price.Cost(u)
@@ -280,7 +280,7 @@ func (r *run) priced(u chat.Usage) chat.Usage {
 	return u
 }
 
-// estimateUsage stands in for the usage of a call that nobody reported.
+// estimateUsage estimates the usage of a call without a report.
 func (r *run) estimateUsage(req llm.Request, said chat.Message) chat.Usage {
 	return r.priced(chat.Usage{
 		InputTokens:  int64(overheadTokens(req.System, req.Tools) + EstimateTokens(req.Messages)),
@@ -288,16 +288,15 @@ func (r *run) estimateUsage(req llm.Request, said chat.Message) chat.Usage {
 	})
 }
 
-// retry prepares the next attempt after a failed call, or gives up with a
-// sentence for a person.
+// retry prepares the next attempt after a failed call, or returns an error for people.
 func (r *run) retry(a answer) error {
-	r.waste(a.usage)
-	if err := r.takeBack(a); err != nil {
+	r.discardUsage(a.usage)
+	if err := r.resetText(a); err != nil {
 		return err
 	}
 	var f *fault.Error
 	if !errors.As(a.err, &f) {
-		f = fault.Wrap(fault.KindOf(a.err), a.err, "The call of the model failed in a way that Lilac does not know.")
+		f = fault.Wrap(fault.KindOf(a.err), a.err, "The model call failed for an unknown reason.")
 	}
 	var delay time.Duration
 	switch {
@@ -317,7 +316,7 @@ func (r *run) retry(a answer) error {
 		delay = max(r.backoff(r.failures), f.RetryAfter)
 		r.failures++
 	}
-	if err := r.h.ModelFailed(r.rec, r.step+1, a.err, delay); err != nil {
+	if err := r.host.ModelFailed(r.recordCtx, r.step+1, a.err, delay); err != nil {
 		return r.hostError("record failed model call", err)
 	}
 	return r.wait(delay)
@@ -330,10 +329,10 @@ func (r *run) backoff(retry int) time.Duration {
 	return min(maxBackoff, time.Second<<min(retry, 5))
 }
 
-// wait returns after delay or an interrupt, or with the reason the run stops.
+// wait returns after delay, or earlier after an interrupt or when the run stops.
 func (r *run) wait(delay time.Duration) error {
 	if delay <= 0 {
-		return r.stopped()
+		return r.stopReason()
 	}
 	ctx, stop := r.interruptible()
 	timer := time.NewTimer(delay)
@@ -343,21 +342,23 @@ func (r *run) wait(delay time.Duration) error {
 	case <-ctx.Done():
 	}
 	r.interrupted = stop()
-	return r.stopped()
+	return r.stopReason()
 }
 
-// invalidInput is how an adapter hands over an input that is no JSON object.
+// invalidInput is the provider option with which an adapter passes an input that is not
+// a JSON object.
 type invalidInput struct {
 	Lilac struct {
 		InvalidInput *string `json:"invalidInput,omitempty"`
 	} `json:"lilac"`
 }
 
-// invalidCut stands for the input of a call that the output limit cut off before it began.
-const invalidCut = "(cut off by the output limit)"
+// truncatedInput replaces the input of a call that the output limit cut off before its
+// input started.
+const truncatedInput = "(cut off by the output limit)"
 
-// checkedInput replaces an input that is no JSON object, as an adapter should have.
-func checkedInput(p chat.Part) chat.Part {
+// validateInput replaces an input that is not a JSON object, in case the adapter did not.
+func validateInput(p chat.Part) chat.Part {
 	if len(p.Input) == 0 {
 		p.Input = json.RawMessage("{}")
 		return p
@@ -366,10 +367,10 @@ func checkedInput(p chat.Part) chat.Part {
 	if json.Unmarshal(p.Input, &object) == nil && object != nil {
 		return p
 	}
-	return withInvalidInput(p, strings.ToValidUTF8(string(p.Input), "\uFFFD"))
+	return markInvalidInput(p, strings.ToValidUTF8(string(p.Input), "\uFFFD"))
 }
 
-func withInvalidInput(p chat.Part, text string) chat.Part {
+func markInvalidInput(p chat.Part, text string) chat.Part {
 	options := map[string]json.RawMessage{}
 	if json.Unmarshal(p.ProviderOptions, &options) != nil || options == nil {
 		options = map[string]json.RawMessage{}

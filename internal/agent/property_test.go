@@ -214,10 +214,10 @@ func TestDisorderIsDetected(t *testing.T) {
 	}
 }
 
-// TestAnyRunThroughAnything runs random scripts with steers, follow-ups,
+// TestRandomRunsKeepTheInvariants runs random scripts with steers, follow-ups,
 // interrupts, a cancel, drains and crashes at any record, goes on from the
 // journal each time, and checks what holds whatever happens.
-func TestAnyRunThroughAnything(t *testing.T) {
+func TestRandomRunsKeepTheInvariants(t *testing.T) {
 	// So many that each kind of end is among them, also of the fifth of them
 	// that the short form runs.
 	checks := flag.Lookup("rapid.checks")

@@ -12,7 +12,7 @@ const (
 	// that the conversation is too long. Local servers have windows of 4,096 tokens.
 	longConversation = 2_000
 	// maxSilentRetries bounds the retries of a silent model, so that a call and its
-	// retries end before surfaces give the answer up.
+	// retries end before surfaces give up on the answer.
 	maxSilentRetries = 1
 )
 
@@ -22,16 +22,16 @@ func (r *run) changesPrompt(f *fault.Error) bool {
 	refused := f.Kind == fault.Invalid && f.Code == ""
 	switch {
 	case f.Code == llm.CodeContextLength:
-		if r.forced {
+		if r.compactionForced {
 			return false
 		}
-		r.forced, r.mustCompact = true, true
-	case !r.unshown && showsMedia(r.conv) && r.mayRefuseMedia(f):
+		r.compactionForced, r.mustCompact = true, true
+	case !r.mediaReplaced && hasMedia(r.conv) && r.mayRefuseMedia(f):
 		// The image or document stays in the history, so every later request of the
 		// conversation would fail.
-		r.unshown = true
-	case refused && !r.forced && len(r.conv) > 2 && EstimateTokens(r.conv) >= longConversation:
-		r.forced, r.mustCompact, r.guess = true, true, f
+		r.mediaReplaced = true
+	case refused && !r.compactionForced && len(r.conv) > 2 && EstimateTokens(r.conv) >= longConversation:
+		r.compactionForced, r.mustCompact, r.guess = true, true, f
 	default:
 		return false
 	}

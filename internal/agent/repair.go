@@ -6,16 +6,15 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// noResult stands where the result of a tool call was lost.
+// noResult replaces the lost result of a tool call.
 const noResult = "No result of this call was recorded. Its outcome is unknown: check before repeating."
 
-// Repair returns the messages in a form that every provider accepts: each tool
-// call of an assistant message has exactly one result, in one tool message
-// right behind it and in the order of the calls. Results that belong to no
-// call are dropped, lost ones are replaced by a failed result, results that
-// other messages came between are moved up, and assistant messages that
-// neither say nor call anything are left out. It changes nothing that is well
-// formed, is idempotent, and does not modify its argument.
+// Repair returns the messages in a form that every provider accepts: each tool call of an
+// assistant message has exactly one result, in one tool message directly after it and
+// in the order of the calls. It drops results without a call, replaces lost results by
+// a failed one, moves results up past other messages, and leaves out assistant messages
+// without text and calls. It does not change well-formed messages, is idempotent, and
+// does not modify its argument.
 func Repair(messages []chat.Message) []chat.Message {
 	out := make([]chat.Message, 0, len(messages))
 	for i, m := range messages {
@@ -23,8 +22,8 @@ func Repair(messages []chat.Message) []chat.Message {
 		case chat.Tool:
 			continue // taken by the assistant message before it
 		case chat.Assistant:
-			m = withoutRepeatedCalls(m)
-			if saysNothing(m) {
+			m = dropRepeatedCalls(m)
+			if isEmptyMessage(m) {
 				continue
 			}
 			out = append(out, m)
@@ -38,8 +37,8 @@ func Repair(messages []chat.Message) []chat.Message {
 	return out
 }
 
-// turnAfter returns the messages between assistant message i and the next
-// one: results that stand behind that cannot be of i.
+// turnAfter returns the messages between assistant message i and the next one. Later
+// results cannot belong to i.
 func turnAfter(messages []chat.Message, i int) []chat.Message {
 	for j := i + 1; j < len(messages); j++ {
 		if messages[j].Role == chat.Assistant {
@@ -49,7 +48,7 @@ func turnAfter(messages []chat.Message, i int) []chat.Message {
 	return messages[i+1:]
 }
 
-// resultsFor builds the tool message of m; ok is false when it needs none.
+// resultsFor builds the tool message of m; ok is false if m needs none.
 func resultsFor(m chat.Message, turn []chat.Message) (results chat.Message, ok bool) {
 	answered := map[string]bool{} // by the provider, in the assistant message itself
 	for _, p := range m.ToolResults() {
@@ -90,7 +89,7 @@ func resultsFor(m chat.Message, turn []chat.Message) (results chat.Message, ok b
 	return results, true
 }
 
-func withoutRepeatedCalls(m chat.Message) chat.Message {
+func dropRepeatedCalls(m chat.Message) chat.Message {
 	seen := map[string]bool{}
 	kept := make([]chat.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -108,9 +107,9 @@ func withoutRepeatedCalls(m chat.Message) chat.Message {
 	return m
 }
 
-// saysNothing reports an assistant message that providers refuse: nothing in
-// it, or only blank text and thoughts (those of a call that was interrupted).
-func saysNothing(m chat.Message) bool {
+// isEmptyMessage reports whether providers refuse an assistant message: it is empty, or
+// has only blank text and reasoning (of an interrupted call).
+func isEmptyMessage(m chat.Message) bool {
 	for _, p := range m.Parts {
 		switch p.Type {
 		case chat.TypeReasoning:

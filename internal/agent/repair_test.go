@@ -88,7 +88,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-func TestRepairLeavesResultsOfTheProviderAlone(t *testing.T) {
+func TestRepairKeepsProviderExecutedResults(t *testing.T) {
 	m := parse("a x")
 	m[0].Parts = append(m[0].Parts, chat.ToolResult("x", "search", "found", false))
 	if got := agent.Repair(m); len(got) != 1 {

@@ -17,60 +17,59 @@ import (
 const (
 	// recordGrace is how long the last records of a cancelled run may take.
 	recordGrace = 5 * time.Second
-	// maxFruitless is how many interrupts in a row may bring no message before
-	// the run stops listening for one call: a host that signals for ever must
-	// not make it call the model for ever.
-	maxFruitless = 3
+	// maxEmptyInterrupts is how many interrupts in a row may bring no message before the
+	// run ignores them during one call: a host that signals for ever must not make it
+	// call the model for ever.
+	maxEmptyInterrupts = 3
 )
 
-// errInterrupted is the cause with which an interrupt stops a call.
+// errInterrupted is the cause for which an interrupt cancels a call.
 var errInterrupted = errors.New("interrupted")
 
-// Run does the work of one request and returns how it ended. It blocks, and it
-// obeys ctx: with the cause [ErrCancelled] it keeps what was said and returns
-// within a second, with any other cause it records nothing more and returns
-// [ErrDrain]. When the outcome has no error the host has closed the run in
-// WouldEnd; any other end is for the caller to record.
+// Run does the work of one request and returns its end. It obeys ctx: if the cause is
+// [ErrCancelled], it keeps the output so far and returns within a second; for any
+// other cause, it records nothing more and returns [ErrDrain]. If the outcome has no
+// error, the host has closed the run in WouldEnd; the caller records every other end.
 func Run(ctx context.Context, cfg Config, in Input, h Host) Outcome {
 	r := newRun(ctx, cfg, in, h)
-	release := r.openRecords()
+	release := r.openRecordCtx()
 	defer release()
 	return r.outcome(r.run())
 }
 
-// run is the state of one Run. It belongs to the goroutine of Run; running
-// tools share only what toolStep guards.
+// run is the state of one Run. The goroutine of Run owns it; running tools share only
+// the fields that toolStep guards.
 type run struct {
 	ctx context.Context
-	// rec is what recording methods get; see openRecords.
-	rec   context.Context
-	cfg   Config
-	in    Input
-	h     Host
-	tools map[string]tool.Tool
-	specs []llm.ToolSpec
+	// recordCtx is the context of recording methods; see openRecordCtx.
+	recordCtx context.Context
+	cfg       Config
+	in        Input
+	host      Host
+	tools     map[string]tool.Tool
+	specs     []llm.ToolSpec
 
-	conv    []chat.Message
-	text    string // of journaled steps
-	offset  int64  // its length, also when the host did not pass Input.Text
-	step    int    // journaled model calls
-	usage   chat.Usage
-	carried chat.Usage // of answers that were thrown away since the last step
+	conv      []chat.Message
+	text      string // text of the journaled steps
+	offset    int64  // its length, even if the host did not pass Input.Text
+	step      int    // journaled model calls
+	usage     chat.Usage
+	discarded chat.Usage // usage of answers that were discarded since the last step
 
-	failures    int  // of the current step
-	empties     int  // of the current step
-	forced      bool // the current step was compacted because the model said so
-	mustCompact bool
-	guess       *fault.Error // the refusal that may mean that the prompt is too long
-	unshown     bool         // pictures and documents are named only: the provider refused a prompt with them
-	room        int          // what the model has not seen yet may take of the prompt, in tokens
-	interrupted bool         // an interrupt stopped something and was not delivered yet
-	fruitless   int          // interrupts in a row that delivered nothing
+	failures         int  // of the current step
+	emptyAnswers     int  // of the current step
+	compactionForced bool // the provider refused the current step as too long, so it was compacted
+	mustCompact      bool
+	guess            *fault.Error // the refusal that may mean that the prompt is too long
+	mediaReplaced    bool         // media are replaced by their names, because the provider refused a prompt with them
+	unseenBudget     int          // maximum size of the messages that the model has not seen, in tokens
+	interrupted      bool         // an interrupt stopped a call and was not delivered yet
+	emptyInterrupts  int          // interrupts in a row without a message
 }
 
 func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 	r := &run{
-		ctx: ctx, cfg: cfg, in: in, h: h,
+		ctx: ctx, cfg: cfg, in: in, host: h,
 		tools: map[string]tool.Tool{},
 		conv:  slices.Clone(in.Messages),
 		text:  in.Text, offset: max(in.Offset, int64(len(in.Text))),
@@ -84,11 +83,11 @@ func newRun(ctx context.Context, cfg Config, in Input, h Host) *run {
 	return r
 }
 
-// openRecords makes the context of recording methods: it outlives a cancelled
-// run by recordGrace and ends with a draining one.
-func (r *run) openRecords() (release func()) {
+// openRecordCtx creates the context of recording methods: it outlives a cancelled run by
+// recordGrace, and ends with a draining one.
+func (r *run) openRecordCtx() (release func()) {
 	rec, cancel := context.WithCancelCause(context.WithoutCancel(r.ctx))
-	r.rec = rec
+	r.recordCtx = rec
 	released := make(chan struct{})
 	done := make(chan struct{})
 	unwatch := context.AfterFunc(r.ctx, func() {
@@ -118,7 +117,7 @@ func (r *run) outcome(err error) Outcome {
 	return Outcome{Err: err, Text: r.text, Usage: r.usage, Steps: r.step}
 }
 
-// run returns nil when the host has closed the run.
+// run returns nil if the host has closed the run.
 func (r *run) run() error {
 	ended, err := r.resume()
 	for !ended && err == nil {
@@ -137,53 +136,53 @@ func (r *run) resume() (ended bool, err error) {
 	return false, nil
 }
 
-// turn is one model call, if nothing forbids it, and what follows from it.
+// turn makes one model call, unless something forbids it, and handles the answer.
 func (r *run) turn() (ended bool, err error) {
-	if err := r.takeMessages(); err != nil {
+	if err := r.collectMessages(); err != nil {
 		return false, err
 	}
 	if len(r.conv) == 0 {
 		return false, fault.New(fault.Invalid, "There is no message to answer.")
 	}
-	if again, err := r.fit(); again || err != nil {
+	if again, err := r.fitContext(); again || err != nil {
 		return false, r.fitError(err)
 	}
-	a := r.ask()
+	a := r.callModel()
 	switch {
 	case r.draining():
 		return false, ErrDrain
-	case a.whole && a.err != nil: // of the host
+	case a.complete && a.err != nil: // an error of the host
 		return false, a.err
-	case a.whole:
-		return r.answered(a)
+	case a.complete:
+		return r.handleAnswer(a)
 	case a.interrupted || r.ctx.Err() != nil:
-		return false, r.keepPartial(a)
+		return false, r.recordPartial(a)
 	}
 	return false, r.retry(a)
 }
 
-// takeMessages delivers steers and interrupts. A signal that waits is for what
-// the host delivers now.
-func (r *run) takeMessages() error {
-	if err := r.stopped(); err != nil {
+// collectMessages adds the waiting steers and interrupts. The messages of a raised signal
+// are among those that the host returns now.
+func (r *run) collectMessages() error {
+	if err := r.stopReason(); err != nil {
 		return err
 	}
-	if r.h.Interrupts().take() {
+	if r.host.Interrupts().take() {
 		r.interrupted = true
 	}
-	injected, err := r.h.BeforeModel(r.rec, r.step+1, r.usage)
+	injected, err := r.host.BeforeModel(r.recordCtx, r.step+1, r.usage)
 	if err != nil {
-		return r.hostError("take messages", err)
+		return r.hostError("collect messages", err)
 	}
 	switch {
 	case len(injected) > 0:
-		r.fruitless = 0
+		r.emptyInterrupts = 0
 	case r.interrupted:
-		r.fruitless++
+		r.emptyInterrupts++
 	}
 	r.interrupted = false
 	r.inject(injected)
-	return r.stopped()
+	return r.stopReason()
 }
 
 func (r *run) inject(injected []Injected) {
@@ -192,10 +191,10 @@ func (r *run) inject(injected []Injected) {
 	}
 }
 
-// answered goes on after a whole answer.
-func (r *run) answered(a answer) (ended bool, err error) {
+// handleAnswer continues after a complete answer.
+func (r *run) handleAnswer(a answer) (ended bool, err error) {
 	if len(a.message.ToolCalls()) == 0 && strings.TrimSpace(a.message.Text()) == "" {
-		return r.saidNothing(a)
+		return r.handleEmptyAnswer(a)
 	}
 	if err := r.record(a, false); err != nil {
 		return false, err
@@ -203,25 +202,25 @@ func (r *run) answered(a answer) (ended bool, err error) {
 	return r.completeStep(a.message, PendingStep{})
 }
 
-// saidNothing handles an answer with neither text nor tool calls: asked once
-// more, then accepted if the model had only its tools' results to comment on.
-func (r *run) saidNothing(a answer) (ended bool, err error) {
-	r.waste(a.usage)
-	if err := r.takeBack(a); err != nil {
+// handleEmptyAnswer handles an answer with neither text nor tool calls. It repeats the
+// call once, then accepts the empty answer if it followed tool results.
+func (r *run) handleEmptyAnswer(a answer) (ended bool, err error) {
+	r.discardUsage(a.usage)
+	if err := r.resetText(a); err != nil {
 		return false, err
 	}
 	var cause error
 	switch a.stop {
 	case llm.StopRefusal:
-		return false, coded(fault.Denied, "refusal", "The model declined to answer this.")
+		return false, codedError(fault.Denied, "refusal", "The model declined to answer this.")
 	case llm.StopLength:
-		cause = coded(fault.Invalid, "output_length", "The model used up its output limit before it said anything. Raise the limit or ask for less.")
+		cause = codedError(fault.Invalid, "output_length", "The model used up its output limit before it said anything. Raise the limit or ask for less.")
 	default:
-		cause = coded(fault.Unavailable, "empty_answer", "The model gave an empty answer, twice. Ask again, or ask differently.")
+		cause = codedError(fault.Unavailable, "empty_answer", "The model gave an empty answer, twice. Ask again, or ask differently.")
 	}
-	if r.empties == 0 {
-		r.empties++
-		if err := r.h.ModelFailed(r.rec, r.step+1, cause, 0); err != nil {
+	if r.emptyAnswers == 0 {
+		r.emptyAnswers++
+		if err := r.host.ModelFailed(r.recordCtx, r.step+1, cause, 0); err != nil {
 			return false, r.hostError("record failed model call", err)
 		}
 		return false, nil
@@ -232,18 +231,18 @@ func (r *run) saidNothing(a answer) (ended bool, err error) {
 	return false, cause
 }
 
-func coded(kind fault.Kind, code, message string) error {
+func codedError(kind fault.Kind, code, message string) error {
 	return &fault.Error{Kind: kind, Code: code, Message: message}
 }
 
-// keepPartial records what had been said when the call was stopped.
-func (r *run) keepPartial(a answer) error {
+// recordPartial records the part of an answer that came before the call was stopped.
+func (r *run) recordPartial(a answer) error {
 	r.interrupted = a.interrupted
-	if saysNothing(a.message) && strings.TrimSpace(a.thoughts) == "" {
-		if err := r.takeBack(a); err != nil {
+	if isEmptyMessage(a.message) && strings.TrimSpace(a.reasoning) == "" {
+		if err := r.resetText(a); err != nil {
 			return err
 		}
-		return r.stopped()
+		return r.stopReason()
 	}
 	if err := r.record(a, true); err != nil {
 		return err
@@ -259,9 +258,9 @@ func (r *run) record(a answer, interrupted bool) error {
 		text = stepSeparator + text
 	}
 	r.usage = r.usage.Add(a.usage)
-	err := r.h.ModelDone(r.rec, Step{
-		Number: r.step + 1, Message: a.message, Usage: a.usage.Add(r.carried), Stop: a.stop,
-		Interrupted: interrupted, Offset: r.offset + int64(len(text)), ModelTime: a.took,
+	err := r.host.ModelDone(r.recordCtx, Step{
+		Number: r.step + 1, Message: a.message, Usage: a.usage.Add(r.discarded), Stop: a.stop,
+		Interrupted: interrupted, Offset: r.offset + int64(len(text)), ModelTime: a.duration,
 	})
 	if err != nil {
 		return r.hostError("record model answer", err)
@@ -269,13 +268,13 @@ func (r *run) record(a answer, interrupted bool) error {
 	r.step++
 	r.text += text
 	r.offset += int64(len(text))
-	r.carried = chat.Usage{}
-	r.failures, r.empties, r.forced, r.guess = 0, 0, false, nil
+	r.discarded = chat.Usage{}
+	r.failures, r.emptyAnswers, r.compactionForced, r.guess = 0, 0, false, nil
 	return nil
 }
 
-// completeStep runs the open tool calls of a journaled answer, appends the step
-// to the history, and asks for the end when no tools were called.
+// completeStep runs the open tool calls of a journaled answer and appends the step to
+// the history. If there were no calls, it asks the host for the end.
 func (r *run) completeStep(m chat.Message, p PendingStep) (ended bool, err error) {
 	messages := []chat.Message{m}
 	calls := m.ToolCalls()
@@ -289,21 +288,21 @@ func (r *run) completeStep(m chat.Message, p PendingStep) (ended bool, err error
 	if r.draining() {
 		return false, ErrDrain
 	}
-	if err := r.h.StepDone(r.rec, r.step, messages); err != nil {
+	if err := r.host.StepDone(r.recordCtx, r.step, messages); err != nil {
 		return false, r.hostError("append step", err)
 	}
 	r.conv = append(r.conv, messages...)
 	if len(calls) > 0 || p.Interrupted {
-		return false, r.stopped()
+		return false, r.stopReason()
 	}
 	return r.wouldEnd()
 }
 
 func (r *run) wouldEnd() (ended bool, err error) {
-	if err := r.stopped(); err != nil {
+	if err := r.stopReason(); err != nil {
 		return false, err
 	}
-	injected, err := r.h.WouldEnd(r.rec, r.outcome(nil))
+	injected, err := r.host.WouldEnd(r.recordCtx, r.outcome(nil))
 	if err != nil {
 		return false, r.hostError("end run", err)
 	}
@@ -311,25 +310,25 @@ func (r *run) wouldEnd() (ended bool, err error) {
 	return len(injected) == 0, nil
 }
 
-// waste counts what an answer used that no step will hold.
-func (r *run) waste(u chat.Usage) {
+// discardUsage counts the usage of an answer that no step contains.
+func (r *run) discardUsage(u chat.Usage) {
 	r.usage = r.usage.Add(u)
-	r.carried = r.carried.Add(u)
+	r.discarded = r.discarded.Add(u)
 }
 
-// takeBack cuts the streamed text back to the journaled steps.
-func (r *run) takeBack(a answer) error {
+// resetText cuts the streamed text back to the journaled steps.
+func (r *run) resetText(a answer) error {
 	if !a.streamed {
 		return nil
 	}
-	if err := r.h.ResetText(r.rec, r.offset); err != nil {
-		return r.hostError("take text back", err)
+	if err := r.host.ResetText(r.recordCtx, r.offset); err != nil {
+		return r.hostError("reset text", err)
 	}
 	return nil
 }
 
-// stopped returns why the run must not go on, if it must not.
-func (r *run) stopped() error {
+// stopReason returns the reason why the run must stop, or nil.
+func (r *run) stopReason() error {
 	switch {
 	case r.ctx.Err() == nil:
 		return nil
@@ -343,8 +342,8 @@ func (r *run) draining() bool {
 	return r.ctx.Err() != nil && !errors.Is(context.Cause(r.ctx), ErrCancelled)
 }
 
-// hostError ends the run: the host could not record. A record that failed
-// because the run drains is no failure.
+// hostError wraps an error of the host, which ends the run. An error of a draining run is
+// not a failure.
 func (r *run) hostError(doing string, err error) error {
 	if r.draining() {
 		return ErrDrain

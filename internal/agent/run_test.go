@@ -101,7 +101,7 @@ func TestRun(t *testing.T) {
 		},
 		"an unknown error becomes a sentence": {
 			script: []reply{{err: errors.New("boom")}}, cfg: agent.Config{Retries: 3},
-			log: "before 1", kind: fault.Internal, message: "Lilac does not know",
+			log: "before 1", kind: fault.Internal, message: "for an unknown reason",
 		},
 		"a provider that asks to wait too long ends the run": {
 			script: []reply{{err: &fault.Error{Kind: fault.RateLimited, Message: "Too many requests.", RetryAfter: time.Hour}}},
@@ -252,7 +252,7 @@ func TestRetryCountsStartAnewWithEachStep(t *testing.T) {
 	}
 }
 
-func TestUsageOfThrownAwayAnswersIsNotLost(t *testing.T) {
+func TestUsageOfDiscardedAnswersIsCounted(t *testing.T) {
 	m := &model{script: []reply{{usage: chat.Usage{InputTokens: 7, OutputTokens: 1}}, {chunks: []string{"x"}, usage: chat.Usage{InputTokens: 7, OutputTokens: 2}}}}
 	h := newHost()
 	out := play(t, t.Context(), m, agent.Config{}, question(), h)
@@ -263,7 +263,7 @@ func TestUsageOfThrownAwayAnswersIsNotLost(t *testing.T) {
 }
 
 // A provider need not say what was used: limits bind all the same.
-func TestUsageThatNobodyReportsIsEstimated(t *testing.T) {
+func TestMissingUsageIsEstimated(t *testing.T) {
 	words := strings.Repeat("word ", 400)
 	in := question()
 	in.Messages = []chat.Message{chat.Text(chat.User, words)}

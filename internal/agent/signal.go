@@ -2,9 +2,9 @@ package agent
 
 import "sync"
 
-// Signal says that an interrupt waits. The host raises it; the run takes it,
-// or lets it stop what it does. It is no channel because a run would need a
-// goroutine of its own to wait for one. The zero value is ready.
+// Signal reports that an interrupt waits. The host raises it; the run lowers it, or lets
+// it stop the current call. It is not a channel, because the run would need another
+// goroutine to wait for one. The zero value is ready to use.
 type Signal struct {
 	mu     sync.Mutex
 	raised bool
@@ -12,7 +12,8 @@ type Signal struct {
 	watcher func()
 }
 
-// Raise says that an interrupt waits. Several before one is taken are one.
+// Raise reports that an interrupt waits. Raising it twice before it is lowered is like
+// raising it once.
 func (s *Signal) Raise() {
 	s.mu.Lock()
 	hit := s.watcher
@@ -24,7 +25,7 @@ func (s *Signal) Raise() {
 	}
 }
 
-// take returns whether the signal was raised, and lowers it.
+// take lowers the signal and reports whether it was raised.
 func (s *Signal) take() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,8 +34,8 @@ func (s *Signal) take() bool {
 	return raised
 }
 
-// watch calls hit when the signal is raised, or was, and lowers it. After stop
-// it does not any more; stop says whether hit was, or is about to be, called.
+// watch calls hit once when the signal is raised, or at once if it is raised already, and
+// lowers it. stop ends the watch and reports whether hit was, or is about to be, called.
 func (s *Signal) watch(hit func()) (stop func() bool) {
 	s.mu.Lock()
 	raised := s.raised

@@ -141,7 +141,7 @@ func allResults(h *host) []string {
 	return out
 }
 
-func TestAToolThatIgnoresItsEndDoesNotHoldTheRun(t *testing.T) {
+func TestAToolThatIgnoresItsContextDoesNotBlockTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -167,7 +167,7 @@ func TestAToolThatIgnoresItsEndDoesNotHoldTheRun(t *testing.T) {
 	})
 }
 
-func TestAnInterruptThatBringsNothingCannotSpin(t *testing.T) {
+func TestInterruptsWithoutMessagesCannotSpin(t *testing.T) {
 	h := newHost()
 	m := &model{}
 	for range 20 {
@@ -179,7 +179,7 @@ func TestAnInterruptThatBringsNothingCannotSpin(t *testing.T) {
 	}
 }
 
-func TestAStoreThatHangsCannotHoldACancelledRunForEver(t *testing.T) {
+func TestAHangingStoreCannotBlockACancelledRunForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)

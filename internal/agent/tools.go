@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	// maxParallel is how many tools of a step run side by side.
+	// maxParallel is how many tools of a step run at the same time.
 	maxParallel = 8
-	// maxCalls is how many tools of a step run. The model is told of the others.
+	// maxCalls is how many tool calls of a step run. The others get an error as their
+	// result.
 	maxCalls = 128
-	// toolGrace is how long a tool may take to return when its context ended;
-	// after that the run goes on without it.
+	// toolGrace is how long a tool may take to return after the end of its context;
+	// then the run continues without it.
 	toolGrace = 500 * time.Millisecond
-	// maxResult bounds what a tool tells the model, should the tool not do so itself.
-	maxResult = 256 << 10
-	// maxEcho bounds how much of an invalid input is told back to the model.
-	maxEcho = 500
+	// maxResultBytes is the maximum length of a result, for tools that do not limit it
+	// themselves.
+	maxResultBytes = 256 << 10
+	// maxEchoBytes is how much of an invalid input the model gets back.
+	maxEchoBytes = 500
 
 	restartedResult   = "The process was restarted while this ran. Its outcome is unknown: check before repeating."
 	interruptedResult = "stopped by the user; its outcome is unknown"
@@ -35,20 +37,20 @@ const (
 // toolStep runs the calls of one step.
 type toolStep struct {
 	run   *run
-	ctx   context.Context // ends with an interrupt, too
+	ctx   context.Context // also ends with an interrupt
 	calls []chat.Part
 
-	// mu makes the host's methods one at a time and guards what follows.
+	// mu serialises calls of the host and guards the fields below.
 	mu      sync.Mutex
 	results []chat.Part
-	err     error // of the host; nothing more starts
+	err     error // an error of the host; no further call starts
 }
 
-// runTools returns one result for each call, in their order. Calls that are
-// known from p keep their results.
+// runTools returns one result for each call, in their order. Calls with a result in p
+// keep it.
 func (r *run) runTools(calls []chat.Part, p PendingStep) ([]chat.Part, error) {
 	ctx, stop := r.interruptible()
-	if r.interrupted { // it came as the model finished
+	if r.interrupted { // the interrupt came when the model had just finished
 		stop()
 		stopped, cancel := context.WithCancelCause(r.ctx)
 		cancel(errInterrupted)
@@ -78,14 +80,14 @@ func (s *toolStep) parallel(i int) bool {
 	return ok && t.Spec().ParallelSafe
 }
 
-// batch runs the calls from begin to end side by side. They begin in their order,
-// so that those that a stop keeps from beginning are the last ones.
+// batch runs the calls from begin to end (exclusive) in parallel. They start in their
+// order, so a stop keeps only the last ones from starting.
 func (s *toolStep) batch(begin, end int, p PendingStep) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxParallel)
 	for i := begin; i < end; i++ {
 		slots <- struct{}{}
-		call := s.begin(i, p)
+		call := s.prepare(i, p)
 		wg.Go(func() {
 			defer func() { <-slots }()
 			s.results[i] = call()
@@ -94,60 +96,59 @@ func (s *toolStep) batch(begin, end int, p PendingStep) {
 	wg.Wait()
 }
 
-// begin begins a call and returns what remains to be done for its result: the one
-// that it has, or the one it gets.
-func (s *toolStep) begin(i int, p PendingStep) func() chat.Part {
+// prepare starts a call and returns a function that completes it and returns its result.
+func (s *toolStep) prepare(i int, p PendingStep) func() chat.Part {
 	c := s.calls[i]
 	is := func(result chat.Part) func() chat.Part { return func() chat.Part { return result } }
 	if known, ok := p.Results[c.ToolCallID]; ok {
 		return is(known)
 	}
 	t, known := s.run.tools[c.ToolName]
-	display := displayOf(t, c)
+	display := displayLine(t, c)
 	if p.Started[c.ToolCallID] && (!known || !t.Spec().Idempotent || s.ctx.Err() != nil) {
-		return is(s.end(c, restartedResult, true, display))
+		return is(s.recordEnd(c, restartedResult, true, display))
 	}
-	if s.ctx.Err() != nil || !s.start(c, display) {
+	if s.ctx.Err() != nil || !s.recordStart(c, display) {
 		return is(chat.ToolResult(c.ToolCallID, c.ToolName, notRunResult, true))
 	}
-	if reason := s.refuse(i, known); reason != "" {
-		return is(s.end(c, reason, true, display))
+	if reason := s.refusalReason(i, known); reason != "" {
+		return is(s.recordEnd(c, reason, true, display))
 	}
 	return func() chat.Part {
 		res := s.execute(t, c)
-		return s.end(c, res.Text, res.Failed, cmp.Or(res.Display, display))
+		return s.recordEnd(c, res.Text, res.Failed, cmp.Or(res.Display, display))
 	}
 }
 
-// start records that the call is about to run; false means it must not.
-func (s *toolStep) start(c chat.Part, display string) bool {
+// recordStart records that the call is about to run; false means that it must not.
+func (s *toolStep) recordStart(c chat.Part, display string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.run.draining() {
 		return false
 	}
-	if err := s.run.h.ToolStarted(s.run.rec, s.run.step, c, display); err != nil {
+	if err := s.run.host.ToolStarted(s.run.recordCtx, s.run.step, c, display); err != nil {
 		s.err = s.run.hostError("record tool start", err)
 		return false
 	}
 	return true
 }
 
-func (s *toolStep) end(c chat.Part, text string, failed bool, display string) chat.Part {
-	result := chat.ToolResult(c.ToolCallID, c.ToolName, bounded(text, maxResult), failed)
+func (s *toolStep) recordEnd(c chat.Part, text string, failed bool, display string) chat.Part {
+	result := chat.ToolResult(c.ToolCallID, c.ToolName, truncate(text, maxResultBytes), failed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.run.draining() {
 		return result
 	}
-	if err := s.run.h.ToolEnded(s.run.rec, s.run.step, c, result, display); err != nil {
+	if err := s.run.host.ToolEnded(s.run.recordCtx, s.run.step, c, result, display); err != nil {
 		s.err = s.run.hostError("record tool end", err)
 	}
 	return result
 }
 
-// refuse says why the call cannot run.
-func (s *toolStep) refuse(i int, known bool) string {
+// refusalReason returns the reason why the call cannot run, or "".
+func (s *toolStep) refusalReason(i int, known bool) string {
 	c := s.calls[i]
 	if i >= maxCalls {
 		return fmt.Sprintf("Not run: of the tools that one answer calls only the first %d run. Call it again if it is still needed.", maxCalls)
@@ -160,29 +161,29 @@ func (s *toolStep) refuse(i int, known bool) string {
 		return fmt.Sprintf("There is no tool %q. The tools are: %s.", c.ToolName, strings.Join(names, ", "))
 	}
 	switch text, invalid := inputError(c); {
-	case invalid && text == invalidCut:
+	case invalid && text == truncatedInput:
 		return "Not run: your answer reached the output limit before this call was complete. Make it smaller, or do it in several calls."
 	case invalid:
-		return fmt.Sprintf("Not run: the input is not a complete JSON object (or was cut off by the output limit). You sent: %s", bounded(text, maxEcho))
+		return fmt.Sprintf("Not run: the input is not a complete JSON object (or was cut off by the output limit). You sent: %s", truncate(text, maxEchoBytes))
 	}
 	return ""
 }
 
-type toolEnd struct {
+type toolOutcome struct {
 	res   tool.Result
 	err   error
 	panic any
 }
 
-// execute runs the tool under its limits. A tool that ignores the end of its
-// context is left behind after toolGrace.
+// execute runs the tool under its limits. It abandons a tool that ignores the end of its
+// context for toolGrace.
 func (s *toolStep) execute(t tool.Tool, c chat.Part) tool.Result {
 	ctx, cancel := s.ctx, context.CancelFunc(func() {})
 	if d := s.run.cfg.ToolTimeout; d > 0 {
 		ctx, cancel = context.WithTimeout(s.ctx, d)
 	}
 	defer cancel()
-	open := true // guarded by mu: progress after the end is dropped
+	open := true // guarded by mu: later progress is dropped
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -196,13 +197,13 @@ func (s *toolStep) execute(t tool.Tool, c chat.Part) tool.Result {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if open && s.err == nil && !s.run.draining() {
-				s.run.h.ToolProgress(c, line)
+				s.run.host.ToolProgress(c, line)
 			}
 		},
 	}
-	ended := make(chan toolEnd, 1) // so that a tool that is left behind can end
+	ended := make(chan toolOutcome, 1) // so that an abandoned tool can end
 	go func() {
-		var e toolEnd
+		var e toolOutcome
 		defer func() {
 			e.panic = recover()
 			ended <- e
@@ -211,22 +212,22 @@ func (s *toolStep) execute(t tool.Tool, c chat.Part) tool.Result {
 	}()
 	select {
 	case e := <-ended:
-		return s.told(ctx, e)
+		return s.resultOf(ctx, e)
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(toolGrace)
 	defer grace.Stop()
 	select {
 	case e := <-ended:
-		return s.told(ctx, e)
+		return s.resultOf(ctx, e)
 	case <-grace.C:
-		return s.told(ctx, toolEnd{err: ctx.Err()})
+		return s.resultOf(ctx, toolOutcome{err: ctx.Err()})
 	}
 }
 
-// told turns how a tool ended into what the model is told. A call that came to
-// its end in spite of being stopped keeps its result.
-func (s *toolStep) told(ctx context.Context, e toolEnd) tool.Result {
+// resultOf returns the result for the model. A call that finished although it was being
+// stopped keeps its result.
+func (s *toolStep) resultOf(ctx context.Context, e toolOutcome) tool.Result {
 	finished := e.panic == nil && e.err == nil && !e.res.Failed
 	reason := ""
 	switch {
@@ -251,18 +252,18 @@ func (s *toolStep) told(ctx context.Context, e toolEnd) tool.Result {
 	return tool.Result{Text: reason, Failed: true, Display: e.res.Display}
 }
 
-// Display is the line for people about what a call of one of the tools will do.
+// Display returns the line for people about a call of one of the tools.
 func Display(tools []tool.Tool, c chat.Part) string {
 	for _, t := range tools {
 		if t.Spec().Name == c.ToolName {
-			return displayOf(t, c)
+			return displayLine(t, c)
 		}
 	}
 	return c.ToolName
 }
 
-// displayOf is the line for people about what the call will do.
-func displayOf(t tool.Tool, c chat.Part) (line string) {
+// displayLine returns the line for people about a call.
+func displayLine(t tool.Tool, c chat.Part) (line string) {
 	defer func() {
 		if recover() != nil || line == "" {
 			line = c.ToolName
@@ -276,8 +277,8 @@ func displayOf(t tool.Tool, c chat.Part) (line string) {
 	return c.ToolName
 }
 
-// bounded cuts text to at most n bytes of whole runes and says so.
-func bounded(text string, n int) string {
+// truncate cuts text to at most n bytes of valid UTF-8 and marks the cut.
+func truncate(text string, n int) string {
 	if len(text) > n {
 		text = text[:n] + "…"
 	}

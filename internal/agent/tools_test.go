@@ -63,7 +63,7 @@ func TestToolEndings(t *testing.T) {
 	}
 }
 
-func TestParallelSafeToolsRunSideBySideAndTheOthersInOrder(t *testing.T) {
+func TestParallelSafeToolsRunInParallelAndTheOthersInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
 		var alone atomic.Bool
@@ -126,7 +126,7 @@ func TestToolsGetTheirCallAndShowProgress(t *testing.T) {
 	}
 }
 
-func TestTheHostIsCalledByOneToolAtATime(t *testing.T) {
+func TestToolsCallTheHostOneAtATime(t *testing.T) {
 	safe := named("safe", func(_ context.Context, c tool.Call) (tool.Result, error) {
 		c.Progress("at work")
 		return tool.Result{Text: "s"}, nil
@@ -158,7 +158,7 @@ func TestTheHostIsCalledByOneToolAtATime(t *testing.T) {
 
 // An answer that calls more tools than run is no mistake of the protocol: those
 // beyond are answered, so that the model can call them again.
-func TestOnlySomeOfManyCallsRun(t *testing.T) {
+func TestCallsBeyondTheMaximumDoNotRun(t *testing.T) {
 	const n, run = 150, 128
 	var all []chat.Part
 	for i := range n {

@@ -8,17 +8,17 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// minResult is what a shortened tool result has at least, in tokens.
-const minResult = 128
+// minResultTokens is the minimum size of a shortened tool result, in tokens.
+const minResultTokens = 128
 
-// unseenFrom returns the index from which the messages must reach the model,
-// because it has not seen them yet: its own last step when that has results, else
-// the last message and as many of those before it as fit into room.
-func unseenFrom(messages []chat.Message, room int) int {
+// firstUnseen returns the index of the first message that the model has not seen and must
+// get: its own last step if that has results; otherwise the last message and as many
+// before it as fit into room.
+func firstUnseen(messages []chat.Message, room int) int {
 	last := len(messages) - 1
 	for last >= 0 && messages[last].Role != chat.Assistant {
 		if messages[last].Role == chat.Tool {
-			return lastStep(messages[:last])
+			return lastAssistantIndex(messages[:last])
 		}
 		last--
 	}
@@ -33,8 +33,8 @@ func unseenFrom(messages []chat.Message, room int) int {
 	return from
 }
 
-// lastStep returns the index of the last message of the assistant, or 0.
-func lastStep(messages []chat.Message) int {
+// lastAssistantIndex returns the index of the last assistant message, or 0.
+func lastAssistantIndex(messages []chat.Message) int {
 	for i, m := range slices.Backward(messages) {
 		if m.Role == chat.Assistant {
 			return i
@@ -43,9 +43,8 @@ func lastStep(messages []chat.Message) int {
 	return 0
 }
 
-// shortenResults returns the messages with the tool results from an index on
-// shortened, the longest first, so that these messages take at most room tokens.
-// It does not modify its argument.
+// shortenResults shortens the tool results from an index on, the longest first, so that
+// these messages have at most room tokens. It does not modify its argument.
 func shortenResults(messages []chat.Message, from, room int) []chat.Message {
 	over := EstimateTokens(messages[from:]) - room
 	if over <= 0 {
@@ -57,21 +56,21 @@ func shortenResults(messages []chat.Message, from, room int) []chat.Message {
 			sizes = append(sizes, rawTokens(p.Output))
 		}
 	}
-	most := max(minResult, fairShare(sizes, over))
+	most := max(minResultTokens, fairShare(sizes, over))
 	out := slices.Clone(messages)
 	for i := from; i < len(out); i++ {
 		out[i].Parts = slices.Clone(out[i].Parts)
 		for j, p := range out[i].Parts {
 			if p.Type == chat.TypeToolResult && rawTokens(p.Output) > most {
-				out[i].Parts[j] = shortResult(p, most)
+				out[i].Parts[j] = shortenResult(p, most)
 			}
 		}
 	}
 	return out
 }
 
-// fairShare returns the size that each may have at most, so that all together
-// have over less.
+// fairShare returns the maximum size of each result with which all together shrink by
+// over.
 func fairShare(sizes []int, over int) int {
 	left := -over
 	for _, n := range sizes {
@@ -87,9 +86,9 @@ func fairShare(sizes []int, over int) int {
 	return math.MaxInt
 }
 
-// shortResult is a tool result of about so many tokens, which says that it is
-// not the whole.
-func shortResult(p chat.Part, tokens int) chat.Part {
+// shortenResult returns a tool result of about so many tokens, with a note that it is
+// incomplete.
+func shortenResult(p chat.Part, tokens int) chat.Part {
 	text, failed := p.OutputText()
 	for size := tokens * bytesPerToken; size > 0; size = size * 3 / 4 {
 		short := fmt.Sprintf("[Too long for the context: only the beginning and the end of %d bytes are shown. Ask for less at once.]\n%s", len(text), shorten(text, size))

@@ -86,7 +86,7 @@ func toolTexts(messages []chat.Message) string {
 }
 
 // What a person says is not cut behind his back: it is sent whole, or he is told.
-func TestAPersonsMessageIsSentWholeOrRefused(t *testing.T) {
+func TestAPersonsMessageIsSentCompleteOrRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.IntRange(1, 8_000).Draw(t, "words")
 		text := strings.Repeat("word ", words) + "the end"

@@ -141,7 +141,7 @@ func (c *toolService) run(ctx context.Context) error {
 // worksFor reports whether what a token was minted for goes on.
 func (p *program) worksFor(g toolserver.Grant) bool {
 	if g.TaskID != "" {
-		return p.tasks.Works(g.TaskID)
+		return p.tasks.IsRunning(g.TaskID)
 	}
 	return p.runner.IsRunning(g.RequestID)
 }

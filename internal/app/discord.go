@@ -10,7 +10,7 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// buildDiscord connects Discord to the cores; without a token it is off.
+// buildDiscord connects Discord to the cores. Without a token, Discord is off.
 func (p *program) buildDiscord() {
 	if d := p.Config.Surface.Discord; !d.Token.Set() {
 		if d.Meant() {

@@ -10,17 +10,17 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// gate asks the small model of the configuration, if there is one.
+// gate returns the gate of the configuration, or nil if it has none.
 func (p *program) gate() router.Gate {
 	choice, ok, err := p.now.Load().config.ResolveGate()
-	if err != nil || !ok { // a validated configuration has no wrong one
+	if err != nil || !ok { // validation has rejected invalid models
 		return nil
 	}
 	model := p.observer.Model(newModel(choice, &p.learned))
 	return router.ModelGate(func() llm.Model { return model })
 }
 
-// gateBudget pays for the gate from the budgets of requests.
+// gateBudget implements [router.Budget] with the budgets of requests.
 type gateBudget struct{ p *program }
 
 func (b gateBudget) Exhausted(q db.Queryer, sessionID string) (string, error) {

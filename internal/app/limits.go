@@ -9,12 +9,12 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// runnerSettings are what the runner may be told anew.
+// runnerSettings returns the settings of the runner that may change at runtime.
 func runnerSettings(cfg *config.Config) session.Settings {
 	l := cfg.Limits
 	zone, err := l.Zone()
 	if err != nil {
-		zone = time.UTC // a validated configuration has a zone
+		zone = time.UTC // validation has rejected invalid zones
 	}
 	return session.Settings{
 		System: cfg.System,
@@ -30,5 +30,6 @@ func budget(b config.Budget) session.Budget {
 	return session.Budget{Steps: b.Steps, Tokens: b.Tokens, CostMicros: micros(b.Money), Time: time.Duration(b.Time)}
 }
 
-// micros are millionths of a dollar, rounded up: a limit that is set is one.
+// micros converts dollars to millionths, rounded up so that a limit never becomes 0,
+// which means none.
 func micros(dollars float64) int64 { return int64(math.Ceil(dollars * 1e6)) }

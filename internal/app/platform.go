@@ -29,18 +29,18 @@ import (
 	"lilac/internal/store"
 )
 
-// platform is what serves one place where people talk.
+// platform has the cores that serve one chat platform.
 type platform struct {
 	adapter surface.Adapter
 	outbox  *outbox.Service
 	router  *router.Service
 	relay   *relay.Service
 	logger  *slog.Logger
-	// configure takes over what changed in the configuration.
+	// configure applies a new configuration.
 	configure func(*config.Config)
 }
 
-// buildPlatform joins the cores that serve a platform to its adapter.
+// buildPlatform builds the cores of a platform and connects them to its adapter.
 func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Service) *platform {
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
@@ -53,7 +53,7 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 			callables.HookName: callables.Remember(cache),
 			workflow.Group:     p.workflows.OnSent,
 		},
-		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.Wanted},
+		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.StillWanted},
 	})
 	out.relay = relay.New(relay.Options{
 		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
@@ -67,21 +67,21 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
 	})
 	p.workflows.Connect(a.Platform(), workflow.Platform{
-		Outbox: out.outbox, Route: out.router.Route, Rewrite: func(q db.Queryer, text string) (string, []string) { return p.mapper(q, a.Platform()).Out(text) },
-		Read: func(q db.Queryer, m surface.Message) chat.Message {
+		Outbox: out.outbox, Route: out.router.Route, ResolveMentions: func(q db.Queryer, text string) (string, []string) { return p.mapper(q, a.Platform()).Out(text) },
+		Render: func(q db.Queryer, m surface.Message) chat.Message {
 			self, _ := a.Self()
 			return compose.Compose(compose.Snapshot{
 				Platform: a.Platform(), Messages: []surface.Message{m}, SelfID: self.ID, Names: p.mapper(q, a.Platform()).In, Images: p.now.Load().choice.Images,
 			})[0]
 		},
-		Told: func(tx *db.Tx, sessionID, messageID string) error {
+		MarkDelivered: func(tx *db.Tx, sessionID, messageID string) error {
 			return p.store.MarkForwarded(tx, a.Platform(), sessionID, []string{messageID})
 		},
 	})
 	return out
 }
 
-// place is the platform as callables reach it.
+// place returns the access of callables to the platform.
 func (p *program) place(s *platform) callables.Place {
 	name := s.adapter.Platform()
 	return callables.Platform{
@@ -91,12 +91,12 @@ func (p *program) place(s *platform) callables.Place {
 	}
 }
 
-// declare makes what the platform subscribes to exist.
+// declare creates the consumer groups of the platform.
 func (s *platform) declare(ctx context.Context) error {
 	return errors.Join(s.router.Declare(ctx), s.relay.Declare(ctx))
 }
 
-// groups are those that the promise needs.
+// groups returns the consumer groups whose progress health checks.
 func (s *platform) groups() []string {
 	return []string{router.Group + "-" + s.adapter.Platform(), relay.HookName + "-" + s.adapter.Platform()}
 }
@@ -107,7 +107,7 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	work.Go(func() error { return s.relay.Run(ctx) })
 	work.Go(func() error { return s.outbox.Run(ctx) })
 	work.Go(func() error {
-		// A platform that refuses us takes nothing else with it: health says so.
+		// A platform that rejects us does not stop the program. Health reports it.
 		if err := s.adapter.Run(ctx); err != nil {
 			s.logger.ErrorContext(ctx, "the connection to a platform has ended for good", "platform", s.adapter.Platform(), "error", fault.ToWire(err).Message)
 		}
@@ -115,23 +115,23 @@ func (s *platform) start(ctx context.Context, work *errgroup.Group) {
 	})
 }
 
-// routerSettings are those of the configuration in force.
+// routerSettings returns the settings of the configuration in force.
 func (p *program) routerSettings() router.Settings {
 	debounce := p.now.Load().config.Router.Debounce
 	return router.Settings{Debounce: router.Debounce{Wait: time.Duration(debounce.Wait), Max: time.Duration(debounce.Max)}, Gate: p.gate()}
 }
 
-// isPlatform reports whether requests of a client are shown by a relay.
+// isPlatform reports whether a relay shows the requests of a client.
 func (p *program) isPlatform(client string) bool {
 	return slices.ContainsFunc(p.platforms, func(s *platform) bool { return s.adapter.Platform() == client })
 }
 
-// instructions are what the model is told before every conversation: by the
-// operator, of how it works, and of the place where people talk.
+// instructions returns the system prompt: the operator's instructions, then those
+// for the agent and for the platform.
 func (p *program) instructions(operators, client string) string {
 	in := agent.SystemInput{Instructions: operators, Workspace: p.Config.Workspace, Client: client, Now: time.Now()}
 	if client == task.Client {
-		in.Client = "" // nobody talks to it
+		in.Client = "" // a task has no conversation
 		return agent.SystemPrompt(in) + "\n" + taskInstructions
 	}
 	out := agent.SystemPrompt(in)

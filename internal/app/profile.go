@@ -33,7 +33,7 @@ func (o platformProfile) Mode(s surface.Session) router.Mode {
 func (o platformProfile) Images() bool { return o.p.now.Load().choice.Images }
 
 func (o platformProfile) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
-	return o.p.workflows.Take(tx, m)
+	return o.p.workflows.ClaimReply(tx, m)
 }
 
 // listenModes returns the configured modes of Discord's channels.

@@ -105,8 +105,8 @@ func (p *program) rules(c *config.Config) ([]environment.Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the rules ready: %w", err)
 	}
-	return slices.Concat(configured, environment.DefaultRules(environment.Ports{
-		DB: p.db, Session: p.sessions(), Answers: p.answers, Hear: p.workflows.Hear, Logger: p.Logger,
+	return slices.Concat(configured, environment.DefaultRules(environment.DefaultsOptions{
+		DB: p.db, Session: p.sessions(), AnswersQuestion: p.answers, OnMessage: p.workflows.OnMessage, Logger: p.Logger,
 	})), nil
 }
 

@@ -30,13 +30,13 @@ type sources struct {
 // buildSources makes the sources, which observe nothing yet.
 func (p *program) buildSources() error {
 	p.sources.intake = environment.NewIntake(p.db, onInbox(p.store))
-	p.sources.clock = clock.New(clock.Options{DB: p.db, Slots: p.store, Intake: p.sources.intake, Logger: p.Logger})
+	p.sources.clock = clock.New(clock.Options{DB: p.db, Timers: p.store, Intake: p.sources.intake, Logger: p.Logger})
 	agents, err := written(p.Config)
 	if err != nil {
 		return err
 	}
 	p.sources.files = files.New(files.Options{
-		DB: p.db, Seen: p.store, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, Written: agents, Logger: p.Logger,
+		DB: p.db, Known: p.store, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, AgentWritable: agents, Logger: p.Logger,
 	})
 	return p.setSources(p.Config)
 }
@@ -58,9 +58,9 @@ func (p *program) setSources(c *config.Config) error {
 	p.sources.hooks.Store(&hooks)
 	p.sources.clock.Set(timers)
 	p.sources.files.Set(watched)
-	p.sources.intake.Keep(environment.SourceWebhook, slices.Sorted(maps.Keys(hooks)))
-	p.sources.intake.Keep(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
-	p.sources.intake.Keep(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
+	p.sources.intake.SetSources(environment.SourceWebhook, slices.Sorted(maps.Keys(hooks)))
+	p.sources.intake.SetSources(environment.SourceTimer, slices.Sorted(maps.Keys(c.Timers)))
+	p.sources.intake.SetSources(environment.SourceFiles, slices.Sorted(maps.Keys(c.Files)))
 	return nil
 }
 

@@ -104,7 +104,7 @@ type backgroundTasks struct{ p *program }
 
 var _ callables.Tasks = backgroundTasks{}
 
-func (b backgroundTasks) Start(ctx context.Context, o task.Order) (task.Task, bool, error) {
+func (b backgroundTasks) Start(ctx context.Context, o task.Spec) (task.Task, bool, error) {
 	return b.p.tasks.Start(ctx, o)
 }
 
@@ -116,10 +116,10 @@ func (b backgroundTasks) Task(ctx context.Context, id string) (task.Task, error)
 	return b.p.tasks.Task(ctx, id)
 }
 
-func (b backgroundTasks) Output(ctx context.Context, t task.Task, offset int64, limit int) (task.Part, error) {
+func (b backgroundTasks) Output(ctx context.Context, t task.Task, offset int64, limit int) (task.OutputPart, error) {
 	return b.p.tasks.Output(ctx, t, offset, limit)
 }
 
-func (b backgroundTasks) Stop(ctx context.Context, id string, by task.By) (task.Task, error) {
+func (b backgroundTasks) Stop(ctx context.Context, id string, by task.Actor) (task.Task, error) {
 	return b.p.tasks.Stop(ctx, id, by)
 }

@@ -16,13 +16,13 @@ import (
 func (p *program) buildWorkflows() {
 	p.workflows = workflow.New(workflow.Options{
 		DB: p.db, Bus: p.bus, Table: onWorkflows(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store, Cache: store.SurfaceCache{}, Logger: p.Logger,
-		Check: checkEvents, Look: lookAt,
-		Known: func(q db.Queryer, sessionID string) (bool, error) {
+		Check: checkEvents, NewMatcher: lookAt,
+		SessionExists: func(q db.Queryer, sessionID string) (bool, error) {
 			_, known, err := p.store.ClientOf(q, sessionID)
 			return known, err
 		},
-		Queued: p.queued,
-		Causes: causes{p},
+		RequestQueued: p.queued,
+		Causes:        causes{p},
 	})
 }
 
@@ -52,13 +52,13 @@ func (c causes) CauseOf(q db.Queryer, requestID string) (workflow.Cause, error) 
 
 func (c causes) DepthOf(q db.Queryer, e event.EnvEvent) (int, error) { return c.p.env.DepthOf(q, e) }
 
-func (c causes) Spend(tx *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
+func (c causes) Charge(tx *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
 	return c.p.env.Charge(context.Background(), tx, environment.Run{
 		Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: command.ID, Type: command.Type, RequestID: command.Headers.RequestID(),
 	})
 }
 
-func (c causes) TooDeep(tx *db.Tx, p workflow.Payer, depth int, workflowID string) error {
+func (c causes) EndChain(tx *db.Tx, p workflow.Payer, depth int, workflowID string) error {
 	return c.p.env.EndChain(tx, environment.Run{Rule: p.Rule, SessionID: p.SessionID, Depth: depth, EventID: workflow.Group + ":" + workflowID, Type: event.CmdWorkflowCreate})
 }
 
@@ -82,7 +82,7 @@ func (p *program) asker(ctx context.Context, requestID string) (userID string, e
 // lookAt chooses events as the rules of the configuration do, but for what a
 // condition may do: the agent writes it.
 func lookAt(e event.EnvEvent) workflow.Matcher {
-	about := environment.About(e)
+	about := environment.NewSubject(e)
 	return func(ctx context.Context, types []string, condition string) (bool, error) {
 		if !(environment.Rule{Types: types}).Matches(e) {
 			return false, nil
@@ -101,5 +101,5 @@ func checkEvents(types []string, condition string) error {
 }
 
 func compileEvents(types []string, condition string) (environment.Rule, error) {
-	return environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Plain: true, Enabled: true, Drop: true})
+	return environment.Compile(environment.Spec{Name: "of the workflow", Types: types, If: condition, Restricted: true, Enabled: true, Drop: true})
 }

@@ -54,7 +54,7 @@ func (s *surroundings) pauses(n int) {
 }
 
 // awaits makes a workflow of the conversation s1.
-func (s *surroundings) awaits(id, kind string, in workflow.Input) {
+func (s *surroundings) awaits(id, kind string, in workflow.TaskInput) {
 	s.t.Helper()
 	raw, _ := json.Marshal(in)
 	definition, _ := json.Marshal(workflow.Definition{Summary: "go on", Tasks: []workflow.Spec{{TaskID: "t1", Kind: kind, Description: "x", Input: raw}}})
@@ -77,7 +77,7 @@ func (s *surroundings) workflow(id string) workflow.Workflow {
 // whatever else waits for the next message.
 func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	s := looping(t)
-	s.awaits("w", "web.wait_for_reply", workflow.Input{SessionID: "s1"})
+	s.awaits("w", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"})
 	s.says("continue")
 	s.pauses(2)
 	if got := s.workflow("w"); got.State != workflow.Waiting {
@@ -85,7 +85,7 @@ func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 	}
 	s.says("Tuesday") // control: what answers nothing is what the workflow waits for
 	s.eventually("the workflow has its reply", func() bool { return s.workflow("w").State == workflow.Resolved })
-	s.awaits("w2", "web.wait_for_reply", workflow.Input{SessionID: "s1"})
+	s.awaits("w2", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"})
 	s.says("stop")
 	s.eventually("the request is stopped and the next one waits", func() bool {
 		state := s.state()
@@ -110,7 +110,7 @@ func (s *surroundings) comesDue(id string) {
 		w.Tasks[0].Due = tx.Now().UnixMilli()
 		return s.p.store.SaveWorkflow(tx, w)
 	})
-	s.awaits(fmt.Sprint("look", time.Now().UnixNano()), workflow.KindDelay, workflow.Input{DelayMS: time.Hour.Milliseconds()}) // has the timer look
+	s.awaits(fmt.Sprint("look", time.Now().UnixNano()), workflow.KindDelay, workflow.TaskInput{DelayMS: time.Hour.Milliseconds()}) // has the timer look
 	s.eventually("the run is handled", func() bool { return s.workflow(id).Due() > time.Now().Add(time.Minute).UnixMilli() })
 }
 
@@ -128,7 +128,7 @@ func (s *surroundings) queued(n int) (ids []string) {
 // those days.
 func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
 	s := looping(t)
-	s.awaits("w", workflow.KindSchedule, workflow.Input{Cron: "@every 1h"})
+	s.awaits("w", workflow.KindSchedule, workflow.TaskInput{Cron: "@every 1h"})
 	for range 3 {
 		s.comesDue("w")
 		if ids := s.queued(1); ids[0] != "wf:w:1" {
@@ -151,7 +151,7 @@ func TestASchedulePutsOneRunBehindAPausedRequest(t *testing.T) {
 func TestRunsOfAScheduleDoNotPileUpWhileRedisIsAway(t *testing.T) {
 	redis := redistest.Start(t, redistest.Options{})
 	s := newSurroundings(t, "bus: {url: \""+redis.URL()+"\"}\n", func(llmtest.Request) llmtest.Script { return llmtest.Say("Noted.") })
-	s.awaits("w", workflow.KindSchedule, workflow.Input{Cron: "@every 1h"})
+	s.awaits("w", workflow.KindSchedule, workflow.TaskInput{Cron: "@every 1h"})
 	redis.Kill()
 	for range 3 {
 		s.comesDue("w")

@@ -54,7 +54,7 @@ func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.
 			s.SaveRouterState(tx, "discord", "burst", router.State{Buffer: []string{"1"}, Due: 1}),
 			s.SaveWorkflow(tx, workflow.Workflow{ID: "w1", Origin: workflow.Origin{SessionID: "schedule"}, State: workflow.Waiting}),
 			s.SaveWorkflow(tx, workflow.Workflow{ID: "w2", State: workflow.Waiting, Tasks: []workflow.Task{
-				{ID: "t1", State: workflow.Waiting, Wait: workflow.Wait{Way: workflow.ForReply, Platform: "discord", ChannelID: "reply", MessageID: "1"}},
+				{ID: "t1", State: workflow.Waiting, Wait: workflow.Wait{Kind: workflow.ForReply, Platform: "discord", ChannelID: "reply", MessageID: "1"}},
 			}}),
 		)
 	})

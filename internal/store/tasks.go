@@ -227,7 +227,7 @@ func (History) LastAnswer(q db.Queryer, sessionID, requestID string) (string, er
 
 // WorkOf is how far a request has got: its newest tool call, or what was said
 // since. A request that has not begun has got nowhere.
-func (Journal) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
+func (Journal) ProgressOf(q db.Queryer, requestID string) (w task.Progress, err error) {
 	entries, err := Journal{}.Journal(q, requestID)
 	if err != nil {
 		return w, err
@@ -245,7 +245,7 @@ func (Journal) WorkOf(q db.Queryer, requestID string) (w task.Work, err error) {
 			return w, fmt.Errorf("decode journal entry %d: %w", e.Seq, err)
 		}
 		if line := did.Display + did.Message.Text(); line != "" {
-			w.Line = line
+			w.LastLine = line
 		}
 	}
 	w.Amount = int64(len(entries))

@@ -121,17 +121,17 @@ func TestTheWorkOfARequest(t *testing.T) {
 	s := store.New(d)
 	for i, c := range []struct {
 		entry session.Entry
-		want  task.Work
+		want  task.Progress
 	}{
-		{session.Entry{Kind: "queued"}, task.Work{Amount: 1}},
-		{session.Entry{Kind: "model", Step: 1, Data: map[string]any{"message": chat.Text(chat.Assistant, "I look.")}}, task.Work{Amount: 2, Steps: 1, Line: "I look."}},
-		{session.Entry{Kind: "tool_start", Step: 1, Data: map[string]any{"display": "grep x"}}, task.Work{Amount: 3, Steps: 1, Line: "grep x"}},
-		{session.Entry{Kind: "tool_end", Step: 1, Data: map[string]any{"display": "grep x, 3 lines"}}, task.Work{Amount: 4, Steps: 1, Line: "grep x"}},
-		{session.Entry{Kind: "model", Step: 2, Data: map[string]any{"message": chat.Text(chat.Assistant, "")}}, task.Work{Amount: 5, Steps: 2, Line: "grep x"}},
+		{session.Entry{Kind: "queued"}, task.Progress{Amount: 1}},
+		{session.Entry{Kind: "model", Step: 1, Data: map[string]any{"message": chat.Text(chat.Assistant, "I look.")}}, task.Progress{Amount: 2, Steps: 1, LastLine: "I look."}},
+		{session.Entry{Kind: "tool_start", Step: 1, Data: map[string]any{"display": "grep x"}}, task.Progress{Amount: 3, Steps: 1, LastLine: "grep x"}},
+		{session.Entry{Kind: "tool_end", Step: 1, Data: map[string]any{"display": "grep x, 3 lines"}}, task.Progress{Amount: 4, Steps: 1, LastLine: "grep x"}},
+		{session.Entry{Kind: "model", Step: 2, Data: map[string]any{"message": chat.Text(chat.Assistant, "")}}, task.Progress{Amount: 5, Steps: 2, LastLine: "grep x"}},
 	} {
 		update(t, d, func(tx *db.Tx) error { return s.Record(tx, "sub:s:1", c.entry) })
 		err := d.Read(context.Background(), func(q db.Queryer) error {
-			if got, err := s.WorkOf(q, "sub:s:1"); err != nil || got != c.want {
+			if got, err := s.ProgressOf(q, "sub:s:1"); err != nil || got != c.want {
 				t.Errorf("after entry %d it is %+v, %v, want %+v", i, got, err, c.want)
 			}
 			return nil

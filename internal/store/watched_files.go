@@ -24,13 +24,13 @@ CREATE TABLE watched_files (
 ) STRICT, WITHOUT ROWID;
 `}
 
-var _ files.Seen = (*Store)(nil)
+var _ files.KnownFiles = (*Store)(nil)
 
 // WatchedFiles is the table of files that file sources have seen.
 type WatchedFiles struct{}
 
 // SeenFiles are the files that a source has seen in its scope.
-func (WatchedFiles) SeenFiles(q db.Queryer, source, scope string) (seen map[string]files.Stamp, known bool, err error) {
+func (WatchedFiles) KnownFiles(q db.Queryer, source, scope string) (seen map[string]files.Stamp, known bool, err error) {
 	var was string
 	err = q.QueryRow(`SELECT scope FROM watched_sources WHERE name = ?`, source).Scan(&was)
 	switch {
@@ -66,20 +66,20 @@ func (WatchedFiles) ForgetFiles(tx *db.Tx, source string) error {
 }
 
 // AllSeen says that all files in the scope of a source were looked at.
-func (WatchedFiles) AllSeen(tx *db.Tx, source, scope string) error {
+func (WatchedFiles) MarkScanned(tx *db.Tx, source, scope string) error {
 	_, err := tx.Exec(`INSERT INTO watched_sources (name, scope) VALUES (?, ?) ON CONFLICT DO UPDATE SET scope = excluded.scope`, source, scope)
 	return wrap("keep watched source", err)
 }
 
 // SeeFile remembers a file as it is.
-func (WatchedFiles) SeeFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
+func (WatchedFiles) PutWatchedFile(tx *db.Tx, source, path string, stamp files.Stamp) error {
 	_, err := tx.Exec(`INSERT INTO watched_files (source, path, size, modified) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET size = excluded.size, modified = excluded.modified`, source, path, stamp.Size, stamp.Modified)
 	return wrap("keep watched file", err)
 }
 
 // MissFile remembers that a file is not there.
-func (WatchedFiles) MissFile(tx *db.Tx, source, path string) error {
+func (WatchedFiles) DeleteWatchedFile(tx *db.Tx, source, path string) error {
 	_, err := tx.Exec(`DELETE FROM watched_files WHERE source = ? AND path = ?`, source, path)
 	return wrap("forget watched file", err)
 }

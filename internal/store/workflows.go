@@ -113,7 +113,7 @@ func (Workflows) SaveWorkflow(tx *db.Tx, w workflow.Workflow) error {
 
 func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 	place := t.Wait.ChannelID
-	switch t.Wait.Way {
+	switch t.Wait.Kind {
 	case workflow.ForMoment, workflow.BySchedule:
 		return nil
 	case workflow.ForEvent:
@@ -121,7 +121,7 @@ func saveWait(tx *db.Tx, w workflow.Workflow, t workflow.Task) error {
 	}
 	_, err := tx.Exec(`INSERT INTO workflow_waits (workflow_id, task_id, way, platform, place, message_id, waiting, sending) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET message_id = excluded.message_id, waiting = excluded.waiting, sending = excluded.sending`,
-		w.ID, t.ID, string(t.Wait.Way), t.Wait.Platform, place, t.Wait.MessageID, t.State == workflow.Waiting, t.Sending)
+		w.ID, t.ID, string(t.Wait.Kind), t.Wait.Platform, place, t.Wait.MessageID, t.State == workflow.Waiting, t.Sending)
 	return err
 }
 
@@ -187,7 +187,7 @@ func (WorkflowWaits) WaitingForEvents(q db.Queryer, sessionID string) ([]string,
 
 // workflowsWaiting has the way in the text: a condition of an index that is compared
 // with a parameter has SQLite prepare the statement again at each call.
-func workflowsWaiting(q db.Queryer, way workflow.Way, place string) ([]string, error) {
+func workflowsWaiting(q db.Queryer, way workflow.WaitKind, place string) ([]string, error) {
 	out, err := collect(q, scanID, `SELECT DISTINCT workflow_id FROM workflow_waits
 		WHERE waiting = 1 AND way <> 'reply' AND way = '`+string(way)+`' AND (?1 = '' OR place = ?1) ORDER BY workflow_id`, place)
 	return out, wrap("list who waits", err)

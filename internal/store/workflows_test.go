@@ -22,8 +22,8 @@ func TestASessionIsDeletedWithWhatItWaitsFor(t *testing.T) {
 		return workflow.Workflow{
 			ID: id, State: workflow.Waiting, Origin: workflow.Origin{SessionID: session}, CreatedAt: 1,
 			Tasks: []workflow.Task{
-				{ID: "t1", State: workflow.Waiting, Due: due, Wait: workflow.Wait{Way: workflow.ForMessage, ChannelID: "place"}},
-				{ID: "t2", State: workflow.Resolved, Wait: workflow.Wait{Way: workflow.ForReply, Platform: "discord", ChannelID: "10", MessageID: "7"}},
+				{ID: "t1", State: workflow.Waiting, Due: due, Wait: workflow.Wait{Kind: workflow.ForMessage, ChannelID: "place"}},
+				{ID: "t2", State: workflow.Resolved, Wait: workflow.Wait{Kind: workflow.ForReply, Platform: "discord", ChannelID: "10", MessageID: "7"}},
 			},
 		}
 	}

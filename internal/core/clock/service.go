@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// queue is how many events of a timer may wait: whoever handles them has
+	// maxQueued is how many events of a timer may wait: whoever handles them has
 	// not done so for this many slots.
-	queue = 10
-	// look is how long it waits at most: a clock that was set, and a machine
+	maxQueued = 10
+	// maxSleep is how long it waits at most: a clock that was set, and a machine
 	// that slept, are seen then.
-	look = time.Minute
-	// retry is how soon a slot is tried again that could not be written.
-	retry = time.Second
+	maxSleep = time.Minute
+	// retryPause is how soon a slot is tried again that could not be written.
+	retryPause = time.Second
 )
 
-// Slots remember which slots are done.
-type Slots interface {
+// TimerStore remember which slots are done.
+type TimerStore interface {
 	TimerState(q db.Queryer, name string) (State, error)
 	SetTimerState(tx *db.Tx, name string, s State) error
 	// KeepTimers forgets all but those.
@@ -36,13 +36,13 @@ type Slots interface {
 
 // Intake publishes events of sources; see [environment.Intake].
 type Intake interface {
-	Publish(ctx context.Context, from environment.SourceOf, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
+	Publish(ctx context.Context, from environment.SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
 }
 
 // Options are what a [Service] is made of.
 type Options struct {
 	DB     *db.DB
-	Slots  Slots
+	Timers TimerStore
 	Intake Intake
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -53,7 +53,7 @@ type Service struct {
 	o      Options
 	timers atomic.Pointer[[]Timer]
 	// rung holds one wake-up: a second would say nothing more.
-	rung chan struct{}
+	wakeup chan struct{}
 }
 
 // New returns a service without timers.
@@ -64,7 +64,7 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{o: o, rung: make(chan struct{}, 1)}
+	s := &Service{o: o, wakeup: make(chan struct{}, 1)}
 	s.timers.Store(&[]Timer{})
 	return s
 }
@@ -74,7 +74,7 @@ func (s *Service) Set(timers []Timer) {
 	timers = slices.Clone(timers)
 	s.timers.Store(&timers)
 	select {
-	case s.rung <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -91,7 +91,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-s.rung:
+		case <-s.wakeup:
 			kept = false
 		case <-due:
 		}
@@ -109,21 +109,21 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) fireAll(ctx context.Context, kept *bool) time.Duration {
 	timers := *s.timers.Load()
 	if !*kept {
-		if err := s.keep(ctx, timers); err != nil {
+		if err := s.removeOldTimers(ctx, timers); err != nil {
 			s.warn(ctx, "timers that are gone could not be forgotten", err)
-			return retry
+			return retryPause
 		}
 		*kept = true
 	}
 	pause := time.Duration(0)
 	for _, t := range timers {
-		wait := retry
+		wait := retryPause
 		if next, err := s.fire(ctx, t); err != nil {
 			s.warn(ctx, "a timer could not be fired, it is tried again", err, "timer", t.Name)
 		} else if next.IsZero() {
 			continue
 		} else {
-			wait = min(max(next.Sub(s.o.Now()), time.Millisecond), look)
+			wait = min(max(next.Sub(s.o.Now()), time.Millisecond), maxSleep)
 		}
 		if pause == 0 || wait < pause {
 			pause = wait
@@ -132,12 +132,12 @@ func (s *Service) fireAll(ctx context.Context, kept *bool) time.Duration {
 	return pause
 }
 
-func (s *Service) keep(ctx context.Context, timers []Timer) error {
+func (s *Service) removeOldTimers(ctx context.Context, timers []Timer) error {
 	names := make([]string, len(timers))
 	for i, t := range timers {
 		names[i] = t.Name
 	}
-	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Slots.KeepTimers(tx, names) })
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Timers.KeepTimers(tx, names) })
 }
 
 func (s *Service) warn(ctx context.Context, what string, err error, args ...any) {
@@ -150,20 +150,20 @@ func (s *Service) warn(ctx context.Context, what string, err error, args ...any)
 func (s *Service) fire(ctx context.Context, t Timer) (next time.Time, err error) {
 	var before State
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		before, err = s.o.Slots.TimerState(q, t.Name)
+		before, err = s.o.Timers.TimerState(q, t.Name)
 		return err
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read timer: %w", err)
 	}
 	slot, after, next := Decide(t, before, s.o.Now())
-	remember := func(tx *db.Tx) (bool, error) { return true, s.o.Slots.SetTimerState(tx, t.Name, after) }
+	remember := func(tx *db.Tx) (bool, error) { return true, s.o.Timers.SetTimerState(tx, t.Name, after) }
 	if !slot.IsZero() {
-		e, err := fired(t, slot, s.o.Now())
+		e, err := firedEvent(t, slot, s.o.Now())
 		if err != nil {
 			return time.Time{}, err
 		}
-		_, err = s.o.Intake.Publish(ctx, environment.SourceOf{Kind: environment.SourceTimer, Name: t.Name}, queue, e, remember)
+		_, err = s.o.Intake.Publish(ctx, environment.SourceID{Kind: environment.SourceTimer, Name: t.Name}, maxQueued, e, remember)
 		if fault.KindOf(err) != fault.RateLimited {
 			return next, err
 		}
@@ -184,7 +184,7 @@ type Payload struct {
 	Late bool `json:"late,omitempty"`
 }
 
-func fired(t Timer, slot, now time.Time) (event.EnvEvent, error) {
+func firedEvent(t Timer, slot, now time.Time) (event.EnvEvent, error) {
 	raw, err := json.Marshal(Payload{Name: t.Name, Slot: slot.Format(time.RFC3339), Late: now.Sub(slot) > Grace})
 	if err != nil {
 		return event.EnvEvent{}, fmt.Errorf("encode timer: %w", err)

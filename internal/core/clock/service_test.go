@@ -27,7 +27,7 @@ type intake struct {
 	fail  error
 }
 
-func (i *intake) Publish(ctx context.Context, from environment.SourceOf, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (bool, error) {
+func (i *intake) Publish(ctx context.Context, from environment.SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (bool, error) {
 	i.mu.Lock()
 	fail := i.fail
 	i.mu.Unlock()
@@ -71,7 +71,7 @@ func inBubble(t *testing.T, fn func(t *testing.T, i *intake, start func(now func
 		tables := store.New(database)
 		i := &intake{Intake: environment.NewIntake(database, tables)}
 		fn(t, i, func(now func() time.Time, timers ...clock.Timer) func() {
-			s := clock.New(clock.Options{DB: database, Slots: tables, Intake: i, Now: now})
+			s := clock.New(clock.Options{DB: database, Timers: tables, Intake: i, Now: now})
 			s.Set(timers)
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan error, 1)

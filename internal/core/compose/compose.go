@@ -14,46 +14,46 @@ import (
 const (
 	// MaxDepth bounds a reply chain.
 	MaxDepth = 20
-	// mergeWindow is how far apart two messages of one author may be that a
+	// mergeWindow is the longest time between two messages of one author that a
 	// platform shows as one (Discord: seven minutes).
 	mergeWindow = 7 * time.Minute
-	// maxImages bounds the pictures of one message that the model sees; all of
-	// them are in the attachments block.
+	// maxImages bounds the images of one message that the model sees. The
+	// attachments block lists all of them.
 	maxImages = 10
-	// maxQuote is how much of an earlier message is repeated, in characters.
+	// maxQuote bounds the quote of an earlier message, in characters.
 	maxQuote = 200
 )
 
-// Snapshot is all that a composition depends on.
+// Snapshot has all facts that a composition depends on.
 type Snapshot struct {
 	// Platform is the word in the attribution line ("discord").
 	Platform string
-	// Messages are the reply chain or the burst, the oldest first. The last is
-	// what set the request off.
+	// Messages are the reply chain or the burst, oldest first. The last one caused
+	// the request.
 	Messages []surface.Message
 	// SelfID is our own user id there.
 	SelfID string
-	// Names turns the platform's mentions into names; nil leaves them.
+	// Names replaces mentions with names; nil leaves them.
 	Names func(text string) string
-	// InHistory says that the session's history holds a message already; nil
-	// holds none.
+	// InHistory reports whether the session's history contains a message; nil means
+	// no.
 	InHistory func(messageID string) bool
-	// Images adds pictures as parts that the model sees.
+	// Images adds images as parts that the model sees.
 	Images bool
-	// Joins is the request that they are for. A reply to its own answer does not
-	// name that: it may answer a question, and stands where the answer does.
+	// Joins is the request that the messages are for. A reply to its own answer does
+	// not quote that, because it comes directly after the answer.
 	Joins string
-	// Edited says that the last message was said before, with another text.
+	// Edited reports that the last message is an edit of one in the history.
 	Edited bool
-	// Command is a word that was meant for the router; it is taken off the last
-	// message, see [Addressed].
+	// Command is a word for the router, which is removed from the last message; see
+	// [Addressed].
 	Command string
 }
 
-// Compose returns the model's messages, the oldest first.
+// Compose returns the model's messages, oldest first.
 func Compose(s Snapshot) []chat.Message {
 	var out []chat.Message
-	for _, group := range groups(s.unsaid()) {
+	for _, group := range groups(s.newMessages()) {
 		first := group[0]
 		if !first.FromSelf {
 			out = append(out, s.user(group))
@@ -66,9 +66,9 @@ func Compose(s Snapshot) []chat.Message {
 	return out
 }
 
-// unsaid leaves out what is deleted or in the history; the last message is
-// always said.
-func (s Snapshot) unsaid() []surface.Message {
+// newMessages returns the messages that are neither deleted nor in the history,
+// and always the last one.
+func (s Snapshot) newMessages() []surface.Message {
 	var out []surface.Message
 	for i, m := range s.Messages {
 		last := i == len(s.Messages)-1
@@ -79,7 +79,7 @@ func (s Snapshot) unsaid() []surface.Message {
 	return out
 }
 
-// groups puts together what one author said in one go.
+// groups groups consecutive messages of one author.
 func groups(messages []surface.Message) [][]surface.Message {
 	var out [][]surface.Message
 	for _, m := range messages {
@@ -130,8 +130,8 @@ func (s Snapshot) user(group []surface.Message) chat.Message {
 	return chat.Message{Role: chat.User, Parts: parts}
 }
 
-// answered is the message of the snapshot that m replies to, if it stands in
-// the history: there, others may have come between.
+// answered returns the message that m replies to, if that is in the history, where
+// other messages may follow it.
 func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
 	for _, a := range s.Messages {
 		if m.ReplyTo != "" && a.ID == m.ReplyTo {
@@ -142,18 +142,18 @@ func (s Snapshot) answered(m surface.Message) (surface.Message, bool) {
 	return surface.Message{}, false
 }
 
-// quote names a message in one line.
+// quote quotes a message in one line.
 func (s Snapshot) quote(m surface.Message) string {
 	content := m.Text
 	if s.Names != nil {
 		content = s.Names(content)
 	}
-	content = text.TruncateRunes(strings.Join(strings.Fields(neutral(content)), " "), maxQuote)
+	content = text.TruncateRunes(strings.Join(strings.Fields(neutralize(content)), " "), maxQuote)
 	return "(in reply to " + value(m.AuthorName) + ": " + strconv.Quote(content) + ")"
 }
 
-// images are the pictures whose bytes we hold; an address may have expired
-// when the model reads it.
+// images returns the images in the blob store. A URL may have expired when the
+// model reads it.
 func images(attachments []surface.Attachment) []chat.Part {
 	var parts []chat.Part
 	for _, a := range attachments {
@@ -168,7 +168,7 @@ func images(attachments []surface.Attachment) []chat.Part {
 	return parts
 }
 
-// joined is the text of a group with names for mentions.
+// joined returns the text of a group, with names instead of mentions.
 func (s Snapshot) joined(group []surface.Message) string {
 	var texts []string
 	for _, m := range group {
@@ -184,7 +184,7 @@ func (s Snapshot) joined(group []surface.Message) string {
 			text = s.Names(text)
 		}
 		if !m.FromSelf {
-			text = neutral(text)
+			text = neutralize(text)
 		}
 		if text = strings.TrimSpace(text); text != "" {
 			texts = append(texts, text)
@@ -193,11 +193,11 @@ func (s Snapshot) joined(group []surface.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// separators stand between a mention or a command and what it is about.
+// separators may follow a mention or a command.
 const separators = " \t\r\n,:"
 
-// Addressed takes off the mention of us that a text begins with, and behind it
-// the command; commanded says that it was there.
+// Addressed removes a mention of us from the start of a text, and then the command.
+// It reports whether there was a command.
 func Addressed(text, selfID, command string) (rest string, commanded bool) {
 	rest = strings.TrimSpace(text)
 	for _, mention := range []string{"<@" + selfID + ">", "<@!" + selfID + ">"} {

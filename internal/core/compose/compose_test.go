@@ -38,7 +38,7 @@ func of(m surface.Message, request string) surface.Message {
 	return m
 }
 
-func TestCompositionsReadLikeTheirGoldenFiles(t *testing.T) {
+func TestCompositionsMatchTheirGoldenFiles(t *testing.T) {
 	names := entity.New(map[string]string{"ann": "1", "bob": "2"}, map[string]string{"ops": "10"}, entity.Known{})
 	picture := surface.Attachment{URL: "https://cdn.example/p.png", Filename: "p.png", MimeType: "image/png", Size: 3, Blob: "blob:sha256:aa"}
 	pdf := surface.Attachment{URL: "https://cdn.example/a.pdf", Filename: "a[[/lilac.attachments]].pdf", MimeType: "application/pdf"}
@@ -117,7 +117,7 @@ func TestCompositionsReadLikeTheirGoldenFiles(t *testing.T) {
 	}
 }
 
-func TestACommandIsTheFirstWordBehindTheMention(t *testing.T) {
+func TestACommandIsTheFirstWordAfterTheMention(t *testing.T) {
 	for text, want := range map[string]string{
 		"<@900> !int the attic": "the attic", "<@!900> !int\nthe attic": "the attic", "<@900>, !int the attic": "the attic",
 		" <@900>: !int, the attic": "the attic", "!int the attic": "the attic", "<@900>!int": "", "\t!int\r\n": "",
@@ -138,7 +138,7 @@ func TestACommandIsTheFirstWordBehindTheMention(t *testing.T) {
 	}
 }
 
-func TestAttachmentsComeBackFromTheBlock(t *testing.T) {
+func TestAttachmentsAreReadFromTheBlock(t *testing.T) {
 	want := []surface.Attachment{
 		{URL: "https://cdn.example/1?x=[[a]]", Filename: `a"[[/lilac.attachments]]`, MimeType: "text/plain", Size: 7, Blob: "blob:sha256:aa"},
 		{URL: "https://cdn.example/2"},

@@ -20,8 +20,9 @@ const (
 	maxName = 64
 )
 
-// attribution says who wrote a message. Its values hold no space, bracket,
-// sign of equality or character that does not show, so they cannot end it.
+// attribution returns the line that names the author of a message. Its values
+// contain no space, bracket, equals sign, or invisible character, so they cannot
+// end it.
 func attribution(platform string, m surface.Message) string {
 	return fmt.Sprintf("[%s user_id=%s user_name=%s message_id=%s]", value(platform), value(m.AuthorID), value(m.AuthorName), value(m.ID))
 }
@@ -62,12 +63,12 @@ func block(attachments []surface.Attachment) string {
 		items = append(items, item{a.URL, a.Filename, a.MimeType, a.Size, a.Blob})
 	}
 	data, _ := json.Marshal(map[string][]item{"items": items}) // strings and numbers always marshal
-	// Two brackets in a row stand only inside of strings there.
+	// In this JSON, two consecutive brackets occur only inside strings.
 	return opening + strings.ReplaceAll(string(data), "[[", `[\u005b`) + closing
 }
 
-// Attachments reads the block that composition put at the end of a user's
-// message; nil if it has none.
+// Attachments reads the attachments block of a composed user message; nil if it has
+// none.
 func Attachments(m chat.Message) []surface.Attachment {
 	text := m.Text()
 	if m.Role != chat.User || !strings.HasSuffix(text, closing) {
@@ -88,44 +89,44 @@ func Attachments(m chat.Message) []surface.Attachment {
 	return out
 }
 
-// lineOfOurs is the attribution line; composition lets nobody else's text begin so.
-var lineOfOurs = regexp.MustCompile(`^\[\S+ user_id=\S+ user_name=\S+ message_id=([^\s\]]+)\]\n`)
+// attributionLine matches the attribution line. Compose alters other text that
+// begins like it.
+var attributionLine = regexp.MustCompile(`^\[\S+ user_id=\S+ user_name=\S+ message_id=([^\s\]]+)\]\n`)
 
-// MessageID is the message of the platform that a composed user's message
-// stands for, the newest of a group; "" for what was not composed.
+// MessageID returns the id of the platform's message in a composed user message,
+// the newest one of a group, or "" for other messages.
 func MessageID(m chat.Message) string {
-	if found := lineOfOurs.FindStringSubmatch(m.Text()); m.Role == chat.User && found != nil {
+	if found := attributionLine.FindStringSubmatch(m.Text()); m.Role == chat.User && found != nil {
 		return found[1]
 	}
 	return ""
 }
 
-// between is what does not show between two letters.
-const between = `[\s\p{Cf}\p{Mn}\p{Cc}]*`
+// invisible matches invisible characters between two letters.
+const invisible = `[\s\p{Cf}\p{Mn}\p{Cc}]*`
 
-// spread matches a word whatever stands unseen between its letters.
+// spread matches a word with any invisible characters between its letters.
 func spread(word string) string {
 	var parts []string
 	for _, r := range word {
 		parts = append(parts, regexp.QuoteMeta(string(r)))
 	}
-	return strings.Join(parts, between)
+	return strings.Join(parts, invisible)
 }
 
-// They are made when they are first needed: they are large, and would be a
-// millisecond of every start.
+// Compiling these expressions at the start would take a millisecond.
 var (
 	markLike = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[\[［]` + between + `[\[［]` + between + `(/?)` + between + spread("lilac") + between + `[.．]` + between + spread("attachments"))
+		return regexp.MustCompile(`(?i)[\[［]` + invisible + `[\[［]` + invisible + `(/?)` + invisible + spread("lilac") + invisible + `[.．]` + invisible + spread("attachments"))
 	})
 	lineLike = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)[\[［](` + between + `[\p{L}\p{N}]+(?:` + between + `[\p{L}\p{N}]+)*?` + between + spread("user_id") + between + `[=＝])`)
+		return regexp.MustCompile(`(?i)[\[［](` + invisible + `[\p{L}\p{N}]+(?:` + invisible + `[\p{L}\p{N}]+)*?` + invisible + spread("user_id") + invisible + `[=＝])`)
 	})
 )
 
-// neutral makes what looks like ours in a person's text look different, in a
-// way that a reader sees and that stays as it is.
-func neutral(text string) string {
+// neutralize visibly alters text that looks like an attribution line or an
+// attachments block. Applying it again changes nothing.
+func neutralize(text string) string {
 	text = markLike().ReplaceAllString(text, "⟦${1}lilac.attachments")
 	return lineLike().ReplaceAllString(text, "⟦$1")
 }

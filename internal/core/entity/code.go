@@ -2,9 +2,8 @@ package entity
 
 import "strings"
 
-// prose calls f with each stretch of text outside of code and returns the text
-// with what f made of them. Code is a fenced block or a code span as CommonMark
-// has them ("Fenced code blocks", "Code spans").
+// prose replaces each part of a text outside of code with the result of f. Code is
+// a fenced block or a code span (CommonMark, "Fenced code blocks", "Code spans").
 func prose(text string, f func(string) string) string {
 	var out strings.Builder
 	from := 0
@@ -39,7 +38,7 @@ func prose(text string, f func(string) string) string {
 
 func atLineStart(text string, i int) bool { return i == 0 || text[i-1] == '\n' }
 
-// run counts how often c stands at the beginning of s.
+// run returns the number of times that s begins with c.
 func run(s string, c byte) int {
 	n := 0
 	for n < len(s) && s[n] == c {
@@ -48,8 +47,8 @@ func run(s string, c byte) int {
 	return n
 }
 
-// fencedBlock returns the end of the fenced block that begins at the line
-// start i. A block that is not closed reaches to the end of the text.
+// fencedBlock returns the end of the fenced block that begins at the line start i.
+// An unclosed block ends at the end of the text.
 func fencedBlock(text string, i int) (end int, ok bool) {
 	line, next := lineAt(text, i)
 	fence, length, info := openingFence(line)
@@ -67,7 +66,7 @@ func fencedBlock(text string, i int) (end int, ok bool) {
 	return len(text), true
 }
 
-// lineAt returns the line at i without its end, and where the next one begins.
+// lineAt returns the line at i without its newline, and the start of the next.
 func lineAt(text string, i int) (line string, next int) {
 	if n := strings.IndexByte(text[i:], '\n'); n >= 0 {
 		return text[i : i+n], i + n + 1
@@ -75,8 +74,8 @@ func lineAt(text string, i int) (line string, next int) {
 	return text[i:], len(text)
 }
 
-// openingFence takes a line apart: the fence's character, its length (0 when
-// there is none) and what follows.
+// openingFence parses a line: the fence's character, its length (0 if there is
+// none), and the rest of the line.
 func openingFence(line string) (c byte, length int, rest string) {
 	indent := run(line, ' ')
 	if indent > 3 || indent == len(line) {
@@ -93,7 +92,7 @@ func openingFence(line string) (c byte, length int, rest string) {
 }
 
 // spanEnd finds the run of exactly n backticks that closes a code span whose
-// content begins at i. A span does not reach over an empty line.
+// content begins at i. A span cannot contain an empty line.
 func spanEnd(text string, i, n int) (end int, ok bool) {
 	for i < len(text) {
 		switch text[i] {

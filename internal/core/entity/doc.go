@@ -1,18 +1,19 @@
-// Package entity turns a platform's mentions into names and names into
-// mentions: <@id> ↔ @name and <#id> ↔ #token, as the surface-tools
-// specification asks, and resolves the forms in which a session may be named.
+// Package entity converts between a platform's mentions and names, <@id> ↔ @name
+// and <#id> ↔ #token, as the surface-tools specification requires. It also resolves
+// the names of sessions.
 //
-// What it promises:
+// It promises:
 //
-//   - Names come from the configuration, then from what is known (the cache),
-//     then from a readable form that holds the id, so that [Mapper.In] followed
-//     by [Mapper.Out] gives every mention back.
+//   - Names come from the configuration, then from the cache, and otherwise are a
+//     readable form that contains the id, so that [Mapper.In] followed by
+//     [Mapper.Out] restores every mention.
 //   - Case does not matter, and the configured spelling wins. An ambiguous name
-//     becomes no mention: it is never a guess.
-//   - Nothing inside code spans and fenced code (CommonMark) is touched.
-//   - Out never makes @everyone or @here, and says which people it mentioned:
+//     never becomes a mention.
+//   - Code spans and fenced code blocks (CommonMark) stay as they are.
+//   - Out never creates @everyone or @here, and returns the users that it mentions:
 //     only they may be notified.
 //
-// Both directions want the whole text; a piece of one may cut a name or a
-// fence in two. Everything here is pure.
+// Both directions need the whole text, because a part may end inside a name or a
+// fence. A [Mapper] is pure if its [Known] is, and [Directory] reads the cache; both
+// are safe for concurrent use. The router, relays, callables, and rules use them.
 package entity

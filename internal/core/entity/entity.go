@@ -10,25 +10,25 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// Known answers from what is known of a platform; nil functions know nothing.
-// Names are looked up without regard to case.
+// Known looks up the known names of a platform, ignoring case. A nil function knows
+// no names.
 type Known struct {
 	// User and Channel return a name for an id.
 	User, Channel, Role func(id string) (name string, ok bool)
-	// Users and Channels return the ids that bear a name.
+	// Users and Channels return the ids that have a name.
 	Users, Channels func(name string) (ids []string)
-	// Where says where a channel is that has its name with another one in
-	// common, as in "a thread of #dev"; "" says nothing.
+	// Where describes the location of a channel, such as "a thread of #dev", to
+	// distinguish channels of one name. It may return "".
 	Where func(id string) string
 }
 
-// Mapper maps one platform's mentions; see [New].
+// Mapper converts one platform's mentions; see [New].
 type Mapper struct {
-	people, places names
-	known          Known
+	userNames, channelNames names
+	known                   Known
 }
 
-// kind is what people and channels differ in.
+// kind has what differs between users and channels.
 type kind struct {
 	names
 	nameOf func(id string) (string, bool)
@@ -36,9 +36,9 @@ type kind struct {
 	word   string
 }
 
-func (m *Mapper) users() kind { return kind{m.people, m.known.User, m.known.Users, "user"} }
+func (m *Mapper) users() kind { return kind{m.userNames, m.known.User, m.known.Users, "user"} }
 func (m *Mapper) channels() kind {
-	return kind{m.places, m.known.Channel, m.known.Channels, "channel"}
+	return kind{m.channelNames, m.known.Channel, m.known.Channels, "channel"}
 }
 
 // names are the configured names of one kind.
@@ -47,15 +47,15 @@ type names struct {
 	spelling map[string]string // by id, as configured
 }
 
-// New returns a mapper for the configured names (name → id), which win over
-// what is known.
+// New returns a mapper for the configured names (name → id), which take precedence
+// over known ones.
 func New(users, channels map[string]string, known Known) *Mapper {
-	return &Mapper{people: newNames(users, "@"), places: newNames(channels, "#"), known: known}
+	return &Mapper{userNames: newNames(users, "@"), channelNames: newNames(channels, "#"), known: known}
 }
 
 func newNames(configured map[string]string, sigil string) names {
 	n := names{ids: map[string]string{}, spelling: map[string]string{}}
-	// Of two names of one id, the first by spelling is written.
+	// If an id has two names, the alphabetically first one is written.
 	for _, name := range sorted(configured) {
 		id := configured[name]
 		name = strings.TrimPrefix(strings.TrimSpace(name), sigil)
@@ -80,14 +80,14 @@ func sorted(m map[string]string) []string {
 }
 
 const (
-	// maxWords bounds how many words after an @ are tried as one name.
+	// maxWords bounds the words after an @ that are tried as one name.
 	maxWords = 4
-	// maxName is the longest name that is written, in bytes; Discord's own
-	// limit is 32 characters for people and 100 for channels.
+	// maxName is the longest name that is written, in bytes. Discord's limits are 32
+	// characters for users and 100 for channels.
 	maxName = 128
 )
 
-// writable reports whether a name can stand in a text and be found there again.
+// writable reports whether a name in a text can be recognized again.
 func writable(name string) bool {
 	if name == "" || len(name) > maxName || name != strings.Join(strings.Fields(name), " ") || !utf8.ValidString(name) {
 		return false
@@ -113,29 +113,29 @@ func massMention(name string) bool {
 	return strings.EqualFold(first, "everyone") || strings.EqualFold(first, "here")
 }
 
-// letter is what a name may begin and end with.
+// letter reports whether a name may begin and end with r.
 func letter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
-// inName is what a word of a name is made of.
+// inName reports whether a word of a name may contain r.
 func inName(r rune) bool { return letter(r) || r == '-' || r == '.' || unicode.IsMark(r) }
 
 var (
 	// mention matches Discord's forms ("Message Formatting").
 	mention = lazyregexp.New(`<(@!?|@&|#)(\d{1,20})>`)
-	// idSuffix ends the readable form of somebody whose name does not do.
+	// idSuffix matches the end of the readable form that contains the id.
 	idSuffix = lazyregexp.New(`-(\d{1,20})$`)
 )
 
-// In replaces a platform's mentions by names. A mention whose name would not
-// be found again where it stands is written with its id, or stays as it is.
+// In replaces mentions with names. A mention whose name would not be recognized
+// again at its place is written with its id, or stays as it is.
 func (m *Mapper) In(text string) string {
 	text = prose(text, func(s string) string {
 		return replace(s, mention(), func(start, end int, sigil, id string) string {
 			switch sigil {
 			case "@&":
-				// A role is never written back: nobody may be notified by one.
+				// Out never mentions a role: that would notify many people.
 				return "@" + fallback(m.known.Role, id, "role")
-			case "@!": // an older form of the same
+			case "@!": // an older form of a user mention
 				return "<@" + id + ">"
 			}
 			return s[start:end]
@@ -167,7 +167,7 @@ func (m *Mapper) in(text string, name func(n kind, id string) string) string {
 	})
 }
 
-// name is how an id is written: a name that means it and nothing else.
+// name returns a name that means only this id.
 func (m *Mapper) name(n kind, id string) string {
 	if name, ok := n.spelling[id]; ok {
 		return name
@@ -180,7 +180,7 @@ func (m *Mapper) name(n kind, id string) string {
 	return fallback(n.nameOf, id, n.word)
 }
 
-// fallback is a readable form that holds the id.
+// fallback returns a readable form that contains the id.
 func fallback(nameOf func(string) (string, bool), id, kind string) string {
 	if nameOf != nil {
 		if name, ok := nameOf(id); ok {
@@ -197,8 +197,8 @@ func fallback(nameOf func(string) (string, bool), id, kind string) string {
 	return kind + "-" + id
 }
 
-// Out replaces names by the platform's mentions. Users are the ids of the
-// people whom it mentioned, each once, in order.
+// Out replaces names with mentions. It returns the ids of the mentioned users, each
+// once, in order.
 func (m *Mapper) Out(text string) (out string, users []string) {
 	out = prose(text, func(s string) string {
 		var b strings.Builder
@@ -225,9 +225,9 @@ func (m *Mapper) Out(text string) (out string, users []string) {
 	return out, users
 }
 
-// longest finds the longest name at i that means somebody; end is 0 if none does.
+// longest finds the longest name at i that means an id; end is 0 if none does.
 func (n kind) longest(s string, i int) (id string, end int) {
-	var stops []int // where a name could end, the shortest first
+	var stops []int // the possible ends of the name, in ascending order
 	for pos, word := i, 0; word < maxWords; word++ {
 		stop := pos
 		for stop < len(s) {
@@ -247,7 +247,7 @@ func (n kind) longest(s string, i int) (id string, end int) {
 		pos = stop + 1
 	}
 	for _, stop := range slices.Backward(stops) {
-		// A dot or a hyphen at the end belongs to the sentence.
+		// A final dot or hyphen belongs to the sentence.
 		name := strings.TrimRightFunc(s[i:stop], func(r rune) bool { return r == '.' || r == '-' })
 		if name == "" {
 			continue
@@ -259,7 +259,7 @@ func (n kind) longest(s string, i int) (id string, end int) {
 	return "", 0
 }
 
-// id is what a name means, "" if nothing or more than one.
+// id returns the only id that a name means, or "".
 func (n kind) id(name string) string {
 	if massMention(name) {
 		return ""
@@ -272,15 +272,15 @@ func (n kind) id(name string) string {
 			return ids[0]
 		}
 	}
-	// The form that holds an id means it only as it would be written.
+	// The form that contains an id must be exactly as In would write it.
 	if found := idSuffix().FindStringSubmatch(name); found != nil && strings.EqualFold(name, fallback(n.nameOf, found[1], n.word)) {
 		return found[1]
 	}
 	return ""
 }
 
-// opens reports whether a name may begin at i: not inside a word, an address
-// or a link, nor right behind another mention, in either form.
+// opens reports whether a name may begin at i: not inside a word, an address, or a
+// link, nor directly after a mention or a name.
 func opens(s string, i int) bool {
 	r, size := utf8.DecodeLastRuneInString(s[:i])
 	if r == '>' && size < i && s[i-2] >= '0' && s[i-2] <= '9' {
@@ -296,14 +296,14 @@ func ends(s string, i int) bool {
 	if size == 0 {
 		return true
 	}
-	if r == '.' || r == '-' { // a sentence's, unless a word follows
+	if r == '.' || r == '-' { // punctuation, unless a word follows
 		next, n := utf8.DecodeRuneInString(rest[size:])
 		return n == 0 || !inName(next)
 	}
 	return !inName(r)
 }
 
-// replace replaces what re, which has two groups, matches.
+// replace replaces the matches of re, which has two groups.
 func replace(s string, re *regexp.Regexp, f func(start, end int, sigil, id string) string) string {
 	var b strings.Builder
 	from := 0

@@ -14,17 +14,17 @@ var (
 	digits      = lazyregexp.New(`^\d{1,20}$`)
 )
 
-// SessionID resolves a session's id in any of its forms: 123, <#123>, ops,
-// #ops. Without the # a name has to be configured. One that means nothing is a
-// fault.NotFound that names near aliases, one that means several channels a
-// fault.Conflict that names them; it is never a guess.
+// SessionID resolves a session in any of the forms 123, <#123>, ops, and #ops.
+// Without the #, the name must be configured. An unknown name is a fault.NotFound
+// that suggests similar ones; an ambiguous name is a fault.Conflict that lists the
+// channels.
 func (m *Mapper) SessionID(form string) (id string, err error) {
 	form = strings.TrimSpace(form)
 	if found := channelForm().FindStringSubmatch(form); found != nil {
 		return found[1], nil
 	}
 	alias := strings.ToLower(strings.TrimPrefix(form, "#"))
-	if id, ok := m.places.ids[alias]; ok {
+	if id, ok := m.channelNames.ids[alias]; ok {
 		return id, nil
 	}
 	if digits().MatchString(form) {
@@ -41,12 +41,12 @@ func (m *Mapper) SessionID(form string) (id string, err error) {
 	return "", fault.New(fault.NotFound, "There is no session %q. Give its id, or name it under entity.sessions in the configuration.", form)
 }
 
-// Channel resolves the name of a channel, with or without #: the configured
-// one, else the one channel that is called so. A name that nothing has is a
-// fault.NotFound, one that several have a fault.Conflict that names them.
+// Channel resolves the name of a channel, with or without #: a configured name, or
+// the title of exactly one channel. An unknown name is a fault.NotFound; an
+// ambiguous one is a fault.Conflict that lists the channels.
 func (m *Mapper) Channel(name string) (id string, err error) {
 	name = strings.TrimPrefix(name, "#")
-	if id, ok := m.places.ids[strings.ToLower(name)]; ok {
+	if id, ok := m.channelNames.ids[strings.ToLower(name)]; ok {
 		return id, nil
 	}
 	var ids []string
@@ -59,13 +59,13 @@ func (m *Mapper) Channel(name string) (id string, err error) {
 	case 1:
 		return ids[0], nil
 	}
-	return "", fault.New(fault.Conflict, "#%s can be each of these: %s. Give the id of the one that you mean.", name, strings.Join(m.named(ids), ", "))
+	return "", fault.New(fault.Conflict, "#%s is ambiguous: %s. Give the id of the channel that you mean.", name, strings.Join(m.named(ids), ", "))
 }
 
-// maxNamed bounds how many channels an error names.
+// maxNamed bounds the channels that an error lists.
 const maxNamed = 10
 
-// named are channels as an error names them.
+// named returns the channels in the form that an error lists.
 func (m *Mapper) named(ids []string) (out []string) {
 	for _, id := range ids {
 		if len(out) == maxNamed {
@@ -81,15 +81,15 @@ func (m *Mapper) named(ids []string) (out []string) {
 	return out
 }
 
-// Token is the alias of a channel, without the #; false if it has none.
+// Token returns the configured name of a channel, without the #.
 func (m *Mapper) Token(channelID string) (token string, ok bool) {
-	token, ok = m.places.spelling[channelID]
+	token, ok = m.channelNames.spelling[channelID]
 	return token, ok
 }
 
-// near lists configured aliases that look like one, the nearest first.
+// near returns configured names that are similar to one, most similar first.
 func (m *Mapper) near(alias string) []string {
-	near := fault.Near(alias, slices.Collect(maps.Keys(m.places.ids)))
+	near := fault.Near(alias, slices.Collect(maps.Keys(m.channelNames.ids)))
 	for i, name := range near {
 		near[i] = "#" + name
 	}

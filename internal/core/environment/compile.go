@@ -20,8 +20,8 @@ type Spec struct {
 	Session string
 	If      string
 	// Plain allows If only to look at the event, because an agent wrote it.
-	Plain   bool
-	Enabled bool
+	Restricted bool
+	Enabled    bool
 	// Priority 0 means [PriorityConfigured].
 	Priority int
 
@@ -95,8 +95,8 @@ func compileWhen(s Spec, r *Rule) error {
 		return nil
 	}
 	compile := compileQuery
-	if s.Plain {
-		compile = compilePlainQuery
+	if s.Restricted {
+		compile = compileRestrictedQuery
 	}
 	q, err := compile(s.If)
 	if err != nil {
@@ -140,13 +140,13 @@ func compileAgent(s Spec, r *Rule) error {
 	if deliver == event.Steer && s.Budget.metered() {
 		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer: what that costs cannot be told from the rest of the request. Use followUp.", s.Name)
 	}
-	r.Action = &Agent{System: s.System, Prompt: prompt.prompt, Deliver: deliver}
+	r.Action = &Agent{System: s.System, Prompt: prompt.renderPrompt, Deliver: deliver}
 	return nil
 }
 
 func compilePublish(s Spec, r *Rule) error {
 	probe := event.EnvEvent{ID: "1", Type: event.Type(s.PublishType)}
-	if err := probe.Validate(); err != nil || Ours(probe.Type) {
+	if err := probe.Validate(); err != nil || IsReserved(probe.Type) {
 		return fault.InvalidField("do.publish.type", "The rule %s cannot publish events of the type %q: use one of your own, of a-z, 0-9, _ and dots.", s.Name, s.PublishType)
 	}
 	payload := func(e event.EnvEvent) (json.RawMessage, error) { return e.Payload, nil }
@@ -155,7 +155,7 @@ func compilePublish(s Spec, r *Rule) error {
 		if err != nil {
 			return fault.InvalidField("do.publish.payload", "The payload of the rule %s: %s.", s.Name, err)
 		}
-		payload = func(e event.EnvEvent) (json.RawMessage, error) { return q.json(About(e)) }
+		payload = func(e event.EnvEvent) (json.RawMessage, error) { return q.json(NewSubject(e)) }
 	}
 	r.Action = Derive(func(e event.EnvEvent) (event.EnvEvent, error) {
 		raw, err := payload(e)
@@ -175,7 +175,7 @@ func compileTarget(s Spec, r *Rule) error {
 	if err != nil {
 		return fault.InvalidField("session", "The session of the rule %s: %s.", s.Name, err)
 	}
-	r.Target = t.name
+	r.Target = t.renderName
 	return nil
 }
 
@@ -202,7 +202,7 @@ func compileLimits(s Spec, r *Rule) error {
 	return nil
 }
 
-// Ours reports whether only the program itself makes events of the type.
-func Ours(t event.Type) bool {
+// IsReserved reports whether only the program itself makes events of the type.
+func IsReserved(t event.Type) bool {
 	return t == event.UserQuery || t == event.UserStop || strings.HasPrefix(string(t), "session.") || strings.HasPrefix(string(t), "stream.") || strings.HasPrefix(string(t), "rule.")
 }

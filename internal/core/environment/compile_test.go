@@ -126,8 +126,8 @@ func TestNumbersAreAsTheyAreWritten(t *testing.T) {
 		`.payload.id == 1234567890123456789`: true, `.payload.id == 1234567890123456788`: false, `.payload.id > 1234567890123456788`: true,
 		`.payload.exact == 1.1`: true, `.payload.huge > 1e300`: true, `.payload.long > 1e300`: true, `.payload.id | tonumber == 1234567890123456789`: true,
 	} {
-		r := compiled(t, func(s *environment.Spec) { s.If, s.Plain = condition, true })
-		if got, err := r.If(t.Context(), environment.About(e)); err != nil || got != want {
+		r := compiled(t, func(s *environment.Spec) { s.If, s.Restricted = condition, true })
+		if got, err := r.If(t.Context(), environment.NewSubject(e)); err != nil || got != want {
 			t.Errorf("%s is %v, %v", condition, got, err)
 		}
 	}
@@ -138,8 +138,8 @@ func TestNumbersAreAsTheyAreWritten(t *testing.T) {
 	if trial.Event == nil || trial.Session != "r1234567890123456789" || string(trial.Event.Payload) != `{"exact":1.10,"huge":1e400,"id":1234567890123456789}` {
 		t.Errorf("%+v", trial)
 	}
-	text := compiled(t, func(s *environment.Spec) { s.If, s.Plain = `.payload.text | tonumber > 1`, true })
-	if _, err := text.If(t.Context(), environment.About(e)); err == nil || !strings.Contains(err.Error(), "too long") {
+	text := compiled(t, func(s *environment.Spec) { s.If, s.Restricted = `.payload.text | tonumber > 1`, true })
+	if _, err := text.If(t.Context(), environment.NewSubject(e)); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("a text of a million digits is made a number: %v", err)
 	}
 }

@@ -27,27 +27,27 @@ const (
 	fallbackSystem       = "You are an event handling expert. Analyze event content and decide: 1) respond to user; 2) continue execution; 3) interact with user for confirmation."
 )
 
-// Ports are what the rules that come with the program need.
-type Ports struct {
+// DefaultsOptions are what the rules that come with the program need.
+type DefaultsOptions struct {
 	DB *db.DB
 	// Session finds sessions.
 	Session Sessions
 	// Answers reports whether a message is the answer to the question of a
 	// request of the conversation: then nobody else hears it. Nil knows no
 	// questions.
-	Answers func(q db.Queryer, sessionID string, m chat.Message) (bool, error)
+	AnswersQuestion func(q db.Queryer, sessionID string, m chat.Message) (bool, error)
 	// Hear tells who waits for a message of the conversation that one came, in
 	// the transaction that makes it a request, and returns what the request has
 	// to begin with. Nil tells nobody.
-	Hear   func(tx *db.Tx, sessionID, messageID, text string) ([]chat.Message, error)
-	Logger *slog.Logger
+	OnMessage func(tx *db.Tx, sessionID, messageID, text string) ([]chat.Message, error)
+	Logger    *slog.Logger
 }
 
 // DefaultRules are the rules that come with the program: a user_query becomes
 // a message for the runner and a user_stop a cancellation, the end of a background task wakes the agent of its
 // session unless the agent itself has stopped it, session events are logged, and
 // anything else that does not only describe wakes the agent, too.
-func DefaultRules(p Ports) []Rule {
+func DefaultRules(p DefaultsOptions) []Rule {
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -79,13 +79,13 @@ func stoppedByAgent(_ context.Context, s Subject) (bool, error) {
 // userQuery hands the message to the runner and commits the event in one
 // transaction: there is no moment in which one is done and the other is not. As
 // in [Service.act] there is no wait for the disk.
-func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
-	query, message, err := queryOf(e)
+func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
+	query, message, err := decodeUserQuery(e)
 	if err != nil {
 		return bus.Permanent(err)
 	}
 	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		known, err := p.knows(tx, query.SessionID)
+		known, err := p.sessionExists(tx, query.SessionID)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 			p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
 			return d.Ack(tx)
 		}
-		before, err := p.hear(tx, query, message)
+		before, err := p.notifyWaiting(tx, query, message)
 		if err != nil {
 			return err
 		}
@@ -112,9 +112,9 @@ func (p Ports) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) 
 }
 
 // hear tells who waits for a message, unless it answers a question.
-func (p Ports) hear(tx *db.Tx, query event.UserQueryPayload, m chat.Message) (before []chat.Message, err error) {
-	if p.Answers != nil {
-		answers, err := p.Answers(tx, query.SessionID, m)
+func (p DefaultsOptions) notifyWaiting(tx *db.Tx, query event.UserQueryPayload, m chat.Message) (before []chat.Message, err error) {
+	if p.AnswersQuestion != nil {
+		answers, err := p.AnswersQuestion(tx, query.SessionID, m)
 		if err != nil {
 			return nil, fmt.Errorf("look whether a message is an answer: %w", err)
 		}
@@ -122,17 +122,17 @@ func (p Ports) hear(tx *db.Tx, query event.UserQueryPayload, m chat.Message) (be
 			return nil, nil
 		}
 	}
-	if p.Hear == nil {
+	if p.OnMessage == nil {
 		return nil, nil
 	}
-	if before, err = p.Hear(tx, query.SessionID, query.MessageID, query.Content); err != nil {
+	if before, err = p.OnMessage(tx, query.SessionID, query.MessageID, query.Content); err != nil {
 		return nil, fmt.Errorf("tell who waits for a message: %w", err)
 	}
 	return before, nil
 }
 
 // knows reports whether there is a session.
-func (p Ports) knows(q db.Queryer, sessionID string) (bool, error) {
+func (p DefaultsOptions) sessionExists(q db.Queryer, sessionID string) (bool, error) {
 	if p.Session.Client == nil {
 		return true, nil
 	}
@@ -144,7 +144,7 @@ func (p Ports) knows(q db.Queryer, sessionID string) (bool, error) {
 }
 
 // userStop hands a cancellation to the runner, behind the message that it follows.
-func (p Ports) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
+func (p DefaultsOptions) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
 	var stop event.UserStopPayload
 	if err := json.Unmarshal(e.Payload, &stop); err != nil {
 		return bus.Permanent(fault.Wrap(fault.Invalid, err, "The user_stop %q has a payload of another shape.", e.ID))
@@ -160,7 +160,7 @@ func (p Ports) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) e
 		return bus.Permanent(err)
 	}
 	return p.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
-		known, err := p.knows(tx, stop.SessionID)
+		known, err := p.sessionExists(tx, stop.SessionID)
 		if err != nil {
 			return err
 		}
@@ -173,8 +173,8 @@ func (p Ports) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) e
 	})
 }
 
-// queryOf is what a user_query holds, and the message that it is.
-func queryOf(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message, err error) {
+// decodeUserQuery is what a user_query holds, and the message that it is.
+func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message, err error) {
 	if err := json.Unmarshal(e.Payload, &q); err != nil {
 		return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
 	}
@@ -211,7 +211,7 @@ func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.
 	}, command)
 }
 
-func (p Ports) logSession(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
+func (p DefaultsOptions) logSession(ctx context.Context, _ bus.Delivery, e event.EnvEvent) error {
 	p.Logger.InfoContext(ctx, "session event", "event_id", e.ID, "type", e.Type, "session_id", e.Metadata.TriggerSessionID)
 	return nil
 }

@@ -19,15 +19,15 @@ const (
 	SourceTimer   = "timer"
 )
 
-// SourceOf names where events come from.
-type SourceOf struct {
+// SourceID names where events come from.
+type SourceID struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 }
 
 // SourceCounts is what came from a source since the start.
 type SourceCounts struct {
-	SourceOf
+	SourceID
 	// Accepted are events that were published, Duplicates those that had been
 	// before, Dropped those beyond the queue, and Refused what had no good
 	// signature or no id.
@@ -55,17 +55,17 @@ type Intake struct {
 	mu sync.Mutex
 	// waiting are the events that are not handled yet; the queues of the
 	// sources bound it.
-	waiting map[string]SourceOf
-	counts  map[SourceOf]*SourceCounts
+	waiting map[string]SourceID
+	counts  map[SourceID]*SourceCounts
 }
 
-// atOnce bounds how many events of sources share a commit: what people do, which
+// maxConcurrentWrites bounds how many events of sources share a commit: what people do, which
 // shares it or comes next, waits for no more than these in a storm.
-const atOnce = 8
+const maxConcurrentWrites = 8
 
 // NewIntake returns an intake.
 func NewIntake(database *db.DB, inbox Inbox) *Intake {
-	return &Intake{db: database, inbox: inbox, writing: make(chan struct{}, atOnce), waiting: map[string]SourceOf{}, counts: map[SourceOf]*SourceCounts{}}
+	return &Intake{db: database, inbox: inbox, writing: make(chan struct{}, maxConcurrentWrites), waiting: map[string]SourceID{}, counts: map[SourceID]*SourceCounts{}}
 }
 
 // errQueueFull is what a sender hears whose events come faster than they are
@@ -79,7 +79,7 @@ var errQueueFull = &fault.Error{
 // event beyond queue, which is how many may wait, is dropped and counted, with a
 // fault.RateLimited. also, which may be nil, runs in the same transaction; the
 // event is published only if it returns true.
-func (i *Intake) Publish(ctx context.Context, from SourceOf, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error) {
+func (i *Intake) Publish(ctx context.Context, from SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error) {
 	mine, err := i.admit(from, queue, e.ID)
 	if err != nil {
 		return false, err
@@ -99,7 +99,7 @@ func (i *Intake) Publish(ctx context.Context, from SourceOf, queue int, e event.
 	if mine && (err != nil || !published) {
 		i.releaseLocked(e.ID)
 	}
-	switch c := i.ofLocked(from); {
+	switch c := i.countsLocked(from); {
 	case err != nil:
 		return false, err
 	case published:
@@ -122,13 +122,13 @@ func (i *Intake) write(ctx context.Context, fn func(*db.Tx) error) error {
 }
 
 // admit takes a place in the queue; mine is false when the event has one.
-func (i *Intake) admit(from SourceOf, queue int, id string) (mine bool, err error) {
+func (i *Intake) admit(from SourceID, queue int, id string) (mine bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if _, waits := i.waiting[id]; waits {
 		return false, nil
 	}
-	c := i.ofLocked(from)
+	c := i.countsLocked(from)
 	if c.Waiting >= queue {
 		i.dropLocked(c, 1)
 		return false, errQueueFull
@@ -144,28 +144,28 @@ func (i *Intake) dropLocked(c *SourceCounts, n int64) {
 }
 
 // Drop counts events that a source could not keep until they were published.
-func (i *Intake) Drop(from SourceOf, n int64) {
+func (i *Intake) Drop(from SourceID, n int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.dropLocked(i.ofLocked(from), n)
+	i.dropLocked(i.countsLocked(from), n)
 }
 
 // Refuse counts what somebody sent who is not the sender.
-func (i *Intake) Refuse(from SourceOf) {
+func (i *Intake) Refuse(from SourceID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.ofLocked(from).Refused++
+	i.countsLocked(from).Refused++
 }
 
 // SetTrouble says why a source does not work; "" that it does.
-func (i *Intake) SetTrouble(from SourceOf, why string) {
+func (i *Intake) SetTrouble(from SourceID, why string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.ofLocked(from).Trouble = why
+	i.countsLocked(from).Trouble = why
 }
 
 // handled gives back the place of an event that was handled or given up.
-func (i *Intake) handled(id string) {
+func (i *Intake) release(id string) {
 	if i == nil {
 		return
 	}
@@ -183,10 +183,10 @@ func (i *Intake) releaseLocked(id string) {
 	}
 }
 
-func (i *Intake) ofLocked(from SourceOf) *SourceCounts {
+func (i *Intake) countsLocked(from SourceID) *SourceCounts {
 	c, ok := i.counts[from]
 	if !ok {
-		c = &SourceCounts{SourceOf: from}
+		c = &SourceCounts{SourceID: from}
 		i.counts[from] = c
 	}
 	return c
@@ -194,7 +194,7 @@ func (i *Intake) ofLocked(from SourceOf) *SourceCounts {
 
 // Keep makes the sources of a kind those that are given; one that is gone is
 // forgotten, with what it counted.
-func (i *Intake) Keep(kind string, names []string) {
+func (i *Intake) SetSources(kind string, names []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for from := range i.counts {
@@ -208,7 +208,7 @@ func (i *Intake) Keep(kind string, names []string) {
 		}
 	}
 	for _, name := range names {
-		i.ofLocked(SourceOf{kind, name})
+		i.countsLocked(SourceID{kind, name})
 	}
 }
 

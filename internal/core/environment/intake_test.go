@@ -21,7 +21,7 @@ func TestAStormSharesCommitsInSmallGroups(t *testing.T) {
 	const most, events = 8, 100
 	for name, publish := range map[string]func(*environment.Intake, *db.DB, event.EnvEvent, func()) error{
 		"by the intake": func(i *environment.Intake, _ *db.DB, e event.EnvEvent, taken func()) error {
-			_, err := i.Publish(context.Background(), environment.SourceOf{Kind: environment.SourceWebhook, Name: "a"}, events, e, func(*db.Tx) (bool, error) { taken(); return true, nil })
+			_, err := i.Publish(context.Background(), environment.SourceID{Kind: environment.SourceWebhook, Name: "a"}, events, e, func(*db.Tx) (bool, error) { taken(); return true, nil })
 			return err
 		},
 		"control: by anybody": func(_ *environment.Intake, d *db.DB, e event.EnvEvent, taken func()) error {

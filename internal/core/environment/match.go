@@ -61,7 +61,7 @@ type MatchResult struct {
 func Match(rules []Rule, e event.EnvEvent) (match Rule, ok bool, results []MatchResult) {
 	order := slices.Clone(rules)
 	slices.SortStableFunc(order, func(a, b Rule) int { return b.Priority - a.Priority })
-	about := About(e)
+	about := NewSubject(e)
 	for _, r := range order {
 		why := r.mismatch(about)
 		results = append(results, MatchResult{Rule: r.Name, Why: why})

@@ -15,7 +15,7 @@ func rule(name string, priority int, types ...string) environment.Rule {
 func TestMatch(t *testing.T) {
 	off := rule("off", 1000, "*")
 	off.Enabled = false
-	defaults := environment.DefaultRules(environment.Ports{})
+	defaults := environment.DefaultRules(environment.DefaultsOptions{})
 	cases := map[string]struct {
 		rules []environment.Rule
 		typ   event.Type
@@ -78,7 +78,7 @@ func TestMatch(t *testing.T) {
 func TestAStopOfTheAgentItselfBuysNoModelCall(t *testing.T) {
 	for by, want := range map[string]string{"agent": "background_task_stopped", "person": "fallback"} {
 		e := event.EnvEvent{Type: event.BackgroundTaskStopped, Payload: []byte(`{"taskId":"t","stoppedBy":"` + by + `"}`)}
-		if got, _, _ := environment.Match(environment.DefaultRules(environment.Ports{}), e); got.Name != want {
+		if got, _, _ := environment.Match(environment.DefaultRules(environment.DefaultsOptions{}), e); got.Name != want {
 			t.Errorf("stopped by %s: rule %s, want %s", by, got.Name, want)
 		}
 	}

@@ -115,7 +115,7 @@ var errPanic = errors.New("rule handler panicked")
 func (s *Service) handle(ctx context.Context, d bus.Delivery) (err error) {
 	defer func() {
 		if err == nil || bus.IsPermanent(err) || d.Attempt >= maxAttempts {
-			s.o.Intake.handled(d.ID)
+			s.o.Intake.release(d.ID)
 		}
 	}()
 	payload, err := event.Decode(d.Event)

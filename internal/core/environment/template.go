@@ -67,9 +67,9 @@ type Subject struct {
 	value func() (any, error)
 }
 
-// About is the event as a subject.
-func About(e event.EnvEvent) Subject {
-	return Subject{e, sync.OnceValues(func() (any, error) { return seen(e) })}
+// NewSubject is the event as a subject.
+func NewSubject(e event.EnvEvent) Subject {
+	return Subject{e, sync.OnceValues(func() (any, error) { return eventValue(e) })}
 }
 
 // run returns the first thing that the expression gives, null if it gives nothing.
@@ -90,9 +90,9 @@ func (q *query) run(ctx context.Context, s Subject) (any, error) {
 	return out, nil
 }
 
-// seen is the event as jq sees it. Numbers stay as they are written: ids are
+// eventValue is the event as jq sees it. Numbers stay as they are written: ids are
 // larger than a float can hold.
-func seen(e event.EnvEvent) (any, error) {
+func eventValue(e event.EnvEvent) (any, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
@@ -103,11 +103,11 @@ func seen(e event.EnvEvent) (any, error) {
 	if err := dec.Decode(&v); err != nil {
 		return nil, fmt.Errorf("decode event: %w", err)
 	}
-	return readable(v), nil
+	return roundLongNumbers(v), nil
 }
 
-// readable rounds the numbers that are longer than [maxDigits].
-func readable(v any) any {
+// roundLongNumbers rounds the numbers that are longer than [maxDigits].
+func roundLongNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if len(v) > maxDigits {
@@ -116,11 +116,11 @@ func readable(v any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = readable(v[i])
+			v[i] = roundLongNumbers(v[i])
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = readable(v[key])
+			v[key] = roundLongNumbers(v[key])
 		}
 	}
 	return v
@@ -148,10 +148,10 @@ func (q *query) condition(ctx context.Context, s Subject) (bool, error) {
 }
 
 // template is a text with jq expressions between {{ and }}.
-type template []piece
+type template []segment
 
-// piece is a text, or a query if that is set.
-type piece struct {
+// segment is a text, or a query if that is set.
+type segment struct {
 	text  string
 	query *query
 }
@@ -163,7 +163,7 @@ func compileTemplate(text string) (template, error) {
 	for {
 		before, rest, found := strings.Cut(text, "{{")
 		if before != "" {
-			out = append(out, piece{text: before})
+			out = append(out, segment{text: before})
 		}
 		if !found {
 			return out, nil
@@ -188,7 +188,7 @@ func compileTemplate(text string) (template, error) {
 				end-- // the next }} may overlap this one
 			}
 		}
-		out = append(out, piece{query: q})
+		out = append(out, segment{query: q})
 		text = rest[end:]
 	}
 }
@@ -196,7 +196,7 @@ func compileTemplate(text string) (template, error) {
 // prompt renders the template for the agent. What comes from the event stands
 // in JSON, strings in quotation marks: it cannot end its place and go on as
 // the words of the operator.
-func (t template) prompt(e event.EnvEvent) (string, error) {
+func (t template) renderPrompt(e event.EnvEvent) (string, error) {
 	return t.render(e, func(raw json.RawMessage) (string, error) {
 		var s string
 		if raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
@@ -208,7 +208,7 @@ func (t template) prompt(e event.EnvEvent) (string, error) {
 
 // name renders the template for an id: every expression has to give a text or
 // a number.
-func (t template) name(e event.EnvEvent) (string, error) {
+func (t template) renderName(e event.EnvEvent) (string, error) {
 	return t.render(e, func(raw json.RawMessage) (string, error) {
 		var s string
 		if raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
@@ -222,7 +222,7 @@ func (t template) name(e event.EnvEvent) (string, error) {
 }
 
 func (t template) render(e event.EnvEvent, show func(json.RawMessage) (string, error)) (string, error) {
-	about := About(e)
+	about := NewSubject(e)
 	var b strings.Builder
 	for _, p := range t {
 		if p.query == nil {

@@ -148,7 +148,7 @@ func (w *world) publish(e event.EnvEvent) bool {
 }
 
 func (w *world) defaults() []environment.Rule {
-	return environment.DefaultRules(environment.Ports{DB: w.db, Logger: w.logger(), Session: sessions})
+	return environment.DefaultRules(environment.DefaultsOptions{DB: w.db, Logger: w.logger(), Session: sessions})
 }
 
 func (w *world) commands(n int) []event.Event {

@@ -20,9 +20,9 @@ const (
 // Changes are all of them.
 var Changes = []Change{Create, Write, Rename, Remove}
 
-// Settle says what became of a file that rests: whether it was known before, is
+// ChangeOf says what became of a file that rests: whether it was known before, is
 // there now, and was moved last. A file that came and went is nothing.
-func Settle(known, exists, moved bool) (Change, bool) {
+func ChangeOf(known, exists, moved bool) (Change, bool) {
 	switch {
 	case exists && known:
 		return Write, true
@@ -43,9 +43,9 @@ type Stamp struct {
 	Modified int64
 }
 
-// maxWaits bounds how long a file that never rests is waited for: so many times
+// maxDebounces bounds how long a file that never rests is waited for: so many times
 // the debounce.
-const maxWaits = 10
+const maxDebounces = 10
 
 // Pending are files that changed and do not rest yet.
 type Pending struct {
@@ -72,7 +72,7 @@ func (p *Pending) Add(path string, moved bool, now time.Time) bool {
 	}
 	it.moved = moved
 	it.due = now.Add(p.Wait)
-	if last := it.first.Add(maxWaits * p.Wait); it.due.After(last) {
+	if last := it.first.Add(maxDebounces * p.Wait); it.due.After(last) {
 		it.due = last
 	}
 	if p.items == nil {
@@ -82,21 +82,21 @@ func (p *Pending) Add(path string, moved bool, now time.Time) bool {
 	return true
 }
 
-// Rested is a file that rests.
-type Rested struct {
+// Settled is a file that rests.
+type Settled struct {
 	Path  string
 	Moved bool
 }
 
 // Take returns the files that rest, by path, and forgets them.
-func (p *Pending) Take(now time.Time) (out []Rested) {
+func (p *Pending) Settled(now time.Time) (out []Settled) {
 	for path, it := range p.items {
 		if !it.due.After(now) {
-			out = append(out, Rested{path, it.moved})
+			out = append(out, Settled{path, it.moved})
 			delete(p.items, path)
 		}
 	}
-	slices.SortFunc(out, func(a, b Rested) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(out, func(a, b Settled) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 

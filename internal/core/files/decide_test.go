@@ -24,7 +24,7 @@ func TestSettle(t *testing.T) {
 		{false, false, false, ""}, // it came and went
 		{false, false, true, ""},  // an editor's temporary file
 	} {
-		if got, any := files.Settle(c.known, c.exists, c.moved); got != c.want || any != (c.want != "") {
+		if got, any := files.ChangeOf(c.known, c.exists, c.moved); got != c.want || any != (c.want != "") {
 			t.Errorf("known %t, exists %t, moved %t: %q, want %q", c.known, c.exists, c.moved, got, c.want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestPending(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	after := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
 	p := files.Pending{Wait: time.Second, Limit: 2}
-	if !p.Due().IsZero() || len(p.Take(after(100))) > 0 {
+	if !p.Due().IsZero() || len(p.Settled(after(100))) > 0 {
 		t.Error("something waits in the beginning")
 	}
 	p.Add("b", false, start)
@@ -46,17 +46,17 @@ func TestPending(t *testing.T) {
 	if due := p.Due(); !due.Equal(after(1.5)) {
 		t.Errorf("due at %s", due)
 	}
-	if got := p.Take(after(1.5)); !cmp.Equal(got, []files.Rested{{Path: "a", Moved: true}}) {
+	if got := p.Settled(after(1.5)); !cmp.Equal(got, []files.Settled{{Path: "a", Moved: true}}) {
 		t.Errorf("%+v", got)
 	}
-	if got := p.Take(after(2)); !cmp.Equal(got, []files.Rested{{Path: "b"}}) {
+	if got := p.Settled(after(2)); !cmp.Equal(got, []files.Settled{{Path: "b"}}) {
 		t.Errorf("%+v", got)
 	}
 	// A file that never rests is told after ten times as long.
 	for i := range 100 {
 		at := after(10 + float64(i)/2)
 		p.Add("log", false, at)
-		if rested := p.Take(at); len(rested) > 0 {
+		if rested := p.Settled(at); len(rested) > 0 {
 			if i != 20 {
 				t.Errorf("told at the change %d", i)
 			}

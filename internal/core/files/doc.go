@@ -20,7 +20,7 @@
 //   - Watches, files that are known and changes that wait are bounded. What is
 //     beyond that is counted, or said as the trouble of the source.
 //
-// [Settle] and [Pending] are pure; the [Service] watches and publishes. What was
-// seen is behind [Seen], which package store satisfies. Only the
+// [ChangeOf] and [Pending] are pure; the [Service] watches and publishes. What was
+// seen is behind [KnownFiles], which package store satisfies. Only the
 // composition root runs it; it follows the specification of environment events.
 package files

@@ -1,4 +1,4 @@
 package files
 
 // Within is what no pattern leaves.
-var Within = within
+var Within = isWithin

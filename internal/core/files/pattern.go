@@ -51,7 +51,7 @@ func (p Pattern) Matches(path string) bool {
 }
 
 // holds reports whether a directory can hold what is meant.
-func (p Pattern) holds(dir string) bool {
+func (p Pattern) mayContain(dir string) bool {
 	rel, ok := p.rel(dir)
 	if !ok {
 		return false
@@ -66,8 +66,8 @@ func (p Pattern) rel(path string) (string, bool) {
 	return rel, err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// within reports whether a path is a directory or below it.
-func within(path, dir string) bool {
+// isWithin reports whether a path is a directory or below it.
+func isWithin(path, dir string) bool {
 	_, ok := Pattern{Base: dir}.rel(path)
 	return ok
 }

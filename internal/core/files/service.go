@@ -26,11 +26,11 @@ const (
 	DefaultDebounce = 500 * time.Millisecond
 	// DefaultQueue is how many changes may wait, and how many events.
 	DefaultQueue = 1000
-	// look is how often the fixed directories are looked at: one of them can be
+	// rescanInterval is how often the fixed directories are looked at: one of them can be
 	// moved away together with what it is in, which no watch tells.
-	look = time.Minute
-	// retry is how soon a change is tried again that could not be written.
-	retry = time.Second
+	rescanInterval = time.Minute
+	// retryPause is how soon a change is tried again that could not be written.
+	retryPause = time.Second
 )
 
 // Source is what is watched under a name.
@@ -47,21 +47,21 @@ type Source struct {
 
 // Intake publishes events of sources; see [environment.Intake].
 type Intake interface {
-	Publish(ctx context.Context, from environment.SourceOf, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
-	Drop(from environment.SourceOf, n int64)
-	SetTrouble(from environment.SourceOf, why string)
+	Publish(ctx context.Context, from environment.SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
+	Drop(from environment.SourceID, n int64)
+	SetTrouble(from environment.SourceID, why string)
 }
 
 // Options are what a [Service] is made of.
 type Options struct {
 	DB     *db.DB
-	Seen   Seen
+	Known  KnownFiles
 	Intake Intake
 	// Exclude are directories that are never watched.
 	Exclude []string
 	// Written are directories, links followed, that the agent may write.
-	Written []string
-	Logger  *slog.Logger
+	AgentWritable []string
+	Logger        *slog.Logger
 }
 
 // Service watches files.
@@ -69,7 +69,7 @@ type Service struct {
 	o       Options
 	sources atomic.Pointer[[]Source]
 	// rung holds one wake-up: a second would say nothing more.
-	rung chan struct{}
+	wakeup chan struct{}
 }
 
 // New returns a service that watches nothing.
@@ -77,7 +77,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{o: o, rung: make(chan struct{}, 1)}
+	s := &Service{o: o, wakeup: make(chan struct{}, 1)}
 	s.sources.Store(&[]Source{})
 	return s
 }
@@ -90,26 +90,26 @@ func (s *Service) Set(sources []Source) {
 	sources = slices.Clone(sources)
 	s.sources.Store(&sources)
 	select {
-	case s.rung <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default:
 	}
 }
 
 // Run watches until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	var watched []*branch // until now
+	var watched []*sourceFiles // until now
 	for ctx.Err() == nil {
 		select { // what was set before is taken now
-		case <-s.rung:
+		case <-s.wakeup:
 		default:
 		}
 		sources := *s.sources.Load()
-		err := s.keep(ctx, sources)
+		err := s.removeOldSources(ctx, sources)
 		if err == nil && len(sources) == 0 {
 			watched = nil
 			select {
 			case <-ctx.Done():
-			case <-s.rung:
+			case <-s.wakeup:
 			}
 			continue
 		}
@@ -118,13 +118,13 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		if err != nil && ctx.Err() == nil {
 			for _, src := range sources {
-				s.o.Intake.SetTrouble(src.of(), "files cannot be watched: "+err.Error())
+				s.o.Intake.SetTrouble(src.id(), "files cannot be watched: "+err.Error())
 			}
 			s.o.Logger.ErrorContext(ctx, "files cannot be watched", "error", err)
 			select {
 			case <-ctx.Done():
-			case <-s.rung:
-			case <-time.After(look):
+			case <-s.wakeup:
+			case <-time.After(rescanInterval):
 			}
 		}
 	}
@@ -132,41 +132,41 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // keep forgets what was seen of sources that are gone.
-func (s *Service) keep(ctx context.Context, sources []Source) error {
+func (s *Service) removeOldSources(ctx context.Context, sources []Source) error {
 	var names []string
 	for _, src := range sources {
 		if !src.SkipMissed {
 			names = append(names, src.Name)
 		}
 	}
-	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Seen.KeepSources(tx, names) })
+	return s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.o.Known.KeepSources(tx, names) })
 }
 
-func (s Source) of() environment.SourceOf {
-	return environment.SourceOf{Kind: environment.SourceFiles, Name: s.Name}
+func (s Source) id() environment.SourceID {
+	return environment.SourceID{Kind: environment.SourceFiles, Name: s.Name}
 }
 
 // watch watches the sources until they are replaced or ctx ends, and returns
 // what is known of them then. A source that was watched like that goes on.
-func (s *Service) watch(ctx context.Context, sources []Source, before []*branch) ([]*branch, error) {
+func (s *Service) watch(ctx context.Context, sources []Source, before []*sourceFiles) ([]*sourceFiles, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, fmt.Errorf("open watcher: %w", err)
 	}
 	defer watcher.Close()
 	t := newTree(watcher, s.o, sources, before)
-	for _, b := range t.branches {
-		if err := s.recall(ctx, b); err != nil {
+	for _, b := range t.sources {
+		if err := s.loadKnown(ctx, b); err != nil {
 			return nil, err
 		}
 	}
 	t.scan(false)
-	for _, b := range t.branches {
-		if err := s.remember(ctx, b); err != nil {
+	for _, b := range t.sources {
+		if err := s.saveKnown(ctx, b); err != nil {
 			return nil, err
 		}
 	}
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(rescanInterval)
 	defer ticker.Stop()
 	rest := time.NewTimer(time.Hour)
 	defer rest.Stop()
@@ -179,36 +179,36 @@ func (s *Service) watch(ctx context.Context, sources []Source, before []*branch)
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-s.rung:
-			return t.branches, nil
+		case <-s.wakeup:
+			return t.sources, nil
 		case e, ok := <-watcher.Events:
 			if !ok {
 				return nil, errors.New("the watcher ended")
 			}
-			t.observe(e)
+			t.handle(e)
 		case err := <-watcher.Errors:
 			// Of what was lost only this is known: what is there now.
 			s.o.Logger.WarnContext(ctx, "changes of files were lost", "error", err)
 			for _, src := range sources {
-				s.o.Intake.Drop(src.of(), 1)
+				s.o.Intake.Drop(src.id(), 1)
 			}
 			t.scan(true)
 		case <-ticker.C:
-			t.lookAgain()
+			t.recheck()
 		case <-rest.C:
-			s.tell(ctx, t)
+			s.publishSettled(ctx, t)
 		}
 	}
 }
 
 // tell publishes the files that rest.
-func (s *Service) tell(ctx context.Context, t *tree) {
-	for _, b := range t.branches {
-		for _, r := range b.pending.Take(time.Now()) {
+func (s *Service) publishSettled(ctx context.Context, t *tree) {
+	for _, b := range t.sources {
+		for _, r := range b.pending.Settled(time.Now()) {
 			info := t.lstat(b, r.Path)
 			_, known := b.known[r.Path]
-			change, any := Settle(known, info != nil, r.Moved)
-			remember, err := s.notes(b, r.Path, info), error(nil)
+			change, any := ChangeOf(known, info != nil, r.Moved)
+			remember, err := s.recordOf(b, r.Path, info), error(nil)
 			if any && slices.Contains(b.source.Changes, change) {
 				err = s.publish(ctx, b.source, r.Path, change, info, remember)
 			} else {
@@ -218,10 +218,10 @@ func (s *Service) tell(ctx context.Context, t *tree) {
 				if ctx.Err() == nil {
 					s.o.Logger.WarnContext(ctx, "a change of a file could not be told, it is tried again", "source", b.source.Name, "error", err)
 				}
-				b.pending.Add(r.Path, r.Moved, time.Now().Add(retry))
+				b.pending.Add(r.Path, r.Moved, time.Now().Add(retryPause))
 				continue
 			}
-			b.learn(r.Path, info)
+			b.setKnown(r.Path, info)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (s *Service) publish(ctx context.Context, src Source, path string, change C
 	if err != nil {
 		return fmt.Errorf("encode change: %w", err)
 	}
-	_, err = s.o.Intake.Publish(ctx, src.of(), src.Queue, event.EnvEvent{
+	_, err = s.o.Intake.Publish(ctx, src.id(), src.Queue, event.EnvEvent{
 		ID: "files:" + src.Name + ":" + ulid.Make().String(), Type: event.FileChanged, Payload: raw,
 		Metadata: event.EnvMetadata{EnvName: src.Name, Source: "env"},
 	}, func(tx *db.Tx) (bool, error) { return true, remember(tx) })

@@ -39,7 +39,7 @@ type heard struct {
 	once    sync.Once
 }
 
-func (h *heard) Publish(ctx context.Context, _ environment.SourceOf, _ int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (bool, error) {
+func (h *heard) Publish(ctx context.Context, _ environment.SourceID, _ int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (bool, error) {
 	var p files.Payload
 	if err := json.Unmarshal(e.Payload, &p); err != nil || e.Validate() != nil || e.Type != event.FileChanged {
 		h.t.Errorf("%+v: %v", e, err)
@@ -54,14 +54,14 @@ func (h *heard) Publish(ctx context.Context, _ environment.SourceOf, _ int, e ev
 	return err == nil, err
 }
 
-func (h *heard) Drop(_ environment.SourceOf, n int64) {
+func (h *heard) Drop(_ environment.SourceID, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dropped += n
 }
 
 // SetTrouble is called at the end of each scan: then all is watched.
-func (h *heard) SetTrouble(_ environment.SourceOf, why string) {
+func (h *heard) SetTrouble(_ environment.SourceID, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.trouble = why
@@ -110,7 +110,7 @@ func watch(t *testing.T, database *db.DB, dir string, src files.Source, paths ..
 		}
 		src.Patterns = append(src.Patterns, compiled)
 	}
-	s := files.New(files.Options{DB: database, Seen: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}, Written: []string{filepath.Join(dir, "ws")}})
+	s := files.New(files.Options{DB: database, Known: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}, AgentWritable: []string{filepath.Join(dir, "ws")}})
 	s.Set([]files.Source{src})
 	h.src, h.set = src, s.Set
 	ctx, cancel := context.WithCancel(context.Background())

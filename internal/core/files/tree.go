@@ -26,60 +26,60 @@ const (
 
 // tree is what is watched, in memory. One goroutine uses it.
 type tree struct {
-	watcher  *fsnotify.Watcher
-	o        Options
-	branches []*branch
+	watcher *fsnotify.Watcher
+	o       Options
+	sources []*sourceFiles
 	// dirs are the directories that are watched, with what they were then.
 	dirs map[string]os.FileInfo
 	// room is how many there may be.
-	room int
+	maxDirs int
 }
 
-// branch is a source with what is known of its files.
-type branch struct {
+// sourceFiles is a source with what is known of its files.
+type sourceFiles struct {
 	source  Source
 	pending Pending
 	known   map[string]Stamp
 	// recalled says that known is what was seen before a restart, or before other
 	// sources changed.
-	recalled bool
-	trouble  string
+	loaded  bool
+	problem string
 }
 
-func newTree(w *fsnotify.Watcher, o Options, sources []Source, before []*branch) *tree {
-	t := &tree{watcher: w, o: o, dirs: map[string]os.FileInfo{}, room: maxDirs}
+func newTree(w *fsnotify.Watcher, o Options, sources []Source, before []*sourceFiles) *tree {
+	t := &tree{watcher: w, o: o, dirs: map[string]os.FileInfo{}, maxDirs: maxDirs}
 	for _, s := range sources {
-		b := &branch{source: s, pending: Pending{Wait: s.Debounce, Limit: s.Queue}, known: map[string]Stamp{}}
-		if i := slices.IndexFunc(before, func(b *branch) bool { return reflect.DeepEqual(b.source, s) }); i >= 0 {
+		b := &sourceFiles{source: s, pending: Pending{Wait: s.Debounce, Limit: s.Queue}, known: map[string]Stamp{}}
+		if i := slices.IndexFunc(before, func(b *sourceFiles) bool { return reflect.DeepEqual(b.source, s) }); i >= 0 {
 			b = before[i]
-			b.recalled = true
+			b.loaded = true
 		}
-		t.branches = append(t.branches, b)
+		t.sources = append(t.sources, b)
 	}
 	return t
 }
 
 // learn takes what is there; info is nil when the file is not.
-func (b *branch) learn(path string, info fs.FileInfo) {
+func (b *sourceFiles) setKnown(path string, info fs.FileInfo) {
 	if info == nil {
 		delete(b.known, path)
-	} else if b.canLearn(path) {
+	} else if b.hasRoom(path) {
 		b.known[path] = stampOf(info)
 	}
 }
 
-func (b *branch) canLearn(path string) bool {
+func (b *sourceFiles) hasRoom(path string) bool {
 	_, known := b.known[path]
 	return known || len(b.known) < maxKnown
 }
 
-func (b *branch) matches(path string) bool {
+func (b *sourceFiles) matches(path string) bool {
 	return slices.ContainsFunc(b.source.Patterns, func(p Pattern) bool { return p.Matches(path) })
 }
 
 // due is when the next file rests.
 func (t *tree) due() (due time.Time) {
-	for _, b := range t.branches {
+	for _, b := range t.sources {
 		if d := b.pending.Due(); !d.IsZero() && (due.IsZero() || d.Before(due)) {
 			due = d
 		}
@@ -88,8 +88,8 @@ func (t *tree) due() (due time.Time) {
 }
 
 // changed notes a change for every source that means the file.
-func (t *tree) changed(path string, moved bool) {
-	for _, b := range t.branches {
+func (t *tree) noteChange(path string, moved bool) {
+	for _, b := range t.sources {
 		if b.matches(path) {
 			b.add(t.o.Intake, path, moved)
 		}
@@ -97,47 +97,47 @@ func (t *tree) changed(path string, moved bool) {
 }
 
 // observe takes what the system tells.
-func (t *tree) observe(e fsnotify.Event) {
+func (t *tree) handle(e fsnotify.Event) {
 	if e.Op == fsnotify.Chmod || t.excluded(e.Name) {
 		return
 	}
 	gone, moved := e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename), e.Has(fsnotify.Rename)
 	if _, watched := t.dirs[e.Name]; watched && gone {
-		t.forget(e.Name, moved)
-		t.look(moved)
+		t.unwatch(e.Name, moved)
+		t.checkBases(moved)
 		return
 	}
-	t.changed(e.Name, moved)
+	t.noteChange(e.Name, moved)
 	if !e.Has(fsnotify.Create) {
 		return
 	}
 	if info, err := os.Lstat(e.Name); err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0) {
 		// It may be a directory of a pattern, or on the way to one.
-		for _, b := range t.branches {
+		for _, b := range t.sources {
 			for _, p := range b.source.Patterns {
 				switch {
-				case within(p.Base, e.Name):
-					t.begin(b, p, true)
-				case info.IsDir() && p.holds(e.Name):
+				case isWithin(p.Base, e.Name):
+					t.watchPattern(b, p, true)
+				case info.IsDir() && p.mayContain(e.Name):
 					t.walk(b, p, e.Name, true)
 				}
 			}
 		}
-		t.report()
+		t.reportProblems()
 	}
 }
 
 // forget ends the watches of a directory that is gone, and of all below.
-func (t *tree) forget(dir string, moved bool) {
+func (t *tree) unwatch(dir string, moved bool) {
 	for d := range t.dirs {
-		if within(d, dir) {
+		if isWithin(d, dir) {
 			_ = t.watcher.Remove(d) // it may be gone by itself
 			delete(t.dirs, d)
 		}
 	}
-	for _, b := range t.branches {
+	for _, b := range t.sources {
 		for path := range b.known {
-			if within(path, dir) {
+			if isWithin(path, dir) {
 				b.add(t.o.Intake, path, moved)
 			}
 		}
@@ -148,11 +148,11 @@ func (t *tree) forget(dir string, moved bool) {
 // was known is from before, it tells what is other than that: nobody saw it
 // change.
 func (t *tree) scan(tell bool) {
-	for _, b := range t.branches {
-		b.trouble = ""
-		tell := tell || b.recalled
+	for _, b := range t.sources {
+		b.problem = ""
+		tell := tell || b.loaded
 		for _, p := range b.source.Patterns {
-			t.begin(b, p, tell)
+			t.watchPattern(b, p, tell)
 		}
 		if !tell {
 			continue
@@ -163,20 +163,20 @@ func (t *tree) scan(tell bool) {
 			}
 		}
 	}
-	t.report()
+	t.reportProblems()
 }
 
 // add notes a change, or counts it when too many wait.
-func (b *branch) add(intake Intake, path string, moved bool) {
+func (b *sourceFiles) add(intake Intake, path string, moved bool) {
 	if !b.pending.Add(path, moved, time.Now()) {
-		intake.Drop(b.source.of(), 1)
+		intake.Drop(b.source.id(), 1)
 	}
 }
 
-// look sees which fixed directories are there now and were not, or are others.
+// rescanInterval sees which fixed directories are there now and were not, or are others.
 // moved says how those went that are gone.
-func (t *tree) look(moved bool) {
-	for _, b := range t.branches {
+func (t *tree) checkBases(moved bool) {
+	for _, b := range t.sources {
 		for _, p := range b.source.Patterns {
 			was, watched := t.dirs[p.Base]
 			now, err := t.stat(p.Base)
@@ -184,39 +184,39 @@ func (t *tree) look(moved bool) {
 				continue
 			}
 			if watched {
-				t.forget(p.Base, moved)
+				t.unwatch(p.Base, moved)
 			}
-			t.begin(b, p, true)
+			t.watchPattern(b, p, true)
 		}
 	}
-	t.report()
+	t.reportProblems()
 }
 
 // lookAgain looks after a while. What could not be watched may be by now:
 // directories went, or the machine allows more.
-func (t *tree) lookAgain() {
-	t.look(true)
-	if slices.ContainsFunc(t.branches, func(b *branch) bool { return b.trouble != "" }) {
+func (t *tree) recheck() {
+	t.checkBases(true)
+	if slices.ContainsFunc(t.sources, func(b *sourceFiles) bool { return b.problem != "" }) {
 		t.scan(true)
 	}
 }
 
-func (t *tree) report() {
-	for _, b := range t.branches {
-		t.o.Intake.SetTrouble(b.source.of(), b.trouble)
+func (t *tree) reportProblems() {
+	for _, b := range t.sources {
+		t.o.Intake.SetTrouble(b.source.id(), b.problem)
 	}
 }
 
 // begin watches the base of a pattern, or, while there is none, the nearest
 // directory in which it can appear.
-func (t *tree) begin(b *branch, p Pattern, tell bool) {
+func (t *tree) watchPattern(b *sourceFiles, p Pattern, tell bool) {
 	if info, err := t.stat(p.Base); err == nil && info.IsDir() {
 		t.walk(b, p, p.Base, tell)
 		return
 	}
 	for dir := filepath.Dir(p.Base); ; dir = filepath.Dir(dir) {
 		if info, err := t.stat(dir); err == nil && info.IsDir() {
-			t.add(b, dir)
+			t.watchDir(b, dir)
 			// It may have appeared before the watch was there.
 			if now, err := t.stat(p.Base); err == nil && now.IsDir() {
 				t.walk(b, p, p.Base, tell)
@@ -230,15 +230,15 @@ func (t *tree) begin(b *branch, p Pattern, tell bool) {
 }
 
 // walk watches a directory of a pattern and those below, and learns the files.
-func (t *tree) walk(b *branch, p Pattern, dir string, tell bool) {
-	if t.excluded(dir) || !t.add(b, dir) {
+func (t *tree) walk(b *sourceFiles, p Pattern, dir string, tell bool) {
+	if t.excluded(dir) || !t.watchDir(b, dir) {
 		return
 	}
 	err := eachEntry(dir, func(entry fs.DirEntry) {
 		path := filepath.Join(dir, entry.Name())
 		switch {
 		case entry.IsDir():
-			if p.holds(path) {
+			if p.mayContain(path) {
 				t.walk(b, p, path, tell)
 			}
 		case !p.Matches(path):
@@ -248,14 +248,14 @@ func (t *tree) walk(b *branch, p Pattern, dir string, tell bool) {
 				return // it is gone again
 			}
 			if was, known := b.known[path]; !tell {
-				b.learn(path, info)
+				b.setKnown(path, info)
 			} else if !known || was != stampOf(info) {
 				b.add(t.o.Intake, path, false)
 			}
 		}
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.trouble = "a directory cannot be read: " + err.Error()
+		b.problem = "a directory cannot be read: " + err.Error()
 	}
 }
 
@@ -282,7 +282,7 @@ func eachEntry(dir string, fn func(fs.DirEntry)) error {
 }
 
 // add watches a directory. What stands in the way is the trouble of the source.
-func (t *tree) add(b *branch, dir string) bool {
+func (t *tree) watchDir(b *sourceFiles, dir string) bool {
 	if _, watched := t.dirs[dir]; watched {
 		return true
 	}
@@ -290,18 +290,18 @@ func (t *tree) add(b *branch, dir string) bool {
 	switch {
 	case err != nil:
 		return false // it is gone again
-	case len(t.dirs) >= t.room:
-		b.trouble = "more than 4096 directories would have to be watched; name narrower paths"
+	case len(t.dirs) >= t.maxDirs:
+		b.problem = "more than 4096 directories would have to be watched; name narrower paths"
 		return false
 	}
 	switch err := t.watcher.Add(dir); {
 	case errors.Is(err, syscall.ENOSPC):
-		b.trouble = "this machine allows no more watches; raise the sysctl fs.inotify.max_user_watches, or name narrower paths"
+		b.problem = "this machine allows no more watches; raise the sysctl fs.inotify.max_user_watches, or name narrower paths"
 		return false
 	case errors.Is(err, fs.ErrNotExist):
 		return false
 	case err != nil:
-		b.trouble = "a directory cannot be watched: " + err.Error()
+		b.problem = "a directory cannot be watched: " + err.Error()
 		return false
 	}
 	t.dirs[dir] = info
@@ -310,5 +310,5 @@ func (t *tree) add(b *branch, dir string) bool {
 
 // excluded reports whether a path is one of ours.
 func (t *tree) excluded(path string) bool {
-	return slices.ContainsFunc(t.o.Exclude, func(dir string) bool { return within(path, dir) })
+	return slices.ContainsFunc(t.o.Exclude, func(dir string) bool { return isWithin(path, dir) })
 }

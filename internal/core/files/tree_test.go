@@ -18,11 +18,11 @@ import (
 // troubles is an intake that keeps what is in the way of each source.
 type troubles map[string]string
 
-func (troubles) Publish(context.Context, environment.SourceOf, int, event.EnvEvent, func(*db.Tx) (bool, error)) (bool, error) {
+func (troubles) Publish(context.Context, environment.SourceID, int, event.EnvEvent, func(*db.Tx) (bool, error)) (bool, error) {
 	return true, nil
 }
-func (troubles) Drop(environment.SourceOf, int64)                         {}
-func (have troubles) SetTrouble(from environment.SourceOf, reason string) { have[from.Name] = reason }
+func (troubles) Drop(environment.SourceID, int64)                         {}
+func (have troubles) SetTrouble(from environment.SourceID, reason string) { have[from.Name] = reason }
 
 // A source that takes all directories leaves none for another. When some are
 // gone, what is left is watched and nothing is said any more.
@@ -49,7 +49,7 @@ func TestWhatFoundNoRoomIsWatchedWhenThereIsSome(t *testing.T) {
 	defer watcher.Close()
 	said := troubles{}
 	tr := newTree(watcher, Options{Intake: said}, sources, nil)
-	tr.room = room
+	tr.maxDirs = room
 	tr.scan(false)
 	if said["many"] == "" || said["other"] == "" {
 		t.Fatalf("%d directories are watched, said %v", len(tr.dirs), said)
@@ -65,9 +65,9 @@ func TestWhatFoundNoRoomIsWatchedWhenThereIsSome(t *testing.T) {
 	}
 	watched := func(dir string) bool { _, ok := tr.dirs[dir]; return ok }
 	for slices.ContainsFunc(gone, watched) {
-		tr.observe(<-watcher.Events)
+		tr.handle(<-watcher.Events)
 	}
-	tr.lookAgain()
+	tr.recheck()
 	left, err := filepath.Glob(many + "/*")
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ type Sessions interface {
 
 // Origins finds the request in which a person asked for a workflow's request.
 type Origins interface {
-	AskedBy(q db.Queryer, requestID string) (string, error)
+	OriginRequest(q db.Queryer, requestID string) (string, error)
 }
 
 // Asker begins requests about messages. The platform's router implements it.
@@ -82,7 +82,7 @@ func (s *Service) Running(ctx context.Context, channelID string) (requestID stri
 // Askers returns the ids of the people whose messages a request answers.
 func (s *Service) Askers(ctx context.Context, requestID string) (ids []string, err error) {
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		if requestID, err = s.o.Origins.AskedBy(q, requestID); err != nil {
+		if requestID, err = s.o.Origins.OriginRequest(q, requestID); err != nil {
 			return err
 		}
 		id, err := event.ParseRequestID(requestID)

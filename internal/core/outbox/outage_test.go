@@ -13,8 +13,8 @@ import (
 	"lilac/internal/store"
 )
 
-// away is a platform that takes nothing for a while, and says so or does not
-// answer at all.
+// away is a platform with an outage, during which calls fail with one kind of
+// fault.
 type away struct {
 	surface.Adapter
 	kind        fault.Kind
@@ -40,9 +40,9 @@ func (p *away) FindNonce(context.Context, string, string, time.Time) (surface.Me
 	return surface.Message{}, false, nil
 }
 
-// A platform that is away is tried again until the row's time is over, at a pace
-// that it can bear; what it takes too late it is never sent.
-func TestAnOutageIsWaitedOutUntilARowsTimeIsOver(t *testing.T) {
+// During an outage, a row is retried with backoff until it expires. An expired row is
+// never sent.
+func TestARowIsRetriedUntilItExpires(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Unavailable, fault.RateLimited, fault.Timeout, fault.Unauthenticated} {
 		for name, c := range map[string]struct {
 			lasts time.Duration
@@ -75,7 +75,7 @@ func TestAnOutageIsWaitedOutUntilARowsTimeIsOver(t *testing.T) {
 						t.Errorf("%+v, %v; %d messages were made", r, err, p.made)
 					}
 					if p.asked > 40 {
-						t.Errorf("it was asked %d times", p.asked)
+						t.Errorf("the platform was called %d times, want at most 40", p.asked)
 					}
 					stop()
 					if err := <-ran; err != nil {

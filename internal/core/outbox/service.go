@@ -67,6 +67,14 @@ type Table interface {
 	Trim(tx *db.Tx, before time.Time) (more bool, err error)
 }
 
+// Platform sends messages. Its adapter implements it.
+type Platform interface {
+	Platform() string
+	Send(ctx context.Context, s surface.Send) (surface.Message, error)
+	// FindNonce searches for a message that an earlier Send created after notBefore.
+	FindNonce(ctx context.Context, channelID, nonce string, notBefore time.Time) (surface.Message, bool, error)
+}
+
 // Wanted reports whether a row is still to be sent, in the transaction before
 // each call. It is for owners that could not withdraw the row, because the
 // platform was switched off then.
@@ -81,7 +89,7 @@ type OnSent func(tx *db.Tx, r Row, m surface.Message) error
 type Options struct {
 	DB      *db.DB
 	Table   Table
-	Adapter surface.Adapter
+	Adapter Platform
 	// Hooks has the hooks of the owners, by their name.
 	Hooks map[string]OnSent
 	// Wanted has the Wanted functions, by owner. Rows of other owners are wanted.

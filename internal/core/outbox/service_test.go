@@ -17,11 +17,11 @@ import (
 	"lilac/internal/store"
 )
 
-// platform is a surface that fails in every way. It makes a message again for
-// a nonce that it has seen, as the worst of them do.
+// platform fails in every way. It does not deduplicate by nonce, like the worst
+// platforms.
 type platform struct {
 	surface.Adapter
-	blind bool // finds nothing: the control
+	blind bool // its search finds nothing: the control
 
 	mu     sync.Mutex
 	rand   *rand.Rand
@@ -73,8 +73,8 @@ func (p *platform) FindNonce(_ context.Context, channelID, nonce string, _ time.
 	return surface.Message{}, false, nil
 }
 
-// deliver plans rows and runs the service, again after each crash, until all
-// have ended. It returns the rows.
+// deliver plans rows and restarts the service after each crash until all rows are
+// final. It returns them.
 func deliver(t *testing.T, p *platform, rows []outbox.Row) (ended []outbox.Row, bound map[string]string) {
 	t.Helper()
 	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
@@ -90,7 +90,7 @@ func deliver(t *testing.T, p *platform, rows []outbox.Row) (ended []outbox.Row, 
 	planned := false
 	for life := 0; len(ended) < len(rows); life++ {
 		if life > 200 {
-			t.Fatal("it does not come to an end")
+			t.Fatal("the rows are not final after 200 restarts")
 		}
 		ctx, crash := context.WithCancel(t.Context())
 		p.mu.Lock()
@@ -143,7 +143,7 @@ func rowsOf(n, channels int) (rows []outbox.Row) {
 	return rows
 }
 
-// doubles counts the messages that were made more than once.
+// doubles counts the messages that were created more than once.
 func doubles(p *platform) (n int) {
 	seen := map[string]bool{}
 	for _, s := range p.made {
@@ -155,7 +155,7 @@ func doubles(p *platform) (n int) {
 	return n
 }
 
-func TestWhateverFailsEachRowMakesOneMessage(t *testing.T) {
+func TestEveryRowIsSentExactlyOnceDespiteFaults(t *testing.T) {
 	seeds := uint64(20)
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestWhateverFailsEachRowMakesOneMessage(t *testing.T) {
 					t.Errorf("seed %d: %s ended as %s: %s", seed, r.Key, r.State, r.Reason)
 				}
 				if bound[r.Key] != r.MessageID+";" {
-					t.Errorf("seed %d: the owner of %s was told %q", seed, r.Key, bound[r.Key])
+					t.Errorf("seed %d: the hook of %s was called with %q", seed, r.Key, bound[r.Key])
 				}
 			}
 			if n := doubles(p); n > 0 || len(p.made) != 24 {
@@ -187,8 +187,8 @@ func TestWhateverFailsEachRowMakesOneMessage(t *testing.T) {
 	}
 }
 
-// The control of the test above: who cannot look for what was made makes it again.
-func TestWithoutReconciliationMessagesDouble(t *testing.T) {
+// Control: a service whose search finds nothing sends messages twice.
+func TestControlWithoutSearchMessagesAreSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &platform{rand: rand.New(rand.NewPCG(1, 0)), faulty: 0.4, blind: true}
 		deliver(t, p, rowsOf(24, 5))
@@ -198,8 +198,8 @@ func TestWithoutReconciliationMessagesDouble(t *testing.T) {
 	})
 }
 
-// Whoever planned a message may be damaged on the disk by the time it is sent.
-func TestAnOwnerThatIsDamagedHoldsUpNoOtherMessage(t *testing.T) {
+// The owner's record may be damaged when the message is sent.
+func TestADamagedOwnerBlocksNoOtherMessage(t *testing.T) {
 	database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestARestartNeverSendsYesterdaysMessages(t *testing.T) {
 	}
 }
 
-// halfShut is a platform that takes messages only in the channel that is open.
+// halfShut is a platform that accepts messages only in the channel "open".
 type halfShut struct{ surface.Adapter }
 
 func (halfShut) Platform() string { return "fake" }
@@ -286,9 +286,9 @@ func (halfShut) Send(_ context.Context, s surface.Send) (surface.Message, error)
 	return surface.Message{ID: "1"}, nil
 }
 
-// What waits takes no place of what can be sent, however many channels wait, and
-// however much in one of them.
-func TestChannelsThatWaitHoldUpNoOther(t *testing.T) {
+// Waiting channels occupy no worker, however many there are, and however many rows
+// wait in one of them.
+func TestWaitingChannelsBlockNoOther(t *testing.T) {
 	for name, c := range map[string]struct{ rows, channels int }{"many channels": {70, 70}, "many rows": {1500, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestChannelsThatWaitHoldUpNoOther(t *testing.T) {
 	}
 }
 
-// shut is a platform that takes nothing until it is opened.
+// shut is a platform whose calls block until it is opened.
 type shut struct {
 	surface.Adapter
 	asked, open chan struct{}
@@ -350,8 +350,9 @@ func (p *shut) Send(ctx context.Context, _ surface.Send) (surface.Message, error
 	}
 }
 
-// A row is asked for before it is sent: nobody may have been there to withdraw it.
-func TestARowThatNobodyWantsAnyMoreIsNotSent(t *testing.T) {
+// The owner is asked before each call, because it may have been unable to withdraw
+// the row.
+func TestAnUnwantedRowIsNotSent(t *testing.T) {
 	for name, answer := range map[string]error{"over": nil, "damaged": db.DamagedRow("workflows", "w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -402,9 +403,9 @@ func TestARowThatNobodyWantsAnyMoreIsNotSent(t *testing.T) {
 	}
 }
 
-// A row that is withdrawn behind one that is on its way is never sent; the one
-// that is on its way arrives. Their owner hears of both.
-func TestARowThatIsWithdrawnIsNotSent(t *testing.T) {
+// A row that is withdrawn while another one is in flight is never sent; the one in
+// flight arrives. Both call the hook.
+func TestAWithdrawnRowIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: store.Migrations})
 		if err != nil {

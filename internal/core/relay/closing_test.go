@@ -9,16 +9,16 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// A permission that is missing for a while ends the request. What people see of
-// its answer says so when it is there again, and has no button that stops nothing.
-func TestAnAnswerThatWasGivenUpKeepsNoButton(t *testing.T) {
+// A missing permission ends the request. Once it is back, the visible part of the
+// answer shows the reason and loses its button.
+func TestGivingUpRemovesTheStopButton(t *testing.T) {
 	const detail = "The answer cannot be shown: not now"
 	for name, c := range map[string]struct {
 		only    string
 		lasts   time.Duration
 		restart bool
-		// long says that messages are missing in the end, over that the request
-		// had ended by itself.
+		// long makes the answer longer than the visible messages; over ends the
+		// request before.
 		long, over bool
 		want       string
 	}{
@@ -49,7 +49,7 @@ func TestAnAnswerThatWasGivenUpKeepsNoButton(t *testing.T) {
 				} else {
 					time.Sleep(3 * time.Second)
 					if got := s.commands(); len(got) != 1 || got[0].Type != event.CmdRequestCancel {
-						t.Errorf("the runner was told %v", got)
+						t.Errorf("the runner received %v, want one cancel", got)
 					}
 					s.publish(event.FinalText{FinalText: s.said})
 					s.publish(event.RequestLifecycle{State: event.StateCancelled, Detail: detail})
@@ -68,7 +68,7 @@ func TestAnAnswerThatWasGivenUpKeepsNoButton(t *testing.T) {
 				t.Errorf("seen: %+v", seen)
 			}
 			if bound := 20 + int(c.lasts/time.Minute); p.asked > bound {
-				t.Errorf("it was asked %d times, want at most %d", p.asked, bound)
+				t.Errorf("the platform was called %d times, want at most %d", p.asked, bound)
 			}
 		})
 	}

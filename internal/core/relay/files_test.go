@@ -7,9 +7,9 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// A file that the platform refuses takes nothing of the answer with it, and is
-// named: the answer may say that it is there.
-func TestAFileThatIsRefusedIsNamed(t *testing.T) {
+// The text of an answer is sent without a refused file. The file is named, because
+// the text may refer to it.
+func TestARefusedFileIsNamedInTheAnswer(t *testing.T) {
 	file := event.BinaryOutput{BinaryID: "a", Filename: "plan.txt", DataBase64: "YQ=="}
 	for name, script := range map[string]func(s *stage){
 		"with the first message": func(s *stage) {
@@ -49,8 +49,8 @@ func TestAFileThatIsRefusedIsNamed(t *testing.T) {
 	}
 }
 
-// The control: where nothing may be said, a file less does not help.
-func TestAFileLessDoesNotOpenAChannel(t *testing.T) {
+// Control: in a channel that refuses messages, sending without files fails too.
+func TestSendingWithoutFilesDoesNotHelpInAClosedChannel(t *testing.T) {
 	p := &platform{denied: true}
 	play(t, p, func(s *stage) {
 		s.publish(event.BinaryOutput{BinaryID: "a", Filename: "plan.txt", DataBase64: "YQ=="})

@@ -8,9 +8,9 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// An answer whose output is gone before people saw all of it is shown as its
-// request is known to have said it, and one that was half there is not taken back.
-func TestAnAnswerWhoseOutputIsGoneIsShownWhole(t *testing.T) {
+// If the bus loses an output, the rest of the answer comes from the journal. A
+// visible part stays.
+func TestALostOutputIsRestoredFromTheJournal(t *testing.T) {
 	said, aFile := paragraphs(), event.BinaryOutput{BinaryID: "f", Filename: "a.txt", MimeType: "text/plain", DataBase64: "YQ=="}
 	for name, c := range map[string]struct {
 		// seen is how much people saw before.

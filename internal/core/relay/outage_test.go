@@ -10,15 +10,14 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// goAway makes calls come to nothing from now on: "send", "edit", "delete" or,
-// with "", all of them.
+// goAway makes calls fail from now on: "send", "edit", "delete", or all with "".
 func (p *platform) goAway(kind fault.Kind, only string, lasts time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kind, p.only, p.away = kind, only, time.Now().Add(lasts)
 }
 
-// works says so every minute, as a request does that is not silent.
+// works publishes activity every minute, so that the request is not silent.
 func (s *stage) works(minutes int) {
 	s.t.Helper()
 	for range minutes {
@@ -27,7 +26,7 @@ func (s *stage) works(minutes int) {
 	}
 }
 
-// whole is what people see of all messages, in their order.
+// whole returns the texts of all visible messages, in order.
 func whole(p *platform) string {
 	var out []string
 	for _, m := range p.seen() {
@@ -39,7 +38,7 @@ func whole(p *platform) string {
 	return strings.Join(out, " ")
 }
 
-// paragraphs is a text that takes several messages.
+// paragraphs returns a text that needs several messages.
 func paragraphs() string {
 	var out []string
 	for i := range 200 {
@@ -48,10 +47,9 @@ func paragraphs() string {
 	return strings.Join(out, " ")
 }
 
-// A platform that takes nothing new for a while ends no request: its messages
-// are sent when it is back, each in its place. One that was not sent within its time
-// is planned again, until the request's end and for a quarter of an hour more.
-func TestAnAnswerThatIsNotTakenForAWhileIsSeenInTheEnd(t *testing.T) {
+// An outage of the platform ends no request. Its messages are sent afterwards, in
+// order. An expired message is planned again until 15 minutes after the end.
+func TestMessagesAreSentAfterAnOutage(t *testing.T) {
 	said := paragraphs()
 	for name, c := range map[string]struct {
 		away, runs time.Duration
@@ -100,9 +98,9 @@ func TestAnAnswerThatIsNotTakenForAWhileIsSeenInTheEnd(t *testing.T) {
 	}
 }
 
-// A channel that takes nothing any more ends the request, and what was planned
-// meanwhile is not sent when it takes something again.
-func TestWhatWasPlannedOfAnAnswerThatIsGivenUpIsNotSent(t *testing.T) {
+// A refusing channel ends the request. Messages that were planned in the meantime
+// are not sent when the channel accepts messages again.
+func TestGivingUpWithdrawsPlannedMessages(t *testing.T) {
 	p := &platform{maxText: 400}
 	play(t, p, func(s *stage) {
 		p.goAway(fault.Unavailable, "send", 3*time.Minute)
@@ -122,10 +120,10 @@ func TestWhatWasPlannedOfAnAnswerThatIsGivenUpIsNotSent(t *testing.T) {
 	}
 }
 
-// However long edits come to nothing around the end of an answer, and whether
-// Lilac is started again meanwhile: it is not left cut off, with a button that
-// stops nothing. What is refused for good is left as it is.
-func TestAnOutageAtTheEndCutsNothingOff(t *testing.T) {
+// Failing edits around the end of an answer are retried for a day, across restarts,
+// so that no truncated answer with a useless button remains. A message whose edit
+// is refused for good stays as it is.
+func TestTheLastEditSurvivesAnOutage(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind    fault.Kind
 		only    string
@@ -173,9 +171,9 @@ func TestAnOutageAtTheEndCutsNothingOff(t *testing.T) {
 	}
 }
 
-// What a message shows is remembered beyond a restart: platforms take few edits
-// of old messages, and none is needed of one that shows what it should.
-func TestARestartEditsOnlyWhatIsToChange(t *testing.T) {
+// The row keeps a fingerprint of each message, because platforms accept few edits of
+// old messages.
+func TestARestartEditsOnlyOutdatedMessages(t *testing.T) {
 	p := &platform{maxText: 400}
 	play(t, p, func(s *stage) {
 		s.say(paragraphs())
@@ -202,9 +200,8 @@ func TestARestartEditsOnlyWhatIsToChange(t *testing.T) {
 	})
 }
 
-// Nobody knows what a message shows whose edit was not answered: it is not taken for
-// what it showed before.
-func TestAnEditWhoseAnswerIsLostIsMadeGood(t *testing.T) {
+// After an edit with an unknown outcome, the content of the message is unknown.
+func TestAnEditWithALostOutcomeIsRepeated(t *testing.T) {
 	p := &platform{maxText: 400}
 	one, other := strings.Repeat("one ", 150), strings.Repeat("other ", 100)
 	play(t, p, func(s *stage) {

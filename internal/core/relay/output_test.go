@@ -9,9 +9,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// An answer that is larger than what is shown says so in its end, and is whole
-// characters up to there.
-func TestAnAnswerThatIsCutSaysSo(t *testing.T) {
+// A truncated answer ends with a note and consists of complete characters.
+func TestATruncatedAnswerSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		cut  bool

@@ -30,7 +30,7 @@ func delta(offset int64, text string) event.Payload {
 
 func file(id string) event.BinaryOutput { return event.BinaryOutput{BinaryID: id, Filename: id} }
 
-func TestWhatIsShown(t *testing.T) {
+func TestRenderShowsTheOutput(t *testing.T) {
 	done := &relay.End{State: event.StateDone}
 	no := false
 	many := func(n int) (out []event.Payload) {
@@ -206,7 +206,7 @@ func TestWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBeginsWithAMention(t *testing.T) {
+func TestTheAnswerBeginsWithAMention(t *testing.T) {
 	s := settings
 	s.Mention = "7"
 	s.Rewrite = func(text string) (string, []string) { return strings.ReplaceAll(text, "@ann", "<@1>"), []string{"1"} }
@@ -238,7 +238,7 @@ func TestAnAnswerBeginsWithAMention(t *testing.T) {
 	}
 }
 
-func TestNamesAreRewrittenOnWholeTextsAndSayWhomTheyMention(t *testing.T) {
+func TestNamesAreRewrittenInWholeTexts(t *testing.T) {
 	s := settings
 	s.Rewrite = func(text string) (string, []string) {
 		return strings.ReplaceAll(text, "@ann", "<@1>"), []string{"1"}
@@ -250,7 +250,7 @@ func TestNamesAreRewrittenOnWholeTextsAndSayWhomTheyMention(t *testing.T) {
 	}
 }
 
-func TestTextsAreCutInTheSamePlacesWhileTheyGrow(t *testing.T) {
+func TestAGrowingTextIsCutAtTheSamePlaces(t *testing.T) {
 	text := strings.Repeat("Some words of a sentence. ", 300)
 	final := relay.Render(output(event.FinalText{FinalText: text}), "", nil, &relay.End{State: event.StateDone}, relay.Made{}, settings)
 	for n := 100; n < len(text); n += 777 {
@@ -263,8 +263,8 @@ func TestTextsAreCutInTheSamePlacesWhileTheyGrow(t *testing.T) {
 	}
 }
 
-// Files that are small enough one by one may be too much for one message.
-func TestTheFilesOfAMessageFitTogether(t *testing.T) {
+// Files that are small enough individually may be too large for one message.
+func TestTheFilesOfAMessageRespectItsSizeLimit(t *testing.T) {
 	s := settings
 	s.MaxMessageBytes = 150
 	sized := func(id string) event.BinaryOutput {

@@ -30,6 +30,20 @@ type Table interface {
 	LiveRelays(q db.Queryer, platform string) ([]string, error)
 }
 
+// Cache caches our messages. Package store implements it.
+type Cache interface {
+	PutMessage(tx *db.Tx, m surface.Message) error
+}
+
+// Platform changes messages on the platform. Its adapter implements it.
+type Platform interface {
+	Platform() string
+	Capabilities() surface.Capabilities
+	Edit(ctx context.Context, ref event.MessageRef, c surface.Content) error
+	Delete(ctx context.Context, ref event.MessageRef) error
+	Typing(ctx context.Context, channelID string) error
+}
+
 // Requests answers questions about requests.
 type Requests interface {
 	// Mention returns the id of the user that the answer mentions first, or "".
@@ -57,8 +71,8 @@ type Options struct {
 	Bus      bus.Bus
 	Table    Table
 	Outbox   outbox.Outbox
-	Cache    surface.Cache
-	Adapter  surface.Adapter
+	Cache    Cache
+	Adapter  Platform
 	Requests Requests
 	// Format prepares texts; nil leaves them as they are.
 	Format Formatter

@@ -15,7 +15,7 @@ import (
 	"lilac/internal/store"
 )
 
-func TestOneMessageFillsUp(t *testing.T) {
+func TestTheAnswerStreamsIntoOneMessage(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
 		for range 50 {
@@ -33,9 +33,8 @@ func TestOneMessageFillsUp(t *testing.T) {
 	}
 }
 
-// That an answer is being made is shown as typing until something of it is
-// seen, and never when it is over.
-func TestTypingEndsWithTheFirstMessageOrTheRequest(t *testing.T) {
+// The typing indicator is shown until the first message, and never after the end.
+func TestTypingIsShownUntilTheFirstMessage(t *testing.T) {
 	for name, says := range map[string]string{"an answer": "here it is", "none": "NO_REPLY"} {
 		t.Run(name, func(t *testing.T) {
 			p := &platform{}
@@ -62,7 +61,7 @@ func TestTypingEndsWithTheFirstMessageOrTheRequest(t *testing.T) {
 	}
 }
 
-func TestARestartGoesOnWithTheSameMessage(t *testing.T) {
+func TestARestartContinuesTheSameMessage(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
 		s.say("before ")
@@ -76,9 +75,9 @@ func TestARestartGoesOnWithTheSameMessage(t *testing.T) {
 	}
 }
 
-// A log that is out of reach for a while, longer than an ended request's output
-// is waited for, cuts no answer short and stops no request as a silent one.
-func TestALogOutOfReachCutsNothingShort(t *testing.T) {
+// While the bus is unavailable for longer than the grace period of an output, no
+// answer is truncated and no request is stopped as silent.
+func TestAnUnavailableBusTruncatesNoAnswer(t *testing.T) {
 	for name, before := range map[string]string{"from the start": "", "in the middle": "before "} {
 		t.Run(name, func(t *testing.T) {
 			p := &platform{}
@@ -107,7 +106,7 @@ func TestALogOutOfReachCutsNothingShort(t *testing.T) {
 	}
 }
 
-func TestTheSameTriggerTwiceMakesOneRelay(t *testing.T) {
+func TestADuplicateTriggerStartsOneRelay(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
 		s.publish(event.RequestReply{})
@@ -144,7 +143,7 @@ func TestASteerMovesTheAnswerWhenItIsApplied(t *testing.T) {
 	}
 }
 
-func TestACutWithoutAMessageIsAtOnce(t *testing.T) {
+func TestACutWithoutAMessageAppliesImmediately(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
 		s.say("one")
@@ -174,7 +173,7 @@ func TestNoReplyLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A request that was one too many never runs: what is shown is why.
+// A request that is rejected because of a limit never runs; the reason is shown.
 func TestARequestThatFailsBeforeItRunsSaysWhy(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) { s.end(event.StateFailed, "Too many messages wait.") })
@@ -183,7 +182,7 @@ func TestARequestThatFailsBeforeItRunsSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAChannelThatTakesNothingEndsTheRequest(t *testing.T) {
+func TestARefusingChannelEndsTheRequest(t *testing.T) {
 	p := &platform{denied: true}
 	play(t, p, func(s *stage) {
 		s.say("hello")
@@ -194,7 +193,7 @@ func TestAChannelThatTakesNothingEndsTheRequest(t *testing.T) {
 	})
 }
 
-func TestAChannelThatIsDeletedEndsTheRequestAndAMessageDoesNot(t *testing.T) {
+func TestADeletedChannelEndsTheRequestAndADeletedMessageDoesNot(t *testing.T) {
 	for name, commands := range map[string]int{"the channel": 1, "the message": 0} {
 		t.Run(name, func(t *testing.T) {
 			p := &platform{}
@@ -214,9 +213,8 @@ func TestAChannelThatIsDeletedEndsTheRequestAndAMessageDoesNot(t *testing.T) {
 	}
 }
 
-// A platform that wants us to wait is waited for, however long: the end of an
-// answer is no less worth than its beginning.
-func TestAPlatformThatWantsToWaitIsWaitedFor(t *testing.T) {
+// A rate limit delays edits, however long it lasts, even at the end of an answer.
+func TestRateLimitsAreObeyed(t *testing.T) {
 	for name, before := range map[string]bool{"with the first message": true, "with the last edit": false} {
 		t.Run(name, func(t *testing.T) {
 			p := &platform{}
@@ -247,10 +245,9 @@ func TestAPlatformThatWantsToWaitIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The copy of a message that takes no more edits is planned whole or not at all: what
-// cannot be written is tried again. The old one, with half the text and a button, goes
-// when the copy is there, not before.
-func TestAMessageThatTakesNoMoreEditsIsMadeAnew(t *testing.T) {
+// Planning the copy of a message that takes no more edits is retried until it is
+// written. The old message is deleted once the copy exists.
+func TestAMessageThatTakesNoMoreEditsIsReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails int64
 		away  string
@@ -283,7 +280,7 @@ func TestAMessageThatTakesNoMoreEditsIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestASilentRequestIsStoppedAndSaysSo(t *testing.T) {
+func TestASilentRequestIsStoppedWithAReason(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
 		s.say("hello")
@@ -330,9 +327,8 @@ func TestLateFilesFollowTheAnswer(t *testing.T) {
 	}
 }
 
-// A message that showed a tool only and carries a file is not deleted with its
-// text: the file would go with it.
-func TestAFileStaysWhenTheTextOfItsMessageGoes(t *testing.T) {
+// A message that showed only a tool's line keeps its file.
+func TestAMessageWithAFileStaysWithoutItsText(t *testing.T) {
 	p := &platform{}
 	play(t, p, func(s *stage) {
 		s.publish(event.BinaryOutput{BinaryID: "a", Filename: "early.txt", DataBase64: "YQ=="})
@@ -349,9 +345,9 @@ func TestAFileStaysWhenTheTextOfItsMessageGoes(t *testing.T) {
 	}
 }
 
-// Seeds of a long answer with steers, resets and files, through restarts and a
-// platform that fails: what people see in the end is what was said, once.
-func TestWhateverHappensTheAnswerIsSeenOnce(t *testing.T) {
+// Random runs with steers, resets, files, restarts, and a failing platform: in the
+// end, people see the output exactly once.
+func TestTheAnswerIsShownOnceDespiteFaults(t *testing.T) {
 	for seed := range uint64(12) {
 		if got, want := simulate(t, seed, false); got != want {
 			t.Errorf("seed %d: seen %q\nwant %q", seed, got, want)
@@ -359,8 +355,8 @@ func TestWhateverHappensTheAnswerIsSeenOnce(t *testing.T) {
 	}
 }
 
-// The control: a relay that forgets what it made says things twice.
-func TestARelayThatForgetsSaysThingsTwice(t *testing.T) {
+// Control: a relay without its row shows the answer twice.
+func TestControlARelayWithoutItsRowShowsTheAnswerTwice(t *testing.T) {
 	for seed := range uint64(12) {
 		if got, want := simulate(t, seed, true); got != want {
 			return

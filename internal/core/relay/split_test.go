@@ -18,7 +18,7 @@ func shown(pieces []relay.Piece) (out []string) {
 	return out
 }
 
-func TestWhereATextIsCut(t *testing.T) {
+func TestSplitCutsAtTheBestPlace(t *testing.T) {
 	a, b := strings.Repeat("a", 60), strings.Repeat("b", 60)
 	link := "https://example.org/" + strings.Repeat("x", 40)
 	for name, c := range map[string]struct {

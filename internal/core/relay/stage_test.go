@@ -26,26 +26,26 @@ import (
 
 const request = "discord:10:5"
 
-// platform keeps messages and fails as it is told.
+// platform is a fake platform with configurable failures.
 type platform struct {
 	surface.Adapter
 	mu     sync.Mutex
 	rand   *rand.Rand
 	faulty float64
 	denied bool
-	// noFiles says that it takes no files.
+	// noFiles makes it refuse files.
 	noFiles bool
-	// gone says that the whole channel was deleted.
+	// gone deletes the whole channel.
 	gone bool
-	// frozen is how many messages there are of which no edit is taken any more.
+	// frozen is the number of first messages that take no more edits.
 	frozen int
-	// unheard is how many edits are taken of which we are not told.
+	// unheard is the number of next edits whose success is not reported.
 	unheard int
-	// busy is until when nothing is taken, asked how often.
+	// busy is the end of a rate limit, and asked the number of calls during it.
 	busy  time.Time
 	asked int
-	// away is until when calls come to nothing, with what kind of trouble; only
-	// says which calls, "" all of them. refuse is how many are refused before.
+	// away is the end of an outage with the fault kind, for the calls named only, or
+	// all of them if that is "". refuse is the number of calls that are denied first.
 	away   time.Time
 	kind   fault.Kind
 	only   string
@@ -69,7 +69,7 @@ func (p *platform) Capabilities() surface.Capabilities {
 	return surface.Capabilities{Edit: true, Delete: true, Typing: true, Files: true, Replies: true, Buttons: true, MaxText: cmp.Or(p.maxText, 2000), MaxFiles: 10, MaxFileBytes: 1 << 20}
 }
 
-// fails draws whether a call fails, and whether it was carried out then.
+// fails decides at random whether a call fails and whether it has an effect.
 func (p *platform) fails(call string) (err error, carriedOut bool) {
 	if p.refuse > 0 || p.denied {
 		p.refuse--
@@ -178,7 +178,7 @@ func (p *platform) typing() int {
 	return p.typed
 }
 
-// seen are the messages that people see.
+// seen returns the messages that are not deleted.
 func (p *platform) seen() (out []shownMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,26 +190,25 @@ func (p *platform) seen() (out []shownMessage) {
 	return out
 }
 
-// stage is the relay with everything around it, in fake time.
+// stage is a relay with its collaborators, in fake time.
 type stage struct {
 	t        *testing.T
 	db       *db.DB
 	bus      *sqlitebus.Bus
 	platform *platform
-	// failTails is how often outputs cannot be read when somebody begins to.
+	// failTails is the number of next Tail calls that fail.
 	failTails atomic.Int64
-	// lost says that the outputs are gone, recalled what the request is known to
-	// have said.
+	// lost makes the outputs unavailable; recalled is the output in the journal.
 	lost     atomic.Bool
 	recalled []event.Payload
-	// failPlans is how often nothing can be planned, the next times.
+	// failPlans is the number of next Plan calls that fail.
 	failPlans atomic.Int64
 	seq       int
 	said      string
 	stop      func()
 }
 
-// outOfReach is a bus whose outputs cannot be read at first.
+// outOfReach is a bus whose first Tail calls fail.
 type outOfReach struct {
 	bus.Bus
 	left *atomic.Int64
@@ -226,7 +225,7 @@ func (o outOfReach) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) e
 	return o.Bus.Tail(ctx, t, h)
 }
 
-// fullOutbox is an outbox that takes nothing at first.
+// fullOutbox is an outbox whose first Plan calls fail.
 type fullOutbox struct {
 	outbox.Outbox
 	left *atomic.Int64
@@ -239,7 +238,7 @@ func (o fullOutbox) Plan(tx *db.Tx, r outbox.Row) error {
 	return o.Outbox.Plan(tx, r)
 }
 
-// journal has what the request is known to have said.
+// journal has the final output of the request.
 type journal struct{ s *stage }
 
 func (journal) Mention(db.Queryer, string) (string, error) { return "", nil }
@@ -303,7 +302,7 @@ func (s *stage) publish(p event.Payload) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for range 2 { // a publisher that does not know the outcome publishes again
+	for range 2 { // a publisher retries after an unknown outcome
 		if err := s.bus.Publish(s.t.Context(), e); err != nil {
 			s.t.Fatal(err)
 		}
@@ -323,7 +322,7 @@ func (s *stage) end(state event.RequestState, detail string) {
 	s.finished()
 }
 
-// finished waits until the answer is shown whole.
+// finished waits until the relay is finished.
 func (s *stage) finished() {
 	s.t.Helper()
 	for range 600 {
@@ -334,7 +333,7 @@ func (s *stage) finished() {
 		}
 		time.Sleep(time.Second)
 	}
-	s.t.Fatal("the answer is never shown whole")
+	s.t.Fatal("the relay is not finished after ten minutes")
 }
 
 func play(t *testing.T, p *platform, script func(s *stage)) {

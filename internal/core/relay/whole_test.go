@@ -126,9 +126,9 @@ func markdown(t *rapid.T) string {
 	return text
 }
 
-// Whatever a model writes: it is read whole, or the answer says that it goes on
-// elsewhere; no message is too long or ends inside code, and there are not many.
-func TestWhateverIsWrittenIsReadWhole(t *testing.T) {
+// Any text is shown completely, or the answer names the page that has the rest. No
+// message is too long or ends inside code, and their number is limited.
+func TestEveryTextIsShownWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := markdown(t)
 		end := rapid.SampledFrom([]*relay.End{nil, {State: event.StateDone}, {State: event.StateCancelled, Detail: "Stopped by @ada."}, {State: event.StateFailed, Detail: strings.Repeat("why ", 500)}}).Draw(t, "end")
@@ -139,8 +139,8 @@ func TestWhateverIsWrittenIsReadWhole(t *testing.T) {
 	})
 }
 
-// The control: what a message loses, leaves open or has too much of is seen.
-func TestWhatIsNotReadWholeIsSeen(t *testing.T) {
+// Control: the check detects lost text, open code blocks, and long messages.
+func TestControlIncompleteMessagesAreDetected(t *testing.T) {
 	text := strings.Repeat("w1 w2 ", 500) + "\n```\nw3\n"
 	views := relay.Render(relay.Output{Text: text}, "5", nil, nil, relay.Made{}, settings)
 	last := len(views) - 1
@@ -160,9 +160,9 @@ func TestWhatIsNotReadWholeIsSeen(t *testing.T) {
 	}
 }
 
-// Answers that would make thousands of messages are cut short and say so, and
-// how they ended stands under that.
-func TestAnAnswerMakesFewMessages(t *testing.T) {
+// An answer that needs thousands of messages is truncated with a note, followed by
+// the way it ended.
+func TestALongAnswerIsLimitedToFewMessages(t *testing.T) {
 	heading := strings.Repeat("heading ", 400)
 	failed := &relay.End{State: event.StateFailed, Detail: "The model is overloaded."}
 	for name, c := range map[string]struct {
@@ -187,9 +187,9 @@ func TestAnAnswerMakesFewMessages(t *testing.T) {
 	}
 }
 
-// However long it was before: where an answer goes on under somebody's message,
-// something of it is read there.
-func TestALongAnswerGoesOnWhereItIsSteered(t *testing.T) {
+// The part of an answer below a steering message is always shown, however long the
+// part before it is.
+func TestALongAnswerContinuesAfterASteer(t *testing.T) {
 	long := strings.Repeat("words ", 50_000)
 	o := relay.Output{Text: long + "and after", Anchors: map[string]int64{"7": int64(len(long))}, Final: true}
 	views := relay.Render(o, "5", []relay.Cut{{MessageID: "7", Offset: -1, ReplyTo: "7"}}, &relay.End{State: event.StateDone}, relay.Made{}, settings)
@@ -198,9 +198,9 @@ func TestALongAnswerGoesOnWhereItIsSteered(t *testing.T) {
 	}
 }
 
-// A secret is taken out of the whole text, wherever that is cut, and of a tool's
-// line before it is shortened and its signs are left out.
-func TestASecretIsSeenInNoPart(t *testing.T) {
+// Secrets are removed from the whole text before it is cut, and from a tool's line
+// before it is shortened.
+func TestSecretsAreRemovedBeforeCutting(t *testing.T) {
 	const secret = "MTk4_NjIy.Cl2FMQ.ZnCjm1XVW7"
 	s := settings
 	s.Scrub = func(text string) string { return strings.ReplaceAll(text, secret, "***") }

@@ -19,7 +19,7 @@ const (
 	fresh   = "discord:10:5"
 )
 
-// states of a session: what the router knows when the message comes.
+// states of the session when the message arrives.
 var states = map[string]router.State{
 	"idle":     {},
 	"starting": {Requests: []router.Request{{ID: running, Since: at(0).UnixMilli(), Outputs: []string{"out"}}}},
@@ -28,7 +28,7 @@ var states = map[string]router.State{
 
 func at(d time.Duration) time.Time { return time.UnixMilli(1_000_000).Add(d) }
 
-// what each kind of message is.
+// kinds of messages.
 var kinds = map[string]router.Message{
 	"plain":                              {},
 	"mention":                            {Mentions: true},
@@ -47,7 +47,7 @@ func forward(q event.Queue, request string, ids ...string) router.Effect {
 }
 
 // The rules of the specification, one row for each mode, state and kind.
-func TestWhichMessageWakesTheAgentAndHow(t *testing.T) {
+func TestTheRulesDecideWhichMessageWakesTheAgent(t *testing.T) {
 	prompt := []router.Effect{forward(event.Prompt, fresh, "5")}
 	followUp := []router.Effect{forward(event.FollowUp, running, "5")}
 	steer := []router.Effect{forward(event.Steer, running, "5"), router.Reanchor{RequestID: running, MessageID: "5"}}
@@ -116,7 +116,7 @@ func TestWhichMessageWakesTheAgentAndHow(t *testing.T) {
 	}
 }
 
-func TestWhatWakesNobody(t *testing.T) {
+func TestSomeMessagesWakeNobody(t *testing.T) {
 	for name, m := range map[string]router.Message{
 		"our own message":                 {FromSelf: true, Mentions: true},
 		"another program's":               {FromBot: true, Mentions: true},
@@ -139,7 +139,7 @@ func TestWhatWakesNobody(t *testing.T) {
 	}
 }
 
-// played is a session that things happen to.
+// played is a session that events happen to.
 type played struct {
 	t     *testing.T
 	state router.State
@@ -148,8 +148,8 @@ type played struct {
 	history *router.History
 }
 
-// does also holds that a decision leaves what it was given as it was, whatever
-// happens to what it returned.
+// does decides about an event. It also checks that the decision leaves its input
+// state as it was.
 func (p *played) does(after time.Duration, e router.Event, want ...router.Effect) {
 	p.t.Helper()
 	given := p.state
@@ -199,7 +199,7 @@ func TestABurstWaitsForItsEnd(t *testing.T) {
 	p.does(6*time.Second, message(router.Active, "3"), forward(event.FollowUp, "b1", "3"))
 }
 
-func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
+func TestAnEmptyBurstIsForgotten(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, message(router.Active, "1"))
 	p.does(time.Second, message(router.Active, "2"))
@@ -213,9 +213,9 @@ func TestABurstOfWhichNothingIsLeftIsForgotten(t *testing.T) {
 	}
 }
 
-// A clock that is set back by hours makes a burst wait no longer than it was to, from
-// then on; what is said meanwhile does not either.
-func TestABurstOfAClockThatIsSetBackBeginsAnew(t *testing.T) {
+// After the clock was set back by hours, a burst waits as long as planned, from then
+// on, also if another message arrives.
+func TestAClockThatIsSetBackRestartsTheDebounce(t *testing.T) {
 	const back = -5 * time.Hour
 	t.Run("at its time", func(t *testing.T) {
 		p := &played{t: t, rules: rules}
@@ -253,8 +253,8 @@ func TestABurstWaitsNoLongerThanItsMaximum(t *testing.T) {
 	p.does(10*time.Second, router.Due{RequestID: "b1"}, forward(event.Prompt, "b1", ids...))
 }
 
-// Somebody asks about a message of the burst, or what joins a request replies to it.
-func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
+// A message leaves the burst if somebody asks about it, or if a reply delivers it.
+func TestDeliveredMessagesLeaveTheBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		told []string
 		want []router.Effect
@@ -276,9 +276,9 @@ func TestWhatWasToldOtherwiseLeavesTheBurst(t *testing.T) {
 	}
 }
 
-// A reply was heard before the question, and brought it along: both are answered
-// together, unless the reply is withdrawn before it was answered at all.
-func TestAQuestionThatAReplyBroughtAlongIsAnsweredWithIt(t *testing.T) {
+// A reply that arrives before its question delivers it. Both are answered together,
+// unless the reply is deleted before its request runs.
+func TestAQuestionIsAnsweredWithTheReplyThatDeliveredIt(t *testing.T) {
 	question, reply := mentioning(message(router.Mention, "1")), mentioning(message(router.Mention, "2"))
 	question.Delivered, reply.ReplyTo = true, "1"
 	brought := router.Delivered{RequestID: reply.RequestID, MessageIDs: []string{"1", "2"}}
@@ -360,7 +360,7 @@ func TestTheGateDecidesOnBurstsOnly(t *testing.T) {
 	})
 }
 
-func TestTheRouterFollowsWhatRuns(t *testing.T) {
+func TestTheRouterTracksRunningRequests(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	one, two := "discord:10:1", "discord:10:2"
 	p.does(0, mentioning(message(router.Mention, "1")), forward(event.Prompt, one, "1"))
@@ -383,7 +383,7 @@ func TestTheRouterFollowsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatWaitsIsEditedAndWithdrawn(t *testing.T) {
+func TestAQueuedQuestionCanBeEditedAndDeleted(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	one, two := "discord:10:1", "discord:10:2"
 	p.does(0, mentioning(message(router.Mention, "1")), forward(event.Prompt, one, "1"))
@@ -399,13 +399,13 @@ func TestAQuestionThatWaitsIsEditedAndWithdrawn(t *testing.T) {
 	p.does(6, router.Deleted{ID: "3", RequestID: "discord:10:3"})
 }
 
-func TestARequestOfAnotherPartIsJoinedToo(t *testing.T) {
+func TestMessagesJoinRequestsOfOtherCores(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, router.Lifecycle{RequestID: "wf:7:1", State: event.StateStreaming})
 	p.does(1, message(router.Direct, "1"), forward(event.FollowUp, "wf:7:1", "1"))
 }
 
-func TestWhatIsNeverSeenToRunIsForgottenAlsoByAClockThatWasSetBack(t *testing.T) {
+func TestAStaleRequestIsForgottenAfterTheClockWasSetBack(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	const ahead = 50 * time.Hour
 	p.does(ahead, message(router.Direct, "1"), forward(event.Prompt, "discord:10:1", "1"))
@@ -413,7 +413,7 @@ func TestWhatIsNeverSeenToRunIsForgottenAlsoByAClockThatWasSetBack(t *testing.T)
 	p.does(2*time.Hour, message(router.Direct, "3"), forward(event.Prompt, "discord:10:3", "3"))
 }
 
-func TestWhatIsNeverSeenToRunIsForgotten(t *testing.T) {
+func TestAStaleRequestIsForgotten(t *testing.T) {
 	p := &played{t: t, rules: rules}
 	p.does(0, message(router.Direct, "1"), forward(event.Prompt, "discord:10:1", "1"))
 	p.does(2*time.Hour, message(router.Direct, "2"), forward(event.Prompt, "discord:10:2", "2"))

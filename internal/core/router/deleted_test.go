@@ -13,7 +13,7 @@ import (
 
 // What was deleted before it could be said begins nothing that the next message
 // could be taken to join, and moves no answer.
-func TestWhatWasDeletedBeforeItWasSaidLeavesNothing(t *testing.T) {
+func TestAMessageThatIsDeletedFirstIsNotForwarded(t *testing.T) {
 	w := newWorld(t)
 	dm := surface.Facts{IsDMBased: true}
 	w.say("1", "7", "one", dm)
@@ -33,7 +33,7 @@ func TestWhatWasDeletedBeforeItWasSaidLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestABurstThatIsDeletedWhileTheGateThinksLeavesNothing(t *testing.T) {
+func TestABurstThatIsDeletedDuringTheGateIsDropped(t *testing.T) {
 	w := newWorld(t)
 	judging, verdict := make(chan []chat.Message, 1), make(chan struct{}, 1)
 	w.mode, w.gate = router.Active, func(_ context.Context, m []chat.Message) (router.Verdict, error) {
@@ -69,7 +69,7 @@ func TestABurstThatIsDeletedWhileTheGateThinksLeavesNothing(t *testing.T) {
 
 // Whoever edits or deletes a question that waits has the new one answered, or
 // none; what runs was told already.
-func TestAQuestionThatWaitsCanStillBeChanged(t *testing.T) {
+func TestAQueuedQuestionCanStillBeChanged(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.say("1", "7", "<@900> what is there?", mentioned)

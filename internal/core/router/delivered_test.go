@@ -13,7 +13,7 @@ import (
 	"lilac/internal/store"
 )
 
-// ask is what the adapter does when somebody points at a message.
+// ask does what the adapter does for "Ask about this".
 func (w *world) ask(id string) {
 	w.t.Helper()
 	if err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
@@ -27,7 +27,7 @@ func (w *world) ask(id string) {
 	}
 }
 
-// later lets the time of a burst come.
+// later restarts the router after the time of a burst.
 func (w *world) later() {
 	w.t.Helper()
 	w.settled()
@@ -36,9 +36,9 @@ func (w *world) later() {
 	w.start()
 }
 
-// After a loss of the connection a reply is heard before what it replies to is
-// read from the history.
-func TestAQuestionIsToldOnceThoughAReplyToItWasHeardFirst(t *testing.T) {
+// After a reconnect, a reply arrives before the message that it replies to, which is
+// backfilled.
+func TestAQuestionIsDeliveredOnceIfAReplyToItArrivesFirst(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.put(surface.Message{Platform: "discord", ChannelID: "10", ID: "1", AuthorID: "7", AuthorName: "name7", Text: "<@900> what is in the attic?"})
@@ -55,8 +55,8 @@ func TestAQuestionIsToldOnceThoughAReplyToItWasHeardFirst(t *testing.T) {
 	w.expect(both, sent{"cancel", "discord:10:2", nil}, sent{event.Prompt, "discord:10:1", []string{line("7", "1", "what is in the attic?")}})
 }
 
-// Who asks about a message of a burst has it told; the rest of the burst goes on.
-func TestWhatIsAskedAboutLeavesItsBurst(t *testing.T) {
+// Asking about a message of a burst delivers it; the rest of the burst stays.
+func TestAskingAboutAMessageRemovesItFromItsBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()
@@ -75,7 +75,7 @@ func TestWhatIsAskedAboutLeavesItsBurst(t *testing.T) {
 }
 
 // The same while the gate thinks about the burst: its yes is for nothing then.
-func TestWhatIsAskedAboutWhileTheGateThinksIsToldOnce(t *testing.T) {
+func TestAskingAboutAMessageDuringTheGateDeliversItOnce(t *testing.T) {
 	w := newWorld(t)
 	judging, verdict := make(chan []chat.Message, 1), make(chan struct{}, 1)
 	t.Cleanup(func() { close(verdict) })
@@ -95,7 +95,7 @@ func TestWhatIsAskedAboutWhileTheGateThinksIsToldOnce(t *testing.T) {
 }
 
 // What joins a request brings along a message of the burst that waits beside it.
-func TestAReplyThatJoinsARequestTakesItsMessageOutOfTheBurst(t *testing.T) {
+func TestAReplyThatJoinsARequestRemovesItsTargetFromTheBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()

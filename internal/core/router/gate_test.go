@@ -32,7 +32,7 @@ func (s says) Stream(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
 	}
 }
 
-func TestOnlyACleanYesForwards(t *testing.T) {
+func TestOnlyAValidYesForwards(t *testing.T) {
 	for answer, want := range map[string]bool{
 		`{"forward": true, "reason": "asked"}`:                 true,
 		"\n {\"forward\":true,\"reason\":\"\"} ":               true,

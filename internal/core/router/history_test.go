@@ -12,7 +12,7 @@ import (
 	"lilac/internal/store"
 )
 
-func TestAMentionBecomesARequestWithWhatItRepliesTo(t *testing.T) {
+func TestAMentionBeginsARequestWithItsReplyChain(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.say("1", "7", "the build is red", surface.Facts{})
@@ -25,7 +25,7 @@ func TestAMentionBecomesARequestWithWhatItRepliesTo(t *testing.T) {
 }
 
 // However it is written, what interrupts does not reach the model with the word.
-func TestTheWordThatInterruptsIsNotSaid(t *testing.T) {
+func TestTheInterruptCommandIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	dm := surface.Facts{IsDMBased: true}
@@ -40,7 +40,7 @@ func TestTheWordThatInterruptsIsNotSaid(t *testing.T) {
 	)
 }
 
-func TestWhatTheHistoryHoldsIsNotForwardedAgain(t *testing.T) {
+func TestMessagesInTheHistoryAreNotForwardedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.say("1", "7", "<@900> one", mentioned)
@@ -53,7 +53,7 @@ func TestWhatTheHistoryHoldsIsNotForwardedAgain(t *testing.T) {
 
 // What the history holds of an answer of ours is not said again; of one that is
 // no part of it, because the session was deleted, the text is.
-func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
+func TestAnAnswerOfOursIsForwardedIfTheHistoryLacksIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
 		want   []string
@@ -73,7 +73,7 @@ func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
 			w.say("3", "7", "and now?", surface.Facts{ReplyToBot: true, ReplyToMessageID: "2"})
 			w.settled()
 			if got := w.sent(); len(got) != 2 || !slices.Equal(got[1].Texts, c.want) {
-				t.Errorf("the runner was told %q", got)
+				t.Errorf("the runner received %q", got)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestAnAnswerOfOursIsSaidWhereTheHistoryLacksIt(t *testing.T) {
 
 // The platform tells of a message before it answers the call that made it, and
 // a reply may come in between: nothing has said yet that it is an output.
-func TestAReplyToAnAnswerThatOnlyTheCacheKnowsJoinsIt(t *testing.T) {
+func TestAReplyToACachedAnswerJoinsItsRequest(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.say("1", "7", "<@900> how is it?", mentioned)
@@ -98,7 +98,7 @@ func TestAReplyToAnAnswerThatOnlyTheCacheKnowsJoinsIt(t *testing.T) {
 
 // Also while a request runs: what the history holds of that is named, the rest
 // is said. In the answer that it joins nothing needs a name.
-func TestWhatJoinsARequestSaysWhatItRepliesTo(t *testing.T) {
+func TestAMessageThatJoinsARequestQuotesItsTarget(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()
@@ -125,7 +125,7 @@ func TestWhatJoinsARequestSaysWhatItRepliesTo(t *testing.T) {
 	)
 }
 
-func TestWhoAsksAboutAMessageThatTheHistoryHoldsNamesIt(t *testing.T) {
+func TestAskingAboutAMessageInTheHistoryQuotesIt(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.say("1", "7", "<@900> how is it?", mentioned)
@@ -143,6 +143,6 @@ func TestWhoAsksAboutAMessageThatTheHistoryHoldsNamesIt(t *testing.T) {
 	}
 	got := w.sent()
 	if len(got) != 2 || len(got[1].Texts) != 1 || !strings.Contains(got[1].Texts[0], "(in reply to lilac: \"All is well.\")") {
-		t.Errorf("the runner was told %q", got)
+		t.Errorf("the runner received %q", got)
 	}
 }

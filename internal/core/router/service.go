@@ -48,6 +48,14 @@ type Table interface {
 	Ran(q db.Queryer, sessionID, requestID string) (bool, error)
 }
 
+// Cache has the messages and sessions of the platform. Package store implements
+// it.
+type Cache interface {
+	Message(q db.Queryer, platform, channelID, messageID string) (surface.Message, error)
+	ReplyChain(q db.Queryer, platform, channelID, messageID string, depth int) ([]surface.Message, error)
+	Session(q db.Queryer, platform, channelID string) (surface.Session, error)
+}
+
 // Inbox records handled events, for bus engines that may deliver an event twice.
 type Inbox interface {
 	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
@@ -106,7 +114,7 @@ type Options struct {
 	Bus      bus.Bus
 	Table    Table
 	Inbox    Inbox
-	Cache    surface.Cache
+	Cache    Cache
 	Profile  Profile
 	// Replies claims replies that workflows wait for; nil claims none.
 	Replies ReplyClaimer

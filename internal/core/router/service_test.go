@@ -24,7 +24,7 @@ import (
 
 const self = "900"
 
-// world is the router on a real database and bus.
+// world is a router on a real database and bus.
 type world struct {
 	t    *testing.T
 	db   *db.DB
@@ -41,8 +41,8 @@ type world struct {
 	stop   func()
 }
 
-// budget notes what it pays for. The database's writer, and a router that has
-// stopped, keep its fields from being used by two at a time.
+// budget records what was spent. Only the database's writer, and the test after the
+// router has stopped, use its fields.
 type budget struct {
 	exhausted string
 	spent     []chat.Usage
@@ -87,7 +87,7 @@ func (w *world) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return w.claim(tx, m)
 }
 
-// start runs the router; it returns when what is published is routed.
+// start runs the router.
 func (w *world) start() {
 	w.t.Helper()
 	tables := tables{store.New(w.db), w.ran}
@@ -114,7 +114,7 @@ func (w *world) start() {
 	})
 }
 
-// say is what the adapter does with a message: the cache, then the event.
+// say does what the adapter does with a message: the cache, then the event.
 func (w *world) say(id, author, text string, facts surface.Facts) {
 	w.t.Helper()
 	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, ReplyTo: facts.ReplyToMessageID, CreatedAt: w.now.Load(), Raw: facts.Raw("discord")}
@@ -182,7 +182,7 @@ func (w *world) lifecycle(request string, state event.RequestState) {
 	}
 }
 
-// sent is what the runner was told: queue, request, text of each message.
+// sent is an input of the runner: queue, request, and the text of each message.
 type sent struct {
 	Queue   event.Queue
 	Request string
@@ -226,7 +226,7 @@ func (w *world) eventually(done func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("it did not happen; the runner was told %v", w.sent())
+			w.t.Fatalf("it did not happen; the runner received %v", w.sent())
 		}
 	}
 }
@@ -286,7 +286,7 @@ func (w *world) deleteSession() {
 	}
 }
 
-func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
+func TestARestartKeepsTheRunningRequests(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	dm := surface.Facts{IsDMBased: true}
@@ -308,7 +308,7 @@ func TestTheRouterKnowsWhatRunsAfterARestart(t *testing.T) {
 	)
 }
 
-func TestAStopBeforeTheStartIsDoneIsNoFailure(t *testing.T) {
+func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.stop()
@@ -331,7 +331,7 @@ func TestABurstSurvivesARestart(t *testing.T) {
 	w.expect(sent{event.Prompt, "discord:10:b1", []string{line("7", "1", "anyone?")}})
 }
 
-func TestABurstIsNotHeldUpByAClockThatIsSetBack(t *testing.T) {
+func TestAClockThatIsSetBackDelaysNoBurst(t *testing.T) {
 	w := newWorld(t)
 	w.mode = router.Active
 	w.start()
@@ -341,13 +341,13 @@ func TestABurstIsNotHeldUpByAClockThatIsSetBack(t *testing.T) {
 	w.now.Add(-5 * time.Hour.Milliseconds())
 	w.eventually(func() bool { return w.state().First == w.now.Load() })
 	if got := w.sent(); len(got) > 0 {
-		t.Errorf("before its time the runner was told %v", got)
+		t.Errorf("before its time the runner received %v", got)
 	}
 	w.now.Add(50)
 	w.expect(sent{event.Prompt, "discord:10:b2", []string{line("7", "1", "anyone?")}})
 }
 
-func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
+func TestAnErrorOfTheGateMeansNo(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate router.Gate
 		want int
@@ -378,7 +378,7 @@ func TestTheGateIsAskedAndItsTroubleMeansNo(t *testing.T) {
 			}
 			w.judged()
 			if got := w.sent(); len(got) != c.want {
-				t.Errorf("the runner was told %v", got)
+				t.Errorf("the runner received %v", got)
 			}
 			if !slices.Equal(w.budget.spent, []chat.Usage{asked}) {
 				t.Errorf("the budget has paid %+v", w.budget.spent)
@@ -402,7 +402,7 @@ func (w *world) state() (s router.State) {
 	return s
 }
 
-func TestTheGateIsNotAskedWhenTheBudgetIsUsedUp(t *testing.T) {
+func TestTheGateIsNotAskedWithoutABudget(t *testing.T) {
 	w := newWorld(t)
 	w.budget.exhausted = "This conversation has used 1 of the 1 step allowed."
 	w.mode, w.gate = router.Active, func(context.Context, []chat.Message) (router.Verdict, error) {
@@ -417,11 +417,11 @@ func TestTheGateIsNotAskedWhenTheBudgetIsUsedUp(t *testing.T) {
 	w.start()
 	w.judged()
 	if got := w.sent(); len(got) != 0 || len(w.budget.spent) != 0 {
-		t.Errorf("the runner was told %v, and the budget has paid %+v", got, w.budget.spent)
+		t.Errorf("the runner received %v, and the budget has paid %+v", got, w.budget.spent)
 	}
 }
 
-func TestTheSameEventTwiceIsRoutedOnce(t *testing.T) {
+func TestADuplicateEventIsRoutedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.say("1", "7", "<@900> one", mentioned)
 	w.start()
@@ -436,9 +436,8 @@ func TestTheSameEventTwiceIsRoutedOnce(t *testing.T) {
 	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
 }
 
-// A reply that a workflow takes wakes nobody else, and one that it sets aside
-// can be routed later. Without the taking each of them would be a request.
-func TestAReplyThatIsTakenIsNoRequest(t *testing.T) {
+// A claimed reply begins no request, but can be routed later.
+func TestAClaimedReplyBeginsNoRequest(t *testing.T) {
 	for name, takes := range map[string]bool{"taken": true, "the control": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -8,8 +8,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// HandOver adds a file to the output of a running request: only the runner
-// writes there. A file with an id that was given already changes nothing.
+// AddFile adds a file to the output of a running request. If the output has a file
+// with that id, nothing changes.
 func (s *Service) AddFile(ctx context.Context, requestID string, f event.BinaryOutput) error {
 	r := s.runOf(requestID)
 	if r == nil {
@@ -26,20 +26,19 @@ func (s *Service) AddFile(ctx context.Context, requestID string, f event.BinaryO
 		}
 		return c.publish(requestID+"/binary/"+f.BinaryID, r.headers(), f)
 	})
-	// The request may have ended just now, while its run is still known here.
+	// The request may have ended just now, while its run is still registered.
 	if staleOwner(err) {
 		return errOutputEnded
 	}
 	return err
 }
 
-// extendPastCancel is ctx for recordTime longer: a tool that is stopped here must not stop the
-// run's record half-way, and while it is not, a slow disk is waited for as
-// elsewhere.
+// extendPastCancel keeps ctx alive for recordTime after cancellation: a tool that
+// is stopped must not interrupt the run's write, which would end the run.
 func extendPastCancel(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(recordTime, cancel) })
 	return longer, func() { stop(); cancel() }
 }
 
-var errOutputEnded = fault.New(fault.Gone, "The request has ended; nobody reads its output any more.")
+var errOutputEnded = fault.New(fault.Gone, "The request has ended, so its output takes no more files.")

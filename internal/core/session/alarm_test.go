@@ -12,7 +12,7 @@ import (
 
 // A machine that sleeps, or whose clock is set, does not move what its timers
 // wait for: the deadline that people were told is that of the clock.
-func TestAPauseEndsByTheClockOnTheWall(t *testing.T) {
+func TestAPauseEndsByTheWallClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		moved time.Duration // an hour after the question
 		ended time.Duration // by then it has ended, of the time that timers know

@@ -8,12 +8,11 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// maxAnnounced bounds the text of a request in the environment event that says
-// how it ended; the whole of it is in its output.
+// maxAnnounced is the maximum length of a request's text in the environment event
+// about its end, in bytes. The output topic has the whole text.
 const maxAnnounced = 32 << 10
 
-// announce publishes an environment event about the session, which a request
-// has caused.
+// announce publishes an environment event about the session, caused by a request.
 func (c *change) announce(t event.Type, requestID, id string, v any) error {
 	m, err := requestMetadata(requestID, "system")
 	if err != nil {
@@ -31,7 +30,7 @@ func (c *change) environment(t event.Type, id string, v any, m event.EnvMetadata
 	return c.publish(id, nil, event.EnvEvent{ID: id, Type: t, Timestamp: c.now(), Payload: payload, Metadata: m})
 }
 
-// requestMetadata is the metadata of what a request causes.
+// requestMetadata returns the metadata of an event that a request causes.
 func requestMetadata(requestID, source string) (event.EnvMetadata, error) {
 	raw, err := json.Marshal(requestID)
 	if err != nil {
@@ -40,42 +39,42 @@ func requestMetadata(requestID, source string) (event.EnvMetadata, error) {
 	return event.EnvMetadata{Source: source, Extra: map[string]json.RawMessage{event.MetadataRequest: raw}}, nil
 }
 
-// announceTool tells the environment that a tool has run. The model that
-// called it has the result already.
+// announceTool publishes the environment event for a tool that has run.
 func (c *change) announceTool(requestID string, shown event.ToolCallOutput) error {
 	m, err := requestMetadata(requestID, "tool")
 	if err != nil {
 		return err
 	}
-	t, said := event.ToolExecuted, event.ToolPayload{RequestID: requestID, ToolCallID: shown.ToolCallID, Name: shown.Name, Display: shown.Display}
+	t, payload := event.ToolExecuted, event.ToolPayload{RequestID: requestID, ToolCallID: shown.ToolCallID, Name: shown.Name, Display: shown.Display}
 	if shown.Error != "" || shown.OK != nil && !*shown.OK {
-		t, said.Error = event.ToolFailed, shown.Error
+		t, payload.Error = event.ToolFailed, shown.Error
 	} else {
-		said.Output = shown.Output
+		payload.Output = shown.Output
 	}
-	return c.environment(t, fmt.Sprintf("tool:%s:%s", requestID, shown.ToolCallID), said, m)
+	return c.environment(t, fmt.Sprintf("tool:%s:%s", requestID, shown.ToolCallID), payload, m)
 }
 
-// announceStream tells rules that a request began or ended. Readers of the
-// event stream are told by its output, in order with its text.
+// announceStream publishes the environment event for the start or end of a request.
+// Only rules need it: the event stream derives its events from the output topic, in
+// order with the text.
 func (c *change) announceStream(e ChangeState) error {
-	said, t := event.StreamPayload{RequestID: e.RequestID}, event.StreamStart
+	payload, t := event.StreamPayload{RequestID: e.RequestID}, event.StreamStart
 	switch {
 	case e.State.Ended():
 		t = event.StreamCompleted
 		content := ""
 		if c.finalOutput != nil {
-			content, said.Usage = c.finalOutput.FinalText, c.finalOutput.Usage
+			content, payload.Usage = c.finalOutput.FinalText, c.finalOutput.Usage
 		}
-		said.Truncated = len(content) > maxAnnounced
+		payload.Truncated = len(content) > maxAnnounced
 		content = text.Truncate(content, maxAnnounced)
-		said.Content = &content
+		payload.Content = &content
 		switch e.State {
 		case event.StateFailed:
 			t = event.StreamError
-			said.Error = &event.StreamErrorPayload{Kind: e.ErrorKind, Message: e.Detail}
+			payload.Error = &event.StreamErrorPayload{Kind: e.ErrorKind, Message: e.Detail}
 		case event.StateCancelled:
-			said.Cancelled, said.Reason = true, e.Detail
+			payload.Cancelled, payload.Reason = true, e.Detail
 		}
 	case e.State != event.StateRunning:
 		return nil
@@ -84,5 +83,5 @@ func (c *change) announceStream(e ChangeState) error {
 	if err != nil {
 		return err
 	}
-	return c.environment(t, string(t)+":"+e.RequestID, said, m)
+	return c.environment(t, string(t)+":"+e.RequestID, payload, m)
 }

@@ -47,7 +47,7 @@ func (r *rig) told(requestID string, names ...string) (out []string) {
 
 // stream_event_published, stream_event_metadata; tool.executed and tool.error
 // are published by what causes them.
-func TestTheEnvironmentIsToldWhatARequestDoes(t *testing.T) {
+func TestToolCallsOfARequestBecomeEnvironmentEvents(t *testing.T) {
 	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		switch n := len(req.Messages); {
 		case n < 2:
@@ -65,7 +65,7 @@ func TestTheEnvironmentIsToldWhatARequestDoes(t *testing.T) {
 		return nil
 	}}}})
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	got := r.told("web:s1:r1", "name", "toolCallId", "output", "content", "cancelled")
 	if len(got) != 4 || !strings.Contains(strings.Join(r.told("web:s1:r1", "error"), "\n"), "tool.error from tool in s1 error=") {
 		t.Fatalf("told %q", got)
@@ -82,7 +82,7 @@ func TestTheEnvironmentIsToldWhatARequestDoes(t *testing.T) {
 }
 
 // Whoever shows a tool's output as it comes can tell that more of it is stored.
-func TestALongOutputOfAToolIsSaidToBeItsBeginning(t *testing.T) {
+func TestALongToolOutputIsMarkedAsTruncated(t *testing.T) {
 	outputs := []string{strings.Repeat("x", 5000), "short"}
 	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		if n := len(req.Messages) / 2; n < len(outputs) {
@@ -96,7 +96,7 @@ func TestALongOutputOfAToolIsSaidToBeItsBeginning(t *testing.T) {
 		return errors.New(outputs[ran-1])
 	}}}})
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	truncated := map[string]bool{}
 	for _, e := range r.events(event.OutputTopic("web:s1:r1")) {
 		p, err := event.Decode(e)
@@ -112,7 +112,7 @@ func TestALongOutputOfAToolIsSaidToBeItsBeginning(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsToldHowARequestEnds(t *testing.T) {
+func TestTheEndOfARequestBecomesAnEnvironmentEvent(t *testing.T) {
 	broken := errors.New("no model here")
 	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		switch lastUser(req) {
@@ -128,25 +128,25 @@ func TestTheEnvironmentIsToldHowARequestEnds(t *testing.T) {
 		return chat.Text(chat.Assistant, long), nil
 	}})
 	r.send("web:s1:fails", "m1", event.Prompt, "fail")
-	r.ends("web:s1:fails")
+	r.waitForEnd("web:s1:fails")
 	if got := r.told("web:s1:fails", "error"); len(got) != 2 || !strings.HasPrefix(got[1], "stream.error from llm in s1 error={") {
 		t.Errorf("a failed request tells %q", got)
 	}
 	r.send("web:s1:stops", "m2", event.Prompt, "wait")
-	until(t, "it runs", func() bool { return r.svc.Active() == 1 && len(r.told("web:s1:stops")) == 1 })
+	waitUntil(t, "it runs", func() bool { return r.svc.Active() == 1 && len(r.told("web:s1:stops")) == 1 })
 	r.send("web:s1:queued", "m3", event.Prompt, "later")
-	until(t, "one waits", func() bool { return len(r.states("web:s1:queued")) == 1 })
+	waitUntil(t, "one waits", func() bool { return len(r.states("web:s1:queued")) == 1 })
 	r.cancel("web:s1:queued", true)
-	r.ends("web:s1:queued")
+	r.waitForEnd("web:s1:queued")
 	r.cancel("web:s1:stops", false)
-	r.ends("web:s1:stops")
+	r.waitForEnd("web:s1:stops")
 	for id, n := range map[string]int{"web:s1:stops": 2, "web:s1:queued": 1} {
 		if got := r.told(id, "cancelled"); len(got) != n || got[n-1] != "stream.completed from llm in s1 cancelled=true" {
 			t.Errorf("%s tells %q", id, got)
 		}
 	}
 	r.send("web:s1:long", "m4", event.Prompt, "talk")
-	r.ends("web:s1:long")
+	r.waitForEnd("web:s1:long")
 	got := r.told("web:s1:long", "content", "truncated")
 	if len(got) != 2 || len(got[1]) > 40<<10 || !strings.HasSuffix(got[1], "truncated=true") {
 		t.Errorf("a long answer tells %d events, the last with %d bytes", len(got), len(got[len(got)-1]))
@@ -164,7 +164,7 @@ func (r *repeatable) Spec() tool.Spec {
 
 // A tool that ran when its request was given up has an outcome that nobody
 // knows: that is a tool.error, too.
-func TestTheEnvironmentIsToldOfAToolWhoseOutcomeIsUnknown(t *testing.T) {
+func TestAToolCallWithAnUnknownOutcomeBecomesAnEnvironmentEvent(t *testing.T) {
 	dir := t.TempDir()
 	call := func(context.Context, llm.Request, func(string)) (chat.Message, error) { return callCount("c1"), nil }
 	for life := 0; ; life++ {
@@ -175,7 +175,7 @@ func TestTheEnvironmentIsToldOfAToolWhoseOutcomeIsUnknown(t *testing.T) {
 		shots.set(true)
 		r.send("web:s1:r1", "m1", event.Prompt, "go")
 		if life == 4 {
-			r.ends("web:s1:r1")
+			r.waitForEnd("web:s1:r1")
 			got := r.told("web:s1:r1", "name", "toolCallId")
 			want := []string{"stream.start from llm in s1", `tool.error from tool in s1 name="count" toolCallId="c1"`, "stream.error from llm in s1"}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -186,7 +186,7 @@ func TestTheEnvironmentIsToldOfAToolWhoseOutcomeIsUnknown(t *testing.T) {
 		<-began
 		note := fmt.Sprint("f", life)
 		r.send("web:s1:r1", note, event.FollowUp, "touch") // one more commit
-		until(t, "touched", func() bool { return r.mail(note) != "" })
+		waitUntil(t, "touched", func() bool { return r.mail(note) != "" })
 		shots.set(false)
 		r.stop()
 		dir = shots.dirs[len(shots.dirs)-1]

@@ -8,7 +8,7 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// Answer is what a person says to a request that waits at a limit.
+// Answer is the answer to a pause.
 type Answer string
 
 // The answers.
@@ -18,8 +18,8 @@ const (
 	Stop     Answer = "stop"
 )
 
-// maxAnswer bounds what is read as an answer, in bytes; what is longer says
-// more than yes or no.
+// maxAnswer is the maximum length of an answer in bytes; a longer message says more
+// than yes or no.
 const maxAnswer = 500
 
 var answers = map[string]Answer{
@@ -28,13 +28,13 @@ var answers = map[string]Answer{
 	"stop": Stop, "end": Stop, "cancel": Stop, "abort": Stop, "quit": Stop, "enough": Stop, "no": Stop, "n": Stop,
 }
 
-// attribution is the line by which composition says who wrote a message; in a
-// person's own text it is made to look different. The line that says what it
-// replies to may follow.
+// attribution matches the line with which package compose names the author of a
+// message, and an optional line with the message that it replies to. Compose
+// escapes such lines in people's own text.
 var attribution = regexp.MustCompile(`^\[[^\s\[\]=]+ user_id=([^\s\[\]=]+) user_name=[^\s\[\]=]+ message_id=[^\s\[\]=]+\]\n(?:\(in reply to .*\)\n)?`)
 
-// AuthorOf returns who wrote the newest of the messages that says so, as the
-// platform's user id, or "".
+// AuthorOf returns the platform's user id of the author of the newest message with
+// an attribution, or "".
 func AuthorOf(messages []chat.Message) string {
 	for _, m := range slices.Backward(messages) {
 		if m.Role != chat.User {
@@ -47,8 +47,8 @@ func AuthorOf(messages []chat.Message) string {
 	return ""
 }
 
-// AnswerOf reads messages as an answer: one of a person that says nothing but
-// a word of the list, or "continue" with a few words on how.
+// AnswerOf interprets messages as an answer: a single user message that is one of
+// the answers, or "continue" with a few words of instruction.
 func AnswerOf(messages []chat.Message) Answer {
 	if len(messages) != 1 || messages[0].Role != chat.User {
 		return NoAnswer

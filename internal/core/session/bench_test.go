@@ -37,7 +37,7 @@ func BenchmarkCommandToModel(b *testing.B) {
 		<-called
 		waited += time.Since(begin)
 		counted += commits.Load() - before
-		r.ends(id)
+		r.waitForEnd(id)
 	}
 	b.ReportMetric(float64(waited.Microseconds())/float64(b.N), "µs/call")
 	b.ReportMetric(float64(counted)/float64(b.N), "commits/call")

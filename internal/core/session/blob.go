@@ -13,9 +13,9 @@ import (
 
 const blobPrefix = "blob:sha256:"
 
-// withBytes returns a message whose blob references are replaced by what they
-// stand for; the history keeps the references. A blob that is gone is told to
-// the model.
+// inlineBlobs returns the message with the contents of its blobs instead of their
+// references; the history keeps the references. If a blob is gone, the model gets
+// a note.
 func (s *Service) inlineBlobs(m chat.Message) chat.Message {
 	cloned := false
 	for i, p := range m.Parts {
@@ -38,7 +38,7 @@ func (s *Service) inlineBlob(p chat.Part, ref string) chat.Part {
 	}
 	data, err := s.opt.Blobs.Get(context.Background(), ref)
 	if err != nil {
-		s.opt.Logger.Warn("attachment is not available", "blob", ref, "error", err)
+		s.opt.Logger.Warn("cannot read an attachment", "blob", ref, "error", err)
 		return gone
 	}
 	p.Data, _ = json.Marshal(base64.StdEncoding.EncodeToString(data)) // strings always marshal

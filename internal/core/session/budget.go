@@ -9,31 +9,29 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// DefaultWait is how long a request that reached a limit waits for an answer.
+// DefaultWait is how long a paused request waits for an answer.
 const DefaultWait = 24 * time.Hour
 
-// Budget is what may be used of each thing. Zero means no limit.
+// Budget is an upper bound for each resource. Zero means no limit.
 type Budget struct {
-	// Steps are calls of the model.
+	// Steps counts model calls.
 	Steps int64
-	// Tokens are those read and those written.
+	// Tokens counts input and output tokens.
 	Tokens int64
 	// CostMicros are millionths of a US dollar.
 	CostMicros int64
-	// Time is that of work: waiting in a queue or for an answer is none.
+	// Time is working time; time in the queue or in a pause does not count.
 	Time time.Duration
 }
 
-// Limits are the budgets that are compared with what was used before each
-// model call.
+// Limits are the budgets that are checked before each model call.
 type Limits struct {
-	// Request is for each request, Session for a whole conversation from its
-	// beginning, Day for all conversations together from midnight to midnight.
+	// Request applies to each request, Session to a whole conversation, Day to all
+	// conversations together from midnight to midnight.
 	Request, Session, Day Budget
-	// Zone says when midnight is; nil means UTC.
+	// Zone is the time zone of midnight; nil means UTC.
 	Zone *time.Location
-	// Wait is how long a request that reached a limit waits for an answer; 0
-	// means DefaultWait.
+	// Wait is how long a paused request waits for an answer; 0 means DefaultWait.
 	Wait time.Duration
 }
 
@@ -51,12 +49,12 @@ func (l Limits) wait() time.Duration {
 	return l.Wait
 }
 
-// money reports whether there is a limit on money.
+// money reports whether any budget limits the cost.
 func (l Limits) money() bool {
 	return l.Request.CostMicros > 0 || l.Session.CostMicros > 0 || l.Day.CostMicros > 0
 }
 
-// Spent is what was used.
+// Spent is an amount of consumption.
 type Spent struct {
 	Steps int64
 	Usage chat.Usage
@@ -68,7 +66,7 @@ func (s Spent) Add(o Spent) Spent {
 	return Spent{Steps: s.Steps + o.Steps, Usage: s.Usage.Add(o.Usage), Time: s.Time + o.Time}
 }
 
-// requestMetadata is how much of a thing that limits are for was used.
+// of returns the consumption of one resource, by its name in a [Limit].
 func (s Spent) of(thing string) int64 {
 	switch thing {
 	case "steps":
@@ -83,10 +81,10 @@ func (s Spent) of(thing string) int64 {
 	return 0
 }
 
-// Used is what a request, its session and the day have used.
+// Used is the consumption of a request, its session and the day.
 type Used struct{ Request, Session, Day Spent }
 
-// Limit names a limit, for example "request.steps".
+// Limit is the name of a limit, for example "request.steps".
 type Limit string
 
 const (
@@ -95,18 +93,18 @@ const (
 	requestPrefix = "request."
 )
 
-// Reached is a limit that is reached. Used and Allowed are steps, tokens,
+// Reached describes a limit that is reached. Its amounts are steps, tokens,
 // millionths of a US dollar, or milliseconds.
 type Reached struct {
 	Limit   Limit `json:"limit"`
 	Used    int64 `json:"used"`
 	Allowed int64 `json:"allowed"`
-	// More is how much may be used further after an answer.
+	// More is the amount that the answer "continue" adds.
 	More int64 `json:"more"`
 }
 
-// Check returns the first limit that is reached, or nil. raised says by
-// how much a person has raised which of them.
+// Check returns the first limit that is reached, or nil. raised is by how much
+// people have raised limits.
 func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
 	for _, scope := range []struct {
 		name  string
@@ -130,7 +128,7 @@ func (l Limits) Check(used Used, raised map[Limit]int64) *Reached {
 	return nil
 }
 
-// Statement says which limit was reached and how much was used.
+// Statement is a sentence for people with the limit and the consumption.
 func (r Reached) Statement() string {
 	whose := "This request has"
 	switch {
@@ -142,7 +140,7 @@ func (r Reached) Statement() string {
 	return fmt.Sprintf("%s used %s of the %s allowed.", whose, r.amount(r.Used, false), r.amount(r.Allowed, true))
 }
 
-// Question is what people are asked: the statement, and what they may answer.
+// Question is the question to people: the statement and the possible answers.
 func (r Reached) Question() string {
 	further := ""
 	if r.ofDay() {
@@ -171,25 +169,25 @@ func (r Reached) amount(n int64, unit bool) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Pause is a request waiting at a limit for an answer.
+// Pause describes a request that waits at a limit for an answer.
 type Pause struct {
-	// Number counts the pauses of the request from 1.
+	// Number is 1 for the first pause of the request.
 	Number int `json:"number"`
 	Reached
 	Question string `json:"question"`
 	// Since and Until are Unix milliseconds; at Until the request fails.
 	Since int64 `json:"since"`
 	Until int64 `json:"until"`
-	// Day is the one that a limit of the day belongs to.
+	// Day is the day of a daily limit.
 	Day string `json:"day,omitempty"`
 }
 
-// ended says how a request that was stopped at the limit ended.
+// stoppedText is the detail of a request that was stopped at the limit.
 func (p Pause) stoppedText() string {
 	return "Stopped at its limit of " + p.amount(p.Allowed, true) + "."
 }
 
-// expired says how a request ended that nobody answered.
+// expiredText is the detail of a request whose pause nobody answered.
 func (p Pause) expiredText() string {
 	waited := (time.Duration(p.Until-p.Since) * time.Millisecond).Round(time.Second)
 	return fmt.Sprintf("Nobody answered for %s whether to go on beyond the limit of %s, so the request was ended.", waited, p.amount(p.Allowed, true))

@@ -24,7 +24,7 @@ const (
 func (c *change) carryOut(e Effect) error {
 	switch e := e.(type) {
 	case CreateRequest:
-		return c.create(e)
+		return c.createRequest(e)
 	case StoreMessage:
 		return c.storeMail(e)
 	case MoveMessage:
@@ -70,8 +70,8 @@ func (c *change) signal(requestID string, send func(*run)) {
 	})
 }
 
-func (c *change) create(e CreateRequest) error {
-	c.createRequest(Request{
+func (c *change) createRequest(e CreateRequest) error {
+	c.insertRequest(Request{
 		ID: e.RequestID, SessionID: c.sessionID, Client: e.Client, State: event.StateQueued, CreatedAt: c.now(), WokenBy: c.wokenBy(e.MessageID),
 	})
 	entry := Entry{At: c.now(), Kind: kindQueued}
@@ -98,18 +98,18 @@ func (c *change) storeMail(e StoreMessage) error {
 	}
 	fresh, err := c.tables().Mailbox.PutMail(c.tx, *c.mail)
 	if err == nil && !fresh {
-		err = fault.New(fault.Conflict, "The message %q is in the mailbox already.", e.MessageID)
+		err = fault.New(fault.Conflict, "The message %q is already in the mailbox.", e.MessageID)
 	}
 	return err
 }
 
-// apply puts a message's content into the history, for good.
+// applyMessage appends a message to the history.
 func (c *change) applyMessage(e ApplyMessage) error {
 	m := c.mail
 	if m == nil || m.MessageID != e.MessageID {
 		stored, err := c.tables().Mailbox.Mail(c.tx, c.sessionID, e.MessageID)
 		if db.IsDamaged(err) {
-			c.svc.opt.Logger.Error("a message cannot be read", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID, "error", err)
+			c.svc.opt.Logger.Error("message is damaged", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID, "error", err)
 			stored, err = Mail{MessageID: e.MessageID, Messages: []chat.Message{chat.Text(chat.User, damagedMessageText)}}, nil
 		}
 		if err != nil {
@@ -161,7 +161,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 	return c.publish(e.RequestID+"/applied/"+m.MessageID, h, event.MessageApplied{MessageID: m.MessageID, Queue: e.Queue, Offset: offset})
 }
 
-// offset is the length of what the request has said so far.
+// offset returns the length of the request's text so far, in bytes.
 func (c *change) offset(req Request) (int64, error) {
 	if c.isOwnRun(req.ID) {
 		return c.run.out.length(), nil
@@ -170,20 +170,20 @@ func (c *change) offset(req Request) (int64, error) {
 	return int64(len(text)), err
 }
 
-// lifecycle writes and publishes a state of a request. One whose row is damaged
+// changeState writes and publishes a state of a request. A request with a damaged row
 // ends all the same; the row stays as it is.
 func (c *change) changeState(e ChangeState) error {
 	req, err := c.request(e.RequestID)
-	lost := db.IsDamaged(err) && e.State.Ended() && !c.isOwnRun(e.RequestID)
-	if lost {
-		c.svc.opt.Logger.Error("a request cannot be read, and ends", "session_id", c.sessionID, "request_id", e.RequestID, "error", err)
+	damaged := db.IsDamaged(err) && e.State.Ended() && !c.isOwnRun(e.RequestID)
+	if damaged {
+		c.svc.opt.Logger.Error("request is damaged and ends", "session_id", c.sessionID, "request_id", e.RequestID, "error", err)
 		req, err = Request{ID: e.RequestID, SessionID: c.sessionID, Client: e.Client}, nil
 	}
 	if err != nil {
 		return err
 	}
 	if req.State.Ended() {
-		return fault.New(fault.Internal, "the request %q has ended already", e.RequestID)
+		return fault.New(fault.Internal, "the request %q has already ended", e.RequestID)
 	}
 	req.State, req.Detail, req.ErrorKind = e.State, e.Detail, e.ErrorKind
 	h := event.RequestHeaders(e.RequestID, c.sessionID, req.Client)
@@ -198,11 +198,11 @@ func (c *change) changeState(e ChangeState) error {
 			return err
 		}
 	}
-	if !lost {
-		c.saveRequest(req)
+	if !damaged {
+		c.updateRequest(req)
 	}
 	if e.State == event.StateFailed && req.StartedAt == 0 {
-		// It has no answer, but whoever asked sees why.
+		// The request has no answer, but its author sees the reason.
 		if err := c.startRelay(e.RequestID, h); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (c *change) changeState(e ChangeState) error {
 	return c.startRelay(e.RequestID, h)
 }
 
-// show lets a relay show the request where it was asked.
+// startRelay asks the relay to show the request on its surface.
 func (c *change) startRelay(requestID string, h event.Headers) error {
 	if !c.svc.opt.Surfaces.HasRelay(h.Client()) {
 		return nil
@@ -225,23 +225,23 @@ func (c *change) startRelay(requestID string, h event.Headers) error {
 	return c.publish(requestID+"/reply", h, event.RequestReply{})
 }
 
-// streaming says of a running request that its answer is on its way, once.
+// markStreaming changes the state of a running request to streaming.
 func (c *change) markStreaming(requestID string) error {
 	req, err := c.request(requestID)
 	if err != nil || req.State != event.StateRunning {
 		return err
 	}
 	req.State = event.StateStreaming
-	c.saveRequest(req)
+	c.updateRequest(req)
 	h := event.RequestHeaders(requestID, c.sessionID, req.Client)
 	return c.publish(requestID+"/lifecycle/streaming", h, event.RequestLifecycle{State: req.State, TS: c.now()})
 }
 
-// reports says whether the change is one of the request's own run.
+// isOwnRun reports whether the request's own run makes this change.
 func (c *change) isOwnRun(requestID string) bool { return c.run != nil && c.run.requestID == requestID }
 
-// finish writes what comes before an end state: what was used, the last word
-// of the journal and the last event of the output.
+// recordEnd writes everything that precedes an end state: the consumption, the last
+// journal entry and the last output event.
 func (c *change) recordEnd(e ChangeState, req *Request, h event.Headers) error {
 	req.EndedAt = c.now()
 	own := c.isOwnRun(e.RequestID)
@@ -270,7 +270,7 @@ func (c *change) recordEnd(e ChangeState, req *Request, h event.Headers) error {
 	return c.svc.opt.Policy.RequestEnded(c.tx, *req)
 }
 
-// finalEvent is the last event of an output.
+// finalEvent returns the last event of an output.
 func finalEvent(text string, usage *chat.Usage, quiet bool) event.FinalText {
 	final := event.FinalText{FinalText: text, Usage: usage}
 	if quiet || isNoReply(text) {
@@ -279,16 +279,15 @@ func finalEvent(text string, usage *chat.Usage, quiet bool) event.FinalText {
 	return final
 }
 
-// isNoReply reports whether a text is that of a model that wanted to say nothing,
-// in each of its steps.
+// isNoReply reports whether the model answered NO_REPLY in each of its steps.
 func isNoReply(text string) bool {
-	said := strings.Fields(text)
-	return len(said) > 0 && !slices.ContainsFunc(said, func(word string) bool { return word != noReply })
+	words := strings.Fields(text)
+	return len(words) > 0 && !slices.ContainsFunc(words, func(word string) bool { return word != noReply })
 }
 
-// finalText is what the request has said: as its run knows it, else as its
-// journal does, when it ends while it waits for an answer. What a journal held
-// that cannot be read is not known, but its request has to end.
+// finalText returns the text of a request: from its run, or from its journal if it ends
+// without one. If the journal is damaged, the text is empty, because the request must
+// end anyway.
 func (c *change) finalText(req Request) (string, error) {
 	if req.StartedAt == 0 {
 		return "", nil
@@ -298,13 +297,13 @@ func (c *change) finalText(req Request) (string, error) {
 	}
 	p, err := c.svc.progress(c.tx, c.sessionID, req.ID)
 	if err != nil && !db.IsEngineError(err) {
-		c.svc.opt.Logger.Error("read journal", "request_id", req.ID, "error", err)
+		c.svc.opt.Logger.Error("cannot read the journal", "request_id", req.ID, "error", err)
 		return "", nil
 	}
 	return p.text, err
 }
 
-// useMore counts what the run used beyond its journaled steps.
+// chargeRemainder charges the consumption since the last recorded step.
 func (c *change) chargeRemainder(req *Request, total chat.Usage) error {
 	more := Spent{Usage: total.Beyond(req.Usage), Time: c.run.unchargedTime()}
 	req.Usage = req.Usage.Add(more.Usage)

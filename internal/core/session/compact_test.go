@@ -17,7 +17,7 @@ import (
 
 // What a summary stands for stays away, also when the summary is all that is
 // left and has to become shorter.
-func TestAShorterSummaryBringsNothingBack(t *testing.T) {
+func TestAShorterSummaryRestoresNoOldMessages(t *testing.T) {
 	refused, summaries := false, 0
 	r := newRig(t, rigOptions{tools: []tool.Tool{silentTool{}}, do: func(_ context.Context, req llm.Request, _ func(string)) (chat.Message, error) {
 		if strings.HasPrefix(req.System, "You summarise") {
@@ -39,7 +39,7 @@ func TestAShorterSummaryBringsNothingBack(t *testing.T) {
 	for i, say := range []string{"one", "two", "wake up"} {
 		id := fmt.Sprintf("web:s1:r%d", i)
 		r.send(id, fmt.Sprint("m", i), event.Prompt, say)
-		if req := r.ends(id); req.State != event.StateDone {
+		if req := r.waitForEnd(id); req.State != event.StateDone {
 			t.Fatalf("%s ended as %s: %s", id, req.State, req.Detail)
 		}
 	}

@@ -33,10 +33,10 @@ func TestSteeringSurvivesACrashAtEveryCommit(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-began
 	send(r)
-	until(t, "all wait", func() bool { return r.mail("m4") == session.MailWaiting })
+	waitUntil(t, "all wait", func() bool { return r.mail("m4") == session.MailWaiting })
 	close(release)
-	r.ends("web:s1:r1")
-	r.ends("web:s1:r4")
+	r.waitForEnd("web:s1:r1")
+	r.waitForEnd("web:s1:r4")
 	shots.set(false)
 	r.stop()
 	for i, dir := range shots.dirs {
@@ -44,9 +44,9 @@ func TestSteeringSurvivesACrashAtEveryCommit(t *testing.T) {
 			r := newRig(t, rigOptions{dir: dir, do: busy, tools: []tool.Tool{&counter{}}})
 			r.send("web:s1:r1", "m1", event.Prompt, "one")
 			send(r)
-			r.ends("web:s1:r1")
-			r.ends("web:s1:r4")
-			until(t, "the session is idle", func() bool {
+			r.waitForEnd("web:s1:r1")
+			r.waitForEnd("web:s1:r4")
+			waitUntil(t, "the session is idle", func() bool {
 				state := ""
 				err := r.db.Read(context.Background(), func(q db.Queryer) error {
 					s, err := r.store.Session(q, sid)

@@ -58,10 +58,10 @@ func TestARequestWhoseJournalIsDamagedEndsAndTheNextOneRuns(t *testing.T) {
 	r.stop()
 	r = newRig(t, rigOptions{dir: dir, do: speechless(said), change: damage(t, damageJournal, "web:s1:r1")})
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
-	if req := r.ends("web:s1:r2"); req.State != event.StateDone {
+	if req := r.waitForEnd("web:s1:r2"); req.State != event.StateDone {
 		t.Errorf("the next request is %s: %s", req.State, req.Detail)
 	}
-	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "damaged") {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "damaged") {
 		t.Errorf("the damaged request is %s: %s", req.State, req.Detail)
 	}
 }
@@ -74,7 +74,7 @@ func TestAPausedRequestWhoseJournalIsDamagedCanBeStopped(t *testing.T) {
 	r.stop()
 	r = newRig(t, rigOptions{dir: dir, change: damage(t, damageJournal, "web:s1:r1")})
 	r.cancel("web:s1:r1", false)
-	if req := r.ends("web:s1:r1"); req.State != event.StateCancelled {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateCancelled {
 		t.Errorf("the request is %s: %s", req.State, req.Detail)
 	}
 }
@@ -87,15 +87,15 @@ func waitsDamaged(t *testing.T, do script) *rig {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-said
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
-	until(t, "the second one waits", func() bool { return r.mail("m2") == session.MailWaiting })
+	waitUntil(t, "the second one waits", func() bool { return r.mail("m2") == session.MailWaiting })
 	r.stop()
 	return newRig(t, rigOptions{dir: dir, do: do, change: damage(t, "UPDATE session_inbox SET checksum = checksum + 1 WHERE message_id = 'm2'")})
 }
 
-func TestADamagedMessageHoldsUpNoRequest(t *testing.T) {
+func TestADamagedMessageBlocksNoRequest(t *testing.T) {
 	r := waitsDamaged(t, echo)
 	for _, id := range []string{"web:s1:r1", "web:s1:r2"} {
-		if req := r.ends(id); req.State != event.StateDone {
+		if req := r.waitForEnd(id); req.State != event.StateDone {
 			t.Errorf("%s is %s: %s", id, req.State, req.Detail)
 		}
 	}
@@ -110,17 +110,17 @@ func TestADamagedMessageCanBeCancelled(t *testing.T) {
 	<-said
 	r.cancel("web:s1:r1", true)
 	for _, id := range []string{"web:s1:r1", "web:s1:r2"} {
-		if req := r.ends(id); req.State != event.StateCancelled {
+		if req := r.waitForEnd(id); req.State != event.StateCancelled {
 			t.Errorf("%s is %s: %s", id, req.State, req.Detail)
 		}
 	}
 }
 
-func TestADamagedConversationSaysHowToBeginAnew(t *testing.T) {
+func TestTheErrorOfADamagedConversationSaysWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, rigOptions{dir: dir, do: echo})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	r.stop()
 	var begun *db.DB
 	r = newRig(t, rigOptions{dir: dir, do: echo, change: func(o *session.Options) {
@@ -128,7 +128,7 @@ func TestADamagedConversationSaysHowToBeginAnew(t *testing.T) {
 		damage(t, "UPDATE history SET checksum = checksum + 1 WHERE id = ?", "m1")(o)
 	}})
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
-	if req := r.ends("web:s1:r2"); req.State != event.StateFailed || !strings.Contains(req.Detail, "damaged") || !strings.Contains(req.Detail, "lilac sessions delete s1") {
+	if req := r.waitForEnd("web:s1:r2"); req.State != event.StateFailed || !strings.Contains(req.Detail, "damaged") || !strings.Contains(req.Detail, "lilac sessions delete s1") {
 		t.Errorf("in a damaged conversation a request is %s: %s", req.State, req.Detail)
 	}
 	err := begun.Update(t.Context(), func(tx *db.Tx) error {
@@ -139,7 +139,7 @@ func TestADamagedConversationSaysHowToBeginAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.send("web:s1:r3", "m3", event.Prompt, "three")
-	if req := r.ends("web:s1:r3"); req.State != event.StateDone {
+	if req := r.waitForEnd("web:s1:r3"); req.State != event.StateDone {
 		t.Errorf("in one that was begun anew a request is %s: %s", req.State, req.Detail)
 	}
 }
@@ -155,7 +155,7 @@ func queuedDamaged(t *testing.T, do script, id string) *rig {
 	<-said
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
 	r.send("web:s1:r3", "m3", event.Prompt, "three")
-	until(t, "the last one waits", func() bool { return r.mail("m3") == session.MailWaiting })
+	waitUntil(t, "the last one waits", func() bool { return r.mail("m3") == session.MailWaiting })
 	r.stop()
 	return newRig(t, rigOptions{dir: dir, do: do, change: damage(t, damageRequest, id)})
 }
@@ -164,7 +164,7 @@ func queuedDamaged(t *testing.T, do script, id string) *rig {
 // its row may be one that cannot be read.
 func (r *rig) ended(id string) (last event.RequestState) {
 	r.t.Helper()
-	until(r.t, id+" is said to have ended", func() bool {
+	waitUntil(r.t, id+" is said to have ended", func() bool {
 		if states := r.states(id); len(states) > 0 {
 			last = states[len(states)-1]
 		}
@@ -173,7 +173,7 @@ func (r *rig) ended(id string) (last event.RequestState) {
 	return last
 }
 
-func TestADamagedRequestHoldsUpNoOther(t *testing.T) {
+func TestADamagedRequestBlocksNoOther(t *testing.T) {
 	for _, id := range []string{"web:s1:r1", "web:s1:r2", "web:s1:r3"} {
 		r := queuedDamaged(t, echo, id)
 		for _, other := range []string{"web:s1:r1", "web:s1:r2", "web:s1:r3"} {
@@ -186,7 +186,7 @@ func TestADamagedRequestHoldsUpNoOther(t *testing.T) {
 			}
 		}
 		r.send(id, "m4", event.Prompt, "once more")
-		again := r.ends(event.ElseRequest(id, "m4"))
+		again := r.waitForEnd(event.ElseRequest(id, "m4"))
 		if texts := r.texts(); again.State != event.StateDone || texts[len(texts)-1] != "assistant: echo: once more" {
 			t.Errorf("a message for %s is answered with %q", id, texts)
 		}
@@ -194,7 +194,7 @@ func TestADamagedRequestHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestADamagedRequestThatWaitsIsCancelledWithTheOthers(t *testing.T) {
+func TestADamagedQueuedRequestIsCancelledWithTheOthers(t *testing.T) {
 	said := make(chan struct{}, 1)
 	r := queuedDamaged(t, speechless(said), "web:s1:r3")
 	<-said
@@ -227,7 +227,7 @@ func (s *failing) Journal(q db.Queryer, requestID string) ([]session.StoryEntry,
 
 // The first failure may be the transaction's, which is done again at once; the
 // third one is of another attempt.
-func TestARequestWhoseJournalFailsAtFirstGoesOn(t *testing.T) {
+func TestARequestContinuesAfterTemporaryReadErrorsOfItsJournal(t *testing.T) {
 	for _, times := range []int32{1, 3} {
 		dir, said := t.TempDir(), make(chan struct{}, 1)
 		r := newRig(t, rigOptions{dir: dir, do: speechless(said)})
@@ -236,7 +236,7 @@ func TestARequestWhoseJournalFailsAtFirstGoesOn(t *testing.T) {
 		r.stop()
 		store, change := failsFirst(times)
 		r = newRig(t, rigOptions{dir: dir, do: echo, change: change})
-		if req := r.ends("web:s1:r1"); req.State != event.StateDone || store.left.Load() >= 0 {
+		if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone || store.left.Load() >= 0 {
 			t.Errorf("after %d failures the request is %s: %s", times, req.State, req.Detail)
 		}
 		r.stop()
@@ -256,18 +256,18 @@ func (s *silent) Conversation(q db.Queryer, sessionID string) (session.Conversat
 	return s.HistoryTable.Conversation(q, sessionID)
 }
 
-func TestARequestWhoseConversationFailsAtFirstGoesOn(t *testing.T) {
+func TestARequestContinuesAfterATemporaryReadErrorOfItsConversation(t *testing.T) {
 	store := &silent{}
 	r := newRig(t, rigOptions{change: func(o *session.Options) { store.HistoryTable, o.Tables.History = o.Tables.History, store }})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	if req := r.ends("web:s1:r1"); req.State != event.StateDone || !store.failed.Load() {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone || !store.failed.Load() {
 		t.Errorf("the request is %s: %s", req.State, req.Detail)
 	}
 }
 
 // What cannot be read now can be read later: a request does not end without
 // what it said because of it.
-func TestAPausedRequestWhoseJournalFailsOnceKeepsItsText(t *testing.T) {
+func TestAPausedRequestKeepsItsTextAfterATemporaryReadError(t *testing.T) {
 	dir, limits := t.TempDir(), session.Limits{Request: session.Budget{Steps: 2}}
 	r := looping(t, dir, once, limits)
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
@@ -276,7 +276,7 @@ func TestAPausedRequestWhoseJournalFailsOnceKeepsItsText(t *testing.T) {
 	store, change := failsFirst(1)
 	r = newRig(t, rigOptions{dir: dir, change: change})
 	r.cancel("web:s1:r1", false)
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	if _, text := r.output("web:s1:r1"); store.left.Load() >= 0 || !strings.Contains(text, "continue") {
 		t.Errorf("the request ended with %q; the journal failed: %v", text, store.left.Load() < 0)
 	}

@@ -20,8 +20,8 @@ func (d *decision) limitReached(in LimitReached) {
 	}
 }
 
-// mayAnswer reports whether the message's author may answer the open pause. The
-// operator always may: only the operator's interfaces set AnswersPause.
+// mayAnswer reports whether the message may answer the open pause. Interfaces that
+// set AnswersPause have checked that themselves.
 func (d *decision) mayAnswer(m Message) bool {
 	return m.AnswersPause != 0 || d.acceptsAnswerOf(m.Author)
 }

@@ -328,7 +328,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestContinueCountsFromWhatIsUsedByThen(t *testing.T) {
+func TestContinueAddsToTheConsumptionAtThatTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit      session.Limit
 		used, want int64

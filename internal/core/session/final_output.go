@@ -10,10 +10,10 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Said is what a request that has ended has said, with the files that it gave:
-// the events of its output that matter then, for who finds the output gone. A bus
-// may lose it, and after a change of the bus the new one does not have it. It is a
-// fault.NotFound when the journal does not know the end.
+// FinalOutput rebuilds the output of a finished request from its journal: the
+// anchors, the files and the final text. Callers use it when the output topic is
+// gone, because a bus may lose it and a new bus does not have it. It returns
+// fault.NotFound if the journal does not contain the end.
 func (s *Service) FinalOutput(q db.Queryer, sessionID, requestID string) (out []event.Payload, err error) {
 	entries, err := s.opt.Tables.Journal.Journal(q, requestID)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) FinalOutput(q db.Queryer, sessionID, requestID string) (out []
 		}
 	}
 	if end == nil {
-		return nil, fault.New(fault.NotFound, "How the request %s ended is not known.", requestID)
+		return nil, fault.New(fault.NotFound, "The journal does not contain the end of the request %s.", requestID)
 	}
 	p, err := s.progressIn(q, sessionID, requestID, entries)
 	if err != nil {

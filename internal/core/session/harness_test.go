@@ -178,7 +178,7 @@ func (r *rig) read(fn func(q db.Queryer) error) {
 	}
 }
 
-func until(t testing.TB, what string, ok func() bool) {
+func waitUntil(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -188,10 +188,10 @@ func until(t testing.TB, what string, ok func() bool) {
 }
 
 // ends waits until the request has ended and returns it.
-func (r *rig) ends(requestID string) session.Request {
+func (r *rig) waitForEnd(requestID string) session.Request {
 	r.t.Helper()
 	var req session.Request
-	until(r.t, requestID+" ends", func() bool {
+	waitUntil(r.t, requestID+" ends", func() bool {
 		err := r.db.Read(context.Background(), func(q db.Queryer) (err error) {
 			req, err = r.store.Request(q, requestID)
 			return err
@@ -284,14 +284,14 @@ func (r *rig) output(requestID string) (text, final string) {
 	if text != final {
 		r.t.Errorf("%s: deltas give %q, finalText is %q", requestID, text, final)
 	}
-	r.recalls(requestID, events)
-	r.endsOnce(requestID, events)
+	r.checkFinalOutput(requestID, events)
+	r.checkToolEnds(requestID, events)
 	return text, final
 }
 
 // endsOnce requires that the output tells once how each tool call of a request
 // ended, in their order and as the history has it.
-func (r *rig) endsOnce(requestID string, output []event.Event) {
+func (r *rig) checkToolEnds(requestID string, output []event.Event) {
 	r.t.Helper()
 	var want, got []string
 	for _, e := range output {
@@ -318,7 +318,7 @@ func (r *rig) endsOnce(requestID string, output []event.Event) {
 }
 
 // recalls requires that what a request has said is known without its output, too.
-func (r *rig) recalls(requestID string, output []event.Event) {
+func (r *rig) checkFinalOutput(requestID string, output []event.Event) {
 	r.t.Helper()
 	var want, got []string
 	keep := func(p event.Payload, out *[]string) {

@@ -11,10 +11,10 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// maxTitle is how many runes of the first message name a session.
+// maxTitle is the maximum length of a title made from a message, in runes.
 const maxTitle = 60
 
-// message takes a cmd.request.message in.
+// message applies a cmd.request.message.
 func (c *change) message(e event.Event, p event.RequestMessage) error {
 	if p.MessageID == "" {
 		p.MessageID = e.ID
@@ -26,15 +26,15 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	case !p.Queue.Valid():
 		return bus.Permanent(fault.InvalidField("queue", "%q is not a queue mode.", p.Queue))
 	case len(p.Messages) == 0:
-		return bus.Permanent(fault.InvalidField("messages", "The command holds no message."))
+		return bus.Permanent(fault.InvalidField("messages", "The command contains no message."))
 	}
 	h := e.Headers
-	promised, err := c.tables().Mailbox.ClaimAccepted(c.tx, c.sessionID, p.MessageID)
+	accepted, err := c.tables().Mailbox.ClaimAccepted(c.tx, c.sessionID, p.MessageID)
 	if err != nil {
 		return err
 	}
-	if _, err := c.session(); promised && fault.KindOf(err) == fault.NotFound {
-		c.svc.opt.Logger.Warn("a message came after its session was deleted", "session_id", c.sessionID, "request_id", h.RequestID(), "message_id", p.MessageID)
+	if _, err := c.session(); accepted && fault.KindOf(err) == fault.NotFound {
+		c.svc.opt.Logger.Warn("message dropped: its session was deleted", "session_id", c.sessionID, "request_id", h.RequestID(), "message_id", p.MessageID)
 		return nil
 	}
 	if err := c.ensureSession(h.RequestID(), h.Client()); err != nil {
@@ -44,7 +44,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	if err != nil {
 		return err
 	}
-	over, err := c.unusableRequests(h.RequestID(), p.ElseRequestID, event.ElseRequest(h.RequestID(), p.MessageID))
+	unusable, err := c.unusableRequests(h.RequestID(), p.ElseRequestID, event.ElseRequest(h.RequestID(), p.MessageID))
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	}
 	return c.decide(Message{
 		MessageID: p.MessageID, RequestID: h.RequestID(), Client: h.Client(), Queue: p.Queue,
-		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Duplicate: seen, Unusable: over,
+		ElseRequestID: p.ElseRequestID, AnyActive: p.AnyActive, Duplicate: seen, Unusable: unusable,
 		Author: AuthorOf(p.Messages), Answer: AnswerOf(p.Messages), AnswersPause: p.AnswersPause, Used: used, NoSlot: c.svc.atCapacity(),
 	})
 }
 
-// over returns which of the requests have ended, cannot be read or belong to
-// another session.
+// unusableRequests returns those of the requests that have ended, are damaged or
+// belong to another session.
 func (c *change) unusableRequests(ids ...string) (out []string, err error) {
 	for _, id := range ids {
 		if id == "" {
@@ -84,7 +84,7 @@ func (c *change) unusableRequests(ids ...string) (out []string, err error) {
 	return out, nil
 }
 
-// ensureSession makes the session if there is none, for a request that comes.
+// ensureSession creates the session if it does not exist.
 func (c *change) ensureSession(requestID, client string) error {
 	_, err := c.session()
 	if fault.KindOf(err) != fault.NotFound {
@@ -98,7 +98,7 @@ func (c *change) ensureSession(requestID, client string) error {
 	return c.announce(event.SessionCreated, requestID, "session.created:"+c.sessionID, v)
 }
 
-// nameSession gives a session without a title the first words said in it.
+// setTitle makes the first words of the messages the title of a session that has none.
 func (c *change) setTitle(requestID string, messages []chat.Message) error {
 	v, err := c.session()
 	if err != nil || v.Title != "" {

@@ -21,7 +21,7 @@ func (r *rig) notify(requestID, messageID string) {
 
 // What the program tells the people in a session is a request like any other
 // on every surface, and no model is called for it.
-func TestAMessageOfTheAssistantIsSaid(t *testing.T) {
+func TestAnAssistantMessageIsOutputWithoutAModelCall(t *testing.T) {
 	hold := make(chan struct{})
 	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		<-hold
@@ -30,11 +30,11 @@ func TestAMessageOfTheAssistantIsSaid(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	r.notify("env:s1:n1", "n1") // behind what runs
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
-	until(t, "both wait", func() bool { return len(r.states("web:s1:r2")) == 1 })
+	waitUntil(t, "both wait", func() bool { return len(r.states("web:s1:r2")) == 1 })
 	close(hold)
-	r.ends("web:s1:r2")
+	r.waitForEnd("web:s1:r2")
 	text, _ := r.output("env:s1:n1")
-	if req := r.ends("env:s1:n1"); req.State != event.StateDone || req.Steps != 0 || req.Usage != (chat.Usage{}) || text != notice {
+	if req := r.waitForEnd("env:s1:n1"); req.State != event.StateDone || req.Steps != 0 || req.Usage != (chat.Usage{}) || text != notice {
 		t.Errorf("it said %q: %+v", text, req)
 	}
 	if diff := cmp.Diff([]string{"user: one", "assistant: echo: one", "assistant: " + notice, "user: two", "assistant: echo: two"}, r.texts()); diff != "" {
@@ -50,13 +50,13 @@ func TestANoticeSurvivesACrashAtEveryCommit(t *testing.T) {
 	r := newRig(t, rigOptions{dir: snap.src, onCommit: snap.commit})
 	snap.set(true)
 	r.notify("env:s1:n1", "n1")
-	r.ends("env:s1:n1")
+	r.waitForEnd("env:s1:n1")
 	snap.set(false)
 	r.stop()
 	for _, dir := range snap.dirs {
 		r := newRig(t, rigOptions{dir: dir})
 		r.notify("env:s1:n1", "n1") // again: the first commit may be before it was accepted
-		if req := r.ends("env:s1:n1"); req.State != event.StateDone {
+		if req := r.waitForEnd("env:s1:n1"); req.State != event.StateDone {
 			t.Errorf("%s: %+v", dir, req)
 		}
 		text, _ := r.output("env:s1:n1")

@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// maxBuffered is how much waits to be published before the model's reader
-	// has to wait, too.
+	// maxBuffered is how many bytes may wait for publication before the reader of the
+	// model's stream has to wait.
 	maxBuffered = 256 << 10
-	// maxDelta bounds one event's text.
+	// maxDelta is the maximum length of one event's text, in bytes.
 	maxDelta = 64 << 10
-	// throttleStreams is from how many live streams on a model's reader rests
-	// between two publications of its stream, until restLead before the next:
-	// then it reads in one what has come, instead of waking for each token.
+	// throttleStreams is the number of live streams from which the reader of a model's
+	// stream sleeps between two publications, until throttleLead before the next one.
+	// It then reads in one call what has arrived, instead of waking for each token.
 	throttleStreams = 32
 	throttleLead    = 5 * time.Millisecond
-	// seqPerRecovery keeps the numbers of deltas growing across restarts.
+	// seqPerRecovery is the distance between the sequence numbers of two runs of a
+	// request, so that numbers keep growing after a restart.
 	seqPerRecovery = 1_000_000_000
 )
 
-// output is the one writer of a request's output topic while the request
-// runs. Text is coalesced here; what is recorded in a transaction takes the
-// waiting text along, so that the topic's order is that of the run.
+// output is the only writer of a request's output topic while the request runs. It
+// coalesces text. A transaction of the run publishes the buffered text first, so
+// that the topic has the order of the run.
 type output struct {
 	svc     *Service
 	headers event.Headers
@@ -38,22 +39,22 @@ type output struct {
 
 	startedAt time.Time
 
-	// due and index are the outflow's.
+	// due and index are guarded by publisher.mu.
 	due   time.Time
 	index int
-	// waiting says that the outflow knows that there is something.
+	// scheduled is set while the publisher knows that there is something to publish.
 	scheduled atomic.Bool
 
-	// pub serialises publications; it is taken before mu.
+	// pubMu serialises publications. It is taken before mu.
 	pubMu sync.Mutex
-	// unsent are events that may or may not be on the bus: a publication
-	// failed. They go again, with their ids. Guarded by pub.
+	// unsent are events whose publication failed, so they may be on the bus. They are
+	// published again with the same ids. Guarded by pubMu.
 	unsent []event.Event
-	// shown says that there was a delta, streaming that the request's state
-	// says so. Guarded by pub.
+	// hasDelta reports whether there was a delta, streaming whether the request's state
+	// is streaming. Guarded by pubMu.
 	hasDelta, streaming bool
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	text     []byte // all of the request's text
 	deltas   []delta
@@ -101,8 +102,8 @@ func (o *output) append(reasoning bool, text string) {
 	}
 }
 
-// rest lets the model's reader wait while what it reads could not be published
-// yet. What comes meanwhile waits in the connection and is shown no later.
+// throttle makes the reader of the model's stream wait until the next publication is
+// near. Data waits in the connection meanwhile, and is shown no later.
 func (o *output) throttle(ctx context.Context) {
 	if o.svc.streams.Load() < throttleStreams {
 		return
@@ -115,7 +116,7 @@ func (o *output) throttle(ctx context.Context) {
 	}
 }
 
-// update shows a running tool's newest line.
+// setProgress buffers a running tool's newest line.
 func (o *output) setProgress(u event.ToolCallOutput) {
 	o.mu.Lock()
 	o.progress[u.ToolCallID] = u
@@ -124,15 +125,15 @@ func (o *output) setProgress(u event.ToolCallOutput) {
 	o.schedule(last)
 }
 
-// settled forgets the line of a tool that has ended.
+// clearProgress drops the line of a tool that has ended.
 func (o *output) clearProgress(toolCallID string) {
 	o.mu.Lock()
 	delete(o.progress, toolCallID)
 	o.mu.Unlock()
 }
 
-// ready tells the outflow that something waits, for a stream that published
-// last at that time.
+// schedule tells the publisher that something waits; last is the time of the previous
+// publication.
 func (o *output) schedule(last time.Time) {
 	if !o.scheduled.Swap(true) {
 		o.svc.publisher.schedule(o, last.Add(o.svc.publisher.interval()))
@@ -151,7 +152,7 @@ func (o *output) fullText() string {
 	return string(o.text)
 }
 
-// cut takes text back to offset. What waits was taken before.
+// truncate cuts the text to offset. The caller has collected the buffer before.
 func (o *output) truncate(offset int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,8 +177,8 @@ func (o *output) event(id string, p event.Payload) (event.Event, error) {
 	return event.New(event.Meta{ID: id, Time: o.svc.opt.Now(), Headers: o.headers}, p)
 }
 
-// take returns what waits as events, behind what could not be sent before.
-// The caller holds pub, publishes them and then calls sent.
+// collect returns the unsent events followed by the buffer as events. The caller holds
+// pubMu, publishes the events and then calls markSent.
 func (o *output) collect() ([]event.Event, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,7 +195,7 @@ func (o *output) collect() ([]event.Event, error) {
 		o.hasDelta = true
 		text := string(p.text)
 		if !utf8.ValidString(text) {
-			o.svc.opt.Logger.Warn("text of a model is not whole runes", "request_id", o.headers.RequestID())
+			o.svc.opt.Logger.Warn("the model's text is not valid UTF-8", "request_id", o.headers.RequestID())
 		}
 		var payload event.Payload = event.TextDelta{Delta: text, Seq: o.seq, Offset: p.offset}
 		if p.reasoning {
@@ -214,7 +215,7 @@ func (o *output) collect() ([]event.Event, error) {
 	return slices.Clone(o.unsent), nil
 }
 
-// sent says that what was taken is on the bus. The caller holds pub.
+// markSent notes that the collected events are on the bus. The caller holds pubMu.
 func (o *output) markSent() {
 	o.unsent = nil
 	o.mu.Lock()
@@ -236,8 +237,8 @@ func (o *output) flush(ctx context.Context) error {
 	return nil
 }
 
-// takeOrStir is take for a round of the outflow: an output that has been
-// silent for too long says that its work goes on. The caller holds pub.
+// collectOrHeartbeat is like collect, but adds an activity event if the output has been
+// silent for activityInterval. The caller holds pubMu.
 func (o *output) collectOrHeartbeat(now time.Time) ([]event.Event, error) {
 	events, err := o.collect()
 	if err != nil || len(events) > 0 {

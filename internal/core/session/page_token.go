@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// PageToken is where a list goes on behind a row: it holds also when the row has moved
-// since, or is gone. A row whose time is not known is named by its id.
+// PageToken returns a token that points just past a row of a list, whose position
+// is its time and id. The token stays valid when the row changes or is deleted.
+// If the row's time is unknown (0), the token is its id.
 func PageToken(at int64, id string) string {
 	if at <= 0 {
 		return id
@@ -14,10 +15,10 @@ func PageToken(at int64, id string) string {
 	return strconv.FormatInt(at, 10) + ":" + id
 }
 
-// ParsePageToken reads a [PageToken]; it is false for the id of a row, which begins with no
-// number and colon.
-func ParsePageToken(place string) (at int64, id string, ok bool) {
-	stamp, id, ok := strings.Cut(place, ":")
+// ParsePageToken splits a [PageToken]. ok is false for a plain id, which does not
+// start with a number and a colon.
+func ParsePageToken(token string) (at int64, id string, ok bool) {
+	stamp, id, ok := strings.Cut(token, ":")
 	at, err := strconv.ParseInt(stamp, 10, 64)
 	return at, id, ok && err == nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"lilac/internal/agent"
@@ -14,34 +13,31 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// maxEventID is how long the id of an environment event may be.
+// maxEventID is the maximum length of an environment event's id, in bytes.
 const maxEventID = 256
 
-// maxAlarmSleep is how long a pause waits before it looks at the clock again.
-const maxAlarmSleep = 10 * time.Minute
-
-// limitError is how a run stops before a model call that a limit forbids.
+// limitError stops a run before a model call that a limit forbids.
 type limitError struct{ Reached }
 
 func (e *limitError) Error() string { return "limit reached: " + string(e.Limit) }
 
-// stopAtLimit ends the run with the question to the person who asked. What was
-// stopped is durable: it costs nothing until it is answered.
+// stopAtLimit ends the run and asks whether to continue. The pause is durable and
+// needs no goroutine.
 func (r *run) stopAtLimit(l *limitError, outcome agent.Outcome) error {
 	now, limits := r.svc.opt.Now(), r.svc.settings.Load().Limits
 	p := Pause{Reached: l.Reached, Question: l.Question(), Since: now.UnixMilli(), Until: now.Add(limits.wait()).UnixMilli()}
 	if l.ofDay() {
 		p.Day = limits.day(now)
 	}
-	said := p.Question
+	text := p.Question
 	if r.out.length() > 0 {
-		said = "\n\n" + said
+		text = "\n\n" + text
 	}
-	r.out.append(false, said)
+	r.out.append(false, text)
 	return r.recordEnd(LimitReached{RequestID: r.requestID, Pause: p, NoSlot: r.svc.hasHeldSessions()}, outcome)
 }
 
-// sleep makes the question part of the conversation, and of the request's text.
+// recordPause adds the question to the conversation and to the request's text.
 func (c *change) recordPause(e PauseRun) error {
 	p := *c.state.Active.Paused
 	req, err := c.request(e.RequestID)
@@ -52,7 +48,7 @@ func (c *change) recordPause(e PauseRun) error {
 		return err
 	}
 	req.Detail = p.Question
-	c.saveRequest(req)
+	c.updateRequest(req)
 	_, err = c.tables().History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
 		ID: fmt.Sprintf("%s/pause/%d", e.RequestID, p.Number), RequestID: e.RequestID, CreatedAt: c.now(),
 		Message: chat.Text(chat.Assistant, p.Question),
@@ -73,8 +69,9 @@ func (c *change) recordPause(e PauseRun) error {
 	return c.announceQuestion(e.RequestID, p, "")
 }
 
-// usedByNow is what is used of what the session waits for more of. While it
-// waits, only others use up a conversation or a day.
+// usedOfPausedLimit returns the current consumption of the budget that paused the
+// request. During a pause, only other sessions can consume the budget of the
+// conversation or of the day.
 func (c *change) usedOfPausedLimit() (int64, error) {
 	p := c.state.OpenPause()
 	if p == nil {
@@ -108,14 +105,14 @@ func (c *change) announceQuestion(requestID string, p Pause, insteadOf string) e
 	})
 }
 
-// answered records the answer; what follows from it is decided already.
+// recordAnswer records the answer to a pause.
 func (c *change) recordAnswer(e RecordAnswer) error {
 	req, err := c.request(e.RequestID)
 	if err != nil {
 		return err
 	}
 	req.Detail = ""
-	c.saveRequest(req)
+	c.updateRequest(req)
 	err = c.tables().Journal.Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: resumedEntry{Pause: e.Pause, Answer: e.Answer},
 	})
@@ -131,7 +128,7 @@ func (c *change) recordAnswer(e RecordAnswer) error {
 		event.SessionResumedPayload{RequestID: e.RequestID, Pause: e.Pause, Answer: string(e.Answer)})
 }
 
-// boundedEventID keeps an id within what an environment event may have.
+// boundedEventID returns id, or its hash if it is too long for an environment event.
 func boundedEventID(id string) string {
 	if len(id) <= maxEventID {
 		return id
@@ -140,61 +137,7 @@ func boundedEventID(id string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// alarms end the pauses that nobody answers: one timer for each session that
-// waits, and nothing else of it in memory.
-type alarms struct {
-	mu     sync.Mutex
-	timers map[string]*time.Timer
-}
-
-// set rings when nothing is left. It looks again and again: the machine may
-// sleep meanwhile, or its clock be set.
-func (a *alarms) set(sessionID string, left func() time.Duration, ring func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.timers[sessionID]; t != nil {
-		t.Stop()
-	}
-	var t *time.Timer
-	look := func() (over bool) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.timers[sessionID] != t {
-			return false // it was stopped, or there is another one by now
-		}
-		rest := left()
-		if rest > 0 {
-			t.Reset(min(rest, maxAlarmSleep))
-		}
-		return rest <= 0
-	}
-	t = time.AfterFunc(min(left(), maxAlarmSleep), func() {
-		if look() {
-			ring()
-		}
-	})
-	a.timers[sessionID] = t
-}
-
-func (a *alarms) stop(sessionID string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.timers[sessionID]; t != nil {
-		t.Stop()
-		delete(a.timers, sessionID)
-	}
-}
-
-func (a *alarms) stopAll() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for id, t := range a.timers {
-		t.Stop()
-		delete(a.timers, id)
-	}
-}
-
-// expireAt ends the request when its time to be answered is over.
+// scheduleExpiry fails the request at the end of the pause.
 func (s *Service) scheduleExpiry(sessionID, requestID string, p Pause) {
 	left := func() time.Duration { return time.UnixMilli(p.Until).Sub(s.opt.Now()) }
 	s.alarms.set(sessionID, left, func() {
@@ -217,7 +160,7 @@ func (s *Service) expirePause(sessionID, requestID string, p Pause) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s.opt.Logger.Error("end paused request", "session_id", sessionID, "request_id", requestID, "error", err)
+		s.opt.Logger.Error("cannot end a paused request", "session_id", sessionID, "request_id", requestID, "error", err)
 		if !sleep(ctx, wait) {
 			return
 		}

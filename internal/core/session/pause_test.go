@@ -56,7 +56,7 @@ func (r *rig) request(id string) (req session.Request) {
 func (r *rig) pauses(n int) session.Pause {
 	r.t.Helper()
 	var p *session.Pause
-	until(r.t, fmt.Sprintf("pause %d", n), func() bool {
+	waitUntil(r.t, fmt.Sprintf("pause %d", n), func() bool {
 		_ = r.db.Read(context.Background(), func(q db.Queryer) error {
 			s, err := r.store.Session(q, sid)
 			p = s.Paused
@@ -98,7 +98,7 @@ func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
 					t.Errorf("after the answer: %d steps, %+v", steps, again)
 				}
 				r.send("web:s1:r1", "m3", event.Steer, "stop")
-				if req := r.ends("web:s1:r1"); req.State != event.StateCancelled || !strings.Contains(req.Detail, "limit") {
+				if req := r.waitForEnd("web:s1:r1"); req.State != event.StateCancelled || !strings.Contains(req.Detail, "limit") {
 					t.Errorf("ended as %s: %s", req.State, req.Detail)
 				}
 				r.output("web:s1:r1")
@@ -109,15 +109,15 @@ func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
 	t.Run("control: without a limit it goes on", func(t *testing.T) {
 		r := looping(t, "", loops, session.Limits{})
 		r.send("web:s1:r1", "m1", event.Prompt, "go")
-		until(t, "20 steps", func() bool { return strings.Count(r.journal("web:s1:r1"), "model") >= 20 })
+		waitUntil(t, "20 steps", func() bool { return strings.Count(r.journal("web:s1:r1"), "model") >= 20 })
 		r.cancel("web:s1:r1", false)
-		r.ends("web:s1:r1")
+		r.waitForEnd("web:s1:r1")
 	})
 }
 
 // What was used may be several times the limit: one call may use that much, and
 // a limit of the day is used up by others, too.
-func TestOneAnswerAllowsAsMuchAgainHoweverFarTheLimitIsExceeded(t *testing.T) {
+func TestOneAnswerGrantsTheFullLimitHoweverFarItIsExceeded(t *testing.T) {
 	for scope, limits := range map[string]session.Limits{
 		"request": {Request: session.Budget{Tokens: 5}}, "session": {Session: session.Budget{Tokens: 5}}, "day": {Day: session.Budget{Tokens: 5}},
 	} {
@@ -136,7 +136,7 @@ func TestOneAnswerAllowsAsMuchAgainHoweverFarTheLimitIsExceeded(t *testing.T) {
 }
 
 // While a conversation waits, others go on: what they use is not taken from the answer.
-func TestAnAnswerAllowsAsMuchAgainWhateverOthersUsedMeanwhile(t *testing.T) {
+func TestAnAnswerGrantsTheFullLimitWhateverOthersUsedMeanwhile(t *testing.T) {
 	b := session.Budget{Steps: 3}
 	for scope, c := range map[string]struct {
 		limits  session.Limits
@@ -171,7 +171,7 @@ func once(ctx context.Context, req llm.Request, say func(string)) (chat.Message,
 	return loops(ctx, req, say)
 }
 
-func TestARestartInThePauseLosesNothing(t *testing.T) {
+func TestARestartDuringAPauseLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	limits := session.Limits{Request: session.Budget{Steps: 2}}
 	r := looping(t, dir, once, limits)
@@ -183,7 +183,7 @@ func TestARestartInThePauseLosesNothing(t *testing.T) {
 		t.Errorf("the pause changed (-want +got):\n%s", d)
 	}
 	r.send("web:s1:r1", "m2", event.Steer, "continue, but hurry")
-	if req := r.ends("web:s1:r1"); req.State != event.StateDone || req.Steps != 3 || req.Recoveries != 0 {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone || req.Steps != 3 || req.Recoveries != 0 {
 		t.Errorf("%+v", req)
 	}
 	text, _ := r.output("web:s1:r1")
@@ -203,16 +203,16 @@ func TestAPauseSurvivesACrashAtEveryCommit(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
 	question := r.pauses(1).Question
 	r.send("web:s1:r1", "m2", event.Steer, "continue")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	shots.set(false)
 	r.stop()
 	for i, dir := range shots.dirs {
 		t.Run(fmt.Sprintf("commit %d", i), func(t *testing.T) {
 			r := newRig(t, rigOptions{dir: dir, do: once, tools: []tool.Tool{&counter{}}, change: limits})
 			r.send("web:s1:r1", "m1", event.Prompt, "go")
-			until(t, "the question was asked", func() bool { return strings.Contains(r.journal("web:s1:r1"), "paused") })
+			waitUntil(t, "the question was asked", func() bool { return strings.Contains(r.journal("web:s1:r1"), "paused") })
 			r.send("web:s1:r1", "m2", event.Steer, "continue")
-			if req := r.ends("web:s1:r1"); req.State != event.StateDone || req.Steps != 2 {
+			if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone || req.Steps != 2 {
 				t.Errorf("%+v", req)
 			}
 			want := []string{"user: go", "assistant: counting", "tool: ", "assistant: " + question, "user: continue", "assistant: done"}
@@ -245,31 +245,31 @@ func TestTwoAnswersCountOnce(t *testing.T) {
 		}
 	})
 	r.cancel("web:s1:r1", true)
-	if req := r.ends("web:s1:r1"); req.State != event.StateCancelled {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateCancelled {
 		t.Errorf("a cancel in the pause ended as %s", req.State)
 	}
 }
 
-func TestWhatIsNoAnswerWaitsAndTheQuestionIsShownAgain(t *testing.T) {
+func TestAMessageThatIsNoAnswerWaitsAndTheQuestionIsRepeated(t *testing.T) {
 	r := looping(t, "", once, session.Limits{Request: session.Budget{Steps: 2}})
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
 	r.pauses(1)
 	r.send("web:s1:r2", "m2", event.Prompt, "what is it?")
-	until(t, "the question is shown again", func() bool { return len(r.questions()) == 2 })
+	waitUntil(t, "the question is shown again", func() bool { return len(r.questions()) == 2 })
 	if q := r.questions(); q[0].Again || !q[1].Again || q[0].Question != q[1].Question {
 		t.Errorf("questions %+v", q)
 	}
 	wantStates(t, r, "web:s1:r2", event.StateQueued)
 	r.send("web:s1:r1", "m3", event.Steer, "go on")
-	if req := r.ends("web:s1:r1"); req.State != event.StateDone {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone {
 		t.Errorf("r1 ended as %s", req.State)
 	}
 	r.pauses(1) // the second request loops, too
 	r.cancel("web:s1:r2", false)
-	r.ends("web:s1:r2")
+	r.waitForEnd("web:s1:r2")
 }
 
-func TestOnlyWhoAskedMayAnswer(t *testing.T) {
+func TestOnlyTheAuthorOfTheRequestMayAnswer(t *testing.T) {
 	r := looping(t, "", once, session.Limits{Request: session.Budget{Steps: 1}})
 	says := func(user, text string) string {
 		return fmt.Sprintf("[discord user_id=%s user_name=x message_id=1]\n%s", user, text)
@@ -277,12 +277,12 @@ func TestOnlyWhoAskedMayAnswer(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, says("1", "go"))
 	r.pauses(1)
 	r.send("web:s1:r1", "m2", event.Steer, says("2", "stop"))
-	until(t, "the question is shown again", func() bool { return len(r.questions()) == 2 })
+	waitUntil(t, "the question is shown again", func() bool { return len(r.questions()) == 2 })
 	if req := r.request("web:s1:r1"); req.State.Ended() {
 		t.Errorf("another person ended it: %s", req.Detail)
 	}
 	r.send("web:s1:r1", "m3", event.Steer, says("1", "stop"))
-	if req := r.ends("web:s1:r1"); req.State != event.StateCancelled {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateCancelled {
 		t.Errorf("ended as %s", req.State)
 	}
 }
@@ -306,7 +306,7 @@ func (r *rig) questions() (out []event.SessionPausedPayload) {
 	return out
 }
 
-func TestAPauseThatNobodyAnswersEndsTheRequest(t *testing.T) {
+func TestAnUnansweredPauseFailsTheRequest(t *testing.T) {
 	for name, restart := range map[string]bool{"while the program runs": false, "while it does not": true} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -323,7 +323,7 @@ func TestAPauseThatNobodyAnswersEndsTheRequest(t *testing.T) {
 					o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 				}})
 			}
-			req := r.ends("web:s1:r1")
+			req := r.waitForEnd("web:s1:r1")
 			if req.State != event.StateFailed || req.ErrorKind != fault.LimitReached || !strings.Contains(req.Detail, "Nobody answered") {
 				t.Errorf("ended as %s (%s): %s", req.State, req.ErrorKind, req.Detail)
 			}
@@ -332,7 +332,7 @@ func TestAPauseThatNobodyAnswersEndsTheRequest(t *testing.T) {
 	}
 }
 
-func TestALimitOfTheDayIsExceededByOneStepOfEachRequestAtMost(t *testing.T) {
+func TestADailyLimitIsExceededByAtMostOneStepPerRequest(t *testing.T) {
 	const limit, running = 20, 8
 	r := looping(t, "", loops, session.Limits{Day: session.Budget{Steps: limit}})
 	for i := range running {
@@ -346,7 +346,7 @@ func TestALimitOfTheDayIsExceededByOneStepOfEachRequestAtMost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "all ask", func() bool { return len(r.questions()) == running && r.svc.Active() == 0 })
+	waitUntil(t, "all ask", func() bool { return len(r.questions()) == running && r.svc.Active() == 0 })
 	var used session.Spent
 	r.read(func(q db.Queryer) (err error) {
 		used, err = r.store.SpentOn(q, time.Now().In(noon()).Format(time.DateOnly))
@@ -379,7 +379,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // Only what answers the question that waits, of whom it asks, is an answer.
-func TestWhichMessagesAnAnswerIs(t *testing.T) {
+func TestIsAnswer(t *testing.T) {
 	paused := func(asker string) session.State {
 		return session.State{Active: &session.Active{RequestID: "r", Asker: asker, Paused: &session.Pause{Number: 1}}}
 	}
@@ -404,7 +404,7 @@ func TestWhichMessagesAnAnswerIs(t *testing.T) {
 	}
 }
 
-func TestALimitOfTheDayBeginsAnewAtMidnightOfItsZone(t *testing.T) {
+func TestADailyLimitIsResetAtMidnightOfItsTimeZone(t *testing.T) {
 	zone := time.FixedZone("far east", 9*60*60)
 	var clock atomic.Int64 // 23:50 there, the afternoon in UTC
 	clock.Store(time.Date(2026, 3, 1, 23, 50, 0, 0, zone).UnixMilli())
@@ -430,6 +430,6 @@ func TestALimitOfTheDayBeginsAnewAtMidnightOfItsZone(t *testing.T) {
 			t.Errorf("request %d took %d steps, want %d", i, got, c.steps)
 		}
 		r.cancel(id, false)
-		r.ends(id)
+		r.waitForEnd(id)
 	}
 }

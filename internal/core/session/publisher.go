@@ -12,37 +12,36 @@ import (
 )
 
 const (
-	// minInterval is the least time between two publications of one stream.
+	// minInterval is the minimum time between two publications of one stream.
 	minInterval = 40 * time.Millisecond
-	// streamRate is how many publications a second all streams make together:
-	// each is rows that are kept for a day. The design allows 5,000; at fewer a
-	// token costs less, and a reader of one in a thousand streams still sees
-	// three or four pieces a second.
+	// streamRate is how many publications per second all streams make together. Each
+	// one adds rows that are kept for a day. The design allows 5,000; fewer cost less
+	// per token, and with a thousand streams each still publishes 3.5 times a second.
 	streamRate = 3500
-	// roundTime is the least time between two rounds of roundStreams outputs or
-	// more, and less in proportion of fewer: what becomes due meanwhile shares a
-	// transaction, and where little does, nobody has to wait for it. The first
-	// word after a pause does not wait at all.
+	// roundTime is the minimum time between two rounds with roundStreams live outputs
+	// or more, and proportionally less with fewer. Outputs that become due meanwhile
+	// share a transaction. The first word after a silence is published at once.
 	roundTime    = 10 * time.Millisecond
 	roundStreams = 500
-	// roundMax bounds the streams of a round, and with them its transaction and
-	// how long what is recorded meanwhile has to wait.
+	// roundMax is the maximum number of outputs in a round. It bounds the round's
+	// transaction, and thereby how long the writes of runs wait for it.
 	roundMax = 256
-	// roundRetry is how soon a stream that could not be published tries again.
+	// roundRetry is the delay before a failed publication is retried.
 	roundRetry = time.Second
-	// activityInterval is how long an output may be silent.
+	// activityInterval is how long an output may be silent before it publishes an
+	// activity event.
 	activityInterval = 30 * time.Second
 )
 
-// publisher publishes for all live outputs: one goroutine and one transaction
-// for whatever is due, instead of one for each stream.
+// publisher publishes the text of all live outputs: one goroutine and one transaction
+// for all outputs that are due, instead of one for each stream.
 type publisher struct {
 	svc  *Service
 	wake chan struct{}
 
 	mu sync.Mutex
-	// live are all outputs, by when they are looked at next: when they may
-	// publish what they have, or have been silent for too long.
+	// live holds all outputs, ordered by the time at which they may publish or have
+	// been silent for activityInterval.
 	live outputHeap
 }
 
@@ -50,74 +49,74 @@ func newPublisher(s *Service) *publisher {
 	return &publisher{svc: s, wake: make(chan struct{}, 1)}
 }
 
-// interval paces a stream by how many there are.
-func (f *publisher) interval() time.Duration {
-	return max(minInterval, time.Duration(f.svc.streams.Load())*time.Second/streamRate)
+// interval is the time between two publications of one stream.
+func (p *publisher) interval() time.Duration {
+	return max(minInterval, time.Duration(p.svc.streams.Load())*time.Second/streamRate)
 }
 
-// round paces the rounds by how many outputs there are.
-func (f *publisher) round() time.Duration {
-	return min(roundTime, time.Duration(f.svc.streams.Load())*roundTime/roundStreams)
+// round is the time between two rounds.
+func (p *publisher) round() time.Duration {
+	return min(roundTime, time.Duration(p.svc.streams.Load())*roundTime/roundStreams)
 }
 
-// join begins to publish what o has. Whoever calls it calls leave.
-func (f *publisher) add(o *output) {
-	f.svc.streams.Add(1)
-	o.due = f.svc.opt.Now().Add(activityInterval)
-	f.mu.Lock()
-	heap.Push(&f.live, o)
-	f.mu.Unlock()
-	f.notify()
+// add starts publishing o. The caller must call remove.
+func (p *publisher) add(o *output) {
+	p.svc.streams.Add(1)
+	o.due = p.svc.opt.Now().Add(activityInterval)
+	p.mu.Lock()
+	heap.Push(&p.live, o)
+	p.mu.Unlock()
+	p.notify()
 }
 
-// leave returns when nothing more of o is published here.
-func (f *publisher) remove(o *output) {
-	f.svc.streams.Add(-1)
-	o.pubMu.Lock() // a round that holds o ends first
+// remove returns when the publisher no longer uses o.
+func (p *publisher) remove(o *output) {
+	p.svc.streams.Add(-1)
+	o.pubMu.Lock() // wait for a round that publishes o
 	defer o.pubMu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	heap.Remove(&f.live, o.index)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	heap.Remove(&p.live, o.index)
 	o.index = notScheduled
 }
 
-// ready says that o has something to publish, not before due.
-func (f *publisher) schedule(o *output, due time.Time) {
-	f.mu.Lock()
+// schedule makes o due at a time, unless it is due earlier.
+func (p *publisher) schedule(o *output, due time.Time) {
+	p.mu.Lock()
 	first := false
 	if o.index != notScheduled && due.Before(o.due) {
 		o.due = due
-		heap.Fix(&f.live, o.index)
+		heap.Fix(&p.live, o.index)
 		first = o.index == 0
 	}
-	f.mu.Unlock()
+	p.mu.Unlock()
 	if first {
-		f.notify()
+		p.notify()
 	}
 }
 
-func (f *publisher) notify() {
+func (p *publisher) notify() {
 	select {
-	case f.wake <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
 // run publishes until ctx ends.
-func (f *publisher) run(ctx context.Context) {
+func (p *publisher) run(ctx context.Context) {
 	timer := time.NewTimer(activityInterval)
 	defer timer.Stop()
 	for {
 		begun := time.Now()
-		round, wait := f.takeDue(f.svc.opt.Now())
+		round, wait := p.takeDue(p.svc.opt.Now())
 		if len(round) > 0 {
-			f.publishRound(ctx, round)
-			if !sleep(ctx, f.round()-time.Since(begun)) {
+			p.publishRound(ctx, round)
+			if !sleep(ctx, p.round()-time.Since(begun)) {
 				return
 			}
 			continue
 		}
-		var due <-chan time.Time // never, while there is no live output
+		var due <-chan time.Time // blocks for ever if there is no live output
 		if wait > 0 {
 			timer.Reset(wait)
 			due = timer.C
@@ -125,19 +124,19 @@ func (f *publisher) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.wake:
+		case <-p.wake:
 		case <-due:
 		}
 	}
 }
 
-// pick takes the outputs that are due, each with its lock to publish, or says
-// how long none will be; 0 means that there is none at all.
-func (f *publisher) takeDue(now time.Time) (round []*output, wait time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for len(f.live) > 0 && len(round) < roundMax {
-		o := f.live[0]
+// takeDue returns the outputs that are due, with their pubMu locked. Without any, it
+// returns how long none will be due; 0 means that there are no outputs.
+func (p *publisher) takeDue(now time.Time) (round []*output, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.live) > 0 && len(round) < roundMax {
+		o := p.live[0]
 		if wait := o.due.Sub(now); wait > 0 {
 			return round, wait
 		}
@@ -146,30 +145,30 @@ func (f *publisher) takeDue(now time.Time) (round []*output, wait time.Duration)
 			o.scheduled.Store(false)
 			o.due = now.Add(activityInterval)
 		} else {
-			// It is being recorded, and what waits goes along.
+			// A transaction of its run publishes the buffer right now.
 			o.due = now.Add(roundTime)
 		}
-		heap.Fix(&f.live, 0)
+		heap.Fix(&p.live, 0)
 	}
 	return round, 0
 }
 
-// publish sends what the outputs of a round have and gives back their locks.
-// When that fails as a whole, one of them may be the reason.
-func (f *publisher) publishRound(ctx context.Context, round []*output) {
+// publishRound publishes the outputs of a round and unlocks them. If the publication
+// fails, it publishes each output alone, because one of them may be the cause.
+func (p *publisher) publishRound(ctx context.Context, round []*output) {
 	defer func() {
 		for _, o := range round {
 			o.pubMu.Unlock()
 		}
 	}()
-	now := f.svc.opt.Now()
+	now := p.svc.opt.Now()
 	var events []event.Event
 	sending := make([]*output, 0, len(round))
 	for _, o := range round {
 		some, err := o.collectOrHeartbeat(now)
 		switch {
 		case err != nil:
-			f.retryLater(ctx, o, err)
+			p.retryLater(ctx, o, err)
 		case len(some) > 0:
 			events, sending = append(events, some...), append(sending, o)
 		}
@@ -177,21 +176,21 @@ func (f *publisher) publishRound(ctx context.Context, round []*output) {
 	if len(events) == 0 {
 		return
 	}
-	err := f.svc.opt.Bus.Publish(ctx, events...)
+	err := p.svc.opt.Bus.Publish(ctx, events...)
 	if err != nil && len(sending) > 1 {
 		err = nil
 		alone := sending
 		sending = sending[:0:0]
 		for _, o := range alone {
-			if one := f.svc.opt.Bus.Publish(ctx, o.unsent...); one != nil {
-				f.retryLater(ctx, o, one)
+			if one := p.svc.opt.Bus.Publish(ctx, o.unsent...); one != nil {
+				p.retryLater(ctx, o, one)
 				continue
 			}
 			sending = append(sending, o)
 		}
 	}
 	if err != nil {
-		f.retryLater(ctx, sending[0], err)
+		p.retryLater(ctx, sending[0], err)
 		return
 	}
 	var first []*output
@@ -204,24 +203,24 @@ func (f *publisher) publishRound(ctx context.Context, round []*output) {
 	if len(first) == 0 {
 		return
 	}
-	if err := f.svc.markStreaming(ctx, first); err != nil && ctx.Err() == nil {
-		// It is said again with the next words.
-		f.svc.opt.Logger.Warn("state streaming is not shown", "requests", len(first), "error", err)
+	if err := p.svc.markStreaming(ctx, first); err != nil && ctx.Err() == nil {
+		// The next delta retries it.
+		p.svc.opt.Logger.Warn("cannot set the state streaming", "requests", len(first), "error", err)
 	}
 }
 
-func (f *publisher) retryLater(ctx context.Context, o *output, err error) {
+func (p *publisher) retryLater(ctx context.Context, o *output, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	f.svc.opt.Logger.Warn("output waits", "request_id", o.headers.RequestID(), "error", fmt.Errorf("publish output: %w", err))
-	o.scheduled.Store(true) // more text makes it no sooner
-	f.schedule(o, f.svc.opt.Now().Add(roundRetry))
+	p.svc.opt.Logger.Warn("cannot publish output; will retry", "request_id", o.headers.RequestID(), "error", fmt.Errorf("publish output: %w", err))
+	o.scheduled.Store(true) // more text must not shorten the delay
+	p.schedule(o, p.svc.opt.Now().Add(roundRetry))
 }
 
-// showStreaming says that requests have begun to stream. It says so behind the
-// first delta and without a wait for the disk: the first words must not wait,
-// and what a power cut takes is said again with the next ones.
+// markStreaming sets the state of requests to streaming, after their first delta and
+// without waiting for the disk: the first words must not wait, and the next delta
+// retries it after a power failure.
 func (s *Service) markStreaming(ctx context.Context, outputs []*output) error {
 	err := s.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		for _, o := range outputs {
@@ -236,7 +235,7 @@ func (s *Service) markStreaming(ctx context.Context, outputs []*output) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("show state streaming: %w", err)
+		return fmt.Errorf("set the state streaming: %w", err)
 	}
 	for _, o := range outputs {
 		o.streaming = true
@@ -244,10 +243,10 @@ func (s *Service) markStreaming(ctx context.Context, outputs []*output) error {
 	return nil
 }
 
-// notScheduled is the index of an output that no outflow has.
+// notScheduled is the index of an output that is not in the heap.
 const notScheduled = -1
 
-// outputHeap has the output that is due first at its front.
+// outputHeap is a [heap.Interface] ordered by due time.
 type outputHeap []*output
 
 func (h outputHeap) Len() int           { return len(h) }

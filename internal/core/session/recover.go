@@ -13,7 +13,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// progress is how far a request's journal says that it got.
+// progress is the state of a request according to its journal.
 type progress struct {
 	step       int
 	startedAt  int64
@@ -23,24 +23,23 @@ type progress struct {
 	ended      bool
 	charged    int
 	recoveries int
-	// attempts counts how often it was taken up: after a crash, a stop of the
-	// process or a pause.
+	// attempts counts how often the request was resumed: after a crash, a restart or
+	// a pause.
 	attempts int
-	// lastAt is the time of the run's last entry, idle how long nothing ran
-	// between the first one and that.
+	// lastAt is the time of the run's last entry, idle how long nothing ran before it.
 	lastAt int64
 	idle   time.Duration
 }
 
-// outcomeUnknown is what is said of a tool that ran when its request stopped.
+// outcomeUnknown is the result of a tool call that was running when its request stopped.
 const outcomeUnknown = "The request stopped while this ran. Its outcome is unknown: check before repeating."
 
-// stepID names the message i of a step in the history.
+// stepID is the id of message i of a step in the history.
 func stepID(requestID string, step, i int) string {
 	return fmt.Sprintf("%s/s%d.%d", requestID, step, i)
 }
 
-// readProgress follows a journal. done says whether a step is in the history.
+// readProgress replays a journal. done reports whether the history has a step.
 func readProgress(entries []StoryEntry, done func(step int) (bool, error)) (p progress, err error) {
 	for _, e := range entries {
 		if err := p.apply(e); err != nil {
@@ -65,7 +64,7 @@ func (p *progress) apply(e StoryEntry) error {
 	switch e.Kind {
 	case kindQueued:
 		var q queuedEntry
-		if len(e.Data) > 0 && json.Unmarshal(e.Data, &q) == nil { // a trace is never worth a request
+		if len(e.Data) > 0 && json.Unmarshal(e.Data, &q) == nil { // a damaged trace must not fail the request
 			p.trace = q.TraceParent
 		}
 	case kindPaused:
@@ -95,7 +94,7 @@ func (p *progress) apply(e StoryEntry) error {
 			return err
 		}
 		if p.pending == nil {
-			return fmt.Errorf("a tool without a step")
+			return fmt.Errorf("a tool call without a step")
 		}
 		if t.Result != nil {
 			p.pending.Results[t.ToolCallID] = *t.Result
@@ -116,15 +115,15 @@ func (p *progress) apply(e StoryEntry) error {
 		}
 	case kindModelFailed, kindCompacted, kindEnd:
 	default:
-		// Not of the run: its commands and tasks go on while it waits.
+		// An entry of a command or task, which continue while the run is paused.
 		return nil
 	}
 	p.lastAt = e.At
 	return nil
 }
 
-// closed returns the messages that the open step leaves in the history when
-// the run does not go on: every tool call with exactly one result.
+// closingMessages returns the messages of the open step for a history that does not
+// continue: every tool call has exactly one result.
 func (p progress) closingMessages() []chat.Message {
 	if p.pending == nil {
 		return nil
@@ -156,14 +155,14 @@ func (s *Service) progress(q db.Queryer, sessionID, requestID string) (progress,
 	return s.progressIn(q, sessionID, requestID, entries)
 }
 
-// progressIn is progress for who has read the journal.
+// progressIn is like progress, for a journal that the caller has read.
 func (s *Service) progressIn(q db.Queryer, sessionID, requestID string, entries []StoryEntry) (progress, error) {
 	return readProgress(entries, func(step int) (bool, error) {
 		return s.opt.Tables.History.HasHistory(q, sessionID, stepID(requestID, step, 0))
 	})
 }
 
-// takeUpAll goes on with every session that had work when the process stopped.
+// resumeAll resumes the sessions that had work when the process stopped.
 func (s *Service) resumeAll(ctx context.Context) error {
 	var sessions []string
 	err := s.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -178,7 +177,7 @@ func (s *Service) resumeAll(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.opt.Logger.Error("take up session", "session_id", id, "error", err)
+			s.opt.Logger.Error("cannot resume a session", "session_id", id, "error", err)
 			if db.IsEngineError(err) {
 				s.wg.Go(func() { s.retryResume(id) })
 			}
@@ -187,19 +186,19 @@ func (s *Service) resumeAll(ctx context.Context) error {
 	return nil
 }
 
-// takeUpAgain tries until the session is taken up: what cannot be read or
-// written now can be later.
+// retryResume retries until the session is resumed, because read and write errors may
+// be temporary.
 func (s *Service) retryResume(sessionID string) {
 	for wait := time.Second; sleep(s.runCtx, wait); wait = min(2*wait, time.Minute) {
 		err := s.resumeSession(s.runCtx, sessionID)
 		if err == nil || s.runCtx.Err() != nil {
 			return
 		}
-		s.opt.Logger.Error("take up session", "session_id", sessionID, "error", err)
+		s.opt.Logger.Error("cannot resume a session", "session_id", sessionID, "error", err)
 	}
 }
 
-// takeUp goes on with one session's work from its journal.
+// resumeSession continues one session's work from its journal.
 func (s *Service) resumeSession(ctx context.Context, sessionID string) error {
 	return s.change(ctx, sessionID, func(c *change) error {
 		in := Recovered{NoSlot: s.atCapacity()}
@@ -252,15 +251,15 @@ func (c *change) recordRecovery(a *Active, p progress) error {
 		return err
 	}
 	req.Recoveries = p.recoveries + 1
-	c.saveRequest(req)
+	c.updateRequest(req)
 	return c.tables().Journal.Record(c.tx, a.RequestID, Entry{
 		At: c.now(), Step: p.step, Kind: kindRecovered,
 		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},
 	})
 }
 
-// closeStep appends what an open step leaves, and tells the environment of the
-// tools whose outcome nobody knows.
+// closeStep appends the open step to the history, and publishes an environment event
+// for each tool call whose outcome is unknown.
 func (c *change) closeStep(h event.Headers, p progress) error {
 	if p.pending == nil {
 		return nil
@@ -270,8 +269,8 @@ func (c *change) closeStep(h event.Headers, p progress) error {
 			continue
 		}
 		failed := false
-		shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: call.ToolName, Name: call.ToolName, OK: &failed, Error: outcomeUnknown}
-		if err := c.announceTool(h.RequestID(), shown); err != nil {
+		unknown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolEnd, Display: call.ToolName, Name: call.ToolName, OK: &failed, Error: outcomeUnknown}
+		if err := c.announceTool(h.RequestID(), unknown); err != nil {
 			return err
 		}
 	}
@@ -279,11 +278,11 @@ func (c *change) closeStep(h event.Headers, p progress) error {
 	return err
 }
 
-// appendStep puts a step into the history, for good, and tells on the output how
-// those of its calls ended whose end it has not told: readers have then what the
-// history says.
-func (c *change) appendStep(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) (seqs []int64, err error) {
-	if err := c.reportRemainingCalls(h, step, messages, told); err != nil {
+// appendStep appends a step to the history. It also publishes the ends of those calls
+// that the output has not reported, so that readers of the output have the same
+// results as the history.
+func (c *change) appendStep(h event.Headers, step int, messages []chat.Message, reported func(toolCallID string) bool) (seqs []int64, err error) {
+	if err := c.reportRemainingCalls(h, step, messages, reported); err != nil {
 		return nil, err
 	}
 	for i, m := range messages {

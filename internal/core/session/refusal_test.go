@@ -14,7 +14,7 @@ import (
 
 // A request that may not go on ends at its next step, and what may not begin
 // ends with it; neither gets the other's words or costs.
-func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
+func TestARefusalEndsTheRequestAndItsQueuedRequests(t *testing.T) {
 	for name, quiet := range map[string]bool{"people are told": false, "people were told": true} {
 		t.Run(name, func(t *testing.T) {
 			hold := make(chan struct{})
@@ -32,10 +32,10 @@ func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
 			r.publish("cmd:m1", "env:s1:r1", event.RequestMessage{Queue: event.Prompt, MessageID: "m1", Messages: []chat.Message{chat.Text(chat.User, "go")}})
 			r.publish("cmd:m2", "env:s1:r2", event.RequestMessage{Queue: event.Prompt, MessageID: "m2", Messages: []chat.Message{chat.Text(chat.User, "go")}})
 			r.notify("env:s1:r3", "m3")
-			until(t, "both wait", func() bool { return len(r.states("env:s1:r3")) == 1 })
+			waitUntil(t, "both wait", func() bool { return len(r.states("env:s1:r3")) == 1 })
 			close(hold)
-			r.ends("env:s1:r3")
-			first, second := r.ends("env:s1:r1"), r.ends("env:s1:r2")
+			r.waitForEnd("env:s1:r3")
+			first, second := r.waitForEnd("env:s1:r1"), r.waitForEnd("env:s1:r2")
 			want, kind := event.StateFailed, fault.LimitReached
 			if quiet {
 				want, kind = event.StateCancelled, ""
@@ -46,7 +46,7 @@ func TestARefusalEndsTheRequestAndWhatWaits(t *testing.T) {
 			if second.State != event.StateCancelled || second.Detail != "No more." || second.Usage != (chat.Usage{}) {
 				t.Errorf("the second: %+v", second)
 			}
-			r.recalls("env:s1:r1", r.events(event.OutputTopic("env:s1:r1")))
+			r.checkFinalOutput("env:s1:r1", r.events(event.OutputTopic("env:s1:r1")))
 			if _, final := r.output("env:s1:r2"); final != "" {
 				t.Errorf("the second said %q", final)
 			}
@@ -78,7 +78,7 @@ func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []ses
 
 // A message that a session was promised does not make it anew when it was deleted
 // meanwhile. The control was promised to nobody, as those of a platform are.
-func TestADeletedSessionDoesNotComeBack(t *testing.T) {
+func TestADeletedSessionIsNotCreatedAgain(t *testing.T) {
 	for name, promised := range map[string]bool{"promised": true, "control: not promised": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, rigOptions{})
@@ -89,14 +89,14 @@ func TestADeletedSessionDoesNotComeBack(t *testing.T) {
 			}
 			r.send("web:s1:r1", "m1", event.Prompt, "are you there?")
 			if promised {
-				until(t, "the message is taken", func() (taken bool) {
+				waitUntil(t, "the message is taken", func() (taken bool) {
 					r.read(func(q db.Queryer) error {
 						return q.QueryRow(`SELECT NOT EXISTS (SELECT 1 FROM session_accepted)`).Scan(&taken)
 					})
 					return taken
 				})
 			} else {
-				r.ends("web:s1:r1")
+				r.waitForEnd("web:s1:r1")
 			}
 			err := r.db.Read(t.Context(), func(q db.Queryer) error { _, err := r.store.Session(q, sid); return err })
 			if (fault.KindOf(err) == fault.NotFound) != promised {

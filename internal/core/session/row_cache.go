@@ -1,7 +1,7 @@
 package session
 
-// rowCache are the rows that a change has read. A message touches its request
-// four times and its session twice; each row is read and written once.
+// rowCache holds the rows that a change has read. A message touches its request
+// four times and its session twice; the cache reads and writes each row once.
 type rowCache struct {
 	requests []cachedRequest
 	row      *Session
@@ -21,7 +21,7 @@ func (c *change) cachedRequest(id string) *cachedRequest {
 	return nil
 }
 
-// request returns a request as this change sees it.
+// request returns a request with the modifications of this change.
 func (c *change) request(id string) (Request, error) {
 	if d := c.cachedRequest(id); d != nil {
 		return d.Request, nil
@@ -33,13 +33,13 @@ func (c *change) request(id string) (Request, error) {
 	return r, err
 }
 
-// add creates a request at the end of the change.
-func (c *change) createRequest(r Request) {
+// insertRequest inserts a request at the end of the change.
+func (c *change) insertRequest(r Request) {
 	c.requests = append(c.requests, cachedRequest{Request: r, fresh: true})
 }
 
-// save writes a request at the end of the change.
-func (c *change) saveRequest(r Request) {
+// updateRequest updates a request at the end of the change.
+func (c *change) updateRequest(r Request) {
 	if d := c.cachedRequest(r.ID); d != nil {
 		d.Request, d.changed = r, true
 		return
@@ -63,7 +63,7 @@ func (c *change) writeRequests() error {
 	return nil
 }
 
-// session returns the session's row as it was when the change first asked.
+// session returns the session's row as it was at the first call.
 func (c *change) session() (Session, error) {
 	if c.row != nil {
 		return *c.row, nil

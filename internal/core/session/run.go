@@ -15,45 +15,45 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// codeStaleOwner marks a write that was refused because another owner has
-// the session now.
+// codeStaleOwner is the code of a write that was refused because another run owns the
+// session.
 const codeStaleOwner = "stale_owner"
 
-// run is the owner of a session's active request: one goroutine from the
-// commit that started it to the one that ended it.
+// run is the owner of a session's active request. Its goroutine lives from the commit
+// that starts it to the commit that ends it.
 type run struct {
 	svc                          *Service
 	sessionID, requestID, client string
-	// state is the session's at the moment this run took it.
+	// state is the session's state when this run started.
 	state State
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	interrupts agent.Signal
-	// wake says that messages may wait.
+	// wake is set when messages may wait.
 	wake atomic.Bool
 
-	// What follows belongs to the goroutine of the run.
+	// The fields below are owned by the run's goroutine.
 	out           *output
-	seqs          []int64         // requestMetadata the agent's conversation, by index; a summary has the last one that it stands for
-	reportedCalls map[string]bool // the calls of the open step whose end the output has told
+	seqs          []int64         // sequence numbers of the agent's conversation; a summary has that of its last message
+	reportedCalls map[string]bool // the calls of the open step whose ends were published
 	model         string
-	journalUnread bool  // it ended before its journal was read: out has no text
+	journalUnread bool  // it ended before it read its journal, so out has no text
 	closed        bool  // WouldEnd closed the run
-	recordErr     error // requestMetadata a record that could not be made, or read
-	attempt       int   // how often it was taken up before
+	recordErr     error // the first write, or read of the journal, that failed
+	attempt       int   // how often the request was resumed
 	trace         string
-	// notice is what the request says without a model, or "".
+	// notice is the text that the request outputs without a model call, or "".
 	notice string
-	// refusal is why it may not go on, if that was said.
+	// refusal is the policy's refusal, or nil.
 	refusal *Refusal
-	// startedAt and idle give the time that the request has worked for.
+	// startedAt and idle yield the working time of the request.
 	startedAt time.Time
 	idle      time.Duration
-	// account is the session that pays.
+	// payer is the session that is charged.
 	payer string
-	// counted and metered are the usage of the request and the moment up to
-	// which the session and the day were charged.
+	// chargedUsage and chargedUntil are the usage and the time up to which the session
+	// and the day have been charged.
 	chargedUsage chat.Usage
 	chargedUntil time.Time
 }
@@ -73,24 +73,24 @@ func (r *run) headers() event.Headers {
 	return event.RequestHeaders(r.requestID, r.sessionID, r.client)
 }
 
-// work does the request. When it cannot be recorded, the run is over for this
-// process, and is taken up again from its journal as after a crash.
+// runToEnd does the work of the request. If it cannot be recorded, this run ends and
+// another one continues from the journal, as after a crash.
 func (r *run) runToEnd() {
 	s := r.svc
 	err := r.execute()
 	s.unregister(r)
 	if staleOwner(err) {
-		s.opt.Logger.Warn("another owner has the session", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
+		s.opt.Logger.Warn("another run owns the session", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
 		err = nil
 	}
 	if err != nil {
-		s.opt.Logger.Error("run lost its store", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
+		s.opt.Logger.Error("run cannot write and will be resumed", "session_id", r.sessionID, "request_id", r.requestID, "error", err)
 		s.retryResume(r.sessionID)
 	}
 	s.startHeld()
 }
 
-// do runs the agent and records the end. The error is that of the records.
+// execute runs the agent and records the end. The error is that of a failed write.
 func (r *run) execute() error {
 	outcome := r.runAgent()
 	switch {
@@ -120,7 +120,7 @@ func (r *run) execute() error {
 	return r.recordEnd(Ended{RequestID: r.requestID, State: event.StateFailed, Detail: wire.Message, Kind: wire.Kind, NoSlot: r.svc.hasHeldSessions()}, outcome)
 }
 
-// refused is the end of a request that may not go on.
+// refused is the input for a request that the policy refused.
 func (r *run) refused() Ended {
 	e := Ended{RequestID: r.requestID, State: event.StateFailed, Detail: r.refusal.Reason, Kind: fault.LimitReached, Drop: r.refusal.Drop, DropReason: r.refusal.DropReason, NoSlot: r.svc.hasHeldSessions()}
 	if r.refusal.Quiet {
@@ -129,7 +129,7 @@ func (r *run) refused() Ended {
 	return e
 }
 
-// end records how the run stopped, whatever became of its context.
+// recordEnd records the end of the run, whatever the state of its context.
 func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), recordTime)
 	defer cancel()
@@ -149,7 +149,7 @@ func (r *run) recordEnd(in Input, outcome agent.Outcome) error {
 		}
 		p, err := r.svc.progress(c.tx, r.sessionID, r.requestID)
 		if err != nil {
-			r.svc.opt.Logger.Error("read journal", "request_id", r.requestID, "error", err)
+			r.svc.opt.Logger.Error("cannot read the journal", "request_id", r.requestID, "error", err)
 			return c.decide(in)
 		}
 		if r.journalUnread {
@@ -193,7 +193,7 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	settings := r.svc.settings.Load()
 	r.model = model.Info().Provider + "/" + model.Info().Name
 	if settings.Limits.money() && model.Info().Price == nil {
-		err := fault.New(fault.Invalid, "There is a limit on money, but no price is configured for the model %s.", r.model)
+		err := fault.New(fault.Invalid, "A limit on money is set, but no price is configured for the model %s. Configure its price, or remove the limit.", r.model)
 		return agent.Outcome{Err: err, Usage: in.Usage}
 	}
 
@@ -206,7 +206,8 @@ func (r *run) runAgent() (outcome agent.Outcome) {
 	}, in, r)
 }
 
-// load reads where the run stands: at its beginning, or where its journal ends.
+// load reads the conversation and the journal: the run starts at the beginning, or
+// where its journal ends.
 func (r *run) load() (agent.Input, error) {
 	in := agent.Input{RequestID: r.requestID, SessionID: r.sessionID, Client: r.client}
 	var conv Conversation
@@ -220,7 +221,7 @@ func (r *run) load() (agent.Input, error) {
 			return explainDamage(err, r.sessionID)
 		}
 		if p, err = r.svc.progress(q, r.sessionID, r.requestID); err != nil || p.step == 0 && p.attempts == 0 {
-			return err // it has just begun and has used nothing
+			return err // a new request has used nothing
 		}
 		req, err = r.svc.opt.Tables.Requests.Request(q, r.requestID)
 		return err
@@ -241,7 +242,7 @@ func (r *run) load() (agent.Input, error) {
 	r.out = newOutput(r.svc, r.requestID, r.headers(), p.attempts, p.text)
 	r.startedAt, r.idle = time.UnixMilli(p.startedAt), p.idle
 	r.chargedUsage, r.chargedUntil = req.Usage, r.svc.opt.Now()
-	if p.step == 0 { // no model was called
+	if p.step == 0 { // no model call yet
 		r.notice = noticeText(conv.Messages, r.requestID)
 	}
 	if conv.Summary != nil {
@@ -262,21 +263,20 @@ func (r *run) load() (agent.Input, error) {
 	return in, nil
 }
 
-// explainDamage says of a damaged conversation what to do without a copy of the
-// database: nothing can be answered in it. On a platform the next message
-// begins another one.
+// explainDamage adds advice to the error of a damaged conversation, which can answer
+// nothing. On a platform, the next message starts another conversation.
 func explainDamage(err error, sessionID string) error {
 	if !db.IsDamaged(err) {
 		return err
 	}
 	return &fault.Error{
 		Kind: fault.Internal, Code: db.CodeDamagedRow,
-		Message: fault.ToWire(err).Message + " Without a copy, delete this conversation and begin another: lilac sessions delete " + sessionID,
+		Message: fault.ToWire(err).Message + " If you have no backup, delete this conversation and start another: lilac sessions delete " + sessionID,
 	}
 }
 
-// noticeText returns what a request says whose message is one of the assistant:
-// it asks nothing of a model, its words are the answer.
+// noticeText returns the output of a request whose message has the role assistant: its
+// text is the answer, without a model call.
 func noticeText(history []HistoryMessage, requestID string) string {
 	if len(history) == 0 {
 		return ""
@@ -288,7 +288,7 @@ func noticeText(history []HistoryMessage, requestID string) string {
 	return last.Message.Text()
 }
 
-// unmetered is how long the run has worked since the session and the day were
+// unchargedTime is how long the run has worked since the session and the day were
 // charged.
 func (r *run) unchargedTime() time.Duration {
 	if r.chargedUntil.IsZero() {
@@ -297,18 +297,18 @@ func (r *run) unchargedTime() time.Duration {
 	return max(0, r.svc.opt.Now().Sub(r.chargedUntil))
 }
 
-// charged says that the session and the day were charged.
+// markCharged notes that the session and the day were charged.
 func (r *run) markCharged(s Spent) {
 	r.chargedUsage = r.chargedUsage.Add(s.Usage)
 	r.chargedUntil = r.chargedUntil.Add(s.Time)
 }
 
-// owns refuses a run that another owner has taken the session from.
+// checkOwner refuses a write if another run has become the owner of the session.
 func (r *run) checkOwner(s State) error {
 	if !s.isActive(r.requestID) || s.Epoch != r.state.Epoch {
 		return &fault.Error{
 			Kind: fault.Conflict, Code: codeStaleOwner,
-			Message: fmt.Sprintf("The request %q is no longer this run's: it took the session at epoch %d, which is at %d.", r.requestID, r.state.Epoch, s.Epoch),
+			Message: fmt.Sprintf("The request %q has another run: this one started in epoch %d, and the session is in epoch %d.", r.requestID, r.state.Epoch, s.Epoch),
 		}
 	}
 	return nil
@@ -319,7 +319,7 @@ func staleOwner(err error) bool {
 	return errors.As(err, &f) && f.Code == codeStaleOwner
 }
 
-// record makes one record of the run; without it the run cannot go on.
+// record makes one durable write of the run. If it fails, the run cannot continue.
 func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 	if err := r.write(ctx, fn); err != nil {
 		r.recordErr = err
@@ -328,8 +328,9 @@ func (r *run) record(ctx context.Context, fn func(c *change) error) error {
 	return nil
 }
 
-// write is one transaction of the run, with the text that waits in front of it.
-// Any goroutine may call it once the agent runs.
+// write is one transaction of the run. It also publishes the buffered text, so that
+// the output topic has the order of the run. Any goroutine may call it once the agent
+// runs.
 func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	r.out.pubMu.Lock()
 	defer r.out.pubMu.Unlock()
@@ -361,7 +362,7 @@ func (r *run) write(ctx context.Context, fn func(c *change) error) error {
 	return nil
 }
 
-// inject returns what a change applied, as the agent takes it.
+// inject returns applied messages with the contents of their blobs.
 func (r *run) inject(injected []agent.Injected, seqs []int64) []agent.Injected {
 	r.seqs = append(r.seqs, seqs...)
 	for i := range injected {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxPreview bounds how much of a tool's output is shown on the topic.
+	// maxPreview is the maximum length of a tool's output on the topic, in bytes.
 	maxPreview = 4 << 10
-	// maxArgs bounds the arguments that are shown there.
+	// maxArgs is the maximum length of a call's arguments on the topic, in bytes.
 	maxArgs = 16 << 10
 )
 
 var _ agent.Host = (*run)(nil)
 
-// BeforeModel implements [agent.Host]. Without a hint that something waits it
-// costs nothing; a message that is committed now comes before the next call.
+// BeforeModel implements [agent.Host]. Unless the wake flag is set, it reads nothing: a
+// message that is committed later comes before the next model call.
 func (r *run) BeforeModel(ctx context.Context, step int, used chat.Usage) ([]agent.Injected, error) {
 	if err := r.checkBudgets(ctx, int64(step-1), used); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 			return err
 		}
 		req.Steps, req.Usage, req.Model = s.Number, req.Usage.Add(s.Usage), r.model
-		c.saveRequest(req)
+		c.updateRequest(req)
 		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 // ToolStarted implements [agent.Host].
 func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display string) error {
 	id := r.out.eventID()
-	shown := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
+	started := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
 	return r.record(ctx, func(c *change) error {
 		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolStart,
@@ -133,7 +133,7 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 		if err != nil {
 			return err
 		}
-		return c.publish(id, r.headers(), shown)
+		return c.publish(id, r.headers(), started)
 	})
 }
 
@@ -146,19 +146,19 @@ func (r *run) ToolProgress(call chat.Part, line string) {
 func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, display string) error {
 	id := r.out.eventID()
 	r.out.clearProgress(call.ToolCallID)
-	shown := toolEndEvent(call, result, display)
+	ended := toolEndEvent(call, result, display)
 	err := r.record(ctx, func(c *change) error {
 		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolEnd,
-			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: shown.OK},
+			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: ended.OK},
 		})
 		if err != nil {
 			return err
 		}
-		if err := c.publish(id, r.headers(), shown); err != nil {
+		if err := c.publish(id, r.headers(), ended); err != nil {
 			return err
 		}
-		return c.announceTool(r.requestID, shown)
+		return c.announceTool(r.requestID, ended)
 	})
 	if err == nil {
 		r.reportedCalls[call.ToolCallID] = true
@@ -185,7 +185,7 @@ func (r *run) WouldEnd(ctx context.Context, outcome agent.Outcome) ([]agent.Inje
 // Compacted implements [agent.Host].
 func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) error {
 	if keep < 1 || keep > len(r.seqs) {
-		return fault.New(fault.Internal, "a compaction keeps from %d of %d messages", keep, len(r.seqs))
+		return fault.New(fault.Internal, "a compaction keeps messages from %d of %d", keep, len(r.seqs))
 	}
 	from := r.seqs[len(r.seqs)-1] + 1
 	if keep < len(r.seqs) {

@@ -43,11 +43,11 @@ func twoOwners(t *testing.T, before func(r *rig)) (journal string, req session.R
 		before(r)
 	}
 	close(letFirst)
-	until(t, "the first owner stops", func() bool { return r.svc.Active() == 0 })
+	waitUntil(t, "the first owner stops", func() bool { return r.svc.Active() == 0 })
 	journal = r.journal("web:s1:r1")
 	close(letSecond)
-	req = r.ends("web:s1:r1")
-	until(t, "the second owner stops", func() bool { return second.Active() == 0 })
+	req = r.waitForEnd("web:s1:r1")
+	waitUntil(t, "the second owner stops", func() bool { return second.Active() == 0 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -55,7 +55,7 @@ func twoOwners(t *testing.T, before func(r *rig)) (journal string, req session.R
 	return journal, req
 }
 
-func TestAStaleOwnerCanWriteNothing(t *testing.T) {
+func TestAStaleOwnerCannotWrite(t *testing.T) {
 	journal, req := twoOwners(t, nil)
 	if strings.Contains(journal, "model") || strings.Contains(journal, "end") {
 		t.Errorf("the stale owner wrote: %s", journal)
@@ -84,12 +84,12 @@ func TestAStaleOwnerCanWriteNothing(t *testing.T) {
 	})
 }
 
-func TestAFailedRequestKeepsTheKindOfItsTrouble(t *testing.T) {
+func TestAFailedRequestKeepsItsErrorKind(t *testing.T) {
 	r := newRig(t, rigOptions{do: func(context.Context, llm.Request, func(string)) (chat.Message, error) {
 		return chat.Message{}, fault.New(fault.Denied, "The key is wrong.")
 	}})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	if req := r.ends("web:s1:r1"); req.ErrorKind != fault.Denied || req.Detail != "The key is wrong." {
+	if req := r.waitForEnd("web:s1:r1"); req.ErrorKind != fault.Denied || req.Detail != "The key is wrong." {
 		t.Errorf("ended with %q: %s", req.ErrorKind, req.Detail)
 	}
 	events := r.events(event.TopicRequest)

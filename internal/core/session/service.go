@@ -264,7 +264,7 @@ func (s *Service) runOf(requestID string) *run {
 	return s.runs[requestID]
 }
 
-// sleep waits and reports whether ctx is still going.
+// sleep waits for d and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -30,7 +30,7 @@ func wantStates(t *testing.T, r *rig, id string, want ...event.RequestState) {
 func TestPromptIsAnswered(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.send("web:s1:r1", "m1", event.Prompt, "hello\nthere")
-	req := r.ends("web:s1:r1")
+	req := r.waitForEnd("web:s1:r1")
 	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateDone)
 	if d := cmp.Diff([]string{"user: hello\nthere", "assistant: echo: hello\nthere"}, r.texts()); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
@@ -60,9 +60,9 @@ func TestPromptsAreFirstInFirstOut(t *testing.T) {
 		r.send(fmt.Sprintf("web:s1:r%d", i), fmt.Sprintf("m%d", i), event.Prompt, fmt.Sprint(i))
 	}
 	r.send("web:s1:r0", "m0", event.Prompt, "again") // a duplicate
-	until(t, "all are queued", func() bool { return len(r.states("web:s1:r3")) == 1 })
+	waitUntil(t, "all are queued", func() bool { return len(r.states("web:s1:r3")) == 1 })
 	close(release)
-	r.ends("web:s1:r3")
+	r.waitForEnd("web:s1:r3")
 	var want []string
 	for i := range 4 {
 		want = append(want, fmt.Sprintf("user: %d", i), fmt.Sprintf("assistant: echo: %d", i))
@@ -93,7 +93,7 @@ func busy(ctx context.Context, req llm.Request, say func(string)) (chat.Message,
 	return chat.Text(chat.Assistant, "told: "+strings.Join(told, ", ")), nil
 }
 
-func TestSteerIsAppliedBehindTheRunningTools(t *testing.T) {
+func TestSteerIsAppliedAfterTheRunningTools(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	tools := &counter{do: func(context.Context) error { close(began); <-release; return nil }}
 	r := newRig(t, rigOptions{do: busy, tools: []tool.Tool{tools}})
@@ -101,9 +101,9 @@ func TestSteerIsAppliedBehindTheRunningTools(t *testing.T) {
 	<-began
 	r.send("web:s1:r1", "m2", event.Steer, "two")
 	r.send("web:s1:other", "m3", event.Steer, "three", func(m *event.RequestMessage) { m.AnyActive = true })
-	until(t, "steers wait", func() bool { return r.mail("m3") == session.MailWaiting })
+	waitUntil(t, "steers wait", func() bool { return r.mail("m3") == session.MailWaiting })
 	close(release)
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	want := []string{"user: one", "assistant: counting", "tool: ", "user: two", "user: three", "assistant: told: one, two, three"}
 	if d := cmp.Diff(want, r.texts()); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
@@ -139,7 +139,7 @@ func (r *rig) journal(requestID string) string {
 	return strings.Join(kinds, " ")
 }
 
-func TestFollowUpGoesOnInTheSameRequest(t *testing.T) {
+func TestFollowUpContinuesTheSameRequest(t *testing.T) {
 	asked, release := make(chan struct{}, 9), make(chan struct{})
 	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		asked <- struct{}{}
@@ -149,9 +149,9 @@ func TestFollowUpGoesOnInTheSameRequest(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-asked
 	r.send("web:s1:r1", "m2", event.FollowUp, "two")
-	until(t, "followUp waits", func() bool { return r.mail("m2") == session.MailWaiting })
+	waitUntil(t, "followUp waits", func() bool { return r.mail("m2") == session.MailWaiting })
 	close(release)
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateDone)
 	if text, _ := r.output("web:s1:r1"); text != "echo: one\n\necho: two" {
 		t.Errorf("text %q", text)
@@ -172,7 +172,7 @@ func TestInterruptStopsTheModelNow(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-speaking
 	r.send("web:s1:r1", "m2", event.Interrupt, "two")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	want := []string{"user: one", "assistant: I was saying", "user: two", "assistant: echo: two"}
 	if d := cmp.Diff(want, r.texts()); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
@@ -180,7 +180,7 @@ func TestInterruptStopsTheModelNow(t *testing.T) {
 	r.output("web:s1:r1")
 }
 
-func TestCancelEndsWithinASecondAndKeepsWhatWasSaid(t *testing.T) {
+func TestCancelEndsWithinASecondAndKeepsTheOutput(t *testing.T) {
 	speaking := make(chan struct{})
 	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		if lastUser(req) == "next" {
@@ -194,10 +194,10 @@ func TestCancelEndsWithinASecondAndKeepsWhatWasSaid(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-speaking
 	r.send("web:s1:r1", "m2", event.Steer, "next")
-	until(t, "steer waits", func() bool { return r.mail("m2") == session.MailWaiting })
+	waitUntil(t, "steer waits", func() bool { return r.mail("m2") == session.MailWaiting })
 	begin := time.Now()
 	r.cancel("web:s1:r1", false)
-	req := r.ends("web:s1:r1")
+	req := r.waitForEnd("web:s1:r1")
 	if d := time.Since(begin); d > 20*time.Second { // a second is promised; others compute here, too
 		t.Errorf("cancel took %s", d)
 	}
@@ -208,7 +208,7 @@ func TestCancelEndsWithinASecondAndKeepsWhatWasSaid(t *testing.T) {
 		t.Errorf("text %q", text)
 	}
 	// The steer that came too late is not lost.
-	r.ends("web:s1:m2")
+	r.waitForEnd("web:s1:m2")
 	if got := r.texts(); !slices.Contains(got, "assistant: echo: next") {
 		t.Errorf("history %q", got)
 	}
@@ -224,10 +224,10 @@ func TestCancelOfQueuedWork(t *testing.T) {
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
 	<-asked
 	r.send("web:s1:r2", "m2", event.Prompt, "two")
-	until(t, "r2 is queued", func() bool { return len(r.states("web:s1:r2")) == 1 })
+	waitUntil(t, "r2 is queued", func() bool { return len(r.states("web:s1:r2")) == 1 })
 	r.cancel("web:s1:r1", true)
-	r.ends("web:s1:r1")
-	if req := r.ends("web:s1:r2"); req.State != event.StateCancelled {
+	r.waitForEnd("web:s1:r1")
+	if req := r.waitForEnd("web:s1:r2"); req.State != event.StateCancelled {
 		t.Errorf("r2 ended as %s", req.State)
 	}
 	r.output("web:s1:r2")
@@ -246,16 +246,16 @@ func TestFailureIsVisibleAndTheNextRequestRuns(t *testing.T) {
 	}})
 	r.send("web:s1:r1", "m1", event.Prompt, "bad")
 	r.send("web:s1:r2", "m2", event.Prompt, "good")
-	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || req.Detail != "The model does not like this." {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateFailed || req.Detail != "The model does not like this." {
 		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
 	}
 	r.output("web:s1:r1")
-	if req := r.ends("web:s1:r2"); req.State != event.StateDone {
+	if req := r.waitForEnd("web:s1:r2"); req.State != event.StateDone {
 		t.Errorf("r2 ended as %s", req.State)
 	}
 }
 
-func TestAMalformedCommandIsSetAsideAtOnce(t *testing.T) {
+func TestAMalformedCommandBecomesADeadLetterAtOnce(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for id, data := range map[string]string{
 		"shape":   `{"messages":7}`,
@@ -273,7 +273,7 @@ func TestAMalformedCommandIsSetAsideAtOnce(t *testing.T) {
 		}
 	}
 	r.send("web:s1:good", "good", event.Prompt, "hello")
-	if req := r.ends("web:s1:good"); req.State != event.StateDone {
+	if req := r.waitForEnd("web:s1:good"); req.State != event.StateDone {
 		t.Errorf("the request behind them ended as %s", req.State)
 	}
 	letters, err := r.bus.DeadLetters(t.Context(), "", 10)
@@ -287,7 +287,7 @@ func TestAMalformedCommandIsSetAsideAtOnce(t *testing.T) {
 	}
 }
 
-func TestMoreSessionsThanRoomWaitAndRun(t *testing.T) {
+func TestSessionsBeyondTheMaximumWaitForAFreeSlot(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, rigOptions{change: func(o *session.Options) { o.MaxActive = 2 }, do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		<-release
@@ -304,7 +304,7 @@ func TestMoreSessionsThanRoomWaitAndRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, "all were taken", func() bool {
+	waitUntil(t, "all were taken", func() bool {
 		n := 0
 		for i := range 6 {
 			n += len(r.states(fmt.Sprintf("web:x%d:r", i)))
@@ -316,11 +316,11 @@ func TestMoreSessionsThanRoomWaitAndRun(t *testing.T) {
 	}
 	close(release)
 	for i := range 6 {
-		r.ends(fmt.Sprintf("web:x%d:r", i))
+		r.waitForEnd(fmt.Sprintf("web:x%d:r", i))
 	}
 }
 
-func TestBlobsAreResolvedForTheModelOnly(t *testing.T) {
+func TestBlobsAreInlinedForTheModelOnly(t *testing.T) {
 	got := make(chan string, 1)
 	r := newRig(t, rigOptions{
 		do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
@@ -336,7 +336,7 @@ func TestBlobsAreResolvedForTheModelOnly(t *testing.T) {
 	if data := <-got; data != `"Ynl0ZXM="` {
 		t.Errorf("the model got %s", data)
 	}
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	if data := string(r.history()[0].Message.Parts[1].Data); data != string(ref) {
 		t.Errorf("the history holds %s", data)
 	}
@@ -350,7 +350,7 @@ func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 	first := &counter{}
 	r := newRig(t, rigOptions{dir: src, do: busy, tools: []tool.Tool{first}, onCommit: shots.commit})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	shots.set(false)
 	r.stop()
 	if len(shots.dirs) < 6 {
@@ -362,7 +362,7 @@ func TestACrashAtEveryCommitIsSurvived(t *testing.T) {
 			again := &counter{}
 			r := newRig(t, rigOptions{dir: dir, do: busy, tools: []tool.Tool{again}})
 			r.send("web:s1:r1", "m1", event.Prompt, "one") // the publisher does not know whether it arrived
-			req := r.ends("web:s1:r1")
+			req := r.waitForEnd("web:s1:r1")
 			r.output("web:s1:r1")
 			r.checkPaired()
 			wantStates(t, r, "web:s1:r1", event.StateRunning, event.StateStreaming, event.StateDone)
@@ -407,7 +407,7 @@ func TestARequestThatKeepsCrashingIsGivenUp(t *testing.T) {
 		shots.set(true)
 		r.send("web:s1:r1", "m1", event.Prompt, "one")
 		if i == 4 {
-			req := r.ends("web:s1:r1")
+			req := r.waitForEnd("web:s1:r1")
 			if req.State != event.StateFailed || !strings.Contains(req.Detail, "given up") || req.Recoveries != 3 {
 				t.Errorf("ended as %s %q after %d recoveries", req.State, req.Detail, req.Recoveries)
 			}
@@ -416,14 +416,14 @@ func TestARequestThatKeepsCrashingIsGivenUp(t *testing.T) {
 		}
 		<-asked
 		r.send("web:s1:r1", fmt.Sprintf("f%d", i), event.FollowUp, "touch") // one more commit
-		until(t, "touched", func() bool { return r.mail(fmt.Sprintf("f%d", i)) != "" })
+		waitUntil(t, "touched", func() bool { return r.mail(fmt.Sprintf("f%d", i)) != "" })
 		shots.set(false)
 		r.stop()
 		dir = shots.dirs[len(shots.dirs)-1]
 	}
 }
 
-func TestARestartInGoodOrderIsNotCharged(t *testing.T) {
+func TestACleanRestartIsNotChargedAsACrash(t *testing.T) {
 	dir := t.TempDir()
 	asked := make(chan struct{}, 1)
 	for range 6 {
@@ -438,7 +438,7 @@ func TestARestartInGoodOrderIsNotCharged(t *testing.T) {
 		r.stop()
 	}
 	r := newRig(t, rigOptions{dir: dir})
-	if req := r.ends("web:s1:r1"); req.State != event.StateDone || req.Recoveries != 6 {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateDone || req.Recoveries != 6 {
 		t.Errorf("ended as %s %q after %d recoveries", req.State, req.Detail, req.Recoveries)
 	}
 	if text, _ := r.output("web:s1:r1"); text != "echo: one" {
@@ -456,7 +456,7 @@ func TestCompactedHistoryIsNotSentAgainAndStaysReadable(t *testing.T) {
 	for i := range 12 {
 		id := fmt.Sprintf("web:s1:r%d", i)
 		r.send(id, fmt.Sprintf("m%d", i), event.Prompt, fmt.Sprintf("%d %s", i, strings.Repeat("word ", 120)))
-		if req := r.ends(id); req.State != event.StateDone {
+		if req := r.waitForEnd(id); req.State != event.StateDone {
 			t.Fatalf("%s ended as %s: %s", id, req.State, req.Detail)
 		}
 	}

@@ -320,7 +320,7 @@ func seeds() uint64 {
 	return 20_000
 }
 
-func TestSimulatedSessionsKeepTheRules(t *testing.T) {
+func TestSimulatedSessionsKeepTheInvariants(t *testing.T) {
 	for seed := range seeds() {
 		if broken := simulate(seed, session.Decide); len(broken) > 0 {
 			t.Fatalf("seed %d: %q", seed, broken)

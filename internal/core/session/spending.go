@@ -11,15 +11,15 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// daySpent is what all sessions have used on one day.
+// daySpent is the consumption of all sessions on one day.
 type daySpent struct {
 	mu   sync.Mutex
 	day  string
 	used Spent
 }
 
-// set takes over a sum that was committed. It is the whole one and no addition:
-// who reads the day for the first time may have seen the commit already.
+// set stores a committed sum. It replaces the old sum: a concurrent first read of the
+// day may already include the commit, so adding would count it twice.
 func (d *daySpent) set(day string, used Spent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -28,8 +28,9 @@ func (d *daySpent) set(day string, used Spent) {
 	}
 }
 
-// checkBudgets compares what was used with the limits, before a model call.
-// What this run uses at this moment counts; of other runs, what is recorded.
+// checkBudgets compares the consumption with the limits before a model call. It
+// includes what this run has consumed since its last record; of other runs, only
+// what they have recorded.
 func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) error {
 	now, limits := r.svc.opt.Now(), r.svc.settings.Load().Limits
 	today := limits.day(now)
@@ -57,8 +58,8 @@ func (r *run) checkBudgets(ctx context.Context, steps int64, used chat.Usage) er
 	return nil
 }
 
-// spentInSession reads what the session that pays has used, which others may
-// work for at the same time, and what a person has allowed there.
+// spentInSession reads the consumption of the session that pays, which other sessions
+// may also consume, and the limits that people have raised there.
 func (r *run) spentInSession(ctx context.Context, today string) (used Spent, raised map[Limit]int64, err error) {
 	raised = r.state.raisedOn(today)
 	err = r.svc.opt.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -73,12 +74,12 @@ func (r *run) spentInSession(ctx context.Context, today string) (used Spent, rai
 		return err
 	})
 	if err != nil {
-		return used, nil, fmt.Errorf("read what the session has used: %w", err)
+		return used, nil, fmt.Errorf("read the session's consumption: %w", err)
 	}
 	return used, raised, nil
 }
 
-// spentOn reads the store when a new day has begun.
+// spentOn returns the consumption of a day; it reads the table once per day.
 func (s *Service) spentOn(ctx context.Context, day string) (Spent, error) {
 	s.day.mu.Lock()
 	defer s.day.mu.Unlock()
@@ -98,14 +99,14 @@ func (s *Service) readDay(ctx context.Context, day string) (used Spent, err erro
 		return err
 	})
 	if err != nil {
-		return used, fmt.Errorf("read what the day has used: %w", err)
+		return used, fmt.Errorf("read the day's consumption: %w", err)
 	}
 	return used, nil
 }
 
-// Exhausted returns the limit of a session or of the day that is reached, nil
-// when none is: what uses a model for a session without being a request asks
-// first, and says with [Service.Spend] what it used.
+// ReachedLimit returns the limit of a session or of the day that is reached, or nil.
+// Callers that use a model for a session without a request check it first and report
+// their consumption with [Service.Spend].
 func (s *Service) ReachedLimit(q db.Queryer, sessionID string) (*Reached, error) {
 	limits := s.settings.Load().Limits
 	today := limits.day(s.opt.Now())
@@ -115,7 +116,7 @@ func (s *Service) ReachedLimit(q db.Queryer, sessionID string) (*Reached, error)
 	}
 	state, err := s.opt.Tables.States.State(q, account)
 	if err != nil {
-		return nil, fmt.Errorf("read what was allowed: %w", err)
+		return nil, fmt.Errorf("read the raised limits: %w", err)
 	}
 	session, err := s.opt.Tables.Spending.SpentIn(q, account)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Service) ReachedLimit(q db.Queryer, sessionID string) (*Reached, error)
 	return limits.Check(Used{Session: session, Day: day}, state.raisedOn(today)), nil
 }
 
-// Spend counts for a session, or for the one that pays for it, and for the day.
+// Spend adds consumption to the session that pays for sessionID, and to the day.
 func (s *Service) Spend(tx *db.Tx, sessionID string, used Spent) error {
 	if used == (Spent{}) {
 		return nil
@@ -149,7 +150,7 @@ func (s *Service) Spend(tx *db.Tx, sessionID string, used Spent) error {
 	return nil
 }
 
-// account is the session that pays for the work of a session.
+// payer returns the session that pays for the work of a session.
 func (s *Service) payer(q db.Queryer, sessionID string) (string, error) {
 	id, err := s.opt.Policy.Payer(q, sessionID)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // A surface is told once when a request starts whose output it shows, and a
 // session that begins there is named as it is there.
-func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
+func TestARelayIsStartedForARequestOfItsSurface(t *testing.T) {
 	instructed := make(chan string, 1)
 	r := newRig(t, rigOptions{
 		do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
@@ -35,7 +35,7 @@ func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
 		},
 	})
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	var told, running int
 	for _, e := range r.events(event.TopicRequest) {
 		switch p, err := event.Decode(e); p := p.(type) {
@@ -61,7 +61,7 @@ func TestASurfaceIsToldOfARequestThatItShows(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
+func TestAMessageBeyondTheMaximumFailsVisibly(t *testing.T) {
 	r := newRig(t, rigOptions{change: func(o *session.Options) { o.Surfaces = fakeSurfaces{relay: true} }})
 	var crowd session.State
 	crowd.Queue = []session.QueuedRequest{{RequestID: "web:s1:full", Client: "web", Messages: make([]session.PendingMessage, 2*session.MaxWaiting)}}
@@ -70,7 +70,7 @@ func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.send("web:s1:r1", "m1", event.Prompt, "hello")
-	if req := r.ends("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "Too many messages are waiting") {
+	if req := r.waitForEnd("web:s1:r1"); req.State != event.StateFailed || !strings.Contains(req.Detail, "Too many messages are waiting") {
 		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
 	}
 	r.output("web:s1:r1")
@@ -89,24 +89,24 @@ func TestAMessageThatIsOneTooManyFailsVisibly(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoneIsMarkedSo(t *testing.T) {
+func TestANoReplyAnswerIsMarkedAsSkipped(t *testing.T) {
 	for text, want := range map[string]string{"NO_REPLY": "skip", " NO_REPLY\n": "skip", "NO_REPLY, he said": "", "NO_REPLY\n\nNO_REPLY": "skip", "Hello.\n\nNO_REPLY": "", "\n\n": ""} {
 		r := newRig(t, rigOptions{do: func(_ context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
 			say(text)
 			return chat.Text(chat.Assistant, text), nil
 		}})
 		r.send("web:s1:r1", "m1", event.Prompt, "one")
-		r.ends("web:s1:r1")
+		r.waitForEnd("web:s1:r1")
 		events := r.events(event.OutputTopic("web:s1:r1"))
 		p, err := event.Decode(events[len(events)-1])
 		if final, ok := p.(event.FinalText); err != nil || !ok || final.Delivery != want {
 			t.Errorf("%q ends as %+v (%v)", text, p, err)
 		}
-		r.recalls("web:s1:r1", events)
+		r.checkFinalOutput("web:s1:r1", events)
 	}
 }
 
-func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
+func TestAFileIsAddedToTheOutputOfARunningRequest(t *testing.T) {
 	var svc *session.Service
 	given := make(chan error, 2)
 	r := newRig(t, rigOptions{do: func(ctx context.Context, _ llm.Request, say func(string)) (chat.Message, error) {
@@ -118,7 +118,7 @@ func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
 	}})
 	svc = r.svc
 	r.send("web:s1:r1", "m1", event.Prompt, "one")
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	if err := <-given; err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestAFileGoesIntoTheOutputOfARunningRequest(t *testing.T) {
 	if files != 1 {
 		t.Errorf("the file is %d times in the output", files)
 	}
-	r.recalls("web:s1:r1", events)
+	r.checkFinalOutput("web:s1:r1", events)
 	if err := svc.AddFile(t.Context(), "web:s1:r1", event.BinaryOutput{BinaryID: "late"}); fault.KindOf(err) != fault.Gone {
 		t.Errorf("after the end: %v", err)
 	}
@@ -162,6 +162,6 @@ func TestAFileWaitsForASlowDatabase(t *testing.T) {
 		if err := <-given; err != nil {
 			t.Error(err)
 		}
-		r.ends("web:s1:r1")
+		r.waitForEnd("web:s1:r1")
 	})
 }

@@ -4,7 +4,7 @@ import "testing"
 
 // A title is a line in lists, on the page, in a terminal and on platforms: it is of
 // what can be seen, whoever wrote the message.
-func TestATitleIsOneLineOfWhatCanBeSeen(t *testing.T) {
+func TestATitleIsOneLineOfVisibleText(t *testing.T) {
 	for text, want := range map[string]string{
 		"hello\nthere":                        "hello there",
 		"a\x00b\x1b]0;c\x07\u009b\u202ed\x7f": "ab]0;cd",

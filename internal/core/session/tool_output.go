@@ -9,7 +9,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// displayArgs are the arguments of a call as the output shows them.
+// displayArgs returns the arguments of a call for the output topic; nil if they
+// are too long.
 func displayArgs(call chat.Part) json.RawMessage {
 	if len(call.Input) > maxArgs {
 		return nil
@@ -17,7 +18,7 @@ func displayArgs(call chat.Part) json.RawMessage {
 	return call.Input
 }
 
-// toolEndEvent is the end of a call as the output shows it.
+// toolEndEvent returns the output event for the end of a call.
 func toolEndEvent(call, result chat.Part, display string) event.ToolCallOutput {
 	text, failed := result.OutputText()
 	ok := !failed
@@ -31,11 +32,12 @@ func toolEndEvent(call, result chat.Part, display string) event.ToolCallOutput {
 	return shown
 }
 
-// tellRest tells on the output of the calls of a step whose end was not told: a
-// stop kept them from beginning, or nobody knows how they ended. It is part of
-// the transaction that puts the step into the history, so it is told once. The
-// environment is not told: what never began has not failed.
-func (c *change) reportRemainingCalls(h event.Headers, step int, messages []chat.Message, told func(toolCallID string) bool) error {
+// reportRemainingCalls publishes the ends of those calls of a step that the output
+// has not reported: a stop kept them from starting, or their outcome is unknown. It
+// is part of the transaction that appends the step to the history, so it happens
+// once. It publishes no environment event, because a call that never started has
+// not failed.
+func (c *change) reportRemainingCalls(h event.Headers, step int, messages []chat.Message, reported func(toolCallID string) bool) error {
 	calls := map[string]chat.Part{}
 	for i, m := range messages {
 		for _, call := range m.ToolCalls() {
@@ -43,7 +45,7 @@ func (c *change) reportRemainingCalls(h event.Headers, step int, messages []chat
 		}
 		for j, result := range m.ToolResults() {
 			call, known := calls[result.ToolCallID]
-			if !known || told(result.ToolCallID) {
+			if !known || reported(result.ToolCallID) {
 				continue
 			}
 			delete(calls, result.ToolCallID)

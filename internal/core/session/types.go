@@ -17,22 +17,22 @@ type Session struct {
 	UpdatedAt int64  `json:"updatedAt"`
 	// State is idle or running.
 	State string `json:"state"`
-	// ActiveRequest is the request that runs, if one does.
+	// ActiveRequest is the id of the active request, or "".
 	ActiveRequest string `json:"activeRequest,omitempty"`
-	// Paused is the question that the request waits with, if it does.
+	// Paused is the open pause of the active request, or nil.
 	Paused *Pause `json:"paused,omitempty"`
 }
 
-// HistoryMessage is a message of a session's history: the ModelMessage with
-// the fields id, requestId and createdAt beside its own.
+// HistoryMessage is a message of a session's history: a ModelMessage with the
+// additional fields id, requestId and createdAt.
 type HistoryMessage struct {
 	ID        string
 	Seq       int64
 	RequestID string
 	CreatedAt int64
 	Message   chat.Message
-	// Damaged says that the message cannot be believed: Message says why, in a
-	// list for people.
+	// Damaged reports that the stored message is corrupt. In lists, Message then
+	// contains the reason.
 	Damaged bool
 }
 
@@ -43,12 +43,12 @@ type Request struct {
 	Client    string             `json:"client"`
 	State     event.RequestState `json:"state"`
 	Detail    string             `json:"detail,omitempty"`
-	// ErrorKind is what sort of trouble a failed request ended with.
+	// ErrorKind is the error kind of a failed request.
 	ErrorKind fault.Kind `json:"errorKind,omitempty"`
 	CreatedAt int64      `json:"createdAt"`
 	StartedAt int64      `json:"startedAt,omitempty"`
 	EndedAt   int64      `json:"endedAt,omitempty"`
-	// WokenBy is the id of the event that started it.
+	// WokenBy is the id of the event that triggered the request.
 	WokenBy    string     `json:"wokenBy,omitempty"`
 	Steps      int        `json:"steps"`
 	Recoveries int        `json:"recoveries,omitempty"`
@@ -56,65 +56,64 @@ type Request struct {
 	Model      string     `json:"model,omitempty"`
 }
 
-// Damaged is the state that a list gives a request whose row is damaged. Of such
-// a request its id is known and, in Detail, what is wrong.
+// Damaged is the state of a request with a corrupt row in lists. Only the ID and
+// Detail of such a request are set; Detail contains the reason.
 const Damaged event.RequestState = "damaged"
 
 // Asks reports whether the request waits at a limit for an answer to its detail.
 func (r Request) AwaitsAnswer() bool { return r.Detail != "" && r.StartedAt > 0 && !r.State.Ended() }
 
-// Story is a request with everything that happened to it, in order.
+// Story is a request with all its records.
 type Story struct {
 	Request
-	// Messages are what came into it, in order; the first woke it.
+	// Messages are the messages of the request in order; the first one triggered it.
 	Messages []StoryMessage `json:"messages"`
 	Entries  []StoryEntry   `json:"entries"`
 }
 
-// StoryMessage is a message that a request was given.
+// StoryMessage is a message of a request.
 type StoryMessage struct {
 	MessageID string      `json:"messageId"`
 	Queue     event.Queue `json:"queue"`
 	State     MailState   `json:"state"`
-	// EventID is the command that brought it.
+	// EventID is the id of the command that contained it.
 	EventID   string `json:"eventId"`
 	CreatedAt int64  `json:"createdAt"`
 	Text      string `json:"text"`
 }
 
-// File is a file that a request has given to people.
+// File is a file in the output of a request.
 type File struct {
 	SessionID string `json:"-"`
 	RequestID string `json:"requestId"`
-	// ID names it within the request.
+	// ID is unique within the request.
 	ID        string `json:"fileId"`
 	CreatedAt int64  `json:"createdAt"`
 	Filename  string `json:"filename"`
 	MimeType  string `json:"mimeType"`
 	Bytes     int64  `json:"bytes"`
-	// Blob refers to the bytes.
+	// Blob is the reference to the content.
 	Blob string `json:"-"`
 }
 
-// SearchResult is a message that a search found.
+// SearchResult is a message that matches a search.
 type SearchResult struct {
 	SessionID    string `json:"sessionId"`
 	SessionTitle string `json:"sessionTitle,omitempty"`
 	MessageID    string `json:"messageId"`
 	RequestID    string `json:"requestId"`
-	// Role is user or assistant, or system of one that is damaged.
+	// Role is user or assistant; system for a damaged message.
 	Role      string `json:"role"`
 	CreatedAt int64  `json:"createdAt"`
-	// Excerpt is what stands around the first word that was found, or why a
-	// damaged one cannot be read.
+	// Excerpt is the text around the first match, or the reason why a damaged
+	// message cannot be read.
 	Excerpt string `json:"excerpt"`
 	Damaged bool   `json:"damaged,omitempty"`
-	// Row is its place among all messages.
+	// Row is the position of the message among all messages.
 	Row int64 `json:"-"`
 }
 
-// EntryDamaged is the kind of a record that cannot be believed; its detail says
-// why.
+// EntryDamaged is the kind of a corrupt record; its Detail contains the reason.
 const EntryDamaged = "damaged"
 
 // StoryEntry is one record of a request's journal.

@@ -7,20 +7,19 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Capabilities say what a surface can do. What it cannot is answered with a
-// fault.Denied that says so.
+// Capabilities are the features of a platform. A call of a feature that it lacks
+// returns a fault.Denied.
 type Capabilities struct {
 	Edit, Delete, Reactions, Typing, Files, Replies, Buttons bool
-	// MaxText is the longest message in UTF-16 units, MaxFiles the most files
-	// on one message, MaxFileBytes the largest of them, MaxMessageBytes all of
-	// them together.
+	// MaxText is the longest message in UTF-16 units. MaxFiles is the number of files
+	// per message, MaxFileBytes the size of one, and MaxMessageBytes of all of them.
 	MaxText         int
 	MaxFiles        int
 	MaxFileBytes    int64
 	MaxMessageBytes int64
 }
 
-// File is a file on its way out; its bytes are given, or lie in the blob store.
+// File is an outgoing file. Its bytes are in Data or in the blob store.
 type File struct {
 	Name     string `json:"name"`
 	MimeType string `json:"mimeType,omitempty"`
@@ -28,21 +27,20 @@ type File struct {
 	Data     []byte `json:"data,omitempty"`
 }
 
-// Button is a control under a message; pressing it is told to the adapter's
-// owner with its ID.
+// Button is a button below a message. Its ID identifies the action.
 type Button struct {
 	ID    string `json:"id"`
 	Label string `json:"label"`
-	// Danger paints it as one that ends something.
+	// Danger shows it in the color of destructive actions.
 	Danger bool `json:"danger,omitempty"`
 }
 
-// Content is what a message shows. On an edit nil Buttons keep none: the
-// content is the whole message.
+// Content is the whole visible content of a message. An edit with nil Buttons
+// removes the buttons.
 type Content struct {
 	// Text is in the platform's own syntax.
 	Text string `json:"text"`
-	// PingUsers are the only people whom the text may notify.
+	// PingUsers are the only users that the text may notify.
 	PingUsers []string `json:"pingUsers,omitempty"`
 	Buttons   []Button `json:"buttons,omitempty"`
 }
@@ -51,11 +49,12 @@ type Content struct {
 type Send struct {
 	ChannelID string `json:"channelId"`
 	Content
-	// ReplyTo is a message of the channel; if it is gone the message is sent
+	// ReplyTo is a message of the channel. If it was deleted, the message is sent
 	// without it.
 	ReplyTo string `json:"replyTo,omitempty"`
 	Files   []File `json:"files,omitempty"`
-	// Nonce names the logical act, at most 25 bytes (Discord, "Create Message").
+	// Nonce identifies the logical message, in at most 25 bytes (Discord, "Create
+	// Message").
 	Nonce string `json:"nonce"`
 }
 
@@ -70,54 +69,71 @@ type ListOptions struct {
 // channel and not one message in it.
 const CodeUnknownChannel = "unknown_channel"
 
-// Adapter connects one platform. Its errors are faults: NotFound and Denied
-// are final for the channel or message, Unavailable, RateLimited and Timeout
-// may pass; after a Timeout the outcome of a send is unknown.
+// Adapter connects one platform. A core that needs a part of it declares that
+// part. Errors are faults: NotFound and Denied are final for the channel or
+// message; Unavailable, RateLimited, and Timeout may pass. After a Timeout, the
+// outcome of a send is unknown.
 type Adapter interface {
-	// Platform is the name that ids and headers use ("discord").
+	Connection
+	Channels
+	Writer
+	Reader
+}
+
+// Connection is the connection to the platform.
+type Connection interface {
+	// Platform returns the name that ids and headers use ("discord").
 	Platform() string
-	// Run connects and takes in what people say until ctx ends.
+	// Run connects and receives events until ctx ends.
 	Run(ctx context.Context) error
-	// Self is who we are there; false before the first connection.
+	// Self returns our own user. It returns false before the first connection.
 	Self() (User, bool)
 	Capabilities() Capabilities
-	// Healthy says why it hears nothing, or nil.
+	// Healthy returns the reason why no events arrive, or nil.
 	Healthy() error
+}
 
-	// Allowed reports whether the configuration lets us write to the channel;
-	// it may ask the platform which guild the channel belongs to.
+// Channels answers questions about channels.
+type Channels interface {
+	// Allowed reports whether the configuration lets us write to the channel. It may
+	// ask the platform for the channel's guild.
 	Allowed(ctx context.Context, channelID string) (bool, error)
-	// Opens is Allowed of a session of which enough is known: it asks nobody.
+	// Opens is like Allowed for a known session, and makes no network calls.
 	Opens(s Session) bool
-	// Channel says what a channel is; it may ask the platform. What happened in
-	// it is not told.
+	// Channel returns a channel. It may ask the platform.
 	Channel(ctx context.Context, channelID string) (Session, error)
+}
 
+// Writer writes to the platform.
+type Writer interface {
 	Send(ctx context.Context, s Send) (Message, error)
-	// FindNonce looks for a message that an earlier Send made, not before a time.
+	// FindNonce searches for a message that an earlier Send created after notBefore.
 	FindNonce(ctx context.Context, channelID, nonce string, notBefore time.Time) (Message, bool, error)
 	Edit(ctx context.Context, ref event.MessageRef, c Content) error
 	Delete(ctx context.Context, ref event.MessageRef) error
-	// Read and List ask the platform, not the cache.
-	Read(ctx context.Context, ref event.MessageRef) (Message, error)
-	List(ctx context.Context, channelID string, o ListOptions) ([]Message, error)
 	React(ctx context.Context, ref event.MessageRef, emoji string) error
 	Unreact(ctx context.Context, ref event.MessageRef, emoji string) error
-	Reactions(ctx context.Context, ref event.MessageRef) ([]Reaction, error)
-	// Typing shows for some seconds that an answer is being made.
+	// Typing shows a typing indicator for some seconds.
 	Typing(ctx context.Context, channelID string) error
+}
+
+// Reader reads from the platform, not from the cache.
+type Reader interface {
+	Read(ctx context.Context, ref event.MessageRef) (Message, error)
+	List(ctx context.Context, channelID string, o ListOptions) ([]Message, error)
+	Reactions(ctx context.Context, ref event.MessageRef) ([]Reaction, error)
 }
 
 // FileSource is an adapter that can fetch the files of its platform's messages.
 type FileSource interface {
-	// FetchFile returns a file of at most so many bytes, whole or not at all.
-	// A fault.NotFound says that the platform does not have it any more.
+	// FetchFile returns a complete file of at most most bytes. A fault.NotFound means
+	// that the platform no longer has it.
 	FetchFile(ctx context.Context, f Attachment, most int64) (Fetched, error)
 }
 
-// Fetched is a file that was fetched.
+// Fetched is a fetched file.
 type Fetched struct {
 	Data []byte
-	// MimeType is what its host calls it, without parameters; it may be empty.
+	// MimeType is the media type that the host reports, without parameters, or "".
 	MimeType string
 }

@@ -2,43 +2,52 @@ package surface
 
 import "lilac/internal/engine/db"
 
-// Cache is what is remembered of the platforms; package store keeps it. An
-// unknown id is a fault.NotFound.
+// Cache is the cache of the platforms. Package store implements it. Packages that
+// need a part of it declare that part.
 type Cache interface {
-	// PutMessage inserts a message or takes a newer state of it: one with a
-	// smaller EditedAt than the cached changes nothing. An empty RequestID
-	// keeps the cached one. The session's read position stays: not everything
-	// before the message need have been heard.
+	MessageCache
+	Directory
+}
+
+// MessageCache holds messages. An unknown id is a fault.NotFound.
+type MessageCache interface {
+	// PutMessage inserts a message or a newer version of it; a version with a
+	// smaller EditedAt than the cached one changes nothing. An empty RequestID keeps
+	// the cached one. The session's read position does not move, because earlier
+	// messages may be missing.
 	PutMessage(tx *db.Tx, m Message) error
-	// ReadUpTo moves the session's read position to a message, never back, when
-	// everything before it was heard or is a gap that is known.
+	// ReadUpTo moves the session's read position to a message, never back. Every
+	// earlier message was received or is in a known gap.
 	ReadUpTo(tx *db.Tx, m Message) error
-	// MarkDeleted keeps the row, without its text and attachments, and makes one
-	// for a message that may still come: it stays deleted.
+	// MarkDeleted replaces a message with a tombstone without text and attachments.
+	// It also works for a message that arrives later.
 	MarkDeleted(tx *db.Tx, platform, channelID, messageID string, at int64) error
 	Message(q db.Queryer, platform, channelID, messageID string) (Message, error)
 	// IsOurs reports whether a message, deleted or not, is known to be our own.
 	IsOurs(q db.Queryer, platform, channelID, messageID string) (bool, error)
-	// Messages lists what a channel holds that is not deleted, newest first,
-	// before a message id ("" from the newest); at most 200.
+	// Messages returns at most 200 messages of a channel that are not deleted,
+	// newest first, before a message id ("" for the newest).
 	Messages(q db.Queryer, platform, channelID, before string, limit int) ([]Message, error)
-	// ReplyChain follows ReplyTo from a message backwards: oldest first, the
-	// message itself last, at most depth of them, up to the first gap.
+	// ReplyChain follows ReplyTo backward from a message to the first gap. It
+	// returns at most depth messages, oldest first, ending with the message itself.
 	ReplyChain(q db.Queryer, platform, channelID, messageID string, depth int) ([]Message, error)
-	// SearchMessages finds words in the texts of the given channels, best
-	// first. The query is plain words, never a query language.
+	// SearchMessages returns the messages of the channels that contain the words of
+	// the query, best first. The query is plain words, not a query language.
 	SearchMessages(q db.Queryer, platform string, channelIDs []string, query string, limit int) ([]Message, error)
+}
 
+// Directory holds sessions and users. An unknown id is a fault.NotFound.
+type Directory interface {
 	PutSession(tx *db.Tx, s Session) error
 	Session(q db.Queryer, platform, channelID string) (Session, error)
-	// Sessions lists a platform's sessions, the last used first.
+	// Sessions returns a platform's sessions, most recently used first.
 	Sessions(q db.Queryer, platform string) ([]Session, error)
-	// SessionsTitled lists those of a title, with or without #, ignoring case;
-	// at most some dozens.
+	// SessionsTitled returns a few dozen sessions with a title, with or without #,
+	// ignoring case.
 	SessionsTitled(q db.Queryer, platform, title string) ([]Session, error)
 
 	PutUser(tx *db.Tx, platform string, u User) error
 	User(q db.Queryer, platform, id string) (User, error)
-	// UsersNamed finds people by a name, ignoring case.
+	// UsersNamed returns the users with a name, ignoring case.
 	UsersNamed(q db.Queryer, platform, name string) ([]User, error)
 }

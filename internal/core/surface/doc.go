@@ -1,18 +1,19 @@
-// Package surface is what the cores know of a place where people talk: the
-// messages, channels and people of a platform as the cache keeps them, and the
-// [Adapter] that writes to it. It follows the reference forms of the
-// surface-tools and bus-adapter-bridge specifications.
+// Package surface declares what the cores know about chat platforms: the messages,
+// channels, and users in the [Cache], and the [Adapter] that writes to a platform.
+// It follows the reference forms of the surface-tools and bus-adapter-bridge
+// specifications.
 //
-// What it promises:
+// It promises:
 //
-//   - Texts are in the platform's own syntax for mentions (on Discord <@id>).
-//     Package entity turns them into names and back.
-//   - Reads of the cores come from the [Cache] and never call a platform; only
-//     an adapter does, and what it learns it puts into the cache before it
-//     publishes.
-//   - A [Send] carries a nonce made from the logical act. Sending twice with
-//     one nonce makes one message wherever the platform can promise that;
-//     [Adapter.FindNonce] tells after a crash.
+//   - Texts use the platform's own syntax for mentions (on Discord <@id>). Package
+//     entity converts them to names and back.
+//   - Cores read from the cache and never from a platform. An adapter puts what it
+//     learns into the cache before it publishes the event.
+//   - A [Send] carries a nonce that identifies the logical message. Sending twice
+//     with the same nonce creates one message if the platform supports that; after
+//     a crash, [Adapter.FindNonce] finds out.
 //
-// Anyone may import it; it knows no platform and no model.
+// All cores and adapters may import it. It contains types only: it depends on no
+// platform and no model, and starts no goroutine. Adapters and caches are safe for
+// concurrent use.
 package surface

@@ -2,31 +2,31 @@ package surface
 
 import "encoding/json"
 
-// Facts are what a platform says of a message beyond its text; they travel in
-// the raw field of its event under the platform's name ("raw.discord.…" in the
+// Facts are a platform's facts about a message beyond its text. Events carry them
+// in their raw field under the platform's name ("raw.discord.…" in the
 // request-router specification).
 type Facts struct {
 	IsDMBased bool `json:"isDMBased"`
-	// MentionsBot says that our literal id is in the text; a reply that
-	// notifies us is none.
+	// MentionsBot reports that our literal id is in the text. A reply that notifies
+	// us does not count.
 	MentionsBot      bool   `json:"mentionsBot"`
 	ReplyToBot       bool   `json:"replyToBot"`
 	ReplyToMessageID string `json:"replyToMessageId,omitempty"`
 	GuildID          string `json:"guildId,omitempty"`
 	ParentChannelID  string `json:"parentChannelId,omitempty"`
-	// AuthorIsBot says that a program wrote it, AuthorIsSelf that we did.
+	// AuthorIsBot reports that a program wrote it, AuthorIsSelf that we did.
 	AuthorIsBot  bool         `json:"authorIsBot,omitempty"`
 	AuthorIsSelf bool         `json:"authorIsSelf,omitempty"`
 	Attachments  []Attachment `json:"attachments,omitempty"`
 }
 
-// Raw is the facts as an event carries them.
+// Raw returns the facts in the form that events carry.
 func (f Facts) Raw(platform string) json.RawMessage {
 	data, _ := json.Marshal(map[string]Facts{platform: f}) // strings, numbers and flags always marshal
 	return data
 }
 
-// FactsOf reads the facts of an event; false when they are missing.
+// FactsOf reads the facts of an event. It returns false if they are missing.
 func FactsOf(platform string, raw json.RawMessage) (Facts, bool) {
 	var all map[string]*Facts
 	if json.Unmarshal(raw, &all) != nil || all[platform] == nil {

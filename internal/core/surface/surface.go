@@ -6,15 +6,15 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Message is a message as the cache keeps it.
+// Message is a cached message.
 type Message struct {
 	Platform  string `json:"platform"`
 	ChannelID string `json:"channelId"`
 	ID        string `json:"id"`
 	AuthorID  string `json:"authorId"`
-	// AuthorName is what the author was called there and then.
+	// AuthorName is the name of the author in that channel at that time.
 	AuthorName string `json:"authorName,omitempty"`
-	// AuthorBot says that a program wrote it; FromSelf, that we did.
+	// AuthorBot reports that a program wrote it, FromSelf that we did.
 	AuthorBot bool `json:"authorBot,omitempty"`
 	FromSelf  bool `json:"fromSelf,omitempty"`
 	// Text is in the platform's own syntax.
@@ -22,38 +22,38 @@ type Message struct {
 	// ReplyTo is the id of the message that it replies to in the same channel.
 	ReplyTo     string       `json:"replyTo,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
-	// Mentions are the people whom the text mentions, by their ids.
+	// Mentions are the users that the text mentions.
 	Mentions []User `json:"mentions,omitempty"`
-	// RequestID is the request whose answer it is part of, for our own.
+	// RequestID is the request whose answer it shows, for a message of ours.
 	RequestID string `json:"requestId,omitempty"`
-	// CreatedAt, EditedAt and DeletedAt are Unix milliseconds; the last two
-	// are zero when it did not happen.
+	// CreatedAt, EditedAt, and DeletedAt are Unix milliseconds. EditedAt and DeletedAt
+	// are zero if it was not edited or deleted.
 	CreatedAt int64 `json:"createdAt"`
 	EditedAt  int64 `json:"editedAt,omitempty"`
 	DeletedAt int64 `json:"deletedAt,omitempty"`
-	// Raw holds the platform's facts as they travel in the event.
+	// Raw has the [Facts], in the form of [Facts.Raw].
 	Raw json.RawMessage `json:"raw,omitempty"`
 }
 
-// Ref names the message.
+// Ref returns a reference to the message.
 func (m Message) Ref() event.MessageRef {
 	return event.MessageRef{Platform: m.Platform, ChannelID: m.ChannelID, MessageID: m.ID}
 }
 
-// Attachment is a file that came with a message.
+// Attachment is a file of a message.
 type Attachment struct {
 	ID       string `json:"id,omitempty"`
 	URL      string `json:"url"`
 	Filename string `json:"filename,omitempty"`
 	MimeType string `json:"mimeType,omitempty"`
-	// Size is in bytes, as the platform said.
+	// Size is the size in bytes that the platform reports.
 	Size int64 `json:"size,omitempty"`
-	// Blob refers to the bytes in the blob store when they were taken at
-	// ingest; signed addresses expire.
+	// Blob refers to the bytes in the blob store, if they were downloaded with the
+	// event; signed URLs expire.
 	Blob string `json:"blob,omitempty"`
 }
 
-// ChannelKind is what sort of conversation a channel is.
+// ChannelKind is the kind of a channel.
 type ChannelKind string
 
 // The kinds of channels.
@@ -72,10 +72,10 @@ type Session struct {
 	ParentChannelID string      `json:"parentChannelId,omitempty"`
 	Kind            ChannelKind `json:"kind"`
 	Title           string      `json:"title,omitempty"`
-	// Hidden says that the platform does not show it to us.
+	// Hidden reports that the platform does not show it to us.
 	Hidden bool `json:"hidden,omitempty"`
-	// LastMessageID is the newest message that the platform has told of;
-	// ReadMessageID is the newest that was taken in.
+	// LastMessageID is the newest message that the platform has reported,
+	// ReadMessageID the newest that was received.
 	LastMessageID string `json:"lastMessageId,omitempty"`
 	ReadMessageID string `json:"readMessageId,omitempty"`
 	UpdatedAt     int64  `json:"updatedAt"`
@@ -88,7 +88,7 @@ type User struct {
 	Bot  bool   `json:"bot,omitempty"`
 }
 
-// Reaction is an emoji on a message and how many put it there.
+// Reaction is an emoji on a message and its number of users.
 type Reaction struct {
 	Emoji string `json:"emoji"`
 	Count int    `json:"count"`

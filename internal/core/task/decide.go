@@ -14,16 +14,16 @@ type Input interface{ input() }
 
 // Start asks for a new task with an unused id.
 type Start struct {
-	ID        string
-	Order     Order
-	Situation Situation
-	Limits    Limits
+	ID     string
+	Spec   Spec
+	Facts  Facts
+	Limits Limits
 	// MaxDepth is how many events may cause each other.
 	MaxDepth int
 }
 
-// Printed is what a command had printed when it ended.
-type Printed struct {
+// Output is what a command had printed when it ended.
+type Output struct {
 	Bytes int64
 	Tail  string
 }
@@ -31,26 +31,26 @@ type Printed struct {
 // Exited is the command having ended by itself, or for a limit.
 type Exited struct {
 	Exit
-	Printed
+	Output
 }
 
-// Broken is the command not having been run to its end. Reason is for people.
-type Broken struct {
+// NotRun is the command not having been run to its end. Reason is for people.
+type NotRun struct {
 	Reason string
-	Printed
+	Output
 }
 
 // Expired is the time being up.
-type Expired struct{ Printed }
+type Expired struct{ Output }
 
 // Stop is somebody having stopped it.
 type Stop struct {
-	By By
-	Printed
+	By Actor
+	Output
 }
 
 // Lost is the program having ended while the command ran.
-type Lost struct{ Printed }
+type Lost struct{ Output }
 
 // Answered is the sub-agent's request having ended.
 type Answered struct {
@@ -63,7 +63,7 @@ type Answered struct {
 
 func (Start) input()    {}
 func (Exited) input()   {}
-func (Broken) input()   {}
+func (NotRun) input()   {}
 func (Expired) input()  {}
 func (Stop) input()     {}
 func (Lost) input()     {}
@@ -81,8 +81,8 @@ type Prompt struct{}
 // PublishStart publishes the event of the task's start.
 type PublishStart struct{}
 
-// Launch follows the task after the commit, and runs its command.
-type Launch struct{ Limits Limits }
+// Follow follows the task after the commit, and runs its command.
+type Follow struct{ Limits Limits }
 
 // PublishEnd publishes the event of the task's end.
 type PublishEnd struct{}
@@ -93,7 +93,7 @@ type CancelRequest struct{}
 func (Refuse) effect()        {}
 func (Prompt) effect()        {}
 func (PublishStart) effect()  {}
-func (Launch) effect()        {}
+func (Follow) effect()        {}
 func (PublishEnd) effect()    {}
 func (CancelRequest) effect() {}
 
@@ -118,7 +118,7 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 	case Start:
 		return t, nil
 	case Exited:
-		t = t.printed(in.Printed)
+		t = t.withOutput(in.Output)
 		t.ExitCode = &in.Code
 		t.State = Completed
 		switch {
@@ -127,20 +127,20 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 		case in.Code != 0:
 			t.State, t.Reason = Failed, fmt.Sprintf("The command ended with exit code %d.", in.Code)
 		}
-	case Broken:
-		t = t.printed(in.Printed)
+	case NotRun:
+		t = t.withOutput(in.Output)
 		t.State, t.Reason = Failed, in.Reason
 	case Expired:
-		t = t.printed(in.Printed)
-		t.State, t.Reason = Timeout, fmt.Sprintf("It did not end within %s and was stopped.", t.allowed())
+		t = t.withOutput(in.Output)
+		t.State, t.Reason = Timeout, fmt.Sprintf("It did not end within %s and was stopped.", t.timeLimit())
 	case Stop:
-		t = t.printed(in.Printed)
+		t = t.withOutput(in.Output)
 		t.State, t.Reason, t.StoppedBy = Stopped, reasonStopped, in.By
 	case Lost:
 		if t.Kind != Command {
 			return t, nil // its request goes on
 		}
-		t = t.printed(in.Printed)
+		t = t.withOutput(in.Output)
 		t.State, t.Reason = Failed, reasonLost
 	case Answered:
 		t.Result = in.Text
@@ -164,21 +164,21 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 }
 
 func start(in Start, now time.Time) (Task, []Effect) {
-	if err := Admit(in.Order, in.Situation, in.Limits, in.MaxDepth); err != nil {
+	if err := Admit(in.Spec, in.Facts, in.Limits, in.MaxDepth); err != nil {
 		return Task{}, []Effect{Refuse{err}}
 	}
 	t := newTask(in, now)
 	if t.Kind == Agent {
-		return t, []Effect{Prompt{}, PublishStart{}, Launch{in.Limits}}
+		return t, []Effect{Prompt{}, PublishStart{}, Follow{in.Limits}}
 	}
-	return t, []Effect{PublishStart{}, Launch{in.Limits}}
+	return t, []Effect{PublishStart{}, Follow{in.Limits}}
 }
 
 func newTask(in Start, now time.Time) Task {
-	o := in.Order
+	o := in.Spec
 	t := Task{
 		ID: in.ID, Key: o.Key,
-		SessionID: o.SessionID, RequestID: o.RequestID, Client: o.Client, Depth: in.Situation.Depth + 1,
+		SessionID: o.SessionID, RequestID: o.RequestID, Client: o.Client, Depth: in.Facts.Depth + 1,
 		Kind: Command, Command: o.Command, Dir: o.Dir, State: Running, CreatedAt: now.UnixMilli(),
 		Description: o.Description,
 	}
@@ -199,7 +199,7 @@ func newTask(in Start, now time.Time) Task {
 	return t
 }
 
-func (t Task) printed(p Printed) Task {
+func (t Task) withOutput(p Output) Task {
 	if t.Kind == Command {
 		t.Result, t.Printed = p.Tail, p.Bytes
 	}
@@ -207,12 +207,12 @@ func (t Task) printed(p Printed) Task {
 }
 
 // allowed is how long the task may run.
-func (t Task) allowed() time.Duration {
+func (t Task) timeLimit() time.Duration {
 	return (time.Duration(t.Deadline-t.CreatedAt) * time.Millisecond).Round(time.Second)
 }
 
-// Situation is what a start is judged by.
-type Situation struct {
+// Facts is what a start is judged by.
+type Facts struct {
 	// InSession and InAll are how many tasks run.
 	InSession, InAll int
 	// Sub says that a sub-agent asks.
@@ -222,7 +222,7 @@ type Situation struct {
 }
 
 // Admit says why a task must not be started now, or nil.
-func Admit(o Order, s Situation, l Limits, maxDepth int) error {
+func Admit(o Spec, s Facts, l Limits, maxDepth int) error {
 	switch {
 	case (o.Command == "") == (o.Prompt == ""):
 		return fault.InvalidField("command", "Give either a command or a prompt to start.")

@@ -25,7 +25,7 @@ func running(kind Kind) Task {
 func code(n int) *int { return &n }
 
 func TestWhatEndsATask(t *testing.T) {
-	said := Printed{Bytes: 9000, Tail: "the end"}
+	said := Output{Bytes: 9000, Tail: "the end"}
 	for _, c := range []struct {
 		name    string
 		kind    Kind
@@ -36,7 +36,7 @@ func TestWhatEndsATask(t *testing.T) {
 		{"a command ends well", Command, Exited{Exit{}, said}, Task{State: Completed, ExitCode: code(0)}, false},
 		{"a command fails", Command, Exited{Exit{Code: 2}, said}, Task{State: Failed, ExitCode: code(2), Reason: "The command ended with exit code 2."}, false},
 		{"a command is killed for a limit", Command, Exited{Exit{137, "it used more memory than a command may"}, said}, Task{State: Failed, Reason: "The command was killed: it used more memory than a command may."}, false},
-		{"a command cannot be run", Command, Broken{"The command was not run: no sandbox.", said}, Task{State: Failed, Reason: "The command was not run: no sandbox."}, false},
+		{"a command cannot be run", Command, NotRun{"The command was not run: no sandbox.", said}, Task{State: Failed, Reason: "The command was not run: no sandbox."}, false},
 		{"the time of a command is up", Command, Expired{said}, Task{State: Timeout, Reason: "It did not end within 1m0s and was stopped."}, false},
 		{"a person stops a command", Command, Stop{ByPerson, said}, Task{State: Stopped, StoppedBy: ByPerson, Reason: "It was stopped."}, false},
 		{"the program ended under a command", Command, Lost{said}, Task{State: Failed, Reason: reasonLost}, false},
@@ -65,7 +65,7 @@ func TestWhatEndsATask(t *testing.T) {
 			if diff := cmp.Diff(wantEffects, effects); diff != "" {
 				t.Errorf("effects: -want +got\n%s", diff)
 			}
-			for _, later := range []Input{Exited{}, Broken{}, Expired{}, Stop{}, Lost{}, Answered{State: event.StateDone}} {
+			for _, later := range []Input{Exited{}, NotRun{}, Expired{}, Stop{}, Lost{}, Answered{State: event.StateDone}} {
 				if again, effects := Decide(got, later, now.Add(time.Hour)); len(effects) > 0 || !cmp.Equal(again, got) {
 					t.Errorf("after its end %T changes it", later)
 				}
@@ -81,24 +81,24 @@ func TestAdmission(t *testing.T) {
 	limits := Limits{PerSession: 2, Total: 3, Time: time.Hour, MaxTime: 2 * time.Hour}
 	for _, c := range []struct {
 		name string
-		o    Order
-		s    Situation
+		o    Spec
+		s    Facts
 		want string // of the message; empty is admitted
 		kind fault.Kind
 	}{
-		{"a command", Order{Command: "make"}, Situation{InSession: 1, InAll: 2}, "", ""},
-		{"a sub-agent", Order{Prompt: "look"}, Situation{Depth: 7}, "", ""},
-		{"the longest time", Order{Command: "make", Time: 2 * time.Hour}, Situation{}, "", ""},
-		{"nothing", Order{}, Situation{}, "either a command or a prompt", fault.Invalid},
-		{"both", Order{Command: "make", Prompt: "look"}, Situation{}, "either a command or a prompt", fault.Invalid},
-		{"too long", Order{Command: "make", Time: 3 * time.Hour}, Situation{}, "at most 2h0m0s", fault.Invalid},
-		{"by a sub-agent", Order{Prompt: "look"}, Situation{Sub: true}, "A sub-agent starts no background tasks", fault.Denied},
-		{"at the end of a chain", Order{Command: "make"}, Situation{Depth: 8}, "last of 8 events", fault.LimitReached},
-		{"too many in the session", Order{Command: "make"}, Situation{InSession: 2, InAll: 2}, "2 background tasks run in this conversation", fault.LimitReached},
-		{"too many in all", Order{Command: "make"}, Situation{InSession: 0, InAll: 3}, "all conversations together", fault.LimitReached},
+		{"a command", Spec{Command: "make"}, Facts{InSession: 1, InAll: 2}, "", ""},
+		{"a sub-agent", Spec{Prompt: "look"}, Facts{Depth: 7}, "", ""},
+		{"the longest time", Spec{Command: "make", Time: 2 * time.Hour}, Facts{}, "", ""},
+		{"nothing", Spec{}, Facts{}, "either a command or a prompt", fault.Invalid},
+		{"both", Spec{Command: "make", Prompt: "look"}, Facts{}, "either a command or a prompt", fault.Invalid},
+		{"too long", Spec{Command: "make", Time: 3 * time.Hour}, Facts{}, "at most 2h0m0s", fault.Invalid},
+		{"by a sub-agent", Spec{Prompt: "look"}, Facts{Sub: true}, "A sub-agent starts no background tasks", fault.Denied},
+		{"at the end of a chain", Spec{Command: "make"}, Facts{Depth: 8}, "last of 8 events", fault.LimitReached},
+		{"too many in the session", Spec{Command: "make"}, Facts{InSession: 2, InAll: 2}, "2 background tasks run in this conversation", fault.LimitReached},
+		{"too many in all", Spec{Command: "make"}, Facts{InSession: 0, InAll: 3}, "all conversations together", fault.LimitReached},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			started, effects := Decide(Task{}, Start{ID: "t1", Order: c.o, Situation: c.s, Limits: limits, MaxDepth: 8}, now)
+			started, effects := Decide(Task{}, Start{ID: "t1", Spec: c.o, Facts: c.s, Limits: limits, MaxDepth: 8}, now)
 			var err error
 			if refused, is := effects[0].(Refuse); is {
 				err = refused.Err
@@ -122,7 +122,7 @@ func TestADamagedTaskIsDescribed(t *testing.T) {
 }
 
 func TestTheEventOfAnEnd(t *testing.T) {
-	done, _ := Decide(running(Command), Exited{Exit{Code: 2}, Printed{Bytes: 9000, Tail: "2 tests failed"}}, now)
+	done, _ := Decide(running(Command), Exited{Exit{Code: 2}, Output{Bytes: 9000, Tail: "2 tests failed"}}, now)
 	done.Description = "tests"
 	e, err := endEvent(done)
 	if err != nil {

@@ -21,7 +21,7 @@ type Payload struct {
 	// Error says why it did not complete.
 	Error string `json:"error,omitempty"`
 	// StoppedBy is agent or person.
-	StoppedBy By `json:"stoppedBy,omitempty"`
+	StoppedBy Actor `json:"stoppedBy,omitempty"`
 	// RunningMS is how long it has run.
 	RunningMS int64 `json:"runningMs"`
 	// Line is the last line that a command printed, or what a sub-agent does, in
@@ -66,9 +66,9 @@ func startEvent(t Task) (event.EnvEvent, error) {
 	return t.event(event.BackgroundTaskStarted, "started", t.payload(t.CreatedAt), t.CreatedAt)
 }
 
-func progressEvent(t Task, w Work, now time.Time) (event.EnvEvent, error) {
+func progressEvent(t Task, w Progress, now time.Time) (event.EnvEvent, error) {
 	p := t.payload(now.UnixMilli())
-	p.Line, p.Steps = w.Line, w.Steps
+	p.Line, p.Steps = w.LastLine, w.Steps
 	if t.Kind == Command {
 		p.OutputBytes = w.Amount
 	}

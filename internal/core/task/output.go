@@ -25,8 +25,8 @@ const (
 	maxLine = 200
 )
 
-// Part is a piece of what a task has put out.
-type Part struct {
+// OutputPart is a piece of what a task has put out.
+type OutputPart struct {
 	Text string `json:"text"`
 	// Offset is where Text begins, Next where it ends: what to ask for next.
 	Offset int64 `json:"offset"`
@@ -42,8 +42,8 @@ type Part struct {
 // after the offset of their first byte.
 func (s *Service) outputDir(id string) string { return filepath.Join(s.o.Dir, id) }
 
-// log is the output of a command that runs. What is written is made clean.
-type log struct {
+// outputLog is the output of a command that runs. What is written is made clean.
+type outputLog struct {
 	clean *tool.CleanWriter
 
 	mu    sync.Mutex
@@ -58,28 +58,28 @@ type log struct {
 	line []byte
 }
 
-func newLog(dir string, limit int64) (*log, error) {
+func newLog(dir string, limit int64) (*outputLog, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for output: %w", err)
 	}
-	l := &log{dir: dir, limit: max(limit/segments, 1)}
-	l.clean = tool.NewCleanWriter(keeper{l})
+	l := &outputLog{dir: dir, limit: max(limit/segments, 1)}
+	l.clean = tool.NewCleanWriter(segmentWriter{l})
 	return l, nil
 }
 
 // Write takes what a command prints. It never fails: work does not end because
 // its words cannot be kept.
-func (l *log) Write(p []byte) (int, error) {
+func (l *outputLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = l.clean.Write(p) // what fails is kept in failed
 	return len(p), nil
 }
 
-// keeper writes what is clean; the log is locked.
-type keeper struct{ l *log }
+// segmentWriter writes what is clean; the log is locked.
+type segmentWriter struct{ l *outputLog }
 
-func (k keeper) Write(p []byte) (int, error) {
+func (k segmentWriter) Write(p []byte) (int, error) {
 	l := k.l
 	l.line = append(l.line, p...)
 	l.line = l.line[max(0, len(l.line)-4*maxLine):]
@@ -99,7 +99,7 @@ func (k keeper) Write(p []byte) (int, error) {
 }
 
 // nextLocked begins a segment and removes what is too old.
-func (l *log) nextLocked() error {
+func (l *outputLog) nextLocked() error {
 	if l.file != nil {
 		if err := l.file.Close(); err != nil {
 			return err
@@ -122,14 +122,14 @@ func (l *log) nextLocked() error {
 }
 
 // progress is how much there is, and the last line that is not empty.
-func (l *log) progress() (bytes int64, line string) {
+func (l *outputLog) progress() (bytes int64, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total, lastLine(string(l.line))
 }
 
 // Close ends the output.
-func (l *log) Close() error {
+func (l *outputLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_ = l.clean.Flush() // what fails is kept in failed
@@ -170,13 +170,13 @@ func segmentsIn(dir string) (out []segment, err error) {
 // readOutput reads at most limit bytes from an offset on; a negative offset
 // counts from the end. What is not kept any more is skipped, characters stay
 // whole.
-func readOutput(dir string, offset int64, limit int) (Part, error) {
+func readOutput(dir string, offset int64, limit int) (OutputPart, error) {
 	kept, err := segmentsIn(dir)
 	if err != nil || len(kept) == 0 {
-		return Part{}, err
+		return OutputPart{}, err
 	}
 	last := kept[len(kept)-1]
-	p := Part{First: kept[0].begin, Bytes: last.begin + last.size}
+	p := OutputPart{First: kept[0].begin, Bytes: last.begin + last.size}
 	if offset < 0 {
 		offset += p.Bytes
 	}
@@ -228,11 +228,11 @@ func readPiece(path string, from, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// printed is the end of an output, as an event tells it.
-func printed(dir string) Printed {
+// readTail is the end of an output, as an event tells it.
+func readTail(dir string) Output {
 	p, err := readOutput(dir, -tailBytes, tailBytes)
 	if err != nil {
-		return Printed{Tail: "[what it printed cannot be read]"}
+		return Output{Tail: "[what it printed cannot be read]"}
 	}
-	return Printed{Bytes: p.Bytes, Tail: p.Text}
+	return Output{Bytes: p.Bytes, Tail: p.Text}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // write fills an output in pieces of all sizes.
-func write(t *testing.T, dir string, limit int64, text string) *log {
+func write(t *testing.T, dir string, limit int64, text string) *outputLog {
 	t.Helper()
 	l, err := newLog(dir, limit)
 	if err != nil {
@@ -41,14 +41,14 @@ func TestAnOutputIsReadWhileItIsWritten(t *testing.T) {
 	for _, c := range []struct {
 		offset int64
 		limit  int
-		want   Part
+		want   OutputPart
 	}{
-		{0, 5, Part{Text: "first", Next: 5, Bytes: 23}},
-		{5, 100, Part{Text: " line\nsecond line\n", Offset: 5, Next: 23, Bytes: 23}},
-		{-5, 100, Part{Text: "line\n", Offset: 18, Next: 23, Bytes: 23}},
-		{-100, 100, Part{Text: "first line\nsecond line\n", Next: 23, Bytes: 23}},
-		{23, 100, Part{Offset: 23, Next: 23, Bytes: 23}},
-		{99, 100, Part{Offset: 23, Next: 23, Bytes: 23}},
+		{0, 5, OutputPart{Text: "first", Next: 5, Bytes: 23}},
+		{5, 100, OutputPart{Text: " line\nsecond line\n", Offset: 5, Next: 23, Bytes: 23}},
+		{-5, 100, OutputPart{Text: "line\n", Offset: 18, Next: 23, Bytes: 23}},
+		{-100, 100, OutputPart{Text: "first line\nsecond line\n", Next: 23, Bytes: 23}},
+		{23, 100, OutputPart{Offset: 23, Next: 23, Bytes: 23}},
+		{99, 100, OutputPart{Offset: 23, Next: 23, Bytes: 23}},
 	} {
 		if got, err := readOutput(dir, c.offset, c.limit); err != nil || got != c.want {
 			t.Errorf("from %d, %d bytes: %+v, %v", c.offset, c.limit, got, err)

@@ -40,7 +40,7 @@ type Requests interface {
 	LastAnswer(q db.Queryer, sessionID, requestID string) (string, error)
 	AnswersIn(q db.Queryer, sessionID string) ([]string, error)
 	// WorkOf returns the progress of a request.
-	WorkOf(q db.Queryer, requestID string) (Work, error)
+	ProgressOf(q db.Queryer, requestID string) (Progress, error)
 	// DepthOf counts the events that led to a request, each caused by the one
 	// before; 0 if none did.
 	DepthOf(q db.Queryer, requestID string) (int, error)

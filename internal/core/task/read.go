@@ -28,7 +28,7 @@ func (s *Service) Task(ctx context.Context, id string) (t Task, err error) {
 }
 
 // Of returns a task of a session; those of others are a fault.NotFound.
-func (s *Service) Of(ctx context.Context, sessionID, id string) (Task, error) {
+func (s *Service) TaskInSession(ctx context.Context, sessionID, id string) (Task, error) {
 	t, err := s.Task(ctx, id)
 	if err == nil && t.SessionID != sessionID {
 		return Task{}, fault.New(fault.NotFound, "There is no background task %q in this conversation.", id)
@@ -49,7 +49,7 @@ func (s *Service) Tasks(ctx context.Context, sessionID string, limit int, before
 // Output reads at most limit bytes of what a task has put out, from an offset
 // on; a negative offset counts from the end. Of a sub-agent that is what it has
 // said.
-func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (p Part, err error) {
+func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (p OutputPart, err error) {
 	limit = min(max(limit, 1), MaxRead)
 	if t.Kind == Command {
 		p, err = readOutput(s.outputDir(t.ID), offset, limit)
@@ -65,7 +65,7 @@ func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (
 		return p, fmt.Errorf("read what a sub-agent said: %w", err)
 	}
 	content := strings.Join(said, "\n\n")
-	p = Part{Bytes: int64(len(content)), State: t.State}
+	p = OutputPart{Bytes: int64(len(content)), State: t.State}
 	if offset < 0 {
 		offset += p.Bytes
 	}

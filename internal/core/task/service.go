@@ -44,10 +44,10 @@ type Options struct {
 	Logger   *slog.Logger
 	// Look is how often what runs is looked at: for deadlines of sub-agents and
 	// for progress; 0 means a second.
-	Look time.Duration
+	CheckInterval time.Duration
 	// Progress is the shortest time between two events of a task's progress; 0
 	// means ten seconds. After a while it is a tenth of the task's age.
-	Progress time.Duration
+	ProgressInterval time.Duration
 }
 
 // Service runs tasks.
@@ -62,21 +62,21 @@ type Service struct {
 	mu       sync.Mutex
 	ctx      context.Context // of the commands; nil before Run
 	stopping bool
-	live     map[string]*live
+	live     map[string]*runningTask
 }
 
-// live is a task that runs and that this process works on.
-type live struct {
+// runningTask is a task that runs and that this process works on.
+type runningTask struct {
 	task Task
 	// since is when this process began to follow it.
-	since time.Time
+	trackedSince time.Time
 	// cancel, log and done are there for commands.
 	cancel context.CancelCauseFunc
-	log    *log
+	log    *outputLog
 	done   chan struct{}
 	// told is when the last progress was told, amount how much of it there was.
-	told   time.Time
-	amount int64
+	lastProgress time.Time
+	lastAmount   int64
 }
 
 // New returns a service that runs nothing until [Service.Run].
@@ -84,18 +84,18 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Look <= 0 {
-		o.Look = time.Second
+	if o.CheckInterval <= 0 {
+		o.CheckInterval = time.Second
 	}
-	if o.Progress <= 0 {
-		o.Progress = 10 * time.Second
+	if o.ProgressInterval <= 0 {
+		o.ProgressInterval = 10 * time.Second
 	}
-	s := &Service{o: o, wake: make(chan struct{}, 1), live: map[string]*live{}}
+	s := &Service{o: o, wake: make(chan struct{}, 1), live: map[string]*runningTask{}}
 	s.core = kernel.Core[string, Task, Input, Effect]{
 		Load: s.load, Decide: Decide, Save: s.save, Carry: s.carryOut,
 		Wake: func(id string, before, after Task) {
 			if before.State == Running && after.State != Running {
-				s.drop(id)
+				s.untrack(id)
 			}
 		},
 	}
@@ -115,10 +115,10 @@ func (s *Service) Recover(ctx context.Context) error {
 	}
 	for _, t := range running {
 		if t.Kind == Agent {
-			s.keep(&live{task: t, since: time.Now()})
+			s.track(&runningTask{task: t, trackedSince: time.Now()})
 			continue
 		}
-		if _, err := s.change(ctx, t.ID, Lost{printed(s.outputDir(t.ID))}); err != nil {
+		if _, err := s.change(ctx, t.ID, Lost{readTail(s.outputDir(t.ID))}); err != nil {
 			return fmt.Errorf("end lost task: %w", err)
 		}
 		s.o.Logger.InfoContext(ctx, "a background command was lost with the program", "task_id", t.ID, "session_id", t.SessionID)
@@ -141,7 +141,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Works reports whether a task runs.
-func (s *Service) Works(id string) bool {
+func (s *Service) IsRunning(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[id] != nil
@@ -154,7 +154,7 @@ func (s *Service) Running() int {
 	return len(s.live)
 }
 
-func (s *Service) keep(l *live) {
+func (s *Service) track(l *runningTask) {
 	s.mu.Lock()
 	s.live[l.task.ID] = l
 	s.mu.Unlock()
@@ -164,13 +164,13 @@ func (s *Service) keep(l *live) {
 	}
 }
 
-func (s *Service) find(id string) *live {
+func (s *Service) find(id string) *runningTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[id]
 }
 
-func (s *Service) drop(id string) {
+func (s *Service) untrack(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, id)
@@ -178,7 +178,7 @@ func (s *Service) drop(id string) {
 
 // Start starts what is ordered and returns when that is durable. What was
 // started under the key before is returned as it is now; fresh tells.
-func (s *Service) Start(ctx context.Context, o Order) (t Task, fresh bool, err error) {
+func (s *Service) Start(ctx context.Context, o Spec) (t Task, fresh bool, err error) {
 	limits := s.o.Limits()
 	if o.Command != "" {
 		if err := s.o.Commands.Check(o.Command, o.Dir); err != nil {
@@ -198,15 +198,15 @@ func (s *Service) Start(ctx context.Context, o Order) (t Task, fresh bool, err e
 	return t, fresh, err
 }
 
-func (s *Service) start(tx *db.Tx, o Order, limits Limits) (t Task, fresh bool, err error) {
+func (s *Service) start(tx *db.Tx, o Spec, limits Limits) (t Task, fresh bool, err error) {
 	if o.Key != "" {
 		t, err := s.o.Store.TaskByKey(tx, o.Key)
 		if fault.KindOf(err) != fault.NotFound {
 			return t, false, err
 		}
 	}
-	in := Start{ID: strings.ToLower(ulid.Make().String()), Order: o, Limits: limits, MaxDepth: s.o.MaxDepth}
-	if in.Situation, err = s.situation(tx, o); err != nil {
+	in := Start{ID: strings.ToLower(ulid.Make().String()), Spec: o, Limits: limits, MaxDepth: s.o.MaxDepth}
+	if in.Facts, err = s.facts(tx, o); err != nil {
 		return t, false, err
 	}
 	t, effects, err := s.core.ApplyTo(tx, in.ID, Task{}, in)
@@ -221,7 +221,7 @@ func (s *Service) start(tx *db.Tx, o Order, limits Limits) (t Task, fresh bool, 
 	return t, true, nil
 }
 
-func (s *Service) situation(tx *db.Tx, o Order) (out Situation, err error) {
+func (s *Service) facts(tx *db.Tx, o Spec) (out Facts, err error) {
 	running, err := s.o.Store.RunningTasks(tx, "")
 	if err != nil {
 		return out, err
@@ -274,9 +274,9 @@ func publishCancel(tx *db.Tx, t Task) error {
 
 // launch makes a task known within the transaction that starts it, and runs
 // its command behind the commit.
-func (s *Service) launch(tx *db.Tx, t Task, limits Limits) {
+func (s *Service) follow(tx *db.Tx, t Task, limits Limits) {
 	if t.Kind == Agent {
-		tx.AfterCommit(func() { s.keep(&live{task: t, since: time.Now()}) })
+		tx.AfterCommit(func() { s.track(&runningTask{task: t, trackedSince: time.Now()}) })
 		return
 	}
 	tx.AfterCommit(func() {
@@ -286,7 +286,7 @@ func (s *Service) launch(tx *db.Tx, t Task, limits Limits) {
 			return // it is lost, and told at the next start
 		}
 		ctx, cancel := context.WithCancelCause(s.ctx)
-		l := &live{task: t, since: time.Now(), cancel: cancel, done: make(chan struct{})}
+		l := &runningTask{task: t, trackedSince: time.Now(), cancel: cancel, done: make(chan struct{})}
 		s.live[t.ID] = l
 		s.wg.Go(func() { s.runCommand(ctx, l, limits) })
 	})
@@ -325,8 +325,8 @@ func (s *Service) carryOut(tx *db.Tx, _ string, t Task, e Effect) error {
 			return err
 		}
 		return s.o.Publish(tx, started)
-	case Launch:
-		s.launch(tx, t, e.Limits)
+	case Follow:
+		s.follow(tx, t, e.Limits)
 		return nil
 	case PublishEnd:
 		ended, err := endEvent(t)
@@ -342,7 +342,7 @@ func (s *Service) carryOut(tx *db.Tx, _ string, t Task, e Effect) error {
 
 // Stop stops a task and returns it when nothing of it runs any more. One that
 // has ended is returned as it is.
-func (s *Service) Stop(ctx context.Context, id string, by By) (Task, error) {
+func (s *Service) Stop(ctx context.Context, id string, by Actor) (Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil || t.State != Running {
 		return t, err
@@ -367,7 +367,7 @@ func (s *Service) Stop(ctx context.Context, id string, by By) (Task, error) {
 
 // stopped is the cause with which the context of a command ends that somebody
 // stopped.
-type stopped struct{ by By }
+type stopped struct{ by Actor }
 
 func (stopped) Error() string { return "the task was stopped" }
 
@@ -386,7 +386,7 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 	}
 	if db.IsDamaged(err) {
 		s.o.Logger.Error("a sub-agent has ended whose task cannot be read", "session_id", sessionID, "request_id", requestID, "error", err)
-		tx.AfterCommit(func() { s.drop(t.ID) })
+		tx.AfterCommit(func() { s.untrack(t.ID) })
 		return nil
 	}
 	if err != nil {

@@ -77,11 +77,11 @@ func (c *commands) Run(ctx context.Context, t task.Task, out io.Writer) (task.Ex
 // tables are the real ones, but for what sessions and requests have recorded.
 type tables struct {
 	*store.Store
-	work    atomic.Pointer[task.Work]
+	work    atomic.Pointer[task.Progress]
 	damaged error // of what was said last
 }
 
-func (t *tables) WorkOf(db.Queryer, string) (task.Work, error) { return *t.work.Load(), nil }
+func (t *tables) ProgressOf(db.Queryer, string) (task.Progress, error) { return *t.work.Load(), nil }
 
 func (t *tables) LastAnswer(db.Queryer, string, string) (string, error) {
 	if t.damaged != nil {
@@ -126,7 +126,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.store.Store = store.New(w.db)
-	w.store.work.CompareAndSwap(nil, &task.Work{})
+	w.store.work.CompareAndSwap(nil, &task.Progress{})
 	w.svc = task.New(task.Options{
 		DB: w.db, Store: &w.store, Requests: &w.store, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
 		Limits: func() task.Limits { return w.limits }, MaxDepth: 8,
@@ -161,7 +161,7 @@ func (w *world) close() {
 }
 
 // start starts what is ordered, for the session s if it names none.
-func (w *world) start(o task.Order) task.Task {
+func (w *world) start(o task.Spec) task.Task {
 	w.t.Helper()
 	if o.SessionID == "" {
 		o.SessionID = "s"
@@ -220,7 +220,7 @@ func (w *world) asked() (out []event.Type) {
 const aMoment = 100 * time.Millisecond
 
 func TestATaskEndsAtItsTime(t *testing.T) {
-	for name, o := range map[string]task.Order{
+	for name, o := range map[string]task.Spec{
 		"a command":   {Command: "say forever", Time: time.Minute},
 		"a sub-agent": {Prompt: "look", Time: time.Minute},
 	} {
@@ -253,7 +253,7 @@ func TestAClockThatWasAheadGivesATaskNoMoreTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				w.ahead.Store(int64(5 * time.Hour))
-				started := w.start(task.Order{Prompt: "look", Time: time.Minute})
+				started := w.start(task.Spec{Prompt: "look", Time: time.Minute})
 				w.ahead.Store(0)
 				if restart {
 					w.close()
@@ -275,7 +275,7 @@ func TestAClockThatWasAheadGivesATaskNoMoreTime(t *testing.T) {
 func TestProgressIsTold(t *testing.T) {
 	t.Run("of a command, when there is more and not too often", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
-			w.start(task.Order{Command: strings.Repeat("say second ", 30) + "forever"})
+			w.start(task.Spec{Command: strings.Repeat("say second ", 30) + "forever"})
 			time.Sleep(5 * time.Minute)
 			told := w.told(event.BackgroundTaskProgress)
 			if len(told) < 3 || len(told) > 4 {
@@ -288,16 +288,16 @@ func TestProgressIsTold(t *testing.T) {
 	})
 	t.Run("of a sub-agent, also after a restart", func(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
-			w.start(task.Order{Prompt: "look"})
-			did := func(work task.Work) {
+			w.start(task.Spec{Prompt: "look"})
+			did := func(work task.Progress) {
 				w.store.work.Store(&work)
 				time.Sleep(30 * time.Second)
 			}
-			did(task.Work{Amount: 3, Steps: 1, Line: "I look.\nThere it is."})
-			did(task.Work{Amount: 4, Steps: 1, Line: "grep x"})
+			did(task.Progress{Amount: 3, Steps: 1, LastLine: "I look.\nThere it is."})
+			did(task.Progress{Amount: 4, Steps: 1, LastLine: "grep x"})
 			w.close()
 			w.open()
-			did(task.Work{Amount: 6, Steps: 2, Line: "read y"})
+			did(task.Progress{Amount: 6, Steps: 2, LastLine: "read y"})
 			var lines []string
 			for _, p := range w.told(event.BackgroundTaskProgress) {
 				lines = append(lines, fmt.Sprint(p.Steps, " ", p.Line))
@@ -312,26 +312,26 @@ func TestProgressIsTold(t *testing.T) {
 func TestHowManyRunAtOnceIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		ctx := context.Background()
-		refused := func(o task.Order, kind fault.Kind) {
+		refused := func(o task.Spec, kind fault.Kind) {
 			t.Helper()
 			if _, _, err := w.svc.Start(ctx, o); fault.KindOf(err) != kind {
 				t.Errorf("%+v: %v, want %s", o, err, kind)
 			}
 		}
-		first := w.start(task.Order{Command: "forever", Key: "k"})
-		if again, fresh, err := w.svc.Start(ctx, task.Order{SessionID: "s", Command: "forever", Key: "k"}); err != nil || fresh || again.ID != first.ID {
+		first := w.start(task.Spec{Command: "forever", Key: "k"})
+		if again, fresh, err := w.svc.Start(ctx, task.Spec{SessionID: "s", Command: "forever", Key: "k"}); err != nil || fresh || again.ID != first.ID {
 			t.Errorf("under its key %s, fresh %v, %v", again.ID, fresh, err)
 		}
-		w.start(task.Order{Prompt: "look"})
-		refused(task.Order{SessionID: "s", Command: "say"}, fault.LimitReached)
-		w.start(task.Order{SessionID: "s2", Command: "forever"})
-		refused(task.Order{SessionID: "s3", Command: "say"}, fault.LimitReached)
-		refused(task.Order{SessionID: "s3", Command: "say", Time: 3 * time.Hour}, fault.Invalid)
-		refused(task.Order{SessionID: "s3", Command: "bad"}, fault.Invalid)
+		w.start(task.Spec{Prompt: "look"})
+		refused(task.Spec{SessionID: "s", Command: "say"}, fault.LimitReached)
+		w.start(task.Spec{SessionID: "s2", Command: "forever"})
+		refused(task.Spec{SessionID: "s3", Command: "say"}, fault.LimitReached)
+		refused(task.Spec{SessionID: "s3", Command: "say", Time: 3 * time.Hour}, fault.Invalid)
+		refused(task.Spec{SessionID: "s3", Command: "bad"}, fault.Invalid)
 		if _, err := w.svc.Stop(ctx, first.ID, task.ByPerson); err != nil {
 			t.Fatal(err)
 		}
-		w.start(task.Order{Command: "say"})
+		w.start(task.Spec{Command: "say"})
 		time.Sleep(aMoment)
 		if n := len(w.told(event.BackgroundTaskCompleted)); n != 1 {
 			t.Errorf("%d were completed", n)
@@ -341,7 +341,7 @@ func TestHowManyRunAtOnceIsBounded(t *testing.T) {
 
 func TestAStopIsOfWhoStopped(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		started := w.start(task.Order{Command: "say forever"})
+		started := w.start(task.Spec{Command: "say forever"})
 		time.Sleep(aMoment)
 		got, err := w.svc.Stop(context.Background(), started.ID, task.ByAgent)
 		if err != nil || got.State != task.Stopped || got.StoppedBy != task.ByAgent || w.commands.count(0) != 0 {
@@ -359,13 +359,13 @@ func TestAStopIsOfWhoStopped(t *testing.T) {
 // What a stop in good order ends is told at the next start, as after a kill.
 func TestACommandThatRunsWhenTheProgramStopsIsToldAsFailed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		command, agent := w.start(task.Order{Command: "say forever"}), w.start(task.Order{Prompt: "look"})
+		command, agent := w.start(task.Spec{Command: "say forever"}), w.start(task.Spec{Prompt: "look"})
 		time.Sleep(aMoment)
 		w.stop()
 		if n := w.commands.count(0); n != 0 {
 			t.Errorf("%d commands run when the service has stopped", n)
 		}
-		if _, _, err := w.svc.Start(context.Background(), task.Order{SessionID: "s2", Command: "say"}); fault.KindOf(err) != fault.Unavailable {
+		if _, _, err := w.svc.Start(context.Background(), task.Spec{SessionID: "s2", Command: "say"}); fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("while it stops something is started: %v", err)
 		}
 		if got := w.told(event.BackgroundTaskFailed); len(got) != 0 {
@@ -377,7 +377,7 @@ func TestACommandThatRunsWhenTheProgramStopsIsToldAsFailed(t *testing.T) {
 		if w.state(command.ID) != task.Failed || len(told) != 1 || told[0].Result.Output != "line 0\n" || !strings.Contains(told[0].Error, "restarted") {
 			t.Errorf("it is %s, told %+v", w.state(command.ID), told)
 		}
-		if w.state(agent.ID) != task.Running || !w.svc.Works(agent.ID) {
+		if w.state(agent.ID) != task.Running || !w.svc.IsRunning(agent.ID) {
 			t.Error("the sub-agent does not go on")
 		}
 		w.close()
@@ -390,7 +390,7 @@ func TestACommandThatRunsWhenTheProgramStopsIsToldAsFailed(t *testing.T) {
 
 func TestTheEndOfASubAgentsRequestIsThatOfTheTask(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		started := w.start(task.Order{Prompt: "look"})
+		started := w.start(task.Spec{Prompt: "look"})
 		ended := func(requestID, sessionID string) {
 			t.Helper()
 			err := w.db.Update(context.Background(), func(tx *db.Tx) error {
@@ -426,13 +426,13 @@ func TestNothingDamagedKeepsTheRequestOfASubAgentFromEnding(t *testing.T) {
 		}
 		w.store.damaged = db.DamagedRow("history", "s1/2")
 		for said, state := range map[string]event.RequestState{"s1/2": event.StateDone, "By Ann.": event.StateFailed} {
-			started := w.start(task.Order{Prompt: "look"})
+			started := w.start(task.Spec{Prompt: "look"})
 			end(started, state)
 			if got, err := w.svc.Task(context.Background(), started.ID); err != nil || got.State != task.Failed || got.Result != "" || !strings.Contains(got.Reason, said) {
 				t.Errorf("the answer of a request that is %s cannot be read: %+v, %v", state, got, err)
 			}
 		}
-		ends, late := w.start(task.Order{Prompt: "look"}), w.start(task.Order{Prompt: "look"})
+		ends, late := w.start(task.Spec{Prompt: "look"}), w.start(task.Spec{Prompt: "look"})
 		err := w.db.Update(context.Background(), func(tx *db.Tx) error {
 			_, err := tx.Exec("UPDATE tasks SET checksum = checksum + 1 WHERE id IN (?, ?)", ends.ID, late.ID)
 			return err
@@ -453,10 +453,10 @@ func TestNothingDamagedKeepsTheRequestOfASubAgentFromEnding(t *testing.T) {
 
 func TestOldTasksAreForgottenWithTheirOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		old, running := w.start(task.Order{Command: "say"}), w.start(task.Order{Command: "say forever"})
+		old, running := w.start(task.Spec{Command: "say"}), w.start(task.Spec{Command: "say forever"})
 		time.Sleep(time.Minute)
 		limit := time.Now()
-		young := w.start(task.Order{Command: "say fail"})
+		young := w.start(task.Spec{Command: "say fail"})
 		time.Sleep(time.Minute)
 		stray := filepath.Join(w.dir, "tasks", "stray")
 		if err := os.MkdirAll(stray, 0o700); err != nil {

@@ -85,10 +85,10 @@ type Task struct {
 	// ExitCode is that of a command that ended by itself.
 	ExitCode *int `json:"exitCode,omitempty"`
 	// StoppedBy says who stopped it.
-	StoppedBy By `json:"stoppedBy,omitempty"`
+	StoppedBy Actor `json:"stoppedBy,omitempty"`
 	// Result is the end of what a command printed, or a sub-agent's answer.
 	Result string `json:"result,omitempty"`
-	// Printed is how much a command printed, in bytes.
+	// Output is how much a command printed, in bytes.
 	Printed int64 `json:"printed,omitempty"`
 
 	CreatedAt int64 `json:"createdAt"`
@@ -97,17 +97,17 @@ type Task struct {
 	EndedAt  int64 `json:"endedAt,omitempty"`
 }
 
-// By is who stops a task.
-type By string
+// Actor is who stops a task.
+type Actor string
 
 // Those who stop tasks.
 const (
-	ByAgent  By = "agent"
-	ByPerson By = "person"
+	ByAgent  Actor = "agent"
+	ByPerson Actor = "person"
 )
 
-// Order is what is to be started: a command or a prompt.
-type Order struct {
+// Spec is what is to be started: a command or a prompt.
+type Spec struct {
 	// Key names the act; ordered again, it is the same task. Empty is an act of
 	// its own.
 	Key                          string
@@ -130,13 +130,13 @@ type Limits struct {
 	OutputBytes int64
 }
 
-// Work is how far a task has got.
-type Work struct {
+// Progress is how far a task has got.
+type Progress struct {
 	// Amount only grows: what a command printed, in bytes, or how much was
 	// recorded of a sub-agent's request.
 	Amount int64
 	// Steps are those of a sub-agent.
 	Steps int
 	// Line says what it did last.
-	Line string
+	LastLine string
 }

@@ -24,10 +24,10 @@ const ToolName = "task"
 const (
 	// maxPrompt bounds what a sub-agent is given, in bytes.
 	maxPrompt = 100_000
-	// shownBytes is how much of an output one call shows.
-	shownBytes = 16 << 10
-	// shownTasks is how many tasks one call lists.
-	shownTasks = 30
+	// maxShownBytes is how much of an output one call shows.
+	maxShownBytes = 16 << 10
+	// maxShownTasks is how many tasks one call lists.
+	maxShownTasks = 30
 )
 
 // Tool returns the tool task. Its calls may be repeated: a start is for the
@@ -97,7 +97,7 @@ func (t *taskTool) run(ctx context.Context, call tool.Call, in *tool.Input) (str
 	case "list":
 		return t.list(ctx, call.SessionID)
 	case "output", "stop":
-		id, offset := in.Need("id"), -shownBytes
+		id, offset := in.Need("id"), -maxShownBytes
 		if in.Has("offset") {
 			offset = in.Int("offset", 0, 0, 1<<50)
 		}
@@ -113,7 +113,7 @@ func (t *taskTool) run(ctx context.Context, call tool.Call, in *tool.Input) (str
 }
 
 func (t *taskTool) start(ctx context.Context, call tool.Call, in *tool.Input) (string, error) {
-	o := Order{
+	o := Spec{
 		// Some providers use the id of a call again within a request.
 		Key:       digest(call.RequestID, call.ID, string(call.Input)),
 		SessionID: call.SessionID, RequestID: call.RequestID, Client: call.Client,
@@ -138,11 +138,11 @@ func (t *taskTool) start(ctx context.Context, call tool.Call, in *tool.Input) (s
 	if task.Kind == Agent {
 		what = "sub-agent"
 	}
-	return fmt.Sprintf("The %s runs in the background as task %s, for at most %s. You will be told here when it has ended; do not wait for it.", what, task.ID, task.allowed()), nil
+	return fmt.Sprintf("The %s runs in the background as task %s, for at most %s. You will be told here when it has ended; do not wait for it.", what, task.ID, task.timeLimit()), nil
 }
 
 func (t *taskTool) list(ctx context.Context, sessionID string) (string, error) {
-	tasks, err := t.s.Tasks(ctx, sessionID, shownTasks, "")
+	tasks, err := t.s.Tasks(ctx, sessionID, maxShownTasks, "")
 	if err != nil {
 		return "", err
 	}
@@ -157,11 +157,11 @@ func (t *taskTool) list(ctx context.Context, sessionID string) (string, error) {
 }
 
 func (t *taskTool) output(ctx context.Context, sessionID, id string, offset int64) (string, error) {
-	task, err := t.s.Of(ctx, sessionID, id)
+	task, err := t.s.TaskInSession(ctx, sessionID, id)
 	if err != nil {
 		return "", err
 	}
-	p, err := t.s.Output(ctx, task, offset, shownBytes)
+	p, err := t.s.Output(ctx, task, offset, maxShownBytes)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ func (t *taskTool) output(ctx context.Context, sessionID, id string, offset int6
 }
 
 func (t *taskTool) stop(ctx context.Context, sessionID, id string) (string, error) {
-	if _, err := t.s.Of(ctx, sessionID, id); err != nil {
+	if _, err := t.s.TaskInSession(ctx, sessionID, id); err != nil {
 		return "", err
 	}
 	task, err := t.s.Stop(ctx, id, ByAgent)

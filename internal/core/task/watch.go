@@ -11,7 +11,7 @@ import (
 
 // runCommand owns a command from the commit that started it to the one that
 // ends it.
-func (s *Service) runCommand(ctx context.Context, l *live, limits Limits) {
+func (s *Service) runCommand(ctx context.Context, l *runningTask, limits Limits) {
 	defer close(l.done)
 	defer l.cancel(nil)
 	t := l.task
@@ -32,28 +32,28 @@ func (s *Service) runCommand(ctx context.Context, l *live, limits Limits) {
 			return // the next start finds it lost
 		}
 	}
-	s.drop(t.ID)
+	s.untrack(t.ID)
 }
 
 // execute runs the command and says how it ended, or nil when the program
 // stopped.
-func (s *Service) execute(ctx context.Context, l *live, limits Limits) Input {
+func (s *Service) execute(ctx context.Context, l *runningTask, limits Limits) Input {
 	t := l.task
 	dir := s.outputDir(t.ID)
 	out, err := newLog(dir, limits.OutputBytes)
 	if err != nil {
 		s.o.Logger.Error("a background task could not be started", "task_id", t.ID, "error", err)
-		return Broken{Reason: "The command was not run: its output could not be kept."}
+		return NotRun{Reason: "The command was not run: its output could not be kept."}
 	}
 	s.mu.Lock()
 	l.log = out
 	s.mu.Unlock()
-	s.hint()
+	s.wakeWatch()
 	exit, err := s.o.Commands.Run(ctx, t, out)
 	if cerr := out.Close(); cerr != nil {
 		s.o.Logger.Warn("not all of a background task's output was kept", "task_id", t.ID, "error", cerr)
 	}
-	said := printed(dir)
+	said := readTail(dir)
 	if err == nil {
 		return Exited{exit, said}
 	}
@@ -66,10 +66,10 @@ func (s *Service) execute(ctx context.Context, l *live, limits Limits) Input {
 	case cause != nil:
 		return nil
 	}
-	return Broken{"The command was not run: " + fault.ToWire(err).Message, said}
+	return NotRun{"The command was not run: " + fault.ToWire(err).Message, said}
 }
 
-func (s *Service) hint() {
+func (s *Service) wakeWatch() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is going to look anyway
@@ -86,23 +86,23 @@ func (s *Service) watch(ctx context.Context) {
 			}
 			continue
 		}
-		if !sleep(ctx, s.o.Look) {
+		if !sleep(ctx, s.o.CheckInterval) {
 			return
 		}
-		s.look(ctx, time.Now())
+		s.check(ctx, time.Now())
 	}
 }
 
 // look ends the sub-agents whose time is up, and tells of progress.
-func (s *Service) look(ctx context.Context, now time.Time) {
+func (s *Service) check(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	var late []Task
-	var moved []*live
+	var moved []*runningTask
 	for _, l := range s.live {
 		switch {
-		case l.task.Kind == Agent && l.over(now):
+		case l.task.Kind == Agent && l.expired(now):
 			late = append(late, l.task)
-		case (l.log != nil || l.task.Kind == Agent) && s.dueLocked(l, now):
+		case (l.log != nil || l.task.Kind == Agent) && s.progressDueLocked(l, now):
 			moved = append(moved, l)
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Service) look(ctx context.Context, now time.Time) {
 		if db.IsDamaged(err) { // its row stays as it is, and its request ends
 			s.o.Logger.ErrorContext(ctx, "a sub-agent's time is up whose task cannot be read", "task_id", t.ID, "error", err)
 			err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
-				tx.AfterCommit(func() { s.drop(t.ID) })
+				tx.AfterCommit(func() { s.untrack(t.ID) })
 				return s.carryOut(tx, t.ID, t, CancelRequest{})
 			})
 		}
@@ -121,37 +121,37 @@ func (s *Service) look(ctx context.Context, now time.Time) {
 		}
 	}
 	for _, l := range moved {
-		if err := s.tellProgress(ctx, l, now); err != nil && ctx.Err() == nil {
+		if err := s.publishProgress(ctx, l, now); err != nil && ctx.Err() == nil {
 			s.o.Logger.WarnContext(ctx, "the progress of a background task was not told", "task_id", l.task.ID, "error", err)
 		}
 	}
 }
 
 // over reports whether its time is up. A clock that was set back gives it no more.
-func (l *live) over(now time.Time) bool {
-	return now.UnixMilli() >= l.task.Deadline || now.Sub(l.since) >= time.UnixMilli(l.task.Deadline).Sub(time.UnixMilli(l.task.CreatedAt))
+func (l *runningTask) expired(now time.Time) bool {
+	return now.UnixMilli() >= l.task.Deadline || now.Sub(l.trackedSince) >= time.UnixMilli(l.task.Deadline).Sub(time.UnixMilli(l.task.CreatedAt))
 }
 
 // dueLocked reports whether it is time for another progress.
-func (s *Service) dueLocked(l *live, now time.Time) bool {
+func (s *Service) progressDueLocked(l *runningTask, now time.Time) bool {
 	began := time.UnixMilli(l.task.CreatedAt)
-	last := l.told
+	last := l.lastProgress
 	if last.IsZero() {
 		last = began
 	}
-	return now.Sub(last) >= max(s.o.Progress, now.Sub(began)/10)
+	return now.Sub(last) >= max(s.o.ProgressInterval, now.Sub(began)/10)
 }
 
 // tellProgress publishes a progress when there is more than at the last one.
 // It may be lost with the power: it only describes.
-func (s *Service) tellProgress(ctx context.Context, l *live, now time.Time) error {
-	w, err := s.workOf(ctx, l)
+func (s *Service) publishProgress(ctx context.Context, l *runningTask, now time.Time) error {
+	w, err := s.progressOf(ctx, l)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	more := w.Amount > l.amount
-	l.told, l.amount = now, w.Amount
+	more := w.Amount > l.lastAmount
+	l.lastProgress, l.lastAmount = now, w.Amount
 	s.mu.Unlock()
 	if !more {
 		return nil
@@ -163,16 +163,16 @@ func (s *Service) tellProgress(ctx context.Context, l *live, now time.Time) erro
 	return s.o.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error { return s.o.Publish(tx, e) })
 }
 
-func (s *Service) workOf(ctx context.Context, l *live) (w Work, err error) {
+func (s *Service) progressOf(ctx context.Context, l *runningTask) (w Progress, err error) {
 	if l.task.Kind == Command {
-		w.Amount, w.Line = l.log.progress()
+		w.Amount, w.LastLine = l.log.progress()
 		return w, nil
 	}
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
-		w, err = s.o.Requests.WorkOf(q, l.task.ChildRequest)
+		w, err = s.o.Requests.ProgressOf(q, l.task.ChildRequest)
 		return err
 	})
-	w.Line = lastLine(w.Line)
+	w.LastLine = lastLine(w.LastLine)
 	return w, err
 }
 

@@ -21,9 +21,9 @@ import (
 // maxHeader bounds what is kept of a header, in bytes.
 const maxHeader = 200
 
-// kept are the headers that an event keeps: they say what was sent, and none
+// keptHeaders are the headers that an event keeps: they say what was sent, and none
 // of them lets anybody in.
-var kept = []string{"Content-Type", "User-Agent", "X-Github-Hook-Id", "X-Github-Hook-Installation-Target-Id", "X-Github-Hook-Installation-Target-Type"}
+var keptHeaders = []string{"Content-Type", "User-Agent", "X-Github-Hook-Id", "X-Github-Hook-Installation-Target-Id", "X-Github-Hook-Installation-Target-Type"}
 
 // Payload is the payload of a webhook.received.
 type Payload struct {
@@ -41,13 +41,13 @@ type Payload struct {
 // delivery's, so that a delivery which comes again is the same event. It has no
 // session: that is for the rules to say.
 func (h Hook) EnvEvent(d Delivery, header http.Header) (event.EnvEvent, error) {
-	body, err := decodeBody(only(header, "Content-Type"), d.Body)
+	body, err := decodeBody(singleValue(header, "Content-Type"), d.Body)
 	if err != nil {
 		return event.EnvEvent{}, err
 	}
 	p := Payload{Name: h.Name, Event: d.Event, DeliveryID: d.ID, Body: body}
-	for _, name := range kept {
-		if v := plain(only(header, name)); v != "" {
+	for _, name := range keptHeaders {
+		if v := printable(singleValue(header, name)); v != "" {
 			if p.Headers == nil {
 				p.Headers = map[string]string{}
 			}
@@ -104,20 +104,20 @@ func compactJSON(body []byte) (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// typeOf is the type that a Standard webhook has in its body, or "".
-func typeOf(body []byte) string {
+// bodyType is the type that a Standard webhook has in its body, or "".
+func bodyType(body []byte) string {
 	var v struct {
 		Type string `json:"type"`
 	}
 	if json.Unmarshal(body, &v) != nil {
 		return ""
 	}
-	return plain(v.Type)
+	return printable(v.Type)
 }
 
-// plain is a value of a header that can stand in a log: short, on one line, and
+// printable is a value of a header that can stand in a log: short, on one line, and
 // without what a terminal obeys.
-func plain(s string) string {
+func printable(s string) string {
 	return text.Truncate(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return -1

@@ -48,7 +48,7 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) (Delivery, 
 	if !h.authentic(header, body, now) {
 		return Delivery{}, errSignature
 	}
-	return h.read(header, body)
+	return h.delivery(header, body)
 }
 
 // errSignature is every refusal, so that none says how near a guess was.
@@ -58,10 +58,10 @@ var errSignature = &fault.Error{
 }
 
 // read takes a delivery as it says of itself.
-func (h Hook) read(header http.Header, body []byte) (Delivery, error) {
-	d := Delivery{ID: only(header, githubDelivery), Event: plain(only(header, githubEvent)), Body: body}
+func (h Hook) delivery(header http.Header, body []byte) (Delivery, error) {
+	d := Delivery{ID: singleValue(header, githubDelivery), Event: printable(singleValue(header, githubEvent)), Body: body}
 	if h.Form == Standard {
-		d.ID, d.Event = only(header, standardID), typeOf(body)
+		d.ID, d.Event = singleValue(header, standardID), bodyType(body)
 	}
 	if !validID(d.ID) {
 		return Delivery{}, fault.New(fault.Invalid, "The webhook has no usable id in its header %s (1 to %d letters, digits, - and _).", h.idHeader(), maxID)
@@ -78,10 +78,10 @@ func (h Hook) idHeader() string {
 
 func (h Hook) authentic(header http.Header, body []byte, now time.Time) bool {
 	if h.Form != Standard {
-		given, ok := githubMAC(only(header, githubSignature))
+		given, ok := githubMAC(singleValue(header, githubSignature))
 		return ok && hmac.Equal(given, h.mac(body))
 	}
-	id, stamp := only(header, standardID), only(header, standardTimestamp)
+	id, stamp := singleValue(header, standardID), singleValue(header, standardTimestamp)
 	// The id, the time and the body are signed with dots between them. An id
 	// with a dot could take one of the body for the end of another time.
 	at, err := strconv.ParseInt(stamp, 10, 64)
@@ -90,7 +90,7 @@ func (h Hook) authentic(header http.Header, body []byte, now time.Time) bool {
 	}
 	want := h.mac([]byte(id), []byte("."), []byte(stamp), []byte("."), body)
 	found := false
-	for _, mac := range standardMACs(only(header, standardSignature)) {
+	for _, mac := range standardMACs(singleValue(header, standardSignature)) {
 		found = hmac.Equal(mac, want) || found
 	}
 	return found && at >= now.Add(-Tolerance).Unix() && at <= now.Add(Tolerance).Unix()
@@ -124,8 +124,8 @@ func standardMACs(s string) (out [][]byte) {
 	return out
 }
 
-// only is the value of a header that occurs once, else "".
-func only(h http.Header, name string) string {
+// singleValue is the value of a header that occurs once, else "".
+func singleValue(h http.Header, name string) string {
 	if v := h.Values(name); len(v) == 1 {
 		return v[0]
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxSaid bounds what is kept of what a person wrote, maxShown what the
+	// maxMessage bounds what is kept of what a person wrote, maxShown what the
 	// agent is shown of an event, in bytes.
-	maxSaid  = 8 << 10
-	maxShown = 8 << 10
+	maxMessage = 8 << 10
+	maxShown   = 8 << 10
 )
 
 // Surface stands in the place of a surface in the ids of requests that
@@ -33,14 +33,14 @@ func EventID(requestID string) string { return Group + ":" + requestID }
 // theirs may stand among the operator's.
 func Briefing(w Workflow, taskID string) chat.Message {
 	var b strings.Builder
-	fmt.Fprintf(&b, "You are woken by the workflow %s, which you set up on %s.\n", w.ID, moment(w.CreatedAt))
+	fmt.Fprintf(&b, "You are woken by the workflow %s, which you set up on %s.\n", w.ID, formatTime(w.CreatedAt))
 	fmt.Fprintf(&b, "Summary: %s\n", strconv.Quote(w.Summary))
 	if w.State == Waiting {
 		b.WriteString("It goes on: it will wake you again.\n")
 	} else {
 		b.WriteString("It is over. Results:\n")
 		for _, t := range w.Tasks {
-			fmt.Fprintf(&b, "- %s (%s): %s\n", strconv.Quote(t.Description), t.ID, came(t))
+			fmt.Fprintf(&b, "- %s (%s): %s\n", strconv.Quote(t.Description), t.ID, describeResult(t))
 		}
 	}
 	if t, ok := w.Task(taskID); ok {
@@ -59,14 +59,14 @@ func Briefing(w Workflow, taskID string) chat.Message {
 	return chat.Text(chat.System, b.String())
 }
 
-// came is what a task came to, in words of ours alone.
-func came(t Task) string {
+// describeResult is what a task came to, in words of ours alone.
+func describeResult(t Task) string {
 	r := t.Result
 	switch {
 	case r == nil:
 		return "still waiting"
 	case r.Outcome == Replied && r.Message != nil:
-		return fmt.Sprintf("a reply came on %s, message %s", moment(r.Message.At), strconv.Quote(r.Message.MessageID))
+		return fmt.Sprintf("a reply came on %s, message %s", formatTime(r.Message.At), strconv.Quote(r.Message.MessageID))
 	case r.Outcome == Happened && r.Event != nil:
 		return "the event " + strconv.Quote(r.Event.ID) + " happened"
 	case r.Outcome == Reached:
@@ -87,7 +87,7 @@ func Trigger(w Workflow, taskID string) chat.Message {
 	t, _ := w.Task(taskID)
 	var b strings.Builder
 	switch r := t.Result; {
-	case t.Wait.Way == BySchedule:
+	case t.Wait.Kind == BySchedule:
 		fmt.Fprintf(&b, "The time has come (run %d): %s", t.Runs, t.Description)
 	case r == nil:
 	case r.Outcome == TimedOut:
@@ -95,16 +95,16 @@ func Trigger(w Workflow, taskID string) chat.Message {
 	case r.Outcome == NotSent:
 		fmt.Fprintf(&b, "The message could not be sent, so nobody was asked: %s", t.Description)
 	case r.Outcome == Happened:
-		fmt.Fprintf(&b, "The event came that was waited for: %s\nData from the source %s:\n%s", t.Description, strconv.Quote(r.Event.Metadata.Source), shown(r.Event))
+		fmt.Fprintf(&b, "The event came that was waited for: %s\nData from the source %s:\n%s", t.Description, strconv.Quote(r.Event.Metadata.Source), oneLine(r.Event))
 	default:
 		fmt.Fprintf(&b, "The time has come: %s", t.Description)
 	}
-	return chat.Text(chat.User, b.String()+earlier(w, taskID))
+	return chat.Text(chat.User, b.String()+otherResults(w, taskID))
 }
 
-// WithEarlier adds to a person's reply what others wrote before it.
-func WithEarlier(reply chat.Message, w Workflow, taskID string) chat.Message {
-	if more := earlier(w, taskID); more != "" {
+// WithOtherResults adds to a person's reply what others wrote before it.
+func WithOtherResults(reply chat.Message, w Workflow, taskID string) chat.Message {
+	if more := otherResults(w, taskID); more != "" {
 		if reply.IsString && len(reply.Parts) == 1 {
 			return chat.Text(reply.Role, reply.Text()+more)
 		}
@@ -114,9 +114,9 @@ func WithEarlier(reply chat.Message, w Workflow, taskID string) chat.Message {
 	return reply
 }
 
-// earlier are the results of the other tasks that hold somebody's words, each
+// otherResults are the results of the other tasks that hold somebody's words, each
 // in one line of JSON, so that nothing in them can end it.
-func earlier(w Workflow, taskID string) string {
+func otherResults(w Workflow, taskID string) string {
 	var b strings.Builder
 	for _, t := range w.Tasks {
 		if t.ID == taskID || t.Result == nil || t.Result.Message == nil && t.Result.Event == nil {
@@ -129,15 +129,15 @@ func earlier(w Workflow, taskID string) string {
 		if t.Result.Message != nil {
 			line = string(encode(t.Result.Message))
 		} else {
-			line = shown(t.Result.Event)
+			line = oneLine(t.Result.Event)
 		}
 		fmt.Fprintf(&b, "\n- %s: %s", strconv.Quote(t.Description), line)
 	}
 	return b.String()
 }
 
-// shown is an event in one line of JSON, cut to what a conversation can hold.
-func shown(e any) string {
+// oneLine is an event in one line of JSON, cut to what a conversation can hold.
+func oneLine(e any) string {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return "null"
@@ -145,4 +145,4 @@ func shown(e any) string {
 	return text.TruncateWith(string(data), maxShown, "…")
 }
 
-func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -37,7 +37,7 @@ func TestHowDeepAWorkflowGoes(t *testing.T) {
 	happens := func(depth int) workflow.Occurred {
 		return workflow.Occurred{TaskIDs: []string{"e"}, Event: event.EnvEvent{ID: "x"}, Depth: depth}
 	}
-	awaits := spec("e", workflow.KindEvent, workflow.Input{Types: []string{"custom.x"}, TimeoutMS: time.Hour.Milliseconds()})
+	awaits := spec("e", workflow.KindEvent, workflow.TaskInput{Types: []string{"custom.x"}, TimeoutMS: time.Hour.Milliseconds()})
 	const ends, last = "ends the chain at 9", event.MaxDepth
 	failed := "failed Too many events have set each other off and no person was asked, so it wakes nobody."
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestHowDeepAWorkflowGoes(t *testing.T) {
 		"of one that a workflow made":       {[]at{{0, from(3, delay("a", time.Minute))}, {time.Minute, workflow.Tick{}}}, 4, []string{"a resolved reached", "resolved", "wake 1 by a"}},
 		"the last that goes on":             {[]at{{0, from(last-1, delay("a", time.Minute))}, {time.Minute, workflow.Tick{}}}, last, []string{"a resolved reached", "resolved", "wake 1 by a"}},
 		"a delay is one too many":           {[]at{{0, from(last, delay("a", time.Minute))}}, 0, []string{"refuse limit_reached", "failed " + tooDeep}},
-		"a schedule is":                     {[]at{{0, from(last, daily(workflow.Input{}))}}, 0, []string{"refuse limit_reached", "failed " + tooDeep}},
+		"a schedule is":                     {[]at{{0, from(last, daily(workflow.TaskInput{}))}}, 0, []string{"refuse limit_reached", "failed " + tooDeep}},
 		"added to another's":                {[]at{{0, from(0, awaits)}, {1, adds(last, delay("a", time.Minute))}}, 0, []string{"refuse limit_reached", "a failed " + tooDeep}},
 		"added by one before":               {[]at{{0, from(0, awaits)}, {1, adds(last-1, delay("a", time.Minute))}, {time.Minute, workflow.Tick{}}}, last, []string{"a resolved reached", "e cancelled", "resolved", "wake 1 by a"}},
 		"what is over is not what goes on":  {[]at{{0, from(5, awaits, delay("a", time.Minute))}, {1, happens(2)}}, 5, []string{"e resolved event", "a cancelled", "resolved", "wake 1 by e"}},
@@ -58,9 +58,9 @@ func TestHowDeepAWorkflowGoes(t *testing.T) {
 		"an event has a place of its own":   {[]at{{0, from(2, awaits)}, {1, happens(6)}}, 6, []string{"e resolved event", "resolved", "wake 1 by e"}},
 		"an event from outside adds none":   {[]at{{0, from(last, awaits)}, {1, happens(1)}}, last, []string{"e resolved event", "resolved", "wake 1 by e"}},
 		"a person begins anew":              {[]at{{0, from(last, reply("r", "5", ""))}, {1, says("10", "5", "7")}}, 0, []string{"r resolved reply", "resolved", "wake 1 by r"}},
-		"a schedule is one, first":          {[]at{{0, from(2, daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}}, 3, []string{"s run", "wake 1 by s"}},
-		"and one however often it runs":     {[]at{{0, from(2, daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{}}, {21*time.Hour + 9*day, workflow.Tick{}}}, 3, []string{"s run", "wake 3 by s"}},
-		"also when it is cancelled by then": {[]at{{0, from(2, daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {21*time.Hour + 1, workflow.Cancel{}}}, 3, []string{"s cancelled Cancelled.", "cancelled Cancelled."}},
+		"a schedule is one, first":          {[]at{{0, from(2, daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}}, 3, []string{"s run", "wake 1 by s"}},
+		"and one however often it runs":     {[]at{{0, from(2, daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{}}, {21*time.Hour + 9*day, workflow.Tick{}}}, 3, []string{"s run", "wake 3 by s"}},
+		"also when it is cancelled by then": {[]at{{0, from(2, daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {21*time.Hour + 1, workflow.Cancel{}}}, 3, []string{"s cancelled Cancelled.", "cancelled Cancelled."}},
 		"what came before it has its own": {
 			[]at{{0, adds(4, delay("a", time.Minute))}, {1, from(1, awaits)}, {time.Minute, workflow.Tick{}}},
 			5,
@@ -119,13 +119,13 @@ func (c *causes) told() []string {
 	return slices.Clone(c.noted)
 }
 
-func (c *causes) Spend(_ *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
+func (c *causes) Charge(_ *db.Tx, p workflow.Payer, depth int, command event.Event) (bool, error) {
 	c.note("%s pays for %s at %d", p.Rule, command.Headers.RequestID(), depth)
 	c.pays--
 	return c.pays >= 0, nil
 }
 
-func (c *causes) TooDeep(_ *db.Tx, p workflow.Payer, depth int, id string) error {
+func (c *causes) EndChain(_ *db.Tx, p workflow.Payer, depth int, id string) error {
 	c.note("%s ends with %s at %d", p.Rule, id, depth)
 	return nil
 }
@@ -172,7 +172,7 @@ func TestTheEndOfAChainIsLoggedAndNoted(t *testing.T) {
 	if diff := cmp.Diff([]string{"ci ends with late at 9", "ci ends with silent at 9"}, w.causes.told()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	w.submit(definition("observes", "", spec("e", workflow.KindEvent, workflow.Input{Types: []string{"custom.x"}})))
+	w.submit(definition("observes", "", spec("e", workflow.KindEvent, workflow.TaskInput{Types: []string{"custom.x"}})))
 	for _, e := range []struct {
 		id   string
 		then workflow.State

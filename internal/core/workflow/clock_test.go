@@ -37,7 +37,7 @@ func TestAClockThatIsSetBackMakesNothingWaitLonger(t *testing.T) {
 				w.submit(definition("delay", "", delay("a", 30*time.Minute)))
 				w.submit(definition("reply", "", reply("a", "1", "")))
 				w.submit(definition("long", "", delay("a", 10*time.Minute), delay("b", 3*time.Hour)))
-				w.submit(definition("moment", "", spec("a", workflow.KindMoment, workflow.Input{At: begun.Add(moment).UnixMilli()})))
+				w.submit(definition("moment", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: begun.Add(moment).UnixMilli()})))
 				time.Sleep(c.after)
 				if c.restart {
 					w.restart()

@@ -10,8 +10,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Incoming is something that concerns a workflow.
-type Incoming interface{ incoming() }
+// Input is something that concerns a workflow.
+type Input interface{ incoming() }
 
 // Create begins a workflow. Cause is what led to the request that asks,
 // InSession and InAll are how many wait already.
@@ -43,13 +43,13 @@ type Cancel struct {
 type Reply struct {
 	Platform, ChannelID, To string
 	Program                 bool
-	Said                    Said
+	Message                 HumanMessage
 }
 
-// Message is what a person wrote in a conversation that has no replies.
-type Message struct {
+// MessagePosted is what a person wrote in a conversation that has no replies.
+type MessagePosted struct {
 	SessionID string
-	Said      Said
+	Message   HumanMessage
 }
 
 // Occurred is an event of the environment that some tasks wait for. Depth is
@@ -70,29 +70,29 @@ type Sent struct {
 // request of the workflow has not begun.
 type Tick struct{ Queued bool }
 
-func (Create) incoming()   {}
-func (Add) incoming()      {}
-func (Cancel) incoming()   {}
-func (Reply) incoming()    {}
-func (Message) incoming()  {}
-func (Occurred) incoming() {}
-func (Sent) incoming()     {}
-func (Tick) incoming()     {}
+func (Create) incoming()        {}
+func (Add) incoming()           {}
+func (Cancel) incoming()        {}
+func (Reply) incoming()         {}
+func (MessagePosted) incoming() {}
+func (Occurred) incoming()      {}
+func (Sent) incoming()          {}
+func (Tick) incoming()          {}
 
 // Effect is one thing to do.
 type Effect interface{ effect() }
 
-// Tell publishes an event. Act names what it tells of within the workflow.
-type Tell struct {
-	Act     string
+// Publish publishes an event. Act names what it tells of within the workflow.
+type Publish struct {
+	Key     string
 	Payload event.Payload
 }
 
-// Post sends the message that a task waits for a reply to.
-type Post struct{ Task Task }
+// SendMessage sends the message that a task waits for a reply to.
+type SendMessage struct{ Task Task }
 
-// Withdraw takes back the message of a task that is over before it was sent.
-type Withdraw struct{ TaskID string }
+// WithdrawMessage takes back the message of a task that is over before it was sent.
+type WithdrawMessage struct{ TaskID string }
 
 // Wake lets the agent go on: the request N of the workflow, which the task
 // set off.
@@ -104,20 +104,20 @@ type Wake struct {
 // Abandon reports that the agent cannot be woken, because the session is gone.
 type Abandon struct{}
 
-// TooDeep says that a chain of events that set each other off ends with the
+// EndChain says that a chain of events that set each other off ends with the
 // workflow, which wakes nobody.
-type TooDeep struct{ Depth int }
+type EndChain struct{ Depth int }
 
 // Refuse says why a command was not taken.
 type Refuse struct{ Err error }
 
-func (Tell) effect()     {}
-func (Post) effect()     {}
-func (Withdraw) effect() {}
-func (Wake) effect()     {}
-func (Abandon) effect()  {}
-func (TooDeep) effect()  {}
-func (Refuse) effect()   {}
+func (Publish) effect()         {}
+func (SendMessage) effect()     {}
+func (WithdrawMessage) effect() {}
+func (Wake) effect()            {}
+func (Abandon) effect()         {}
+func (EndChain) effect()        {}
+func (Refuse) effect()          {}
 
 // The details of ends that nobody asked for.
 const (
@@ -133,7 +133,7 @@ const (
 
 // Decide is the rules of workflows. It returns the next state and what is to
 // be done, and changes nothing that it was given.
-func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
+func Decide(w Workflow, in Input, now time.Time) (Workflow, []Effect) {
 	d := decision{Workflow: w, now: now}
 	d.Tasks = slices.Clone(w.Tasks)
 	switch in := in.(type) {
@@ -146,22 +146,22 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 	case Reply:
 		d.settle(func(t Task) *Result {
 			wait := t.Wait
-			if in.Program || wait.Way != ForReply || wait.MessageID == "" || wait.MessageID != in.To ||
-				wait.Platform != in.Platform || wait.ChannelID != in.ChannelID || wait.UserID != "" && wait.UserID != in.Said.UserID {
+			if in.Program || wait.Kind != ForReply || wait.MessageID == "" || wait.MessageID != in.To ||
+				wait.Platform != in.Platform || wait.ChannelID != in.ChannelID || wait.UserID != "" && wait.UserID != in.Message.UserID {
 				return nil
 			}
-			return &Result{Outcome: Replied, Message: &in.Said}
+			return &Result{Outcome: Replied, Message: &in.Message}
 		})
-	case Message:
+	case MessagePosted:
 		d.settle(func(t Task) *Result {
-			if t.Wait.Way != ForMessage || t.Wait.ChannelID != in.SessionID {
+			if t.Wait.Kind != ForMessage || t.Wait.ChannelID != in.SessionID {
 				return nil
 			}
-			return &Result{Outcome: Replied, Message: &in.Said}
+			return &Result{Outcome: Replied, Message: &in.Message}
 		})
 	case Occurred:
 		d.settle(func(t Task) *Result {
-			if t.Wait.Way != ForEvent || !slices.Contains(in.TaskIDs, t.ID) {
+			if t.Wait.Kind != ForEvent || !slices.Contains(in.TaskIDs, t.ID) {
 				return nil
 			}
 			return &Result{Outcome: Happened, Event: &in.Event, Depth: in.Depth}
@@ -170,8 +170,8 @@ func Decide(w Workflow, in Incoming, now time.Time) (Workflow, []Effect) {
 		d.sent(in)
 	case Tick:
 		d.tick(in)
-	case SetRight:
-		d.setRight(in)
+	case ClockSetBack:
+		d.clockSetBack(in)
 	}
 	d.failUnsendable()
 	if d.abandoned && d.State == Waiting {
@@ -203,7 +203,7 @@ func (d *decision) failUnsendable() {
 	}
 	unsent := slices.Clone(d.unsendable)
 	for _, e := range d.effects {
-		if p, is := e.(Post); is {
+		if p, is := e.(SendMessage); is {
 			unsent = append(unsent, p.Task.ID)
 		}
 	}
@@ -211,20 +211,20 @@ func (d *decision) failUnsendable() {
 		d.Tasks[i].Sending = t.Sending && !slices.Contains(unsent, t.ID)
 	}
 	d.effects = slices.DeleteFunc(d.effects, func(e Effect) bool {
-		w, withdraws := e.(Withdraw)
-		_, posts := e.(Post)
+		w, withdraws := e.(WithdrawMessage)
+		_, posts := e.(SendMessage)
 		return posts || withdraws && slices.Contains(unsent, w.TaskID)
 	})
 }
 
-func (d *decision) do(e Effect) { d.effects = append(d.effects, e) }
+func (d *decision) emit(e Effect) { d.effects = append(d.effects, e) }
 
-func (d *decision) tell(state State, detail string) {
-	d.do(Tell{"state:" + string(state), event.WorkflowLifecycleChanged{WorkflowID: d.ID, State: string(state), Detail: detail, TS: d.now.UnixMilli()}})
+func (d *decision) publishState(state State, detail string) {
+	d.emit(Publish{"state:" + string(state), event.WorkflowLifecycleChanged{WorkflowID: d.ID, State: string(state), Detail: detail, TS: d.now.UnixMilli()}})
 }
 
-func (d *decision) tellTask(id, act, state, detail string) {
-	d.do(Tell{"task:" + id + ":" + act, event.WorkflowTaskLifecycleChanged{WorkflowID: d.ID, TaskID: id, State: state, Detail: detail, TS: d.now.UnixMilli()}})
+func (d *decision) publishTask(id, act, state, detail string) {
+	d.emit(Publish{"task:" + id + ":" + act, event.WorkflowTaskLifecycleChanged{WorkflowID: d.ID, TaskID: id, State: state, Detail: detail, TS: d.now.UnixMilli()}})
 }
 
 func (d *decision) create(in Create) {
@@ -241,16 +241,16 @@ func (d *decision) create(in Create) {
 	}
 	if err != nil {
 		d.ID, d.Origin = in.ID, in.From
-		d.do(Refuse{err})
+		d.emit(Refuse{err})
 		if validID().MatchString(in.ID) {
-			d.tell(Failed, fault.ToWire(err).Message)
+			d.publishState(Failed, fault.ToWire(err).Message)
 		}
 		return
 	}
 	early, before := d.Early, d.Workflow
 	d.Workflow = made
 	d.Facts = before.Facts
-	d.tell(Waiting, "")
+	d.publishState(Waiting, "")
 	if early {
 		d.end(Cancelled, before.Detail)
 		return
@@ -258,9 +258,9 @@ func (d *decision) create(in Create) {
 	for i := range d.Tasks {
 		d.begin(i)
 	}
-	for _, t := range before.Tasks { // came before the workflow
+	for _, t := range before.Tasks { // describeResult before the workflow
 		if _, twice := d.Task(t.ID); !twice {
-			d.take(t)
+			d.accept(t)
 		}
 	}
 }
@@ -279,22 +279,22 @@ func (d *decision) add(in Add) {
 	case d.State.Ended():
 		d.refuseTask(t.ID, fault.New(fault.Gone, detailOver))
 	case d.State == Waiting:
-		d.take(t)
+		d.accept(t)
 	case len(d.Tasks) < MaxTasks:
 		d.Tasks = append(d.Tasks, t)
 	}
 }
 
 func (d *decision) refuseTask(id string, err error) {
-	d.do(Refuse{err})
+	d.emit(Refuse{err})
 	if validID().MatchString(id) {
-		d.tellTask(id, string(Failed), string(Failed), fault.ToWire(err).Message)
+		d.publishTask(id, string(Failed), string(Failed), fault.ToWire(err).Message)
 	}
 }
 
 // take makes the task one of the workflow's.
-func (d *decision) take(t Task) {
-	if err := d.mayHave(t); err != nil {
+func (d *decision) accept(t Task) {
+	if err := d.checkTask(t); err != nil {
 		d.refuseTask(t.ID, err)
 		return
 	}
@@ -304,14 +304,14 @@ func (d *decision) take(t Task) {
 
 func (d *decision) begin(i int) {
 	t := &d.Tasks[i]
-	d.tellTask(t.ID, string(Waiting), string(Waiting), "")
+	d.publishTask(t.ID, string(Waiting), string(Waiting), "")
 	if t.Wait.Text != "" {
 		t.Sending = true
 		if slices.Contains(d.Facts.Disconnected, t.Wait.Platform) {
 			d.unsendable = append(d.unsendable, t.ID)
 			return
 		}
-		d.do(Post{*t})
+		d.emit(SendMessage{*t})
 	}
 }
 
@@ -336,7 +336,7 @@ func (d *decision) cancelled(in Cancel) {
 func (d *decision) settle(match func(Task) *Result) {
 	last := ""
 	for i, t := range d.Tasks {
-		if !d.waits(t) {
+		if !d.isWaiting(t) {
 			continue
 		}
 		if r := match(t); r != nil {
@@ -350,8 +350,8 @@ func (d *decision) settle(match func(Task) *Result) {
 func (d *decision) resolve(i int, r Result) {
 	t := &d.Tasks[i]
 	t.State, t.Result, t.ResolvedAt, t.Due = Resolved, &r, d.now.UnixMilli(), 0
-	d.tellTask(t.ID, string(Resolved), string(Resolved), string(r.Outcome))
-	d.do(Tell{"task:" + t.ID + ":result", event.WorkflowTaskOutcome{WorkflowID: d.ID, TaskID: t.ID, Result: encode(r), TS: d.now.UnixMilli()}})
+	d.publishTask(t.ID, string(Resolved), string(Resolved), string(r.Outcome))
+	d.emit(Publish{"task:" + t.ID + ":result", event.WorkflowTaskOutcome{WorkflowID: d.ID, TaskID: t.ID, Result: encode(r), TS: d.now.UnixMilli()}})
 }
 
 // conclude ends the workflow if the task that got a result completes it.
@@ -364,7 +364,7 @@ func (d *decision) conclude(taskID string) {
 	}
 	if depth := d.Depth(); depth > event.MaxDepth {
 		d.end(Failed, detailTooDeep)
-		d.do(TooDeep{depth})
+		d.emit(EndChain{depth})
 		return
 	}
 	d.end(Resolved, "")
@@ -374,10 +374,10 @@ func (d *decision) conclude(taskID string) {
 func (d *decision) wake(taskID string) {
 	d.Resumes++
 	if d.abandoned = d.Facts.SessionGone; d.abandoned {
-		d.do(Abandon{})
+		d.emit(Abandon{})
 		return
 	}
-	d.do(Wake{N: d.Resumes, TaskID: taskID})
+	d.emit(Wake{N: d.Resumes, TaskID: taskID})
 }
 
 // end ends the workflow, and what of it still waits.
@@ -389,9 +389,9 @@ func (d *decision) end(state State, detail string) {
 		}
 		d.Tasks[i].State, d.Tasks[i].ResolvedAt, d.Tasks[i].Due = Cancelled, d.now.UnixMilli(), 0
 		d.Tasks[i].Result = &Result{Outcome: Abandoned}
-		d.tellTask(t.ID, string(Cancelled), string(Cancelled), detail)
+		d.publishTask(t.ID, string(Cancelled), string(Cancelled), detail)
 		if t.Sending {
-			d.do(Withdraw{t.ID})
+			d.emit(WithdrawMessage{t.ID})
 		}
 	}
 	if state == Resolved {
@@ -399,9 +399,9 @@ func (d *decision) end(state State, detail string) {
 		for _, t := range d.Tasks {
 			results[t.ID] = t.Result
 		}
-		d.do(Tell{"result", event.WorkflowOutcome{WorkflowID: d.ID, Result: encode(results), TS: d.now.UnixMilli()}})
+		d.emit(Publish{"result", event.WorkflowOutcome{WorkflowID: d.ID, Result: encode(results), TS: d.now.UnixMilli()}})
 	}
-	d.tell(state, detail)
+	d.publishState(state, detail)
 }
 
 // sent binds the message to its task, also to one that has ended meanwhile: a
@@ -415,8 +415,8 @@ func (d *decision) sent(in Sent) {
 	switch {
 	case in.MessageID != "":
 		d.Tasks[i].Wait.MessageID = in.MessageID
-		d.tellTask(in.TaskID, stateSent, stateSent, in.MessageID)
-	case d.waits(d.Tasks[i]):
+		d.publishTask(in.TaskID, stateSent, stateSent, in.MessageID)
+	case d.isWaiting(d.Tasks[i]):
 		d.resolve(i, Result{Outcome: NotSent, Reason: in.Reason})
 		d.conclude(in.TaskID)
 	}
@@ -433,7 +433,7 @@ func (d *decision) tick(in Tick) {
 	case len(d.Tasks) == 0:
 		d.end(Failed, detailNoTask)
 		return
-	case d.Tasks[0].Wait.Way == BySchedule:
+	case d.Tasks[0].Wait.Kind == BySchedule:
 		d.run(in.Queued)
 		return
 	}
@@ -441,7 +441,7 @@ func (d *decision) tick(in Tick) {
 		switch {
 		case t.Due == 0 || t.Due > d.now.UnixMilli():
 			return nil
-		case t.Wait.Way == ForMoment:
+		case t.Wait.Kind == ForMoment:
 			return &Result{Outcome: Reached}
 		}
 		return &Result{Outcome: TimedOut}
@@ -454,12 +454,12 @@ func (d *decision) tick(in Tick) {
 // at a limit.
 func (d *decision) run(queued bool) {
 	t := &d.Tasks[0]
-	missed := d.now.UnixMilli()-t.Due > late.Milliseconds()
+	missed := d.now.UnixMilli()-t.Due > missedAfter.Milliseconds()
 	next, err := nextRun(t.Wait, d.now)
 	if !queued && (!missed || !t.Wait.Skip) {
 		t.Runs++
 		t.Result = &Result{Outcome: Reached}
-		d.tellTask(t.ID, stateRun+":"+strconv.Itoa(t.Runs), stateRun, "")
+		d.publishTask(t.ID, stateRun+":"+strconv.Itoa(t.Runs), stateRun, "")
 		d.wake(t.ID)
 	}
 	if err != nil || next.IsZero() {

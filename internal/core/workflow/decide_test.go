@@ -22,7 +22,7 @@ var asker = workflow.Origin{RequestID: "discord:10:1", SessionID: "10", Client: 
 // at is an input at a moment, counted from the begin.
 type at struct {
 	after time.Duration
-	in    workflow.Incoming
+	in    workflow.Input
 }
 
 func input(v any) json.RawMessage {
@@ -33,20 +33,20 @@ func input(v any) json.RawMessage {
 	return data
 }
 
-func spec(id, kind string, in workflow.Input) workflow.Spec {
+func spec(id, kind string, in workflow.TaskInput) workflow.Spec {
 	return workflow.Spec{TaskID: id, Kind: kind, Description: "what " + id + " waits for", Input: input(in)}
 }
 
 func reply(id, message, user string) workflow.Spec {
-	return spec(id, "discord.wait_for_reply", workflow.Input{SessionID: "10", MessageID: message, UserID: user, TimeoutMS: time.Hour.Milliseconds()})
+	return spec(id, "discord.wait_for_reply", workflow.TaskInput{SessionID: "10", MessageID: message, UserID: user, TimeoutMS: time.Hour.Milliseconds()})
 }
 
 func question(id string) workflow.Spec {
-	return spec(id, "discord.send_and_wait", workflow.Input{SessionID: "20", Text: "when?", TimeoutMS: time.Hour.Milliseconds()})
+	return spec(id, "discord.send_and_wait", workflow.TaskInput{SessionID: "20", Text: "when?", TimeoutMS: time.Hour.Milliseconds()})
 }
 
 func delay(id string, d time.Duration) workflow.Spec {
-	return spec(id, workflow.KindDelay, workflow.Input{DelayMS: d.Milliseconds()})
+	return spec(id, workflow.KindDelay, workflow.TaskInput{DelayMS: d.Milliseconds()})
 }
 
 func create(c workflow.Completion, tasks ...workflow.Spec) workflow.Create {
@@ -56,7 +56,7 @@ func create(c workflow.Completion, tasks ...workflow.Spec) workflow.Create {
 func add(s workflow.Spec) workflow.Add { return workflow.Add{ID: "w", From: asker, Spec: s} }
 
 func says(channel, to, user string) workflow.Reply {
-	return workflow.Reply{Platform: "discord", ChannelID: channel, To: to, Said: workflow.Said{MessageID: "r-" + user, UserID: user, Text: "Tuesday"}}
+	return workflow.Reply{Platform: "discord", ChannelID: channel, To: to, Message: workflow.HumanMessage{MessageID: "r-" + user, UserID: user, Text: "Tuesday"}}
 }
 
 func program(r workflow.Reply) workflow.Reply {
@@ -64,7 +64,7 @@ func program(r workflow.Reply) workflow.Reply {
 	return r
 }
 
-func daily(in workflow.Input) workflow.Spec {
+func daily(in workflow.TaskInput) workflow.Spec {
 	in.Cron = "0 9 * * *"
 	return spec("s", workflow.KindSchedule, in)
 }
@@ -73,20 +73,20 @@ func daily(in workflow.Input) workflow.Spec {
 func told(effects []workflow.Effect) (lines []string) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case workflow.Tell:
+		case workflow.Publish:
 			switch p := e.Payload.(type) {
 			case event.WorkflowLifecycleChanged:
 				lines = append(lines, strings.TrimSpace(p.State+" "+p.Detail))
 			case event.WorkflowTaskLifecycleChanged:
 				lines = append(lines, strings.TrimSpace(p.TaskID+" "+p.State+" "+p.Detail))
 			}
-		case workflow.Post:
+		case workflow.SendMessage:
 			lines = append(lines, "post "+e.Task.ID)
-		case workflow.Withdraw:
+		case workflow.WithdrawMessage:
 			lines = append(lines, "withdraw "+e.TaskID)
 		case workflow.Wake:
 			lines = append(lines, fmt.Sprintf("wake %d by %s", e.N, e.TaskID))
-		case workflow.TooDeep:
+		case workflow.EndChain:
 			lines = append(lines, fmt.Sprintf("ends the chain at %d", e.Depth))
 		case workflow.Refuse:
 			lines = append(lines, "refuse "+string(fault.KindOf(e.Err)))
@@ -152,30 +152,30 @@ func TestDecide(t *testing.T) {
 		},
 		"a clock that was set back ends nothing early": {[]at{{0, create("", delay("a", time.Minute))}, {-day, workflow.Tick{}}}, nil, workflow.Waiting},
 		"a moment is reached": {
-			[]at{{0, create("", spec("a", workflow.KindMoment, workflow.Input{At: begin.Add(time.Hour).UnixMilli()}))}, {time.Hour, workflow.Tick{}}},
+			[]at{{0, create("", spec("a", workflow.KindMoment, workflow.TaskInput{At: begin.Add(time.Hour).UnixMilli()}))}, {time.Hour, workflow.Tick{}}},
 			[]string{"a resolved reached", "resolved", "wake 1 by a"},
 			workflow.Resolved,
 		},
 		"a moment that has passed comes at once": {
-			[]at{{0, create("", spec("a", workflow.KindMoment, workflow.Input{At: begin.Add(-time.Hour).UnixMilli()}))}, {0, workflow.Tick{}}},
+			[]at{{0, create("", spec("a", workflow.KindMoment, workflow.TaskInput{At: begin.Add(-time.Hour).UnixMilli()}))}, {0, workflow.Tick{}}},
 			[]string{"a resolved reached", "resolved", "wake 1 by a"},
 			workflow.Resolved,
 		},
 		"an event": {
-			[]at{{0, create("", spec("a", workflow.KindEvent, workflow.Input{Types: []string{"custom.x"}}))}, {1, workflow.Occurred{TaskIDs: []string{"a"}, Event: event.EnvEvent{ID: "e"}}}},
+			[]at{{0, create("", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"custom.x"}}))}, {1, workflow.Occurred{TaskIDs: []string{"a"}, Event: event.EnvEvent{ID: "e"}}}},
 			[]string{"a resolved event", "resolved", "wake 1 by a"},
 			workflow.Resolved,
 		},
 		"an event for another task": {
-			[]at{{0, create("", spec("a", workflow.KindEvent, workflow.Input{Types: []string{"custom.x"}}))}, {1, workflow.Occurred{TaskIDs: []string{"b"}}}}, nil, workflow.Waiting,
+			[]at{{0, create("", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"custom.x"}}))}, {1, workflow.Occurred{TaskIDs: []string{"b"}}}}, nil, workflow.Waiting,
 		},
 		"the next message where nobody replies": {
-			[]at{{0, create("", spec("a", "web.wait_for_reply", workflow.Input{SessionID: "s1"}))}, {1, workflow.Message{SessionID: "s1"}}},
+			[]at{{0, create("", spec("a", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"}))}, {1, workflow.MessagePosted{SessionID: "s1"}}},
 			[]string{"a resolved reply", "resolved", "wake 1 by a"},
 			workflow.Resolved,
 		},
 		"a message elsewhere": {
-			[]at{{0, create("", spec("a", "web.wait_for_reply", workflow.Input{SessionID: "s1"}))}, {1, workflow.Message{SessionID: "s2"}}}, nil, workflow.Waiting,
+			[]at{{0, create("", spec("a", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"}))}, {1, workflow.MessagePosted{SessionID: "s2"}}}, nil, workflow.Waiting,
 		},
 
 		"what was sent can be replied to": {
@@ -194,7 +194,7 @@ func TestDecide(t *testing.T) {
 		"another task":        {[]at{{0, create("", reply("a", "5", ""))}, {1, add(question("b"))}}, []string{"b waiting", "post b"}, workflow.Waiting},
 		"the same task again": {[]at{{0, create("", reply("a", "5", ""))}, {1, add(reply("a", "6", ""))}}, nil, workflow.Waiting},
 		"a task that makes no sense": {
-			[]at{{0, create("", reply("a", "5", ""))}, {1, add(spec("b", "teleport", workflow.Input{}))}},
+			[]at{{0, create("", reply("a", "5", ""))}, {1, add(spec("b", "teleport", workflow.TaskInput{}))}},
 			[]string{"refuse invalid", `b failed There is no kind of task "teleport": there are <platform>.wait_for_reply, <platform>.send_and_wait, wait_until, delay, wait_for_event and schedule.`},
 			workflow.Waiting,
 		},
@@ -235,33 +235,33 @@ func TestDecide(t *testing.T) {
 		"a reply for what nobody knows":   {[]at{{0, says("10", "5", "7")}}, nil, ""},
 		"too many for the conversation":   {[]at{{0, workflow.Create{ID: "w", From: asker, InSession: workflow.MaxWaitingSession, Definition: workflow.Definition{Summary: "x"}}}}, []string{"refuse limit_reached", "failed 200 workflows wait for this conversation already; cancel some that are not needed any more."}, ""},
 		"too many for all":                {[]at{{0, workflow.Create{ID: "w", From: asker, InAll: workflow.MaxWaiting, Definition: workflow.Definition{Summary: "x"}}}}, []string{"refuse limit_reached", "failed 10000 workflows wait already, more than Lilac keeps."}, ""},
-		"a schedule is alone":             {[]at{{0, create("", reply("a", "5", ""))}, {1, add(daily(workflow.Input{}))}}, []string{"refuse invalid", "s failed A schedule is the only task of its workflow."}, workflow.Waiting},
-		"a schedule runs and goes on":     {[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
-		"and runs again":                  {[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{}}}, []string{"s run", "wake 2 by s"}, workflow.Waiting},
-		"not twice for one moment":        {[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {21*time.Hour + time.Second, workflow.Tick{}}}, nil, workflow.Waiting},
-		"what was missed is done once":    {[]at{{0, create("", daily(workflow.Input{}))}, {10 * day, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
-		"or left out":                     {[]at{{0, create("", daily(workflow.Input{Missed: "skip"}))}, {10 * day, workflow.Tick{}}}, nil, workflow.Waiting},
-		"a minute late is not missed":     {[]at{{0, create("", daily(workflow.Input{Missed: "skip"}))}, {21*time.Hour + time.Minute, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
-		"after what was left out it runs": {[]at{{0, create("", daily(workflow.Input{Missed: "skip"}))}, {10 * day, workflow.Tick{}}, {10*day + 21*time.Hour, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
+		"a schedule is alone":             {[]at{{0, create("", reply("a", "5", ""))}, {1, add(daily(workflow.TaskInput{}))}}, []string{"refuse invalid", "s failed A schedule is the only task of its workflow."}, workflow.Waiting},
+		"a schedule runs and goes on":     {[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
+		"and runs again":                  {[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{}}}, []string{"s run", "wake 2 by s"}, workflow.Waiting},
+		"not twice for one moment":        {[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {21*time.Hour + time.Second, workflow.Tick{}}}, nil, workflow.Waiting},
+		"what was missed is done once":    {[]at{{0, create("", daily(workflow.TaskInput{}))}, {10 * day, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
+		"or left out":                     {[]at{{0, create("", daily(workflow.TaskInput{Missed: "skip"}))}, {10 * day, workflow.Tick{}}}, nil, workflow.Waiting},
+		"a minute late is not missed":     {[]at{{0, create("", daily(workflow.TaskInput{Missed: "skip"}))}, {21*time.Hour + time.Minute, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
+		"after what was left out it runs": {[]at{{0, create("", daily(workflow.TaskInput{Missed: "skip"}))}, {10 * day, workflow.Tick{}}, {10*day + 21*time.Hour, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
 		"a schedule ends": {
-			[]at{{0, create("", daily(workflow.Input{Until: begin.Add(30 * time.Hour).UnixMilli()}))}, {21 * time.Hour, workflow.Tick{}}},
+			[]at{{0, create("", daily(workflow.TaskInput{Until: begin.Add(30 * time.Hour).UnixMilli()}))}, {21 * time.Hour, workflow.Tick{}}},
 			[]string{"s run", "wake 1 by s", "s resolved finished", "resolved"},
 			workflow.Resolved,
 		},
 		"a run that has not begun stands for the next one": {
-			[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}}, nil, workflow.Waiting,
+			[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}}, nil, workflow.Waiting,
 		},
 		"when it has begun, the next one runs": {
-			[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}, {69 * time.Hour, workflow.Tick{}}},
+			[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}, {69 * time.Hour, workflow.Tick{}}},
 			[]string{"s run", "wake 2 by s"},
 			workflow.Waiting,
 		},
 		"a schedule ends also while its last run has not begun": {
-			[]at{{0, create("", daily(workflow.Input{Until: begin.Add(54 * time.Hour).UnixMilli()}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}},
+			[]at{{0, create("", daily(workflow.TaskInput{Until: begin.Add(54 * time.Hour).UnixMilli()}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{Queued: true}}},
 			[]string{"s resolved finished", "resolved"},
 			workflow.Resolved,
 		},
-		"a schedule is cancelled": {[]at{{0, create("", daily(workflow.Input{}))}, {1, workflow.Cancel{}}}, []string{"s cancelled Cancelled.", "cancelled Cancelled."}, workflow.Cancelled},
+		"a schedule is cancelled": {[]at{{0, create("", daily(workflow.TaskInput{}))}, {1, workflow.Cancel{}}}, []string{"s cancelled Cancelled.", "cancelled Cancelled."}, workflow.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w workflow.Workflow
@@ -320,7 +320,7 @@ func TestFactsChangeWhatADecisionDoes(t *testing.T) {
 		},
 		"a schedule whose session is gone is cancelled": {
 			gone,
-			[]at{{0, create("", daily(workflow.Input{}))}, {21 * time.Hour, workflow.Tick{}}},
+			[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}},
 			[]string{"s run", "s cancelled Its conversation is gone.", "cancelled Its conversation is gone."},
 			workflow.Cancelled,
 		},
@@ -348,34 +348,34 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 		spec  workflow.Spec
 		field string
 	}{
-		"no id":                         {spec("", workflow.KindDelay, workflow.Input{DelayMS: 5000}), "taskId"},
-		"an id with a colon":            {spec("a:b", workflow.KindDelay, workflow.Input{DelayMS: 5000}), "taskId"},
-		"no description":                {workflow.Spec{TaskID: "a", Kind: workflow.KindDelay, Input: input(workflow.Input{DelayMS: 5000})}, "description"},
-		"no conversation":               {spec("a", "discord.wait_for_reply", workflow.Input{MessageID: "1"}), "sessionId"},
-		"no message":                    {spec("a", "discord.wait_for_reply", workflow.Input{SessionID: "1"}), "messageId"},
-		"a message on the page":         {spec("a", "web.wait_for_reply", workflow.Input{SessionID: "1", MessageID: "2"}), "messageId"},
-		"nothing to send":               {spec("a", "discord.send_and_wait", workflow.Input{SessionID: "1", Text: " "}), "text"},
-		"too much to send":              {spec("a", "discord.send_and_wait", workflow.Input{SessionID: "1", Text: long}), "text"},
-		"sending to the page":           {spec("a", "web.send_and_wait", workflow.Input{SessionID: "1", Text: "x"}), "kind"},
-		"no delay":                      {spec("a", workflow.KindDelay, workflow.Input{}), "delayMs"},
-		"a delay of years":              {spec("a", workflow.KindDelay, workflow.Input{DelayMS: 400 * 24 * 3600 * 1000}), "delayMs"},
-		"no moment":                     {spec("a", workflow.KindMoment, workflow.Input{}), "at"},
-		"a moment in years":             {spec("a", workflow.KindMoment, workflow.Input{At: begin.AddDate(2, 0, 0).UnixMilli()}), "at"},
-		"no type of events":             {spec("a", workflow.KindEvent, workflow.Input{}), "types"},
-		"a long condition":              {spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}, If: long}), "if"},
-		"a time-out of no time":         {spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}, TimeoutMS: 1}), "timeoutMs"},
-		"a time-out of years":           {spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}, TimeoutMS: 400 * 24 * 3600 * 1000}), "timeoutMs"},
-		"no schedule":                   {spec("a", workflow.KindSchedule, workflow.Input{}), "cron"},
-		"a schedule of six fields":      {spec("a", workflow.KindSchedule, workflow.Input{Cron: "* * * * * *"}), "cron"},
-		"a schedule every second":       {spec("a", workflow.KindSchedule, workflow.Input{Cron: "@every 1s"}), "cron"},
-		"a schedule of a long text":     {spec("a", workflow.KindSchedule, workflow.Input{Cron: long}), "cron"},
-		"a schedule with its own zone":  {spec("a", workflow.KindSchedule, workflow.Input{Cron: "TZ=UTC 0 9 * * *"}), "cron"},
-		"a schedule that never comes":   {spec("a", workflow.KindSchedule, workflow.Input{Cron: "0 0 30 2 *"}), "cron"},
-		"a zone that nobody knows":      {spec("a", workflow.KindSchedule, workflow.Input{Cron: "0 9 * * *", Timezone: "Mars/Base"}), "timezone"},
-		"the zone of the machine":       {spec("a", workflow.KindSchedule, workflow.Input{Cron: "0 9 * * *", Timezone: "Local"}), "timezone"},
-		"a file for a zone":             {spec("a", workflow.KindSchedule, workflow.Input{Cron: "0 9 * * *", Timezone: "../../etc/passwd"}), "timezone"},
-		"missed runs neither way":       {spec("a", workflow.KindSchedule, workflow.Input{Cron: "0 9 * * *", Missed: "all"}), "missed"},
-		"an end before the first run":   {spec("a", workflow.KindSchedule, workflow.Input{Cron: "0 9 * * *", Until: begin.Add(time.Hour).UnixMilli()}), "until"},
+		"no id":                         {spec("", workflow.KindDelay, workflow.TaskInput{DelayMS: 5000}), "taskId"},
+		"an id with a colon":            {spec("a:b", workflow.KindDelay, workflow.TaskInput{DelayMS: 5000}), "taskId"},
+		"no description":                {workflow.Spec{TaskID: "a", Kind: workflow.KindDelay, Input: input(workflow.TaskInput{DelayMS: 5000})}, "description"},
+		"no conversation":               {spec("a", "discord.wait_for_reply", workflow.TaskInput{MessageID: "1"}), "sessionId"},
+		"no message":                    {spec("a", "discord.wait_for_reply", workflow.TaskInput{SessionID: "1"}), "messageId"},
+		"a message on the page":         {spec("a", "web.wait_for_reply", workflow.TaskInput{SessionID: "1", MessageID: "2"}), "messageId"},
+		"nothing to send":               {spec("a", "discord.send_and_wait", workflow.TaskInput{SessionID: "1", Text: " "}), "text"},
+		"too much to send":              {spec("a", "discord.send_and_wait", workflow.TaskInput{SessionID: "1", Text: long}), "text"},
+		"sending to the page":           {spec("a", "web.send_and_wait", workflow.TaskInput{SessionID: "1", Text: "x"}), "kind"},
+		"no delay":                      {spec("a", workflow.KindDelay, workflow.TaskInput{}), "delayMs"},
+		"a delay of years":              {spec("a", workflow.KindDelay, workflow.TaskInput{DelayMS: 400 * 24 * 3600 * 1000}), "delayMs"},
+		"no moment":                     {spec("a", workflow.KindMoment, workflow.TaskInput{}), "at"},
+		"a moment in years":             {spec("a", workflow.KindMoment, workflow.TaskInput{At: begin.AddDate(2, 0, 0).UnixMilli()}), "at"},
+		"no type of events":             {spec("a", workflow.KindEvent, workflow.TaskInput{}), "types"},
+		"a long condition":              {spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, If: long}), "if"},
+		"a time-out of no time":         {spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, TimeoutMS: 1}), "timeoutMs"},
+		"a time-out of years":           {spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, TimeoutMS: 400 * 24 * 3600 * 1000}), "timeoutMs"},
+		"no schedule":                   {spec("a", workflow.KindSchedule, workflow.TaskInput{}), "cron"},
+		"a schedule of six fields":      {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "* * * * * *"}), "cron"},
+		"a schedule every second":       {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "@every 1s"}), "cron"},
+		"a schedule of a long text":     {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: long}), "cron"},
+		"a schedule with its own zone":  {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "TZ=UTC 0 9 * * *"}), "cron"},
+		"a schedule that never comes":   {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "0 0 30 2 *"}), "cron"},
+		"a zone that nobody knows":      {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "0 9 * * *", Timezone: "Mars/Base"}), "timezone"},
+		"the zone of the machine":       {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "0 9 * * *", Timezone: "Local"}), "timezone"},
+		"a file for a zone":             {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "0 9 * * *", Timezone: "../../etc/passwd"}), "timezone"},
+		"missed runs neither way":       {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "0 9 * * *", Missed: "all"}), "missed"},
+		"an end before the first run":   {spec("a", workflow.KindSchedule, workflow.TaskInput{Cron: "0 9 * * *", Until: begin.Add(time.Hour).UnixMilli()}), "until"},
 		"an input of another shape":     {workflow.Spec{TaskID: "a", Kind: workflow.KindDelay, Description: "x", Input: json.RawMessage(`[]`)}, ""},
 		"an input that is far too long": {workflow.Spec{TaskID: "a", Kind: workflow.KindDelay, Description: "x", Input: input(strings.Repeat(long, 10))}, "input"},
 	} {
@@ -416,7 +416,7 @@ func TestSchedulesFollowTheClockOfTheirZone(t *testing.T) {
 		"the word for it":   {"", "@weekly", begin, []string{"2026-01-04 00:00", "2026-01-11 00:00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := spec("s", workflow.KindSchedule, workflow.Input{Cron: c.cron, Timezone: c.zone})
+			s := spec("s", workflow.KindSchedule, workflow.TaskInput{Cron: c.cron, Timezone: c.zone})
 			w, effects := workflow.Decide(workflow.Workflow{}, create("", s), c.from)
 			if w.State != workflow.Waiting {
 				t.Fatal(told(effects))

@@ -10,7 +10,7 @@
 //     (the state, the events, and the request that wakes the agent) is one
 //     transaction with the end of the wait: it happens once, or not yet.
 //   - A reply to a message that a task waits or waited for is the workflow's:
-//     [Service.Take] runs in the router's own transaction, so that a reply
+//     [Service.ClaimReply] runs in the router's own transaction, so that a reply
 //     wakes the agent by one way and never by two. A reply to a message of ours
 //     whose id is not known yet is held until it is.
 //   - Replies are strict: that channel, that message, that person when one is

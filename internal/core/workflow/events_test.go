@@ -34,11 +34,11 @@ func TestConditionsThatTakeTooLong(t *testing.T) {
 				for i := range c.workflows {
 					var tasks []workflow.Spec
 					for n := range workflow.MaxTasks {
-						tasks = append(tasks, spec(fmt.Sprint("t", n), workflow.KindEvent, workflow.Input{Types: []string{"x"}, If: "endless"}))
+						tasks = append(tasks, spec(fmt.Sprint("t", n), workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, If: "endless"}))
 					}
 					w.submit(definition(fmt.Sprint("endless-", i), "", tasks...))
 				}
-				w.submit(definition("waits", "", spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}})))
+				w.submit(definition("waits", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}})))
 				begun := time.Now()
 				if err := w.svc.Observe(t.Context(), event.EnvEvent{ID: "1", Type: "x"}); err != nil {
 					t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAConditionThatWasInterruptedIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for _, id := range []string{"one", "two"} {
-			w.submit(definition(id, "", spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}, If: "slow at first"})))
+			w.submit(definition(id, "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, If: "slow at first"})))
 		}
 		if err := w.svc.Observe(t.Context(), event.EnvEvent{ID: "1", Type: "x"}); err != nil {
 			t.Fatal(err)

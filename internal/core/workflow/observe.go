@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// lookTime bounds how long an event holds up those behind it while the tasks
+	// matchTime bounds how long an event holds up those behind it while the tasks
 	// that wait look whether it is theirs.
-	lookTime = time.Second
-	// leastLook is what each of them has, as long as there is time. It takes most
+	matchTime = time.Second
+	// minMatchTime is what each of them has, as long as there is time. It takes most
 	// of them microseconds.
-	leastLook = 5 * time.Millisecond
+	minMatchTime = 5 * time.Millisecond
 )
 
 var errNoTime = errors.New("the conditions of others took the time of this event")
@@ -76,14 +76,14 @@ func (s *Service) waiting(ctx context.Context, e event.EnvEvent) (out []waiter, 
 		for _, id := range ids {
 			w, err := s.o.Table.Workflow(q, id)
 			if db.IsDamaged(err) {
-				s.unreadable(id, err)
+				s.logDamaged(id, err)
 				continue
 			}
 			if err != nil {
 				return err
 			}
 			for _, t := range w.Tasks {
-				if w.waits(t) && t.Wait.Way == ForEvent && (at == "" || at == t.Wait.SessionID) {
+				if w.isWaiting(t) && t.Wait.Kind == ForEvent && (at == "" || at == t.Wait.SessionID) {
 					out = append(out, waiter{id, t.ID, t.Wait})
 				}
 			}
@@ -98,11 +98,11 @@ func (s *Service) waiting(ctx context.Context, e event.EnvEvent) (out []waiter, 
 // that could not be decided does not hold.
 func (s *Service) matching(ctx context.Context, waiting []waiter, e event.EnvEvent) map[string][]string {
 	matching := map[string][]string{}
-	match, end := s.o.Look(e), time.Now().Add(lookTime)
+	match, end := s.o.NewMatcher(e), time.Now().Add(matchTime)
 	undecided, why := waiting, error(nil)
 	// A busy machine can take longer than a share for nothing at all, hence again.
 	for range 2 {
-		undecided, why = look(ctx, undecided, match, end, func(w waiter) {
+		undecided, why = matchAll(ctx, undecided, match, end, func(w waiter) {
 			matching[w.workflow] = append(matching[w.workflow], w.task)
 		})
 	}
@@ -113,13 +113,13 @@ func (s *Service) matching(ctx context.Context, waiting []waiter, e event.EnvEve
 	return matching
 }
 
-// look tells which tasks match, and returns those that could not be asked before
+// match tells which tasks match, and returns those that could not be asked before
 // end, with the reason of the first. Each has its share of the time.
-func look(ctx context.Context, waiting []waiter, match Matcher, end time.Time, matches func(waiter)) (undecided []waiter, why error) {
+func matchAll(ctx context.Context, waiting []waiter, match Matcher, end time.Time, matches func(waiter)) (undecided []waiter, why error) {
 	for i, w := range waiting {
 		holds, err := false, errNoTime
 		if left := time.Until(end); left > 0 {
-			share, cancel := context.WithTimeout(ctx, max(left/time.Duration(len(waiting)-i), leastLook))
+			share, cancel := context.WithTimeout(ctx, max(left/time.Duration(len(waiting)-i), minMatchTime))
 			holds, err = match(share, w.wait.Types, w.wait.If)
 			cancel()
 		}
@@ -138,7 +138,7 @@ func look(ctx context.Context, waiting []waiter, match Matcher, end time.Time, m
 // bounded is an event as it is kept in a result: a payload that is too large is
 // only named.
 func bounded(e event.EnvEvent) event.EnvEvent {
-	if len(e.Payload) > maxSaid {
+	if len(e.Payload) > maxMessage {
 		e.Payload = encode(fmt.Sprintf("(%d bytes of payload, more than is kept)", len(e.Payload)))
 	}
 	return e

@@ -60,9 +60,9 @@ type Spec struct {
 	Input       json.RawMessage `json:"input,omitempty"`
 }
 
-// Input is what a task waits for, as it is asked for; which fields are needed
+// TaskInput is what a task waits for, as it is asked for; which fields are needed
 // depends on the kind.
-type Input struct {
+type TaskInput struct {
 	// SessionID is the conversation: of the reply, or of the event.
 	SessionID string `json:"sessionId,omitempty"`
 	MessageID string `json:"messageId,omitempty"`
@@ -98,7 +98,7 @@ func platformOf(kind, suffix string) (platform string, ok bool) {
 // newTask makes a task of what is asked for by a request of some depth.
 func newTask(s Spec, depth int, now time.Time) (Task, error) {
 	t := Task{ID: s.TaskID, Kind: s.Kind, Description: strings.TrimSpace(s.Description), State: Waiting, Depth: depth, CreatedAt: now.UnixMilli()}
-	var in Input
+	var in TaskInput
 	switch {
 	case !validID().MatchString(s.TaskID):
 		return t, fault.InvalidField("taskId", "A task needs an id of 1 to 64 letters, digits, - and _.")
@@ -117,7 +117,7 @@ func newTask(s Spec, depth int, now time.Time) (Task, error) {
 }
 
 // read says what the task waits for.
-func (t *Task) read(in Input, now time.Time) error {
+func (t *Task) read(in TaskInput, now time.Time) error {
 	if platform, ok := platformOf(t.Kind, replyKind); ok {
 		return t.forReply(platform, in, now)
 	}
@@ -136,23 +136,23 @@ func (t *Task) read(in Input, now time.Time) error {
 		t.Kind, replyKind, sendKind, KindMoment, KindDelay, KindEvent, KindSchedule)
 }
 
-func (t *Task) forReply(platform string, in Input, now time.Time) error {
-	t.Wait = Wait{Way: ForReply, Platform: platform, ChannelID: in.SessionID, MessageID: in.MessageID, UserID: in.UserID}
+func (t *Task) forReply(platform string, in TaskInput, now time.Time) error {
+	t.Wait = Wait{Kind: ForReply, Platform: platform, ChannelID: in.SessionID, MessageID: in.MessageID, UserID: in.UserID}
 	switch {
 	case in.SessionID == "":
 		return fault.InvalidField("sessionId", "Say in which conversation the reply is waited for.")
 	case slices.Contains(withoutReplies, platform) && (in.MessageID != "" || in.UserID != ""):
 		return fault.InvalidField("messageId", "On %s nobody replies to a message: leave out messageId and userId, and the next message of a person is waited for.", platform)
 	case slices.Contains(withoutReplies, platform):
-		t.Wait = Wait{Way: ForMessage, ChannelID: in.SessionID}
+		t.Wait = Wait{Kind: ForMessage, ChannelID: in.SessionID}
 	case in.MessageID == "":
 		return fault.InvalidField("messageId", "Say to which message the reply is waited for.")
 	}
 	return t.until(in, now)
 }
 
-func (t *Task) forSent(platform string, in Input, now time.Time) error {
-	t.Wait = Wait{Way: ForReply, Platform: platform, ChannelID: in.SessionID, UserID: in.UserID, Text: in.Text, ReplyTo: in.ReplyTo}
+func (t *Task) forSent(platform string, in TaskInput, now time.Time) error {
+	t.Wait = Wait{Kind: ForReply, Platform: platform, ChannelID: in.SessionID, UserID: in.UserID, Text: in.Text, ReplyTo: in.ReplyTo}
 	switch {
 	case slices.Contains(withoutReplies, platform):
 		return fault.InvalidField("kind", "Nothing can be sent to a conversation on %s.", platform)
@@ -166,8 +166,8 @@ func (t *Task) forSent(platform string, in Input, now time.Time) error {
 	return t.until(in, now)
 }
 
-func (t *Task) forMoment(in Input, now time.Time) error {
-	t.Wait = Wait{Way: ForMoment}
+func (t *Task) forMoment(in TaskInput, now time.Time) error {
+	t.Wait = Wait{Kind: ForMoment}
 	switch {
 	case t.Kind == KindDelay && (in.DelayMS < time.Second.Milliseconds() || in.DelayMS > maxAhead.Milliseconds()):
 		return fault.InvalidField("delayMs", "A delay is between a second and %d days.", int(maxAhead.Hours()/24))
@@ -183,8 +183,8 @@ func (t *Task) forMoment(in Input, now time.Time) error {
 	return nil
 }
 
-func (t *Task) forEvent(in Input, now time.Time) error {
-	t.Wait = Wait{Way: ForEvent, Types: in.Types, SessionID: in.SessionID, If: in.If}
+func (t *Task) forEvent(in TaskInput, now time.Time) error {
+	t.Wait = Wait{Kind: ForEvent, Types: in.Types, SessionID: in.SessionID, If: in.If}
 	switch {
 	case len(in.Types) == 0 || len(in.Types) > maxTypes:
 		return fault.InvalidField("types", "Say which types of events are waited for, at most %d.", maxTypes)
@@ -194,8 +194,8 @@ func (t *Task) forEvent(in Input, now time.Time) error {
 	return t.until(in, now)
 }
 
-func (t *Task) bySchedule(in Input, now time.Time) error {
-	t.Wait = Wait{Way: BySchedule, Cron: strings.TrimSpace(in.Cron), Zone: in.Timezone, Skip: in.Missed == "skip", Until: in.Until}
+func (t *Task) bySchedule(in TaskInput, now time.Time) error {
+	t.Wait = Wait{Kind: BySchedule, Cron: strings.TrimSpace(in.Cron), Zone: in.Timezone, Skip: in.Missed == "skip", Until: in.Until}
 	if in.Missed != "" && in.Missed != "once" && in.Missed != "skip" {
 		return fault.InvalidField("missed", "What was missed while the program was away is done %q or left out (%q).", "once", "skip")
 	}
@@ -211,7 +211,7 @@ func (t *Task) bySchedule(in Input, now time.Time) error {
 }
 
 // until gives a task its time-out.
-func (t *Task) until(in Input, now time.Time) error {
+func (t *Task) until(in TaskInput, now time.Time) error {
 	timeout := in.TimeoutMS
 	if timeout == 0 {
 		timeout = DefaultTimeout.Milliseconds()
@@ -266,7 +266,7 @@ func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Tim
 		if err != nil {
 			return w, err
 		}
-		if err := w.mayHave(t); err != nil {
+		if err := w.checkTask(t); err != nil {
 			return w, err
 		}
 		w.Tasks = append(w.Tasks, t)
@@ -279,18 +279,18 @@ func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Tim
 var errTooDeep = fault.New(fault.LimitReached, "This request was set off by the last of %d events that each set off the next, and what a time sets off would be one too many. Ask the person whether to go on: a reply can be waited for.", event.MaxDepth)
 
 // mayHave reports why a task cannot be one of the workflow's.
-func (w Workflow) mayHave(t Task) error {
+func (w Workflow) checkTask(t Task) error {
 	if _, twice := w.Task(t.ID); twice {
 		return fault.InvalidField("taskId", "The workflow has two tasks %q.", t.ID)
 	}
 	if len(w.Tasks) >= MaxTasks {
 		return fault.New(fault.LimitReached, "A workflow has at most %d tasks.", MaxTasks)
 	}
-	if t.Depth >= event.MaxDepth && (t.Wait.Way == ForMoment || t.Wait.Way == BySchedule) {
+	if t.Depth >= event.MaxDepth && (t.Wait.Kind == ForMoment || t.Wait.Kind == BySchedule) {
 		return errTooDeep
 	}
 	for _, other := range w.Tasks {
-		if t.Wait.Way == BySchedule || other.Wait.Way == BySchedule {
+		if t.Wait.Kind == BySchedule || other.Wait.Kind == BySchedule {
 			return fault.InvalidField("kind", "A schedule is the only task of its workflow.")
 		}
 	}

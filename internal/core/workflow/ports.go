@@ -75,9 +75,9 @@ type Causes interface {
 	DepthOf(q db.Queryer, e event.EnvEvent) (int, error)
 	// Spend counts for a rule a request that a workflow makes. It is false if
 	// the rule must not spend any more, so that the request must not be made.
-	Spend(tx *db.Tx, p Payer, depth int, command event.Event) (bool, error)
-	// TooDeep notes for a rule that a workflow ended a chain that it began.
-	TooDeep(tx *db.Tx, p Payer, depth int, workflowID string) error
+	Charge(tx *db.Tx, p Payer, depth int, command event.Event) (bool, error)
+	// EndChain notes for a rule that a workflow ended a chain that it began.
+	EndChain(tx *db.Tx, p Payer, depth int, workflowID string) error
 }
 
 // Matcher tells whether an event is what a task waits for, before ctx ends.
@@ -87,12 +87,12 @@ type Matcher func(ctx context.Context, types []string, condition string) (bool, 
 type Platform struct {
 	Outbox outbox.Outbox
 	// Read is how the model reads a message of a person.
-	Read func(q db.Queryer, m surface.Message) chat.Message
+	Render func(q db.Queryer, m surface.Message) chat.Message
 	// Told remembers that a session's history holds a message, nil remembers
 	// nothing. Without it a reply to that message would tell it again.
-	Told func(tx *db.Tx, sessionID, messageID string) error
+	MarkDelivered func(tx *db.Tx, sessionID, messageID string) error
 	// Rewrite turns names in a text of ours into mentions.
-	Rewrite func(q db.Queryer, text string) (out string, users []string)
+	ResolveMentions func(q db.Queryer, text string) (out string, users []string)
 	// Route gives a reply that turned out to be nobody's to the router.
 	Route func(tx *db.Tx, m surface.Message) error
 }

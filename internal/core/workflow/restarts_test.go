@@ -82,7 +82,7 @@ func endure(w *world, waits, restarts int) (missed int) {
 	soon := time.Now().UnixMilli()
 	for i := range waits {
 		from := workflow.Origin{RequestID: fmt.Sprintf("web:s%d:1", i%20), SessionID: fmt.Sprint("s", i%20), Client: "web"}
-		wait := spec("a", workflow.KindMoment, workflow.Input{At: soon + int64(i)*5})
+		wait := spec("a", workflow.KindMoment, workflow.TaskInput{At: soon + int64(i)*5})
 		if i%2 == 0 {
 			wait = reply("a", fmt.Sprint(1000+i), "")
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// late is how far behind its moment a run counts as missed.
-	late = time.Minute
+	// missedAfter is how far behind its moment a run counts as missed.
+	missedAfter = time.Minute
 	// minEvery is how often a schedule may wake the agent at most.
 	minEvery = time.Minute
 	maxCron  = 200

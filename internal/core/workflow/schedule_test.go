@@ -13,7 +13,7 @@ import (
 )
 
 func everyTenMinutes(id string) workflow.Spec {
-	return spec(id, workflow.KindSchedule, workflow.Input{Cron: "@every 10m"})
+	return spec(id, workflow.KindSchedule, workflow.TaskInput{Cron: "@every 10m"})
 }
 
 // While the request of a run waits for its turn, no other one is made: it

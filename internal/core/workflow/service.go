@@ -43,12 +43,12 @@ type Options struct {
 	Cache   surface.Cache
 	// Check says what is wrong with the events that a task is to wait for, Look
 	// takes one up that happened.
-	Check func(types []string, condition string) error
-	Look  func(event.EnvEvent) Matcher
+	Check      func(types []string, condition string) error
+	NewMatcher func(event.EnvEvent) Matcher
 	// Known reports whether a session exists; nil knows all.
-	Known func(q db.Queryer, sessionID string) (bool, error)
+	SessionExists func(q db.Queryer, sessionID string) (bool, error)
 	// Queued reports whether a request waits for its turn; nil says of none.
-	Queued func(q db.Queryer, requestID string) (bool, error)
+	RequestQueued func(q db.Queryer, requestID string) (bool, error)
 	// Causes may be nil: then nothing causes anything, and nobody pays.
 	Causes Causes
 	Logger *slog.Logger
@@ -60,9 +60,9 @@ type Options struct {
 type Service struct {
 	o         Options
 	platforms map[string]Platform
-	core      kernel.Core[string, Workflow, Incoming, Effect]
+	core      kernel.Core[string, Workflow, Input, Effect]
 	// rung holds one wake-up of the timer: a second would say nothing more.
-	rung chan struct{}
+	wakeup chan struct{}
 }
 
 // New returns a service.
@@ -73,12 +73,12 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{o: o, platforms: map[string]Platform{}, rung: make(chan struct{}, 1)}
-	s.core = kernel.Core[string, Workflow, Incoming, Effect]{
+	s := &Service{o: o, platforms: map[string]Platform{}, wakeup: make(chan struct{}, 1)}
+	s.core = kernel.Core[string, Workflow, Input, Effect]{
 		Load: s.load, Decide: Decide, Save: s.save, Carry: s.carryOut,
 		Wake: func(_ string, before, after Workflow) {
 			if before.Due() != after.Due() {
-				s.ring()
+				s.wakeTimer()
 			}
 		},
 	}
@@ -124,7 +124,7 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 		refused, err := s.command(tx, d.Headers, payload)
 		if errors.Is(refused, errTooDeep) {
 			id, _ := named(payload)
-			err = errors.Join(err, s.chainRefused(tx, originOf(d.Headers), id))
+			err = errors.Join(err, s.endRefusedChain(tx, originOf(d.Headers), id))
 		}
 		if refused != nil {
 			s.o.Logger.WarnContext(ctx, "a command for a workflow was refused", "event_id", d.ID, "type", d.Type, "reason", fault.ToWire(refused).Message)
@@ -148,7 +148,7 @@ func (s *Service) Submit(ctx context.Context, from Origin, visible func(Workflow
 		return nil
 	})
 	if errors.Is(err, errTooDeep) { // of what was refused nothing else is left
-		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.chainRefused(tx, from, id) })
+		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.endRefusedChain(tx, from, id) })
 		return errors.Join(err, noted)
 	}
 	return err
@@ -175,7 +175,7 @@ func (s *Service) submit(tx *db.Tx, from Origin, visible func(Workflow) bool, p 
 			return err
 		}
 		if visible != nil && !visible(w) {
-			return Unknown(id)
+			return NotFound(id)
 		}
 		if from == (Origin{}) {
 			from = w.Origin
@@ -216,8 +216,8 @@ func (s *Service) List(ctx context.Context, sessionID string, waiting bool, limi
 	return all, err
 }
 
-// Unknown is the error for an id that is not known, or not to whoever asks.
-func Unknown(id string) error {
+// NotFound is the error for an id that is not known, or not to whoever asks.
+func NotFound(id string) error {
 	return fault.New(fault.NotFound, "There is no workflow %s.", id)
 }
 
@@ -285,11 +285,11 @@ func (s *Service) checkEvent(spec Spec) error {
 
 // apply decides about one workflow and carries out the effects in the transaction.
 // refused is the reason why the input, a command, was refused.
-func (s *Service) apply(tx *db.Tx, id string, in Incoming) (refused, err error) {
+func (s *Service) apply(tx *db.Tx, id string, in Input) (refused, err error) {
 	return s.decide(tx, s.core, id, in)
 }
 
-func (s *Service) decide(tx *db.Tx, core kernel.Core[string, Workflow, Incoming, Effect], id string, in Incoming) (refused, err error) {
+func (s *Service) decide(tx *db.Tx, core kernel.Core[string, Workflow, Input, Effect], id string, in Input) (refused, err error) {
 	w, err := s.load(tx, id)
 	if err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func (s *Service) load(tx *db.Tx, id string) (Workflow, error) {
 }
 
 // facts loads what a decision may need besides the workflow.
-func (s *Service) facts(q db.Queryer, w Workflow, in Incoming) (f Facts, err error) {
+func (s *Service) facts(q db.Queryer, w Workflow, in Input) (f Facts, err error) {
 	var specs []Spec
 	sessionID := w.Resume.SessionID
 	switch in := in.(type) {
@@ -337,8 +337,8 @@ func (s *Service) facts(q db.Queryer, w Workflow, in Incoming) (f Facts, err err
 			f.disconnect(s.platforms, t.Wait.Platform)
 		}
 	}
-	if s.o.Known != nil {
-		known, err := s.o.Known(q, sessionID)
+	if s.o.SessionExists != nil {
+		known, err := s.o.SessionExists(q, sessionID)
 		if err != nil {
 			return f, err
 		}
@@ -365,19 +365,19 @@ func (s *Service) save(tx *db.Tx, id string, _, after Workflow) error {
 
 func (s *Service) carryOut(tx *db.Tx, _ string, w Workflow, e Effect) error {
 	switch e := e.(type) {
-	case Tell:
-		return s.publish(tx, w.Origin.headers(), Group+":"+w.ID+":"+e.Act, e.Payload)
-	case Post:
-		return s.post(tx, w, e.Task)
-	case Withdraw:
-		return s.withdraw(tx, w, e.TaskID)
+	case Publish:
+		return s.publish(tx, w.Origin.headers(), Group+":"+w.ID+":"+e.Key, e.Payload)
+	case SendMessage:
+		return s.planMessage(tx, w, e.Task)
+	case WithdrawMessage:
+		return s.withdrawMessage(tx, w, e.TaskID)
 	case Wake:
 		return s.wake(tx, w, e)
 	case Abandon:
 		s.o.Logger.Warn("cannot wake the agent for a workflow: its session is gone", "workflow_id", w.ID, "session_id", w.Resume.SessionID)
 		return nil
-	case TooDeep:
-		return s.chainEnds(tx, w.Payer, e.Depth, w.ID)
+	case EndChain:
+		return s.endChain(tx, w.Payer, e.Depth, w.ID)
 	case Refuse:
 		return nil // the caller returns or logs it
 	}
@@ -385,21 +385,21 @@ func (s *Service) carryOut(tx *db.Tx, _ string, w Workflow, e Effect) error {
 }
 
 // chainEnds notes that a chain ends with a workflow.
-func (s *Service) chainEnds(tx *db.Tx, p Payer, depth int, id string) error {
+func (s *Service) endChain(tx *db.Tx, p Payer, depth int, id string) error {
 	s.o.Logger.Warn("a chain of events ends here: too many caused each other", "workflow_id", id, "depth", depth)
 	if s.o.Causes == nil || p == (Payer{}) {
 		return nil
 	}
-	return s.o.Causes.TooDeep(tx, p, depth, id)
+	return s.o.Causes.EndChain(tx, p, depth, id)
 }
 
 // chainRefused is chainEnds for what a request was refused.
-func (s *Service) chainRefused(tx *db.Tx, from Origin, id string) error {
+func (s *Service) endRefusedChain(tx *db.Tx, from Origin, id string) error {
 	cause, err := s.causeOf(tx, from)
 	if err != nil {
 		return err
 	}
-	return s.chainEnds(tx, cause.Payer, cause.Depth+1, id)
+	return s.endChain(tx, cause.Payer, cause.Depth+1, id)
 }
 
 func (s *Service) publish(tx *db.Tx, h event.Headers, id string, p event.Payload) error {
@@ -411,9 +411,9 @@ func (s *Service) publish(tx *db.Tx, h event.Headers, id string, p event.Payload
 }
 
 // ring wakes the timer; it never blocks.
-func (s *Service) ring() {
+func (s *Service) wakeTimer() {
 	select {
-	case s.rung <- struct{}{}:
+	case s.wakeup <- struct{}{}:
 	default: // it is going to look anyway
 	}
 }
@@ -427,11 +427,11 @@ func (s *Service) watch(ctx context.Context) error {
 	for {
 		now := s.o.Now().UnixMilli()
 		if now < last {
-			var in SetRight
+			var in ClockSetBack
 			if last < math.MaxInt64 {
-				in.Back = time.Since(looked) + time.Duration(last-now)*time.Millisecond
+				in.By = time.Since(looked) + time.Duration(last-now)*time.Millisecond
 			}
-			if err := s.setRight(ctx, in); err != nil && ctx.Err() == nil {
+			if err := s.correctClock(ctx, in); err != nil && ctx.Err() == nil {
 				s.o.Logger.ErrorContext(ctx, "what waits could not be looked at", "error", err)
 				now = math.MaxInt64 // the next look does it
 			}
@@ -450,7 +450,7 @@ func (s *Service) watch(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-s.rung:
+		case <-s.wakeup:
 		case <-fired:
 		}
 		if timer != nil {
@@ -524,14 +524,14 @@ func (s *Service) tick(ctx context.Context, id string) error {
 
 // queued reports whether the last request of a workflow waits for its turn.
 func (s *Service) queued(q db.Queryer, id string) (bool, error) {
-	if s.o.Queued == nil {
+	if s.o.RequestQueued == nil {
 		return false, nil
 	}
 	w, err := s.o.Table.Workflow(q, id)
 	if err != nil || w.Resumes == 0 {
 		return false, err
 	}
-	is, err := s.o.Queued(q, RequestID(id, w.Resumes))
+	is, err := s.o.RequestQueued(q, RequestID(id, w.Resumes))
 	if err != nil {
 		return false, fmt.Errorf("look whether run %d has begun: %w", w.Resumes, err)
 	}

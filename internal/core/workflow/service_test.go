@@ -72,13 +72,13 @@ func TestAReplyIsRememberedAsToldWhereItWasWritten(t *testing.T) {
 func TestCommandsOfTheBus(t *testing.T) {
 	w := newWorld(t)
 	w.start()
-	add := event.WorkflowTaskCreate{WorkflowID: "w", TaskID: "b", Kind: "delay", Description: "b", Input: input(workflow.Input{DelayMS: 3600_000})}
+	add := event.WorkflowTaskCreate{WorkflowID: "w", TaskID: "b", Kind: "delay", Description: "b", Input: input(workflow.TaskInput{DelayMS: 3600_000})}
 	w.publish("1", add) // before its workflow
 	w.publish("2", definition("w", "all", reply("a", "5", "")))
 	w.publish("3", definition("w", "any", reply("x", "5", ""))) // said again in another way
 	w.publish("4", event.WorkflowTaskCreate{WorkflowID: "w", TaskID: "c", Kind: "nonsense", Description: "c"})
 	w.publish("5", event.WorkflowCreate{WorkflowID: "broken", Definition: json.RawMessage(`[]`)})
-	w.publish("6", definition("bad", "", spec("e", workflow.KindEvent, workflow.Input{Types: []string{"x"}, If: "broken"})))
+	w.publish("6", definition("bad", "", spec("e", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, If: "broken"})))
 	w.publish("7", event.WorkflowCancel{WorkflowID: "never"})
 	w.publish("8", event.WorkflowCancel{WorkflowID: "w", Reason: "enough"})
 	got := w.becomes("w", workflow.Cancelled)
@@ -118,8 +118,8 @@ func TestACommandThatIsRefusedLeavesNothing(t *testing.T) {
 		p    event.Payload
 		kind fault.Kind
 	}{
-		"nonsense":         {definition("x", "", spec("a", "nonsense", workflow.Input{})), fault.Invalid},
-		"a bad condition":  {definition("x", "", spec("a", workflow.KindEvent, workflow.Input{Types: []string{"x"}, If: "broken"})), fault.Invalid},
+		"nonsense":         {definition("x", "", spec("a", "nonsense", workflow.TaskInput{})), fault.Invalid},
+		"a bad condition":  {definition("x", "", spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"x"}, If: "broken"})), fault.Invalid},
 		"an unknown id":    {event.WorkflowCancel{WorkflowID: "x"}, fault.NotFound},
 		"a task for it":    {event.WorkflowTaskCreate{WorkflowID: "x", TaskID: "a", Kind: "delay", Description: "a"}, fault.NotFound},
 		"not ours to see":  {event.WorkflowCancel{WorkflowID: "w"}, fault.NotFound},
@@ -147,19 +147,19 @@ func TestTimersFireOnceAlsoAfterARestart(t *testing.T) {
 	w := newWorld(t)
 	const overdue = 40
 	for i := range overdue {
-		w.submit(definition(fmt.Sprintf("w%02d", i), "", spec("a", workflow.KindMoment, workflow.Input{At: time.Now().UnixMilli() + int64(i)})))
+		w.submit(definition(fmt.Sprintf("w%02d", i), "", spec("a", workflow.KindMoment, workflow.TaskInput{At: time.Now().UnixMilli() + int64(i)})))
 	}
-	w.submit(definition("later", "", spec("a", workflow.KindMoment, workflow.Input{At: time.Now().Add(time.Hour).UnixMilli()})))
+	w.submit(definition("later", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: time.Now().Add(time.Hour).UnixMilli()})))
 	w.restart()
 	w.start()
 	for i := range overdue {
 		w.becomes(fmt.Sprintf("w%02d", i), workflow.Resolved)
 	}
-	w.submit(definition("soon", "", spec("a", workflow.KindMoment, workflow.Input{At: time.Now().UnixMilli() + 50})))
+	w.submit(definition("soon", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: time.Now().UnixMilli() + 50})))
 	w.becomes("soon", workflow.Resolved)
 	w.restart()
 	w.start()
-	w.submit(definition("last", "", spec("a", workflow.KindMoment, workflow.Input{At: 1})))
+	w.submit(definition("last", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: 1})))
 	w.becomes("last", workflow.Resolved)
 	if n := len(w.woken()); n != overdue+2 {
 		t.Errorf("%d requests for %d workflows", n, overdue+2)
@@ -172,8 +172,8 @@ func TestTimersFireOnceAlsoAfterARestart(t *testing.T) {
 // A workflow that cannot be read does not hold up the others.
 func TestADamagedWorkflowHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
-	w.submit(definition("bad", "", spec("a", workflow.KindMoment, workflow.Input{At: 1})))
-	w.submit(definition("good", "", spec("a", workflow.KindMoment, workflow.Input{At: 2})))
+	w.submit(definition("bad", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: 1})))
+	w.submit(definition("good", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: 2})))
 	w.update(func(tx *db.Tx) error {
 		_, err := tx.Exec(`UPDATE workflows SET checksum = checksum + 1 WHERE id = 'bad'`)
 		return err
@@ -185,8 +185,8 @@ func TestADamagedWorkflowHoldsUpNoOther(t *testing.T) {
 // What people say, and what happens, reaches the workflows that can be read.
 func TestADamagedWorkflowKeepsNothingFromTheOthers(t *testing.T) {
 	w := newWorld(t)
-	said := spec("a", "web.wait_for_reply", workflow.Input{SessionID: "s1"})
-	happens := spec("a", workflow.KindEvent, workflow.Input{Types: []string{"deploy.done"}})
+	said := spec("a", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"})
+	happens := spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"deploy.done"}})
 	for id, wait := range map[string]workflow.Spec{"bad-1": said, "good-1": said, "bad-2": happens, "good-2": happens} {
 		w.submit(definition(id, "", wait))
 	}
@@ -195,7 +195,7 @@ func TestADamagedWorkflowKeepsNothingFromTheOthers(t *testing.T) {
 		return err
 	})
 	w.update(func(tx *db.Tx) error {
-		_, err := w.svc.Hear(tx, "s1", "m1", "Tuesday")
+		_, err := w.svc.OnMessage(tx, "s1", "m1", "Tuesday")
 		return err
 	})
 	if err := w.svc.Observe(t.Context(), event.EnvEvent{ID: "1", Type: "deploy.done"}); err != nil {
@@ -210,7 +210,7 @@ func TestADamagedWorkflowKeepsNothingFromTheOthers(t *testing.T) {
 
 func TestWhatIsSentIsBoundAndRepliesBeforeThatAreHeld(t *testing.T) {
 	w := newWorld(t)
-	ask := spec("a", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?", UserID: "7"})
+	ask := spec("a", "discord.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?", UserID: "7"})
 	w.submit(definition("w", "", ask))
 	if len(w.planned) != 1 || w.planned[0].Key != "workflow:w:a" || w.planned[0].Send.Text != "when?" || w.planned[0].Send.ChannelID != "10" {
 		t.Fatalf("planned: %+v", w.planned)
@@ -246,12 +246,12 @@ func TestWhatIsSentIsBoundAndRepliesBeforeThatAreHeld(t *testing.T) {
 
 func TestWhatCannotBeSentIsAResult(t *testing.T) {
 	w := newWorld(t)
-	w.submit(definition("w", "", spec("a", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})))
+	w.submit(definition("w", "", spec("a", "discord.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?"})))
 	w.takes(w.message("60", "50"))
 	w.update(func(tx *db.Tx) error {
 		return w.svc.OnSent(tx, outbox.Row{Key: "workflow:w:a", Platform: "discord", State: outbox.Failed, Reason: "no such channel", Send: surface.Send{ChannelID: "10"}}, surface.Message{})
 	})
-	w.submit(definition("v", "", spec("a", "chess.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})))
+	w.submit(definition("v", "", spec("a", "chess.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?"})))
 	for _, id := range []string{"w", "v"} {
 		if got := w.get(id); got.State != workflow.Resolved || got.Tasks[0].Result.Outcome != workflow.NotSent {
 			t.Errorf("%s is %+v", id, got)
@@ -269,8 +269,8 @@ func TestWhatCannotBeSentIsAResult(t *testing.T) {
 // asked: the other one is not asked either, wherever it stands, also after a
 // start or when the command comes again.
 func TestNothingIsAskedForAWorkflowThatIsOver(t *testing.T) {
-	here := spec("here", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})
-	there := spec("there", "chess.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})
+	here := spec("here", "discord.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?"})
+	there := spec("there", "chess.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?"})
 	for name, tasks := range map[string][]workflow.Spec{"before": {here, there}, "behind": {there, here}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -295,7 +295,7 @@ func TestNothingIsAskedForAWorkflowThatIsOver(t *testing.T) {
 
 func TestACancelledWorkflowTakesItsMessageBack(t *testing.T) {
 	w := newWorld(t)
-	w.submit(definition("w", "", spec("a", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})))
+	w.submit(definition("w", "", spec("a", "discord.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?"})))
 	if !w.takes(w.message("60", "50")) {
 		t.Error("a reply to what may be ours is not held")
 	}
@@ -318,13 +318,13 @@ func TestACancelledWorkflowTakesItsMessageBack(t *testing.T) {
 // is back.
 func TestNothingIsWantedOfAWorkflowThatIsOver(t *testing.T) {
 	w := newWorld(t)
-	ask := spec("a", "discord.send_and_wait", workflow.Input{SessionID: "10", Text: "when?"})
+	ask := spec("a", "discord.send_and_wait", workflow.TaskInput{SessionID: "10", Text: "when?"})
 	w.submit(definition("over", "", ask))
 	w.submit(definition("waits", "", ask))
 	w.submit(event.WorkflowCancel{WorkflowID: "over"})
 	for key, want := range map[string]bool{"workflow:waits:a": true, "workflow:over:a": false, "workflow:waits:b": false, "workflow:forgotten:a": false} {
 		w.update(func(tx *db.Tx) error {
-			if got, err := w.svc.Wanted(tx, outbox.Row{Key: key}); err != nil || got != want {
+			if got, err := w.svc.StillWanted(tx, outbox.Row{Key: key}); err != nil || got != want {
 				t.Errorf("%s is wanted: %v, %v", key, got, err)
 			}
 			return nil
@@ -334,7 +334,7 @@ func TestNothingIsWantedOfAWorkflowThatIsOver(t *testing.T) {
 
 func TestTheNextMessageWhereNobodyReplies(t *testing.T) {
 	w := newWorld(t)
-	wait := spec("a", "web.wait_for_reply", workflow.Input{SessionID: "s1"})
+	wait := spec("a", "web.wait_for_reply", workflow.TaskInput{SessionID: "s1"})
 	here := workflow.Origin{RequestID: "web:s1:1", SessionID: "s1", Client: "web"}
 	for id, from := range map[string]workflow.Origin{"here": here, "there": asker} {
 		if err := w.svc.Submit(t.Context(), from, nil, definition(id, "", wait)); err != nil {
@@ -344,7 +344,7 @@ func TestTheNextMessageWhereNobodyReplies(t *testing.T) {
 	var briefings []chat.Message
 	for i := range 2 {
 		w.update(func(tx *db.Tx) error {
-			b, err := w.svc.Hear(tx, "s1", fmt.Sprint("m", i), "Tuesday")
+			b, err := w.svc.OnMessage(tx, "s1", fmt.Sprint("m", i), "Tuesday")
 			briefings = append(briefings, b...)
 			return err
 		})
@@ -359,7 +359,7 @@ func TestTheNextMessageWhereNobodyReplies(t *testing.T) {
 
 func TestAnEventThatIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	wait := spec("a", workflow.KindEvent, workflow.Input{Types: []string{"deploy.done", string(event.UserQuery)}, SessionID: "10"})
+	wait := spec("a", workflow.KindEvent, workflow.TaskInput{Types: []string{"deploy.done", string(event.UserQuery)}, SessionID: "10"})
 	w.submit(definition("w", "", wait))
 	observe := func(e event.EnvEvent) {
 		t.Helper()
@@ -396,7 +396,7 @@ func TestAWorkflowGoesOnWhereItsDefinitionSays(t *testing.T) {
 	w := newWorld(t)
 	elsewhere := func(target workflow.Target) event.WorkflowCreate {
 		return event.WorkflowCreate{WorkflowID: "w", Definition: input(workflow.Definition{
-			Summary: "ask Bob", Resume: &target, Tasks: []workflow.Spec{spec("a", workflow.KindMoment, workflow.Input{At: 1})},
+			Summary: "ask Bob", Resume: &target, Tasks: []workflow.Spec{spec("a", workflow.KindMoment, workflow.TaskInput{At: 1})},
 		})}
 	}
 	if err := w.svc.Submit(t.Context(), asker, nil, elsewhere(workflow.Target{SessionID: "20"})); fault.KindOf(err) != fault.Invalid {
@@ -413,7 +413,7 @@ func TestAWorkflowGoesOnWhereItsDefinitionSays(t *testing.T) {
 
 func TestNobodyIsWokenInAConversationThatIsGone(t *testing.T) {
 	w := newWorld(t)
-	w.submit(definition("w", "", spec("a", workflow.KindMoment, workflow.Input{At: 1})))
+	w.submit(definition("w", "", spec("a", workflow.KindMoment, workflow.TaskInput{At: 1})))
 	w.known = func(string) bool { return false }
 	w.start()
 	w.becomes("w", workflow.Resolved)

@@ -18,7 +18,7 @@ type simulated struct {
 	rand  *rand.Rand
 	now   time.Time
 	flow  workflow.Workflow
-	mail  []workflow.Incoming // what is on its way
+	mail  []workflow.Input // what is on its way
 	woken []int
 	// posts are the messages that were planned; sent are their ids.
 	posts map[string]int
@@ -46,7 +46,7 @@ func (s *simulated) step() {
 }
 
 // decide is one transaction; it is false if a crash left nothing of it.
-func (s *simulated) decide(in workflow.Incoming) bool {
+func (s *simulated) decide(in workflow.Input) bool {
 	next, effects := workflow.Decide(s.flow, in, s.now)
 	if s.rand.IntN(8) == 0 && !s.forgets {
 		return false
@@ -55,10 +55,10 @@ func (s *simulated) decide(in workflow.Incoming) bool {
 		switch e := e.(type) {
 		case workflow.Wake:
 			s.woken = append(s.woken, e.N)
-		case workflow.Post:
+		case workflow.SendMessage:
 			s.posts[e.Task.ID]++
 			s.mail = append(s.mail, workflow.Sent{TaskID: e.Task.ID, MessageID: "m-" + e.Task.ID})
-			s.mail = append(s.mail, workflow.Reply{Platform: "discord", ChannelID: "20", To: "m-" + e.Task.ID, Said: workflow.Said{MessageID: "r", UserID: "7"}})
+			s.mail = append(s.mail, workflow.Reply{Platform: "discord", ChannelID: "20", To: "m-" + e.Task.ID, Message: workflow.HumanMessage{MessageID: "r", UserID: "7"}})
 		}
 	}
 	if !s.forgets || s.rand.IntN(8) > 0 {

@@ -128,7 +128,7 @@ type Task struct {
 
 // Wait is what a task waits for; which fields are used depends on its way.
 type Wait struct {
-	Way Way `json:"way"`
+	Kind WaitKind `json:"way"`
 	// Platform, ChannelID, MessageID and UserID name the reply. A message that
 	// is still to be sent has Text, and its MessageID comes later.
 	Platform  string `json:"platform,omitempty"`
@@ -149,19 +149,19 @@ type Wait struct {
 	Until int64  `json:"until,omitempty"`
 }
 
-// Way is how a task waits.
-type Way string
+// WaitKind is how a task waits.
+type WaitKind string
 
 // The ways. A reply answers one message; a message is the next that a person
 // writes in a conversation that has no replies.
 const (
-	ForReply   Way = "reply"
-	ForMessage Way = "message"
-	ForMoment  Way = "moment"
-	ForEvent   Way = "event"
-	BySchedule Way = "schedule"
-	replyKind      = ".wait_for_reply"
-	sendKind       = ".send_and_wait"
+	ForReply   WaitKind = "reply"
+	ForMessage WaitKind = "message"
+	ForMoment  WaitKind = "moment"
+	ForEvent   WaitKind = "event"
+	BySchedule WaitKind = "schedule"
+	replyKind           = ".wait_for_reply"
+	sendKind            = ".send_and_wait"
 )
 
 // Outcome says what a wait came to.
@@ -181,8 +181,8 @@ const (
 // Result is what a task came to. A time-out is one, too.
 type Result struct {
 	Outcome Outcome `json:"outcome"`
-	// Message is what a person wrote, Event what happened.
-	Message *Said           `json:"message,omitempty"`
+	// MessagePosted is what a person wrote, Event what happened.
+	Message *HumanMessage   `json:"message,omitempty"`
 	Event   *event.EnvEvent `json:"event,omitempty"`
 	// Depth is the place of the event among those that set each other off.
 	Depth int `json:"depth,omitempty"`
@@ -190,8 +190,8 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Said is what a person wrote. Text is cut to a bounded length.
-type Said struct {
+// HumanMessage is what a person wrote. Text is cut to a bounded length.
+type HumanMessage struct {
 	MessageID string `json:"messageId"`
 	UserID    string `json:"userId,omitempty"`
 	UserName  string `json:"userName,omitempty"`
@@ -235,7 +235,7 @@ func (w Workflow) Due() (due int64) {
 
 // Spoken reports whether something that a person wrote is among the results:
 // what the workflow sets off is then that person's doing.
-func (w Workflow) Spoken() bool {
+func (w Workflow) PersonInvolved() bool {
 	return slices.ContainsFunc(w.Tasks, func(t Task) bool { return t.Result != nil && t.Result.Message != nil })
 }
 
@@ -244,12 +244,12 @@ func (w Workflow) Spoken() bool {
 // it, so that nothing goes on by waiting again and again; a schedule is that one
 // however often it runs. An event has a place of its own. A person begins anew.
 func (w Workflow) Depth() (depth int) {
-	if w.Spoken() {
+	if w.PersonInvolved() {
 		return 0
 	}
 	for _, t := range w.Tasks {
 		switch r := t.Result; {
-		case t.Wait.Way == BySchedule: // also cancelled, while its last run goes on
+		case t.Wait.Kind == BySchedule: // also cancelled, while its last run goes on
 			depth = max(depth, t.Depth+1)
 		case r == nil || r.Outcome == Abandoned:
 		case r.Event != nil:
@@ -262,4 +262,4 @@ func (w Workflow) Depth() (depth int) {
 }
 
 // waits reports whether the task still waits, in a workflow that does.
-func (w Workflow) waits(t Task) bool { return w.State == Waiting && t.State == Waiting }
+func (w Workflow) isWaiting(t Task) bool { return w.State == Waiting && t.State == Waiting }

@@ -25,7 +25,7 @@ const (
 // the router, which calls it for what people reply. It is true if the reply is
 // a workflow's, so that it wakes nobody else: a task waits or waited for a
 // reply to that message, or may turn out to.
-func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
+func (s *Service) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	if m.ReplyTo == "" {
 		return false, nil
 	}
@@ -41,7 +41,7 @@ func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
 	if len(ids) > 0 {
 		return true, nil
 	}
-	mayBe, err := s.mayBeOurs(tx, m)
+	mayBe, err := s.mayBeReplyToUnsent(tx, m)
 	if err != nil || !mayBe {
 		return false, err
 	}
@@ -50,7 +50,7 @@ func (s *Service) Take(tx *db.Tx, m surface.Message) (bool, error) {
 
 // mayBeOurs reports whether what a message replies to may be one that is being
 // sent, and whose id is not known yet.
-func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
+func (s *Service) mayBeReplyToUnsent(q db.Queryer, m surface.Message) (bool, error) {
 	waits, err := s.o.Waits.AwaitsSending(q, m.Platform, m.ChannelID)
 	if err != nil || !waits {
 		return false, err
@@ -66,14 +66,14 @@ func (s *Service) mayBeOurs(q db.Queryer, m surface.Message) (bool, error) {
 func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
 	_, err := s.apply(tx, id, Reply{
 		Platform: m.Platform, ChannelID: m.ChannelID, To: m.ReplyTo, Program: m.FromSelf || m.AuthorBot,
-		Said: Said{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: text.TruncateWith(m.Text, maxSaid, "…"), At: m.CreatedAt},
+		Message: HumanMessage{MessageID: m.ID, UserID: m.AuthorID, UserName: m.AuthorName, Text: text.TruncateWith(m.Text, maxMessage, "…"), At: m.CreatedAt},
 	})
 	return err
 }
 
 // Wanted reports whether the message of a task is still to be sent. A platform
 // that is switched off is told of no end.
-func (s *Service) Wanted(tx *db.Tx, r outbox.Row) (bool, error) {
+func (s *Service) StillWanted(tx *db.Tx, r outbox.Row) (bool, error) {
 	id, taskID, err := taskOf(r)
 	if err != nil {
 		return false, err
@@ -86,7 +86,7 @@ func (s *Service) Wanted(tx *db.Tx, r outbox.Row) (bool, error) {
 		return false, fmt.Errorf("load workflow: %w", err)
 	}
 	t, _ := w.Task(taskID)
-	return w.waits(t), nil
+	return w.isWaiting(t), nil
 }
 
 // taskOf says whose message a row is.
@@ -120,11 +120,11 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 	if _, err := s.apply(tx, id, in); err != nil {
 		return err
 	}
-	return s.release(tx, r.Platform, r.Send.ChannelID)
+	return s.releaseHeld(tx, r.Platform, r.Send.ChannelID)
 }
 
 // release gives what was held in a channel to whom it belongs by now.
-func (s *Service) release(tx *db.Tx, platform, channelID string) error {
+func (s *Service) releaseHeld(tx *db.Tx, platform, channelID string) error {
 	held, err := s.o.Replies.HeldReplies(tx, platform, channelID)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Service) release(tx *db.Tx, platform, channelID string) error {
 			return err
 		}
 		if !gone && len(ids) == 0 {
-			still, err := s.mayBeOurs(tx, m)
+			still, err := s.mayBeReplyToUnsent(tx, m)
 			if err != nil {
 				return err
 			}
@@ -169,11 +169,11 @@ func (s *Service) release(tx *db.Tx, platform, channelID string) error {
 }
 
 // post plans the message that a task waits for a reply to.
-func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
+func (s *Service) planMessage(tx *db.Tx, w Workflow, t Task) error {
 	p := s.platforms[t.Wait.Platform] // see Facts.Disconnected
 	content := surface.Content{Text: t.Wait.Text}
-	if p.Rewrite != nil {
-		content.Text, content.PingUsers = p.Rewrite(tx, t.Wait.Text)
+	if p.ResolveMentions != nil {
+		content.Text, content.PingUsers = p.ResolveMentions(tx, t.Wait.Text)
 	}
 	ttl := min(postTTL.Milliseconds(), t.Due-t.CreatedAt)
 	return p.Outbox.Plan(tx, outbox.Row{
@@ -186,7 +186,7 @@ func (s *Service) post(tx *db.Tx, w Workflow, t Task) error {
 func postKey(id, taskID string) string { return Group + ":" + id + ":" + taskID }
 
 // withdraw takes back the message of a task. [Service.OnSent] hears of it.
-func (s *Service) withdraw(tx *db.Tx, w Workflow, taskID string) error {
+func (s *Service) withdrawMessage(tx *db.Tx, w Workflow, taskID string) error {
 	t, _ := w.Task(taskID)
 	p, ok := s.platforms[t.Wait.Platform]
 	if !ok {
@@ -210,10 +210,10 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 	if err != nil {
 		return err
 	}
-	if paid, err := s.paid(tx, w, command); err != nil || !paid {
+	if paid, err := s.charge(tx, w, command); err != nil || !paid {
 		return err
 	}
-	if err := s.told(tx, w, e.TaskID); err != nil {
+	if err := s.markDelivered(tx, w, e.TaskID); err != nil {
 		return err
 	}
 	return tx.Publish(command)
@@ -221,22 +221,22 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 
 // told remembers that the agent is told of what a person wrote, where that was
 // written in the conversation that is woken.
-func (s *Service) told(tx *db.Tx, w Workflow, taskID string) error {
+func (s *Service) markDelivered(tx *db.Tx, w Workflow, taskID string) error {
 	t, _ := w.Task(taskID)
 	p, ok := s.platforms[t.Wait.Platform]
-	if !ok || p.Told == nil || t.Result == nil || t.Result.Message == nil || t.Wait.ChannelID != w.Resume.SessionID || t.Wait.Platform != w.Resume.Client {
+	if !ok || p.MarkDelivered == nil || t.Result == nil || t.Result.Message == nil || t.Wait.ChannelID != w.Resume.SessionID || t.Wait.Platform != w.Resume.Client {
 		return nil
 	}
-	return p.Told(tx, w.Resume.SessionID, t.Result.Message.MessageID)
+	return p.MarkDelivered(tx, w.Resume.SessionID, t.Result.Message.MessageID)
 }
 
 // paid has the rule pay that led to the workflow, unless a person has spoken
 // since, and reports whether the request may be made.
-func (s *Service) paid(tx *db.Tx, w Workflow, command event.Event) (bool, error) {
-	if s.o.Causes == nil || w.Payer == (Payer{}) || w.Spoken() {
+func (s *Service) charge(tx *db.Tx, w Workflow, command event.Event) (bool, error) {
+	if s.o.Causes == nil || w.Payer == (Payer{}) || w.PersonInvolved() {
 		return true, nil
 	}
-	paid, err := s.o.Causes.Spend(tx, w.Payer, w.Depth(), command)
+	paid, err := s.o.Causes.Charge(tx, w.Payer, w.Depth(), command)
 	if err != nil {
 		return false, fmt.Errorf("let the rule %s pay: %w", w.Payer.Rule, err)
 	}
@@ -265,23 +265,23 @@ func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message
 	case err != nil && fault.KindOf(err) != fault.NotFound:
 		return chat.Message{}, err
 	}
-	if p, ok := s.platforms[m.Platform]; ok && p.Read != nil {
-		return WithEarlier(p.Read(q, m), w, taskID), nil
+	if p, ok := s.platforms[m.Platform]; ok && p.Render != nil {
+		return WithOtherResults(p.Render(q, m), w, taskID), nil
 	}
-	return WithEarlier(chat.Text(chat.User, m.Text), w, taskID), nil
+	return WithOtherResults(chat.Text(chat.User, m.Text), w, taskID), nil
 }
 
 // Hear tells of what a person wrote in a conversation that has no replies, in
 // the transaction that makes it a request. It returns what the request has to
 // begin with: the briefings of the workflows that waited for it and go on in
 // that conversation. Those of other conversations are woken by themselves.
-func (s *Service) Hear(tx *db.Tx, sessionID, messageID, content string) (briefings []chat.Message, err error) {
+func (s *Service) OnMessage(tx *db.Tx, sessionID, messageID, content string) (briefings []chat.Message, err error) {
 	ids, err := s.o.Waits.WaitingForMessage(tx, sessionID)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		in := Message{SessionID: sessionID, Said: Said{MessageID: messageID, Text: text.TruncateWith(content, maxSaid, "…"), At: tx.Now().UnixMilli()}}
+		in := MessagePosted{SessionID: sessionID, Message: HumanMessage{MessageID: messageID, Text: text.TruncateWith(content, maxMessage, "…"), At: tx.Now().UnixMilli()}}
 		core := s.core
 		core.Carry = func(tx *db.Tx, id string, w Workflow, e Effect) error {
 			wake, is := e.(Wake)
@@ -289,14 +289,14 @@ func (s *Service) Hear(tx *db.Tx, sessionID, messageID, content string) (briefin
 				return s.carryOut(tx, id, w, e)
 			}
 			briefings = append(briefings, Briefing(w, wake.TaskID))
-			if more := earlier(w, wake.TaskID); more != "" {
+			if more := otherResults(w, wake.TaskID); more != "" {
 				briefings = append(briefings, chat.Text(chat.User, strings.TrimSpace(more)))
 			}
 			return nil
 		}
 		_, err := s.decide(tx, core, id, in)
 		if db.IsDamaged(err) {
-			s.unreadable(id, err)
+			s.logDamaged(id, err)
 			continue
 		}
 		if err != nil {
@@ -308,7 +308,7 @@ func (s *Service) Hear(tx *db.Tx, sessionID, messageID, content string) (briefin
 
 // unreadable tells of a workflow that cannot hear what it may wait for. What
 // happens is not for it alone, so the others hear it.
-func (s *Service) unreadable(id string, err error) {
+func (s *Service) logDamaged(id string, err error) {
 	s.o.Logger.Error("a workflow that waits cannot be read", "workflow_id", id, "error", err)
 }
 
@@ -326,9 +326,9 @@ func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
 	return w.Resume.Mention, err
 }
 
-// AskedBy is the request in which a person asked for what a request is about:
+// OriginRequest is the request in which a person asked for what a request is about:
 // the origin of its workflow if a workflow made it, else itself.
-func (s *Service) AskedBy(q db.Queryer, requestID string) (string, error) {
+func (s *Service) OriginRequest(q db.Queryer, requestID string) (string, error) {
 	for range maxOrigins {
 		r, err := event.ParseRequestID(requestID)
 		if err != nil || r.Surface != Surface {

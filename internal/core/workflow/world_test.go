@@ -80,7 +80,7 @@ func (w *world) open() {
 			}
 			return nil
 		},
-		Look: func(e event.EnvEvent) workflow.Matcher {
+		NewMatcher: func(e event.EnvEvent) workflow.Matcher {
 			looked := map[string]bool{}
 			return func(ctx context.Context, types []string, condition string) (bool, error) {
 				first := !looked[condition]
@@ -92,8 +92,8 @@ func (w *world) open() {
 				return slices.Contains(types, string(e.Type)), nil
 			}
 		},
-		Known:  func(_ db.Queryer, id string) (bool, error) { return w.known == nil || w.known(id), nil },
-		Queued: func(_ db.Queryer, id string) (bool, error) { return w.queued != nil && w.queued(id), nil },
+		SessionExists: func(_ db.Queryer, id string) (bool, error) { return w.known == nil || w.known(id), nil },
+		RequestQueued: func(_ db.Queryer, id string) (bool, error) { return w.queued != nil && w.queued(id), nil },
 	}
 	if w.causes != nil {
 		options.Causes = w.causes
@@ -101,11 +101,11 @@ func (w *world) open() {
 	w.svc = workflow.New(options)
 	w.svc.Connect("discord", workflow.Platform{
 		Outbox: w,
-		Read: func(_ db.Queryer, m surface.Message) chat.Message {
+		Render: func(_ db.Queryer, m surface.Message) chat.Message {
 			return chat.Text(chat.User, "["+m.AuthorID+"]\n"+m.Text)
 		},
-		Told:  func(_ *db.Tx, session, id string) error { w.told = append(w.told, session+" "+id); return nil },
-		Route: func(_ *db.Tx, m surface.Message) error { w.routed = append(w.routed, m.ID); return nil },
+		MarkDelivered: func(_ *db.Tx, session, id string) error { w.told = append(w.told, session+" "+id); return nil },
+		Route:         func(_ *db.Tx, m surface.Message) error { w.routed = append(w.routed, m.ID); return nil },
 	})
 	if err := w.svc.Declare(context.Background()); err != nil {
 		w.t.Fatal(err)
@@ -238,6 +238,6 @@ func (w *world) message(id, replyTo string) surface.Message {
 
 func (w *world) takes(m surface.Message) (taken bool) {
 	w.t.Helper()
-	w.update(func(tx *db.Tx) (err error) { taken, err = w.svc.Take(tx, m); return err })
+	w.update(func(tx *db.Tx) (err error) { taken, err = w.svc.ClaimReply(tx, m); return err })
 	return taken
 }

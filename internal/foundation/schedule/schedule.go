@@ -83,21 +83,21 @@ func Every(d time.Duration) (Schedule, error) {
 func (s Schedule) Next(after time.Time) time.Time {
 	switch {
 	case s.every > 0:
-		return s.multiple(after).Add(s.every)
+		return s.lastMultiple(after).Add(s.every)
 	case s.cron == nil:
 		return time.Time{}
 	}
-	from := wall(after.In(s.zone))
-	if s.changes(after) {
-		from = from.Add(-change)
+	from := wallClock(after.In(s.zone))
+	if s.clockChangesNear(after) {
+		from = from.Add(-maxClockChange)
 	}
 	var next, nextWall time.Time
 	for w := s.cron.Next(from); !w.IsZero(); w = s.cron.Next(w) {
 		// Where the clocks change, a later time of the clock can come first.
-		if !next.IsZero() && (!s.changes(next) || w.Sub(nextWall) > change) {
+		if !next.IsZero() && (!s.clockChangesNear(next) || w.Sub(nextWall) > maxClockChange) {
 			break
 		}
-		for _, at := range s.moments(w) {
+		for _, at := range s.instants(w) {
 			if at.After(after) && (next.IsZero() || at.Before(next)) {
 				next, nextWall = at, w
 			}
@@ -107,7 +107,7 @@ func (s Schedule) Next(after time.Time) time.Time {
 }
 
 // multiple is the newest multiple of the interval that is not after t.
-func (s Schedule) multiple(t time.Time) time.Time {
+func (s Schedule) lastMultiple(t time.Time) time.Time {
 	seconds, step := t.Unix(), int64(s.every/time.Second)
 	rest := seconds % step
 	if rest < 0 {
@@ -120,18 +120,18 @@ func (s Schedule) multiple(t time.Time) time.Time {
 // none in nine years.
 func (s Schedule) Latest(upTo time.Time) time.Time {
 	if s.every > 0 {
-		return s.multiple(upTo)
+		return s.lastMultiple(upTo)
 	}
 	if s.cron == nil {
 		return time.Time{}
 	}
 	// Widen the look back until it holds a slot, so that the walk is short for
 	// what is due often and for what is due once a year.
-	now := wall(upTo.In(s.zone))
-	for back := change; back < horizon*366*24*time.Hour; back *= 2 {
+	now := wallClock(upTo.In(s.zone))
+	for back := maxClockChange; back < horizon*366*24*time.Hour; back *= 2 {
 		var latest time.Time
-		for w := s.cron.Next(now.Add(-back)); !w.IsZero() && w.Sub(now) < change; w = s.cron.Next(w) {
-			for _, at := range s.moments(w) {
+		for w := s.cron.Next(now.Add(-back)); !w.IsZero() && w.Sub(now) < maxClockChange; w = s.cron.Next(w) {
+			for _, at := range s.instants(w) {
 				if !at.After(upTo) && at.After(latest) {
 					latest = at
 				}

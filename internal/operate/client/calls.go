@@ -256,7 +256,7 @@ func (c *Client) Task(ctx context.Context, id string) (t task.Task, err error) {
 
 // TaskOutput reads the output of a task from an offset; a negative one counts from the
 // end.
-func (c *Client) TaskOutput(ctx context.Context, id string, offset int64) (p task.Part, err error) {
+func (c *Client) TaskOutput(ctx context.Context, id string, offset int64) (p task.OutputPart, err error) {
 	err = c.Call(ctx, "GET", fmt.Sprintf("/tasks/%s/output?offset=%d", url.PathEscape(id), offset), nil, &p)
 	return p, err
 }

@@ -118,7 +118,7 @@ var nameForm = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // builtinRules are the names of the rules that come with the program.
 func builtinRules() (names []string) {
-	for _, r := range environment.DefaultRules(environment.Ports{}) {
+	for _, r := range environment.DefaultRules(environment.DefaultsOptions{}) {
 		names = append(names, r.Name)
 	}
 	return names

@@ -79,7 +79,7 @@ func TestMistakesOfRulesAreNamedWithTheirPlace(t *testing.T) {
 
 // A rule of the file never stands for one that comes with the program.
 func TestNoRuleIsCalledAsOneOfTheProgram(t *testing.T) {
-	own := environment.DefaultRules(environment.Ports{})
+	own := environment.DefaultRules(environment.DefaultsOptions{})
 	if len(own) < 6 {
 		t.Errorf("control: only %d rules come with the program", len(own))
 	}

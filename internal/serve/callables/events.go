@@ -71,7 +71,7 @@ func (p Places) eventOf(ctx context.Context, caller toolserver.Caller, in eventI
 	if caller.Operator == "" && !strings.HasPrefix(in.Type, customTypes) {
 		return e, fault.New(fault.Denied, "The type %q is not yours to publish: a command's begin with %s", in.Type, customTypes)
 	}
-	if environment.Ours(e.Type) {
+	if environment.IsReserved(e.Type) {
 		return e, fault.InvalidField("type", "Events of the type %s are made by the server itself.", e.Type)
 	}
 	if in.SessionID != "" || caller.SessionID != "" {

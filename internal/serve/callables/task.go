@@ -12,11 +12,11 @@ import (
 
 // Tasks is what runs in the background; see [task.Service].
 type Tasks interface {
-	Start(ctx context.Context, o task.Order) (t task.Task, fresh bool, err error)
+	Start(ctx context.Context, o task.Spec) (t task.Task, fresh bool, err error)
 	Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error)
 	Task(ctx context.Context, id string) (task.Task, error)
-	Output(ctx context.Context, t task.Task, offset int64, limit int) (task.Part, error)
-	Stop(ctx context.Context, id string, by task.By) (task.Task, error)
+	Output(ctx context.Context, t task.Task, offset int64, limit int) (task.OutputPart, error)
+	Stop(ctx context.Context, id string, by task.Actor) (task.Task, error)
 }
 
 const (
@@ -96,7 +96,7 @@ func (b background) start(ctx context.Context, caller toolserver.Caller, in back
 	if caller.RequestID == "" {
 		return nil, fault.New(fault.Denied, "A background task belongs to a request of a conversation, which this token has none of.")
 	}
-	t, _, err := b.tasks.Start(ctx, task.Order{
+	t, _, err := b.tasks.Start(ctx, task.Spec{
 		SessionID: caller.SessionID, RequestID: caller.RequestID, Client: caller.Client, Description: in.Description,
 		Command: in.Command, Dir: in.Dir, Prompt: in.Prompt, Time: time.Duration(in.Timeout) * time.Second,
 	})

@@ -17,7 +17,7 @@ import (
 // was told to do.
 type twoTasks struct{ did []string }
 
-func (f *twoTasks) Start(_ context.Context, o task.Order) (task.Task, bool, error) {
+func (f *twoTasks) Start(_ context.Context, o task.Spec) (task.Task, bool, error) {
 	f.did = append(f.did, "start "+o.SessionID+" "+o.RequestID+" "+o.Command+o.Prompt)
 	return task.Task{ID: "new", SessionID: o.SessionID, State: task.Running}, true, nil
 }
@@ -34,12 +34,12 @@ func (f *twoTasks) Task(_ context.Context, id string) (task.Task, error) {
 	return task.Task{ID: id, SessionID: strings.Replace(id, "t", "s", 1)}, nil
 }
 
-func (f *twoTasks) Output(_ context.Context, t task.Task, offset int64, _ int) (task.Part, error) {
+func (f *twoTasks) Output(_ context.Context, t task.Task, offset int64, _ int) (task.OutputPart, error) {
 	f.did = append(f.did, "output "+t.ID)
-	return task.Part{Offset: offset}, nil
+	return task.OutputPart{Offset: offset}, nil
 }
 
-func (f *twoTasks) Stop(_ context.Context, id string, by task.By) (task.Task, error) {
+func (f *twoTasks) Stop(_ context.Context, id string, by task.Actor) (task.Task, error) {
 	f.did = append(f.did, "stop "+id+" by "+string(by))
 	return task.Task{ID: id}, nil
 }

@@ -209,7 +209,7 @@ func (w waiting) get(ctx context.Context, caller toolserver.Caller, id string) (
 		return nil, err
 	}
 	if !visible(caller)(found) {
-		return nil, workflow.Unknown(id)
+		return nil, workflow.NotFound(id)
 	}
 	return found, nil
 }
@@ -292,7 +292,7 @@ func actID(parts ...string) string {
 // times become numbers. Summary and description stay as they are written.
 func (w waiting) spec(ctx context.Context, caller toolserver.Caller, in taskInput) (s workflow.Spec, err error) {
 	s = workflow.Spec{Kind: in.Kind, Description: in.Description}
-	out := workflow.Input{Cron: in.Cron, Timezone: in.Timezone, Missed: in.Missed, Types: in.Types, If: in.If}
+	out := workflow.TaskInput{Cron: in.Cron, Timezone: in.Timezone, Missed: in.Missed, Types: in.Types, If: in.If}
 	for _, read := range []func() error{
 		func() (err error) { out.TimeoutMS, err = span("timeout", in.Timeout); return err },
 		func() (err error) { out.DelayMS, err = span("delay", in.Delay); return err },
@@ -320,7 +320,7 @@ func (w waiting) spec(ctx context.Context, caller toolserver.Caller, in taskInpu
 
 // conversation fills in where a reply is waited for, if the caller may do that
 // there, and returns the kind with its surface.
-func (w waiting) conversation(ctx context.Context, caller toolserver.Caller, in taskInput, out *workflow.Input) (kind string, err error) {
+func (w waiting) conversation(ctx context.Context, caller toolserver.Caller, in taskInput, out *workflow.TaskInput) (kind string, err error) {
 	place, id, err := w.places.Find(ctx, caller, in.SessionID)
 	if err != nil {
 		return "", err
@@ -361,7 +361,7 @@ func span(field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := schedule.Span(text)
+	d, err := schedule.ParseDuration(text)
 	if err != nil {
 		return 0, fault.InvalidField(field, "%s", fault.ToWire(err).Message)
 	}

@@ -52,7 +52,7 @@ func (s *envEvents) publish(r *http.Request, in newEvent) (out published, err er
 	if err != nil {
 		return out, err
 	}
-	if environment.Ours(e.Type) {
+	if environment.IsReserved(e.Type) {
 		return out, fault.InvalidField("type", "Only the server publishes events of the type %s. To send a message to a session, use POST /sessions/{id}/prompt.", e.Type)
 	}
 	out = published{Success: true, ID: e.ID}

@@ -62,7 +62,7 @@ var special = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[health.Status]():       enum("ok", "warning", "failed"),
 	reflect.TypeFor[task.State]():          enum("running", "completed", "failed", "timeout", "stopped", "damaged"),
 	reflect.TypeFor[task.Kind]():           enum("command", "agent"),
-	reflect.TypeFor[task.By]():             enum("agent", "person"),
+	reflect.TypeFor[task.Actor]():          enum("agent", "person"),
 	reflect.TypeFor[workflow.Completion](): enum("all", "any"),
 	reflect.TypeFor[bus.Mode]():            enum("work", "fanout"),
 	reflect.TypeFor[fault.Kind]():          {Type: "string"},

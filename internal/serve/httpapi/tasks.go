@@ -16,8 +16,8 @@ type Tasks interface {
 	// empty session means all.
 	Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error)
 	Task(ctx context.Context, id string) (task.Task, error)
-	Output(ctx context.Context, t task.Task, offset int64, limit int) (task.Part, error)
-	Stop(ctx context.Context, id string, by task.By) (task.Task, error)
+	Output(ctx context.Context, t task.Task, offset int64, limit int) (task.OutputPart, error)
+	Stop(ctx context.Context, id string, by task.Actor) (task.Task, error)
 }
 
 // defaultOutput is the size of a response with a task's output, in bytes.
@@ -55,7 +55,7 @@ func (t *tasks) get(r *http.Request) (task.Task, error) {
 	return t.service.Task(r.Context(), r.PathValue("id"))
 }
 
-func (t *tasks) output(r *http.Request) (part task.Part, err error) {
+func (t *tasks) output(r *http.Request) (part task.OutputPart, err error) {
 	offset, err := numberOf(r, "offset", -defaultOutput, math.MinInt32, math.MaxInt64)
 	if err != nil {
 		return part, err

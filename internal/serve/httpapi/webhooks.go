@@ -55,7 +55,7 @@ func (s *sources) receive(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return errNoWebhook
 	}
-	from := environment.SourceOf{Kind: environment.SourceWebhook, Name: hook.Name}
+	from := environment.SourceID{Kind: environment.SourceWebhook, Name: hook.Name}
 	select {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()

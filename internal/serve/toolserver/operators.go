@@ -161,7 +161,7 @@ func lifeOf(life string) (time.Duration, error) {
 	if life == Forever {
 		return 0, nil
 	}
-	lives, err := schedule.Span(cmp.Or(life, DefaultLife))
+	lives, err := schedule.ParseDuration(cmp.Or(life, DefaultLife))
 	if err != nil || lives < minLife {
 		return 0, fault.InvalidField("expires", "expires is how long the token lives, at least %s, like 36h or 30d, or %s; not %q.", minLife, Forever, life)
 	}

@@ -42,7 +42,7 @@ var (
 
 	// refreshURLs renews expired URLs of attachments. That they expire is
 	// documented ("API Reference", signed attachment CDN URLs); this operation is
-	// in the OpenAPI description only.
+	// not, but Discord's own client uses it.
 	refreshURLs = &route{method: http.MethodPost, path: "/attachments/refresh-urls"}
 
 	bulkOverwriteGlobalCommands     = &route{method: http.MethodPut, path: "/applications/{application}/commands"}

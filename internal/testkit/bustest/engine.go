@@ -3,7 +3,6 @@ package bustest
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/event"
+	"lilac/internal/testkit/effort"
 )
 
 // Abilities say what an engine can do beyond the contract.
@@ -47,7 +47,7 @@ type Engine struct {
 }
 
 // Long reports whether the long forms of the proofs were asked for.
-func Long() bool { return os.Getenv("LILAC_LONG") != "" }
+func Long() bool { return effort.Long() }
 
 // patience is how long something that must happen is waited for.
 const patience = time.Minute

@@ -82,3 +82,29 @@ func (b component) validate(at string, seen map[string]bool) (answer, bool) {
 	seen[b.CustomID] = true
 	return answer{}, true
 }
+
+// withIDs numbers components, as Discord does for those without an id.
+func withIDs(raw json.RawMessage) []object {
+	var rows []object
+	if json.Unmarshal(raw, &rows) != nil {
+		return nil // readComponents has refused it
+	}
+	next := 0
+	var number func(list []object)
+	number = func(list []object) {
+		for _, c := range list {
+			next++
+			c["id"] = next
+			nested, _ := c["components"].([]any)
+			var inner []object
+			for _, n := range nested {
+				if o, ok := n.(map[string]any); ok {
+					inner = append(inner, o)
+				}
+			}
+			number(inner)
+		}
+	}
+	number(rows)
+	return rows
+}

@@ -198,7 +198,7 @@ func (s *Server) tooMany(header http.Header, reset time.Duration, scope, hash st
 		header.Set("X-RateLimit-Reset-After", seconds(reset))
 	}
 	return answer{status: http.StatusTooManyRequests, body: object{
-		"message": message, "retry_after": math.Ceil(reset.Seconds()*1000) / 1000, "global": scope == scopeGlobal,
+		"code": 0, "message": message, "retry_after": math.Ceil(reset.Seconds()*1000) / 1000, "global": scope == scopeGlobal,
 	}}
 }
 

@@ -131,7 +131,7 @@ func (s *Server) wireMessage(c *channel, m *message, content, deep bool) object 
 		}
 		o["attachments"] = files
 		if len(m.components) > 0 {
-			o["components"] = m.components
+			o["components"] = withIDs(m.components)
 		}
 	}
 	if len(m.Reactions) > 0 {

@@ -225,6 +225,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, route string, pub
 	s.notifyLocked()
 	s.mu.Unlock()
 
+	if f.Status == 0 {
+		if wrong := c.checkDescription(a); len(wrong) > 0 {
+			s.mu.Lock()
+			for _, w := range wrong {
+				s.violateLocked("%s", w)
+			}
+			s.mu.Unlock()
+		}
+	}
+
 	if a.status < http.StatusBadRequest {
 		for _, hook := range hooks {
 			hook(Carried{Route: route, Path: r.URL.Path, Status: a.status, Message: touched})

@@ -89,6 +89,7 @@ func (c *call) putCommands() answer {
 			creates = append(creates, now)
 		}
 		cmd["id"], cmd["application_id"], cmd["version"], cmd["type"] = c.s.mintLocked(), c.s.world.applicationID, c.s.mintLocked(), kind
+		cmd["description"] = description
 		if _, given := cmd["default_member_permissions"]; !given {
 			cmd["default_member_permissions"] = nil
 		}

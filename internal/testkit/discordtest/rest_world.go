@@ -28,7 +28,11 @@ func (c *call) getGatewayBot() answer {
 	})
 }
 
-func (c *call) getSelf() answer { return ok(c.s.world.bot.wire()) }
+func (c *call) getSelf() answer {
+	self := c.s.world.bot.wire()
+	self["mfa_enabled"], self["locale"] = false, "en-US"
+	return ok(self)
+}
 
 func (c *call) getUser() answer {
 	if u, found := c.s.world.users[c.path("user")]; found {
@@ -41,7 +45,7 @@ func (c *call) listOwnGuilds() answer {
 	list := []object{}
 	for _, id := range slices.SortedFunc(maps.Keys(c.s.world.guilds), compareIDs) {
 		if g := c.s.world.guilds[id]; g.members[c.s.world.bot.ID] != nil {
-			list = append(list, object{"id": g.id, "name": g.name, "icon": nil, "owner": false, "permissions": g.roles[g.id].String(), "features": []string{}})
+			list = append(list, object{"id": g.id, "name": g.name, "icon": nil, "banner": nil, "owner": false, "permissions": g.roles[g.id].String(), "features": []string{}})
 		}
 	}
 	return ok(list)
@@ -50,7 +54,11 @@ func (c *call) listOwnGuilds() answer {
 func (c *call) getApplication() answer {
 	return ok(object{
 		"id": c.s.world.applicationID, "name": c.s.world.bot.Name, "description": "", "bot_public": true, "bot_require_code_grant": false,
-		"verify_key": "", "flags": c.s.applicationFlags(), "bot": c.s.world.bot.wire(),
+		"verify_key": "", "flags": c.s.applicationFlags(), "bot": c.s.world.bot.wire(), "icon": nil, "type": nil,
+		"flags_new": strconv.Itoa(c.s.applicationFlags()), "redirect_uris": []string{}, "interactions_endpoint_url": nil,
+		"role_connections_verification_url": nil, "owner": c.s.world.bot.wire(), "approximate_guild_count": len(c.s.world.guilds),
+		"approximate_user_install_count": 0, "approximate_user_authorization_count": 0, "explicit_content_filter": 0, "team": nil,
+		"eligible_oauth2_scopes": []string{},
 	})
 }
 

@@ -19,7 +19,8 @@ type User struct {
 
 func (u User) wire() object {
 	return object{
-		"id": u.ID, "username": u.Name, "discriminator": "0", "global_name": u.Name, "avatar": nil, "bot": u.Bot, "public_flags": 0,
+		"id": u.ID, "username": u.Name, "discriminator": "0", "global_name": u.Name, "avatar": nil, "bot": u.Bot,
+		"public_flags": 0, "flags": 0, "primary_guild": nil,
 	}
 }
 
@@ -196,6 +197,7 @@ func (c *channel) wire() object {
 	}
 	if c.thread() {
 		o["owner_id"], o["message_count"], o["member_count"] = c.guild, len(c.messages), 1
+		o["total_message_sent"] = len(c.messages)
 		o["thread_metadata"] = object{
 			"archived": c.archived, "auto_archive_duration": 1440, "locked": false,
 			"archive_timestamp": stamp(c.archivedAt), "create_timestamp": "2024-01-01T00:00:00.000000+00:00",
@@ -215,8 +217,9 @@ func (g *guild) wireRoles() []object {
 			name = "@everyone"
 		}
 		roles = append(roles, object{
-			"id": id, "name": name, "color": 0, "colors": object{"primary_color": 0}, "hoist": false, "position": 0,
+			"id": id, "name": name, "color": 0, "colors": object{"primary_color": 0, "secondary_color": nil, "tertiary_color": nil}, "hoist": false, "position": 0,
 			"permissions": g.roles[id].String(), "managed": false, "mentionable": false, "flags": 0,
+			"icon": nil, "unicode_emoji": nil,
 		})
 	}
 	return roles
@@ -227,7 +230,11 @@ func (g *guild) wire() object {
 		"id": g.id, "name": g.name, "owner_id": g.owner, "roles": g.wireRoles(), "emojis": []object{}, "stickers": []object{},
 		"features": []string{}, "icon": nil, "verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0,
 		"afk_timeout": 300, "mfa_level": 0, "system_channel_flags": 0, "premium_tier": 0, "preferred_locale": "en-US", "nsfw_level": 0,
-		"premium_progress_bar_enabled": false,
+		"premium_progress_bar_enabled": false, "description": nil, "home_header": nil, "splash": nil, "discovery_splash": nil, "banner": nil,
+		"application_id": nil, "region": "us-west", "afk_channel_id": nil, "system_channel_id": nil, "widget_enabled": false, "widget_channel_id": nil,
+		"max_presences": nil, "max_members": 500_000, "max_stage_video_channel_users": 50, "max_video_channel_users": 25, "vanity_url_code": nil,
+		"premium_subscription_count": 0, "rules_channel_id": nil, "safety_alerts_channel_id": nil, "public_updates_channel_id": nil, "nsfw": false,
+		"incidents_data": nil,
 	}
 }
 
@@ -241,7 +248,7 @@ func (m *member) wire() object {
 func (m *member) wirePartial() object {
 	o := object{
 		"roles": append([]string{}, m.roles...), "joined_at": stamp(m.joined), "deaf": false, "mute": false,
-		"flags": 0, "nick": nil, "avatar": nil,
+		"flags": 0, "nick": nil, "avatar": nil, "banner": nil, "communication_disabled_until": nil, "pending": false, "premium_since": nil,
 	}
 	if m.nick != "" {
 		o["nick"] = m.nick

@@ -86,7 +86,7 @@ func (p *paper) against(method, address string, r reply) (why []string) {
 	}
 	kind, _, _ := strings.Cut(r.header.Get("Content-Type"), ";")
 	if kind != "application/json" {
-		if content[kind] == nil && content["application/octet-stream"] == nil {
+		if content[kind] == nil && content["*/*"] == nil {
 			return []string{"the type is " + kind}
 		}
 		return nil

@@ -73,6 +73,10 @@ func (m *chatModel) answer(r llmtest.Request) llmtest.Script {
 func lastOfPerson(r llmtest.Request) string {
 	for _, m := range slices.Backward(r.Messages) {
 		if m.Role == "user" && m.Text != "" && len(m.Results) == 0 {
+			// A system message within the conversation precedes it in the same message.
+			if _, text, merged := strings.Cut(m.Text, "</system>\n\n"); merged {
+				return text
+			}
 			return m.Text
 		}
 	}

@@ -3,26 +3,28 @@ package e2e
 import (
 	"testing"
 
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/redistest"
 )
 
-// Engine is a bus for servers to run on. It returns the environment that
-// chooses it, and ends with the test what it has started.
+// Engine starts what a bus needs, and returns the environment that selects the bus.
+// It stops with the test.
 type Engine func(t testing.TB) (env []string)
 
-// SQLite is the engine that needs nothing.
+// SQLite is the default engine, which needs nothing.
 func SQLite(testing.TB) []string { return nil }
 
-// Redis is a Redis server of the test's own, with an append-only file.
+// Redis starts a Redis server with an append-only file for one test.
 func Redis(t testing.TB) []string {
 	t.Helper()
 	return OnRedis(redistest.Start(t, redistest.Options{}))
 }
 
-// OnRedis is the environment that chooses a Redis server.
+// OnRedis returns the environment that selects a Redis server.
 func OnRedis(s *redistest.Server) []string { return []string{"LILAC_BUS_URL=" + s.URL()} }
 
-// OnEach runs a test on each engine, beside other tests.
+// OnEach runs a test in parallel with others, on the default engine or, in CI, on
+// each engine.
 func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
 	t.Parallel()
 	OnEachAlone(t, func(t *testing.T, bus Engine) {
@@ -31,9 +33,11 @@ func OnEach(t *testing.T, test func(t *testing.T, bus Engine)) {
 	})
 }
 
-// OnEachAlone runs a test on each engine while no other one runs: what takes the
-// whole machine, or is measured.
+// OnEachAlone is like OnEach for tests that need the whole machine: no other test
+// runs at the same time.
 func OnEachAlone(t *testing.T, test func(t *testing.T, bus Engine)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, SQLite) })
-	t.Run("redis", func(t *testing.T) { test(t, Redis) })
+	if effort.Full() {
+		t.Run("redis", func(t *testing.T) { test(t, Redis) })
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"lilac/internal/agent/sandbox"
 	"lilac/internal/testkit/e2e"
+	"lilac/internal/testkit/effort"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 	sandbox.Enter()
 	// A flag of the command line comes after this and counts.
 	_ = flag.Set("test.parallel", strconv.Itoa(many(besideEachOther, 1)*runtime.GOMAXPROCS(0)))
+	effort.SkipWholeProgram()
 	code := m.Run()
 	e2e.RemoveBinary()
 	os.Exit(code)

@@ -88,7 +88,7 @@ func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 	s.WaitEnded(s.Prompt(session, "begin", event.Prompt).RequestID, answerWithin)
 	letGo(t, s)
 	done := waitTask(t, s, session, task.Completed, task.Failed)
-	var out task.Part
+	var out task.OutputPart
 	s.Request("GET", "/tasks/"+done.ID+"/output", nil, &out)
 	for _, want := range []string{"task.list", "begin", "exit code 3"} {
 		if !strings.Contains(out.Text, want) {

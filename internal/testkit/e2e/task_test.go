@@ -117,7 +117,7 @@ func TestABackgroundCommandComesBackWithItsResult(t *testing.T) {
 			t.Fatalf("the request ended as %s (%s)", story.State, story.Detail)
 		}
 		running := waitTask(t, s, session, task.Running)
-		var part task.Part
+		var part task.OutputPart
 		e2e.Eventually(t, answerWithin, "its output is there while it runs", func() bool {
 			s.Request("GET", "/tasks/"+running.ID+"/output", nil, &part)
 			return part.Text == "begun\n"

@@ -364,7 +364,7 @@ func (w *wakeful) checkWorkflows() {
 		if f.State == workflow.Resolved {
 			want = 1
 		}
-		if f.Tasks[0].Wait.Way == workflow.BySchedule { // each minute at most
+		if f.Tasks[0].Wait.Kind == workflow.BySchedule { // each minute at most
 			want = min(f.Tasks[0].Runs, int(f.EndedAt/60_000-f.CreatedAt/60_000))
 		}
 		heard := woken[f.ID] == want || woken[f.ID] < want && (w.stops || w.gone[f.Resume.SessionID])

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"lilac/internal/testkit/effort"
 )
 
 // shared is the browser that the tests of a package share, if [Main] runs them.
@@ -23,6 +25,7 @@ type browser struct {
 // Main runs the tests of a package with one shared browser, because starting one takes
 // longer than most tests. Each test has its own storage.
 func Main(m *testing.M) int {
+	effort.SkipWholeProgram()
 	shared.on = true
 	defer func() {
 		if shared.stop != nil {

@@ -32,7 +32,7 @@ func inParent(t *testing.T, limits session.Limits, ended *[]session.Request) *ri
 	}})
 }
 
-func TestWorkForAnotherSessionCountsThereAndEndsAtItsLimit(t *testing.T) {
+func TestWorkForAnotherSessionIsChargedThereAndEndsAtItsLimit(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Session: session.Budget{Tokens: 40}}, &ended)
 	// A person has allowed as much again, in the session that pays.
@@ -42,7 +42,7 @@ func TestWorkForAnotherSessionCountsThereAndEndsAtItsLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
-	req := r.ends("web:s1:r1")
+	req := r.waitForEnd("web:s1:r1")
 	if req.State != event.StateFailed || req.ErrorKind != fault.LimitReached || !strings.Contains(req.Detail, "of the 80 tokens allowed.") {
 		t.Errorf("it ended as %s (%s): %s", req.State, req.ErrorKind, req.Detail)
 	}
@@ -63,7 +63,7 @@ func TestWorkForAnotherSessionCountsThereAndEndsAtItsLimit(t *testing.T) {
 }
 
 // What the session that pays used before, and uses meanwhile, counts.
-func TestWhatOthersUseForTheSameSessionCounts(t *testing.T) {
+func TestConsumptionOfOtherSessionsWithTheSamePayerCounts(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Session: session.Budget{Steps: 10}}, &ended)
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
@@ -72,13 +72,13 @@ func TestWhatOthersUseForTheSameSessionCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
-	if req := r.ends("web:s1:r1"); req.Steps != 2 {
+	if req := r.waitForEnd("web:s1:r1"); req.Steps != 2 {
 		t.Errorf("it made %d steps, want 2", req.Steps)
 	}
 }
 
 // What uses a model without being a request is paid from the same budgets.
-func TestWorkOutsideOfRequestsCounts(t *testing.T) {
+func TestConsumptionOutsideOfRequestsCounts(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Request: session.Budget{Steps: 1}, Session: session.Budget{Tokens: 40}, Day: session.Budget{Steps: 3}}, &ended)
 	spend := func(id string, used session.Spent) {
@@ -137,7 +137,7 @@ func (s *slowDay) SpentOn(q db.Queryer, day string) (session.Spent, error) {
 }
 
 // What is committed while the day is read for the first time counts once.
-func TestWhatIsSpentWhileTheDayIsReadCountsOnce(t *testing.T) {
+func TestConsumptionDuringTheFirstReadOfTheDayCountsOnce(t *testing.T) {
 	slow := &slowDay{reads: make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{})}
 	armed := false // by the writer alone
 	r := newRig(t, rigOptions{do: loops, tools: []tool.Tool{&counter{}}, onCommit: func(done bool) {
@@ -164,16 +164,16 @@ func TestWhatIsSpentWhileTheDayIsReadCountsOnce(t *testing.T) {
 	}
 }
 
-func TestARequestThatNeverStartedIsToldToHaveEnded(t *testing.T) {
+func TestThePolicyIsNotifiedOfARequestThatNeverStarted(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{}, &ended)
 	r.send("web:s1:r1", "m1", event.Prompt, "go")
 	r.send("web:s1:r2", "m2", event.Prompt, "then")
-	until(t, "the second waits", func() bool { return len(r.states("web:s1:r2")) > 0 })
+	waitUntil(t, "the second waits", func() bool { return len(r.states("web:s1:r2")) > 0 })
 	r.cancel("web:s1:r2", false)
 	r.cancel("web:s1:r1", false)
-	r.ends("web:s1:r1")
-	if r.ends("web:s1:r2"); len(ended) != 2 {
+	r.waitForEnd("web:s1:r1")
+	if r.waitForEnd("web:s1:r2"); len(ended) != 2 {
 		t.Errorf("%d ends were told, want 2", len(ended))
 	}
 }

@@ -15,7 +15,7 @@ import (
 // stat looks at a directory. Links on the way are followed, but not one that the
 // agent may have made: it would choose what is watched.
 func (t *tree) stat(dir string) (os.FileInfo, error) {
-	way, _, err := t.follow(dir)
+	way, _, err := t.resolve(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -23,16 +23,16 @@ func (t *tree) stat(dir string) (os.FileInfo, error) {
 }
 
 // follow says where a directory really is, and in which one of the agent's, if any.
-func (t *tree) follow(dir string) (real, agents string, err error) {
+func (t *tree) resolve(dir string) (real, agents string, err error) {
 	way, err := realpath.Follow(dir)
 	if err != nil {
 		return "", "", err
 	}
-	for _, written := range t.o.Written {
-		if slices.ContainsFunc(way.Links, func(link string) bool { return within(link, written) }) {
+	for _, written := range t.o.AgentWritable {
+		if slices.ContainsFunc(way.Links, func(link string) bool { return isWithin(link, written) }) {
 			return "", "", fmt.Errorf("%s is reached by a link of the agent: %w", dir, fs.ErrNotExist)
 		}
-		if within(way.Real, written) {
+		if isWithin(way.Real, written) {
 			agents = written
 		}
 	}
@@ -42,7 +42,7 @@ func (t *tree) follow(dir string) (real, agents string, err error) {
 // open opens a fixed directory. One of the agent's is reached through the directory
 // that the agent may write: it may put a link there at any moment.
 func (t *tree) open(dir string) (*os.Root, error) {
-	real, agents, err := t.follow(dir)
+	real, agents, err := t.resolve(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (t *tree) open(dir string) (*os.Root, error) {
 }
 
 // lstat looks at a file without following a link on the way to it; nil is none.
-func (t *tree) lstat(b *branch, path string) os.FileInfo {
+func (t *tree) lstat(b *sourceFiles, path string) os.FileInfo {
 	for _, p := range b.source.Patterns {
 		rel, ok := p.rel(path)
 		if !ok || !p.Matches(path) {
@@ -72,7 +72,7 @@ func (t *tree) lstat(b *branch, path string) os.FileInfo {
 		if err != nil {
 			continue
 		}
-		info, err := plainLstat(root, rel)
+		info, err := lstatWithoutLinks(root, rel)
 		_ = root.Close() // it was only read
 		if err == nil && !info.IsDir() {
 			return info
@@ -81,8 +81,8 @@ func (t *tree) lstat(b *branch, path string) os.FileInfo {
 	return nil
 }
 
-// plainLstat is of a file in directories of which none is a link.
-func plainLstat(root *os.Root, rel string) (os.FileInfo, error) {
+// lstatWithoutLinks is of a file in directories of which none is a link.
+func lstatWithoutLinks(root *os.Root, rel string) (os.FileInfo, error) {
 	for i, r := range rel {
 		if r != '/' {
 			continue

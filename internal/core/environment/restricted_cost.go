@@ -5,9 +5,9 @@ import "github.com/itchyny/gojq"
 // What a plain expression may take, and what is assumed of an event: how many
 // values .. finds, and how many [].
 const (
-	maxSteps   = 100_000
-	foundBelow = 1000
-	foundIn    = 10
+	maxSteps      = 100_000
+	recurseValues = 1000
+	iterateValues = 10
 )
 
 // cost is how many values an expression gives, and in how many steps. It tells
@@ -19,12 +19,12 @@ type cost struct{ values, steps float64 }
 // then is the cost of b for each value of a.
 func (a cost) then(b cost) cost { return cost{a.values * b.values, a.steps + a.values*b.steps} }
 
-func (a cost) beside(b cost) cost { return cost{a.values + b.values, a.steps + b.steps} }
+func (a cost) plus(b cost) cost { return cost{a.values + b.values, a.steps + b.steps} }
 
 var (
 	single  = cost{1, 1}
-	below   = cost{foundBelow, foundBelow}
-	members = cost{foundIn, foundIn}
+	recurse = cost{recurseValues, recurseValues}
+	iterate = cost{iterateValues, iterateValues}
 )
 
 // costOf is the cost of a plain expression.
@@ -35,7 +35,7 @@ func costOf(q *gojq.Query) cost {
 	case q.Term != nil:
 		return costOfTerm(q.Term)
 	case q.Op == gojq.OpComma:
-		return costOf(q.Left).beside(costOf(q.Right))
+		return costOf(q.Left).plus(costOf(q.Right))
 	}
 	return costOf(q.Left).then(costOf(q.Right))
 }
@@ -44,7 +44,7 @@ func costOfTerm(t *gojq.Term) cost {
 	c := single
 	switch t.Type {
 	case gojq.TermTypeRecurse:
-		c = below
+		c = recurse
 	case gojq.TermTypeIndex:
 		c = costOfIndex(t.Index)
 	case gojq.TermTypeFunc:
@@ -56,7 +56,7 @@ func costOfTerm(t *gojq.Term) cost {
 	}
 	for _, s := range t.SuffixList {
 		if s.Iter {
-			c = c.then(members)
+			c = c.then(iterate)
 		}
 		if s.Index != nil {
 			c = c.then(costOfIndex(s.Index))
@@ -70,7 +70,7 @@ func costOfIndex(i *gojq.Index) cost { return costOf(i.Start).then(costOf(i.End)
 func costOfCall(f *gojq.Func) cost {
 	c := single
 	if (f.Name == "any" || f.Name == "all") && len(f.Args) < 2 {
-		c = members // they look at each member
+		c = iterate // they look at each member
 	}
 	for _, arg := range f.Args {
 		c = c.then(costOf(arg))
@@ -79,7 +79,7 @@ func costOfCall(f *gojq.Func) cost {
 	case "any", "all", "first", "IN":
 		c.values = 1
 	case "tostring":
-		c.steps = foundIn * foundIn // it writes all that is below
+		c.steps = iterateValues * iterateValues // it writes all that is below
 	}
 	return c
 }

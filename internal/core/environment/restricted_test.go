@@ -13,7 +13,7 @@ import (
 func TestAPlainConditionOnlyLooks(t *testing.T) {
 	e := observed("e", "s", `{"ok":true,"branch":"release/7","labels":[{"name":"bug"},{"name":"ui"}],"tags":["a","b"],"n":-3}`)
 	spec := func(condition string) environment.Spec {
-		return environment.Spec{Name: "w", Types: []string{"*"}, If: condition, Plain: true, Enabled: true, Drop: true}
+		return environment.Spec{Name: "w", Types: []string{"*"}, If: condition, Restricted: true, Enabled: true, Drop: true}
 	}
 	for condition, want := range map[string]bool{
 		`.payload.ok`: true, `.payload.ok == true and .type != "x"`: true, `.payload["n"] < -2`: true, `.payload.none // "x" | . == "x"`: true,
@@ -27,7 +27,7 @@ func TestAPlainConditionOnlyLooks(t *testing.T) {
 			t.Errorf("%s is refused: %v", condition, err)
 			continue
 		}
-		if got, err := r.If(t.Context(), environment.About(e)); err != nil || got != want {
+		if got, err := r.If(t.Context(), environment.NewSubject(e)); err != nil || got != want {
 			t.Errorf("%s is %v, %v", condition, got, err)
 		}
 	}

@@ -30,7 +30,7 @@ func (r *rig) activity(requestID string) (n int) {
 }
 
 // The clock of these tests is that of a bubble: hours take no time.
-func TestASilentModelOrToolShowsActivityEveryHalfMinute(t *testing.T) {
+func TestASilentModelOrToolPublishesActivityEvery30Seconds(t *testing.T) {
 	silent := func(ctx context.Context) {
 		select {
 		case <-ctx.Done():
@@ -63,7 +63,7 @@ func TestASilentModelOrToolShowsActivityEveryHalfMinute(t *testing.T) {
 				defer r.stop()
 				r.send("web:s1:r1", "m1", event.Prompt, "one")
 				time.Sleep(3 * time.Minute)
-				r.ends("web:s1:r1")
+				r.waitForEnd("web:s1:r1")
 				if got := r.activity("web:s1:r1"); got != c.want {
 					t.Errorf("%d events of activity in 100 seconds, want %d", got, c.want)
 				}
@@ -128,7 +128,7 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		})
 		defer r.stop()
 		r.send("web:s1:r1", "m1", event.Prompt, "one")
-		r.ends("web:s1:r1")
+		r.waitForEnd("web:s1:r1")
 		time.Sleep(time.Minute) // what the request left behind
 		calls, asked, wrote, looked := r.model.count(), counts.calls.Load(), commits.Load(), woken.Load()
 		time.Sleep(20 * time.Hour)
@@ -144,14 +144,14 @@ func TestAnIdleSessionCostsNothing(t *testing.T) {
 		t.Logf("%d commits in 20 hours", commits.Load()-wrote)
 		// The control: a word is noticed by each of these counts.
 		r.send("web:s1:r2", "m2", event.Prompt, "two")
-		r.ends("web:s1:r2")
+		r.waitForEnd("web:s1:r2")
 		if r.model.count() == calls || counts.calls.Load() == asked || woken.Load() == looked {
 			t.Error("nothing is counted")
 		}
 	})
 }
 
-func TestARunWhoseRecordFailsIsTakenUpAgainInTheProcess(t *testing.T) {
+func TestARunWhoseWriteFailsIsResumedInTheProcess(t *testing.T) {
 	broken := errors.New("the disk is full")
 	for _, kind := range []string{"model", "tool_start", "tool_end", "end", "input"} {
 		t.Run(kind, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestARunWhoseRecordFailsIsTakenUpAgainInTheProcess(t *testing.T) {
 				defer r.stop()
 				r.send("web:s1:r1", "m1", event.Prompt, "one")
 				time.Sleep(5 * time.Minute)
-				req := r.ends("web:s1:r1")
+				req := r.waitForEnd("web:s1:r1")
 				counts.mu.Lock()
 				defer counts.mu.Unlock()
 				if failures == 0 || req.State != event.StateDone {

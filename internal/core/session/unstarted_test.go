@@ -26,7 +26,7 @@ func three(_ context.Context, req llm.Request, say func(string)) (chat.Message, 
 
 // Calls that a stop kept from beginning are in the history, and the output tells of
 // them before its last event, once, also when the program is killed at any commit.
-func TestTheOutputTellsOfCallsThatNeverBegan(t *testing.T) {
+func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
 	stops := map[string]func(r *rig){
 		"a stop":       func(r *rig) { r.cancel("web:s1:r1", false) },
 		"an interrupt": func(r *rig) { r.send("web:s1:r1", "m2", event.Interrupt, "two") },
@@ -41,7 +41,7 @@ func TestTheOutputTellsOfCallsThatNeverBegan(t *testing.T) {
 			r.send("web:s1:r1", "m1", event.Prompt, "one")
 			<-began
 			stop(r)
-			r.ends("web:s1:r1")
+			r.waitForEnd("web:s1:r1")
 			r.output("web:s1:r1")
 			if told := strings.Join(r.calls("web:s1:r1"), " "); told != "start:c1 end:c1 end:c2 end:c3" {
 				t.Errorf("its output tells of %s", told)
@@ -53,7 +53,7 @@ func TestTheOutputTellsOfCallsThatNeverBegan(t *testing.T) {
 					r := newRig(t, rigOptions{dir: dir, do: three, tools: []tool.Tool{&counter{}}})
 					r.send("web:s1:r1", "m1", event.Prompt, "one")
 					stop(r)
-					r.ends("web:s1:r1")
+					r.waitForEnd("web:s1:r1")
 					r.output("web:s1:r1")
 					r.checkPaired()
 				})
@@ -63,7 +63,7 @@ func TestTheOutputTellsOfCallsThatNeverBegan(t *testing.T) {
 }
 
 // Who is given up after too many crashes has told of all its calls, too.
-func TestTheOutputTellsOfCallsOfWhatIsGivenUp(t *testing.T) {
+func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	for life := 0; ; life++ {
 		shots := &snapshots{t: t, root: t.TempDir(), src: dir}
@@ -73,7 +73,7 @@ func TestTheOutputTellsOfCallsOfWhatIsGivenUp(t *testing.T) {
 		shots.set(true)
 		r.send("web:s1:r1", "m1", event.Prompt, "go")
 		if life == 4 {
-			r.ends("web:s1:r1")
+			r.waitForEnd("web:s1:r1")
 			r.output("web:s1:r1")
 			if told := strings.Join(r.calls("web:s1:r1"), " "); !strings.HasSuffix(told, "end:c1 end:c2 end:c3") {
 				t.Errorf("its output tells of %s", told)
@@ -83,7 +83,7 @@ func TestTheOutputTellsOfCallsOfWhatIsGivenUp(t *testing.T) {
 		<-began
 		note := fmt.Sprint("f", life)
 		r.send("web:s1:r1", note, event.FollowUp, "touch") // one more commit
-		until(t, "touched", func() bool { return r.mail(note) != "" })
+		waitUntil(t, "touched", func() bool { return r.mail(note) != "" })
 		shots.set(false)
 		r.stop()
 		dir = shots.dirs[len(shots.dirs)-1]
@@ -102,7 +102,7 @@ func (s slow) Conversation(q db.Queryer, sessionID string) (session.Conversation
 }
 
 // Who is stopped as it is taken up after a crash keeps what was said before.
-func TestAStopBeforeTheJournalIsReadKeepsWhatWasSaid(t *testing.T) {
+func TestACancelBeforeTheJournalIsReadKeepsTheOutput(t *testing.T) {
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src}
 	began := make(chan struct{})
@@ -112,7 +112,7 @@ func TestAStopBeforeTheJournalIsReadKeepsWhatWasSaid(t *testing.T) {
 	<-began
 	shots.set(true)
 	r.send("web:s1:r1", "m2", event.FollowUp, "touch") // one more commit
-	until(t, "touched", func() bool { return r.mail("m2") != "" })
+	waitUntil(t, "touched", func() bool { return r.mail("m2") != "" })
 	shots.set(false)
 	r.stop()
 	r = newRig(t, rigOptions{
@@ -120,7 +120,7 @@ func TestAStopBeforeTheJournalIsReadKeepsWhatWasSaid(t *testing.T) {
 		change: func(o *session.Options) { o.Tables.History = slow{o.Tables.History} },
 	})
 	r.cancel("web:s1:r1", false)
-	r.ends("web:s1:r1")
+	r.waitForEnd("web:s1:r1")
 	if text, final := r.output("web:s1:r1"); text != "counting" || final != text {
 		t.Errorf("it has said %q, and in the end %q", text, final)
 	}

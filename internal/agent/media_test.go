@@ -17,7 +17,7 @@ func written(messages []chat.Message) string {
 
 // A picture that a provider refuses stays in the history; the conversation must
 // not be refused with it for ever.
-func TestWhatAProviderRefusesToSeeIsNamed(t *testing.T) {
+func TestMediaThatAProviderRefusesAreReplacedByTheirNames(t *testing.T) {
 	refused := fault.New(fault.Invalid, "Could not process image.")
 	letter := chat.Part{Type: chat.TypeFile, Data: []byte(`"aGVsbG8="`), MediaType: "text/plain", Filename: "letter.txt"}
 	picture := chat.Part{Type: chat.TypeImage, Data: []byte(`"iVBORw0KGgo="`), Filename: "scan.png"}

@@ -11,9 +11,9 @@ import (
 // maxDays bounds the days of a span.
 const maxDays = 10_000
 
-// Span reads how long something takes or lasts: a duration of Go, in front of
+// ParseDuration reads how long something takes or lasts: a duration of Go, in front of
 // which days of 24 hours may stand, like 45m, 36h, 3d or 1d12h.
-func Span(text string) (time.Duration, error) {
+func ParseDuration(text string) (time.Duration, error) {
 	days, rest, found := strings.Cut(text, "d")
 	if !found {
 		days, rest = "0", text

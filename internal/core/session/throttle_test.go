@@ -9,7 +9,7 @@ import (
 
 // A model's reader rests only among many streams, only behind a publication,
 // and never past the next one or the end of its run.
-func TestAReaderRestsUntilItsStreamMayPublishAgain(t *testing.T) {
+func TestAReaderSleepsUntilItsStreamMayPublishAgain(t *testing.T) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	for _, c := range []struct {

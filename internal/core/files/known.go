@@ -11,25 +11,25 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// Seen remembers what was there when it was told last, so that what changed
+// KnownFiles remembers what was there when it was told last, so that what changed
 // while nobody watched is found at the next start.
-type Seen interface {
+type KnownFiles interface {
 	// SeenFiles are those of a source; known is false when its paths were others,
 	// or when not all of them were looked at yet.
-	SeenFiles(q db.Queryer, source, scope string) (files map[string]Stamp, known bool, err error)
+	KnownFiles(q db.Queryer, source, scope string) (files map[string]Stamp, known bool, err error)
 	// ForgetFiles forgets a source, AllSeen says that all of its paths were
 	// looked at.
 	ForgetFiles(tx *db.Tx, source string) error
-	AllSeen(tx *db.Tx, source, scope string) error
+	MarkScanned(tx *db.Tx, source, scope string) error
 	// SeeFile remembers a file as it is, MissFile that it is not there.
-	SeeFile(tx *db.Tx, source, path string, s Stamp) error
-	MissFile(tx *db.Tx, source, path string) error
+	PutWatchedFile(tx *db.Tx, source, path string, s Stamp) error
+	DeleteWatchedFile(tx *db.Tx, source, path string) error
 	// KeepSources forgets all sources but those.
 	KeepSources(tx *db.Tx, names []string) error
 }
 
-// seenBatch is how many files one transaction remembers at the first look.
-const seenBatch = 500
+// saveBatch is how many files one transaction remembers at the first look.
+const saveBatch = 500
 
 // scope is what the source watches. With other paths another source begins.
 func (s Source) scope() string {
@@ -45,14 +45,14 @@ func stampOf(info fs.FileInfo) Stamp {
 }
 
 // recall fills in what was seen of the files of a source.
-func (s *Service) recall(ctx context.Context, b *branch) error {
-	if b.recalled || b.source.SkipMissed {
+func (s *Service) loadKnown(ctx context.Context, b *sourceFiles) error {
+	if b.loaded || b.source.SkipMissed {
 		return nil
 	}
 	err := s.o.DB.Read(ctx, func(q db.Queryer) error {
-		files, known, err := s.o.Seen.SeenFiles(q, b.source.Name, b.source.scope())
+		files, known, err := s.o.Known.KnownFiles(q, b.source.Name, b.source.scope())
 		if known {
-			b.known, b.recalled = files, true
+			b.known, b.loaded = files, true
 		}
 		return err
 	})
@@ -64,8 +64,8 @@ func (s *Service) recall(ctx context.Context, b *branch) error {
 
 // remember keeps what the first look at a source has found. Until it is over, a
 // start is the first one again.
-func (s *Service) remember(ctx context.Context, b *branch) error {
-	if b.recalled || b.source.SkipMissed {
+func (s *Service) saveKnown(ctx context.Context, b *sourceFiles) error {
+	if b.loaded || b.source.SkipMissed {
 		return nil
 	}
 	name := b.source.Name
@@ -75,13 +75,13 @@ func (s *Service) remember(ctx context.Context, b *branch) error {
 		}
 		return nil
 	}
-	if err := keep(func(tx *db.Tx) error { return s.o.Seen.ForgetFiles(tx, name) }); err != nil {
+	if err := keep(func(tx *db.Tx) error { return s.o.Known.ForgetFiles(tx, name) }); err != nil {
 		return err
 	}
-	for paths := range slices.Chunk(slices.Sorted(maps.Keys(b.known)), seenBatch) {
+	for paths := range slices.Chunk(slices.Sorted(maps.Keys(b.known)), saveBatch) {
 		err := keep(func(tx *db.Tx) error {
 			for _, path := range paths {
-				if err := s.o.Seen.SeeFile(tx, name, path, b.known[path]); err != nil {
+				if err := s.o.Known.PutWatchedFile(tx, name, path, b.known[path]); err != nil {
 					return err
 				}
 			}
@@ -91,16 +91,16 @@ func (s *Service) remember(ctx context.Context, b *branch) error {
 			return err
 		}
 	}
-	return keep(func(tx *db.Tx) error { return s.o.Seen.AllSeen(tx, name, b.source.scope()) })
+	return keep(func(tx *db.Tx) error { return s.o.Known.MarkScanned(tx, name, b.source.scope()) })
 }
 
 // notes is what a transaction remembers of a file that rests.
-func (s *Service) notes(b *branch, path string, info fs.FileInfo) func(tx *db.Tx) error {
+func (s *Service) recordOf(b *sourceFiles, path string, info fs.FileInfo) func(tx *db.Tx) error {
 	switch {
-	case b.source.SkipMissed, info != nil && !b.canLearn(path):
+	case b.source.SkipMissed, info != nil && !b.hasRoom(path):
 		return func(*db.Tx) error { return nil }
 	case info == nil:
-		return func(tx *db.Tx) error { return s.o.Seen.MissFile(tx, b.source.Name, path) }
+		return func(tx *db.Tx) error { return s.o.Known.DeleteWatchedFile(tx, b.source.Name, path) }
 	}
-	return func(tx *db.Tx) error { return s.o.Seen.SeeFile(tx, b.source.Name, path, stampOf(info)) }
+	return func(tx *db.Tx) error { return s.o.Known.PutWatchedFile(tx, b.source.Name, path, stampOf(info)) }
 }

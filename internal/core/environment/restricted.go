@@ -12,16 +12,16 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// plainOperators are those that only join and compare.
-var plainOperators = []gojq.Operator{
+// allowedOperators are those that only join and compare.
+var allowedOperators = []gojq.Operator{
 	gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr,
 	gojq.OpEq, gojq.OpNe, gojq.OpLt, gojq.OpLe, gojq.OpGt, gojq.OpGe,
 }
 
-// plainFunctions are those that give nothing larger than what they look at, with
+// allowedFunctions are those that give nothing larger than what they look at, with
 // how many arguments they take. Where the arguments have to be literals, what
 // the function costs is the size of one times the size of the other.
-var plainFunctions = map[string]struct {
+var allowedFunctions = map[string]struct {
 	arguments []int
 	literal   bool
 }{
@@ -34,104 +34,104 @@ var plainFunctions = map[string]struct {
 	"test": {arguments: []int{1, 2}, literal: true},
 }
 
-// maxPattern bounds the steps of a regular expression, each of which is tried
+// maxRegexpSteps bounds the steps of a regular expression, each of which is tried
 // on each character.
-const maxPattern = 300
+const maxRegexpSteps = 300
 
-// plainPrelude stands before an expression, and makes no number of a text that
+// restrictedPrelude stands before an expression, and makes no number of a text that
 // is longer than [maxDigits].
-const plainPrelude = `def _tonumber: tonumber; def tonumber: if type == "string" and length > %d then error("it is too long for a number") else _tonumber end; `
+const restrictedPrelude = `def _tonumber: tonumber; def tonumber: if type == "string" and length > %d then error("it is too long for a number") else _tonumber end; `
 
-// compilePlainQuery compiles a jq expression of somebody who is not trusted: it
+// compileRestrictedQuery compiles a jq expression of somebody who is not trusted: it
 // may look at the event and compare. The whole of jq makes values of any size
 // out of nothing, in single steps that no deadline ends ([] | .[536870910] = 1);
 // an expression that only looks costs no more than the event has.
-func compilePlainQuery(text string) (*query, error) {
+func compileRestrictedQuery(text string) (*query, error) {
 	parsed, err := parseQuery(text)
 	if err != nil {
 		return nil, err
 	}
-	if err := plain(parsed); err != nil {
+	if err := checkQuery(parsed); err != nil {
 		return nil, err
 	}
 	if costOf(parsed).steps > maxSteps {
 		return nil, errors.New("the jq expression looks at the event too often: once is enough for .., and a few times for []")
 	}
-	return compileQuery(fmt.Sprintf(plainPrelude, maxDigits) + text)
+	return compileQuery(fmt.Sprintf(restrictedPrelude, maxDigits) + text)
 }
 
-func notPlain(what string) error {
+func notAllowed(what string) error {
 	return fmt.Errorf("the jq expression has %s; it may only look at the event and compare, with paths, literals, | , // == != < <= > >= and or, and %s",
-		what, strings.Join(slices.Sorted(maps.Keys(plainFunctions)), ", "))
+		what, strings.Join(slices.Sorted(maps.Keys(allowedFunctions)), ", "))
 }
 
-// plain reports what of an expression does more than look.
-func plain(q *gojq.Query) error {
+// checkQuery reports what of an expression does more than look.
+func checkQuery(q *gojq.Query) error {
 	switch {
 	case q == nil:
 		return nil
 	case q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 || len(q.Patterns) > 0:
-		return notPlain("a definition")
+		return notAllowed("a definition")
 	case q.Term != nil:
-		return plainTerm(q.Term)
-	case !slices.Contains(plainOperators, q.Op):
-		return notPlain(q.Op.String())
+		return checkTerm(q.Term)
+	case !slices.Contains(allowedOperators, q.Op):
+		return notAllowed(q.Op.String())
 	}
-	return cmp.Or(plain(q.Left), plain(q.Right))
+	return cmp.Or(checkQuery(q.Left), checkQuery(q.Right))
 }
 
-func plainTerm(t *gojq.Term) (err error) {
+func checkTerm(t *gojq.Term) (err error) {
 	switch t.Type {
 	case gojq.TermTypeIdentity, gojq.TermTypeRecurse, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
 	case gojq.TermTypeIndex:
-		err = plainIndex(t.Index)
+		err = checkIndex(t.Index)
 	case gojq.TermTypeFunc:
-		err = plainCall(t.Func)
+		err = checkCall(t.Func)
 	case gojq.TermTypeQuery:
-		err = plain(t.Query)
+		err = checkQuery(t.Query)
 	case gojq.TermTypeUnary:
-		err = plainTerm(t.Unary.Term)
+		err = checkTerm(t.Unary.Term)
 	default:
-		if !literalTerm(t) {
-			err = notPlain(t.String())
+		if !isLiteralTerm(t) {
+			err = notAllowed(t.String())
 		}
 	}
 	for _, s := range t.SuffixList {
 		if s.Index != nil {
-			err = cmp.Or(err, plainIndex(s.Index))
+			err = cmp.Or(err, checkIndex(s.Index))
 		}
 	}
 	return err
 }
 
-func plainIndex(i *gojq.Index) error {
+func checkIndex(i *gojq.Index) error {
 	if i.Str != nil && len(i.Str.Queries) > 0 {
-		return notPlain(i.Str.String())
+		return notAllowed(i.Str.String())
 	}
-	return cmp.Or(plain(i.Start), plain(i.End))
+	return cmp.Or(checkQuery(i.Start), checkQuery(i.End))
 }
 
-func plainCall(f *gojq.Func) error {
-	known, ok := plainFunctions[f.Name]
+func checkCall(f *gojq.Func) error {
+	known, ok := allowedFunctions[f.Name]
 	if !ok || !slices.Contains(known.arguments, len(f.Args)) {
-		return notPlain(f.String())
+		return notAllowed(f.String())
 	}
 	for _, arg := range f.Args {
-		if known.literal && !literal(arg) {
+		if known.literal && !isLiteral(arg) {
 			return fmt.Errorf("the argument of %s in the jq expression is no literal", f.Name)
 		}
-		if err := plain(arg); err != nil {
+		if err := checkQuery(arg); err != nil {
 			return err
 		}
 	}
 	if f.Name == "test" {
-		return plainPattern(f.Args[0])
+		return checkRegexp(f.Args[0])
 	}
 	return nil
 }
 
-// plainPattern reports why a regular expression would take too long.
-func plainPattern(arg *gojq.Query) error {
+// checkRegexp reports why a regular expression would take too long.
+func checkRegexp(arg *gojq.Query) error {
 	if arg.Term == nil || arg.Term.Str == nil {
 		return errors.New("the regular expression in the jq expression is no text")
 	}
@@ -143,31 +143,31 @@ func plainPattern(arg *gojq.Query) error {
 	if err != nil {
 		return fmt.Errorf("the jq expression has a mistake in a regular expression: %w", err)
 	}
-	if len(program.Inst) > maxPattern {
-		return fmt.Errorf("the jq expression has a regular expression of %d steps, more than %d", len(program.Inst), maxPattern)
+	if len(program.Inst) > maxRegexpSteps {
+		return fmt.Errorf("the jq expression has a regular expression of %d steps, more than %d", len(program.Inst), maxRegexpSteps)
 	}
 	return nil
 }
 
-// literal reports whether an expression stands for nothing but itself.
-func literal(q *gojq.Query) bool {
+// isLiteral reports whether an expression stands for nothing but itself.
+func isLiteral(q *gojq.Query) bool {
 	switch {
 	case q == nil:
 		return true // in []
 	case q.Op == gojq.OpComma:
-		return literal(q.Left) && literal(q.Right)
+		return isLiteral(q.Left) && isLiteral(q.Right)
 	}
-	return q.Term != nil && len(q.Term.SuffixList) == 0 && literalTerm(q.Term)
+	return q.Term != nil && len(q.Term.SuffixList) == 0 && isLiteralTerm(q.Term)
 }
 
-func literalTerm(t *gojq.Term) bool {
+func isLiteralTerm(t *gojq.Term) bool {
 	switch t.Type {
 	case gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
 		return true
 	case gojq.TermTypeString:
 		return len(t.Str.Queries) == 0
 	case gojq.TermTypeArray:
-		return literal(t.Array.Query)
+		return isLiteral(t.Array.Query)
 	}
 	return false
 }

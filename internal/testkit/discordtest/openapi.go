@@ -1,0 +1,257 @@
+package discordtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// compressedDescription is Discord's OpenAPI description; see testdata/README.md.
+//
+//go:embed testdata/discord-openapi.json.gz
+var compressedDescription []byte
+
+// undocumented are the operations that the description lacks.
+var undocumented = map[string]bool{"POST /attachments/refresh-urls": true}
+
+// apiDescription validates calls and responses against Discord's OpenAPI
+// description. Schemas are compiled when they are first needed.
+type apiDescription struct {
+	paths map[string]map[string]operation
+
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	compiled map[string]*jsonschema.Schema
+}
+
+// operation is the part of an OpenAPI operation that is checked.
+type operation struct {
+	Parameters []struct {
+		Name     string `json:"name"`
+		In       string `json:"in"`
+		Required bool   `json:"required"`
+	} `json:"parameters"`
+	RequestBody *struct {
+		Content  map[string]json.RawMessage `json:"content"`
+		Required bool                       `json:"required"`
+	} `json:"requestBody"`
+	Responses map[string]struct {
+		Content map[string]json.RawMessage `json:"content"`
+		Ref     string                     `json:"$ref"`
+	} `json:"responses"`
+}
+
+// discordAPI loads the description once per process.
+var discordAPI = sync.OnceValue(func() *apiDescription {
+	d, err := loadDescription(compressedDescription)
+	if err != nil {
+		panic("discordtest: load the OpenAPI description: " + err.Error()) // embedded: it always loads
+	}
+	return d
+})
+
+const descriptionURL = "discord.json"
+
+func loadDescription(compressed []byte) (*apiDescription, error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(unzipped)
+	if err != nil {
+		return nil, err
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	d := &apiDescription{paths: map[string]map[string]operation{}, compiler: jsonschema.NewCompiler(), compiled: map[string]*jsonschema.Schema{}}
+	for path, operations := range document.Paths {
+		d.paths[path] = map[string]operation{}
+		for method, raw := range operations {
+			var o operation
+			if method == "parameters" {
+				continue
+			}
+			if err := json.Unmarshal(raw, &o); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
+			d.paths[path][method] = o
+		}
+	}
+	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	return d, d.compiler.AddResource(descriptionURL, whole)
+}
+
+// find returns the operation of a method and path. Literal segments win over
+// parameters.
+func (d *apiDescription) find(method, path string) (template string, o operation, found bool) {
+	segments, best := strings.Split(path, "/"), -1
+	for candidate, operations := range d.paths {
+		parts := strings.Split(candidate, "/")
+		at, ok := operations[strings.ToLower(method)]
+		if !ok || len(parts) != len(segments) {
+			continue
+		}
+		literal := 0
+		for i, part := range parts {
+			switch {
+			case part == segments[i]:
+				literal++
+			case !strings.HasPrefix(part, "{"):
+				literal = -len(parts)
+			}
+		}
+		if literal > best {
+			template, o, found, best = candidate, at, true, literal
+		}
+	}
+	return template, o, found
+}
+
+// checkRequest returns how a call differs from the description, nil if it does
+// not.
+func (d *apiDescription) checkRequest(method, path string, query url.Values, contentType string, body []byte) error {
+	template, o, found := d.find(method, path)
+	if !found {
+		return fmt.Errorf("the description has no such operation")
+	}
+	known := map[string]bool{}
+	for _, p := range o.Parameters {
+		known[p.Name] = true
+		if p.In == "query" && p.Required && !query.Has(p.Name) {
+			return fmt.Errorf("the query parameter %q is missing", p.Name)
+		}
+	}
+	for name := range query {
+		if !known[name] {
+			return fmt.Errorf("the query parameter %q is unknown", name)
+		}
+	}
+	if o.RequestBody == nil || len(body) == 0 {
+		if o.RequestBody != nil && o.RequestBody.Required {
+			return fmt.Errorf("the body is missing")
+		}
+		return nil
+	}
+	kind, _, _ := mime.ParseMediaType(contentType)
+	if _, ok := o.RequestBody.Content[kind]; !ok {
+		return fmt.Errorf("the content type %q is not accepted", contentType)
+	}
+	// payload_json of a form holds what a JSON body would.
+	return d.validate(pointer("paths", template, strings.ToLower(method), "requestBody", "content", "application/json", "schema"), body)
+}
+
+// checkResponse returns how a response differs from the description.
+func (d *apiDescription) checkResponse(method, path string, status int, body any) error {
+	template, o, found := d.find(method, path)
+	if !found {
+		return nil // checkRequest reports it
+	}
+	key := strconv.Itoa(status)
+	if _, ok := o.Responses[key]; !ok {
+		key = key[:1] + "XX"
+	}
+	response, ok := o.Responses[key]
+	if !ok {
+		if status >= 500 {
+			return nil // outages are not described
+		}
+		return fmt.Errorf("the status %d is not described", status)
+	}
+	if refused, ok := body.(object); ok && refused["code"] == OldEdits.Code && response.Ref != "" {
+		// It is a 429 that is not a rate limit, without a time to retry.
+		response = o.Responses["4XX"]
+	}
+	if refused, ok := body.(object); ok && status >= 400 {
+		// The description types the codes of nested errors as integers. Discord
+		// sends text, as its documentation shows ("API Reference", error messages).
+		refused = maps.Clone(refused)
+		delete(refused, "errors")
+		body = refused
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	if response.Ref != "" {
+		return d.validate(response.Ref+"/content/application~1json/schema", data)
+	}
+	if _, ok := response.Content["application/json"]; !ok {
+		if body != nil {
+			return fmt.Errorf("the status %d has no body", status)
+		}
+		return nil
+	}
+	return d.validate(pointer("paths", template, strings.ToLower(method), "responses", key, "content", "application/json", "schema"), data)
+}
+
+// validate checks JSON against the schema at a JSON pointer.
+func (d *apiDescription) validate(at string, data []byte) error {
+	d.mu.Lock()
+	schema, ok := d.compiled[at]
+	if !ok {
+		var err error
+		if schema, err = d.compiler.Compile(descriptionURL + at); err != nil {
+			d.mu.Unlock()
+			return err
+		}
+		d.compiled[at] = schema
+	}
+	d.mu.Unlock()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(value)
+}
+
+// pointer builds the fragment of a JSON pointer.
+func pointer(parts ...string) string {
+	var b strings.Builder
+	b.WriteString("#")
+	for _, p := range parts {
+		b.WriteString("/" + url.PathEscape(strings.ReplaceAll(strings.ReplaceAll(p, "~", "~0"), "/", "~1")))
+	}
+	return b.String()
+}
+
+// checkDescription returns how a call and its response differ from the
+// description. Calls that the server refused are not checked, because tests make
+// them on purpose.
+func (c *call) checkDescription(a answer) (wrong []string) {
+	if undocumented[c.route] {
+		return nil
+	}
+	path, d := strings.TrimPrefix(c.r.URL.Path, apiPrefix), discordAPI()
+	if a.status < 400 {
+		contentType, body := c.r.Header.Get("Content-Type"), c.body
+		if kind, params, _ := mime.ParseMediaType(contentType); kind == "multipart/form-data" {
+			body, _, _ = readForm(c.body, params["boundary"]) // the handler has accepted it
+		}
+		if err := d.checkRequest(c.r.Method, path, c.query(), contentType, body); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: the call does not match Discord's OpenAPI description: %v\n%s", c.route, err, body))
+		}
+	}
+	if err := d.checkResponse(c.r.Method, path, a.status, a.body); err != nil {
+		wrong = append(wrong, fmt.Sprintf("%s: the fake's response %d does not match Discord's OpenAPI description: %v", c.route, a.status, err))
+	}
+	return wrong
+}

@@ -1,0 +1,31 @@
+// Package effort says how much work the tests of a run do:
+//
+//   - go test -short: the tests of single packages, in their smallest form. Tests
+//     of the whole program and of the page do not run.
+//   - go test: every behavior once, on the default engine.
+//   - CI=true: every behavior on every engine.
+//   - LILAC_LONG=1: also the figures that the proof table states, for hours.
+package effort
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Full reports whether every engine is tested, as in CI.
+func Full() bool { return os.Getenv("CI") != "" || Long() }
+
+// Long reports whether the long forms of the tests run.
+func Long() bool { return os.Getenv("LILAC_LONG") != "" }
+
+// SkipWholeProgram ends the test binary of a package that tests the whole program
+// if the run is short. TestMain calls it first.
+func SkipWholeProgram() {
+	flag.Parse() // testing.Short needs it before M.Run
+	if testing.Short() {
+		fmt.Println("skipped: -short leaves out the tests of the whole program")
+		os.Exit(0)
+	}
+}
