@@ -406,7 +406,7 @@ func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 	p.Until("it is stopped, and nothing is wrong", "document.getElementById('problem').hidden")
 	f.set(func() { f.sessions = nil })
 	f.emit("session.deleted", object{})
-	p.Shows("#problem", "This conversation was deleted. Choose another one or begin a new one.")
+	p.Shows("#problem", "This conversation was deleted. Choose another one, or start a new one.")
 }
 
 // A conversation that is loaded does not take the keyboard from who went on
