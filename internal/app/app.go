@@ -83,6 +83,8 @@ type Options struct {
 	Tracer *tracing.Tracer
 	// Manager is the service manager that is told how the program is.
 	Manager notify.Manager
+	// Seams are empty except in tests of the real program.
+	Seams Seams
 }
 
 // Run runs the whole program until ctx ends or a part of it fails. It returns
@@ -201,7 +203,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 func (p *program) openStore(ctx context.Context) (err error) {
 	p.warnOfLostDatabase()
 	p.db, err = db.Open(ctx, db.Options{
-		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: onCommit(p.Config), OnPublish: p.published,
+		Dir: p.Config.DataDir, Logger: p.Logger, OnCommit: p.Seams.onCommit(p.Config.DataDir), OnPublish: p.published,
 		Migrations: slices.Concat(redisbus.Migrations, store.Migrations),
 	})
 	if err != nil {
@@ -235,7 +237,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	ports := runnerPorts{p}
 	p.runner = session.New(session.Options{
-		DB: p.db, Bus: p.bus, Tables: onRunnerTables(runnerTables()), Tools: p.observer.Tools(weakenTools(tools)),
+		DB: p.db, Bus: p.bus, Tables: p.Seams.Runner.around(runnerTables()), Tools: p.observer.Tools(p.Seams.Tools.around(tools)),
 		Model:    func(context.Context, string) (llm.Model, error) { return p.now.Load().model, nil },
 		Settings: runnerSettings(p.Config), Workspace: p.Config.Workspace,
 		Surfaces: ports, Policy: ports, Observer: ports, Blobs: p.blobs, Logger: p.Logger,
@@ -281,7 +283,7 @@ func (p *program) declare(ctx context.Context) error {
 			return err
 		}
 	}
-	return onRecovery(p.tasks.Recover)(ctx)
+	return p.Seams.Recovery.around(p.tasks.Recover)(ctx)
 }
 
 // run starts the parts in the order in which they depend on each other, and

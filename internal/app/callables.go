@@ -101,11 +101,11 @@ func copyProgram(program, dir string) (copied string, err error) {
 	return copied, nil
 }
 
-// places are the surfaces that callables reach, those with aliases first.
-func (p *program) places() (out callables.Places) {
+// callableSurfaces returns the surfaces that callables reach, those with aliases first.
+func (p *program) callableSurfaces() (out callables.Surfaces) {
 	web := callables.Web{DB: p.db, Table: p.store}
 	for _, s := range p.platforms {
-		out = append(out, p.place(s))
+		out = append(out, p.callableSurface(s))
 		web.Platforms = append(web.Platforms, s.adapter.Platform())
 	}
 	return append(out, web)
@@ -113,8 +113,8 @@ func (p *program) places() (out callables.Places) {
 
 // families are the callables that there are.
 func (p *program) families(files *builtin.Attachments) []toolserver.Callable {
-	places := p.places()
-	return slices.Concat(callables.Surface(places), callables.Events(places, publisher{p}), callables.Workflow(places, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
+	surfaces := p.callableSurfaces()
+	return slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, publisher{p}), callables.Workflow(surfaces, p.workflows, p.asker), callables.Background(backgroundTasks{p}), callables.Attachments(files))
 }
 
 // publisher publishes what commands say has happened.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/http"
 	"time"
 
 	"lilac/internal/core/interaction"
@@ -22,8 +23,8 @@ func (p *program) buildDiscord() {
 		DB: p.db, Sessions: p.store, Origins: p.workflows, Model: func() string { return p.now.Load().choice.String() },
 	})
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: onDiscord(discord.TablesOf(store.NewDiscord(p.store))),
-		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: onCalls(),
+		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: p.Seams.Discord.around(discord.TablesOf(store.NewDiscord(p.store))),
+		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: &http.Client{Transport: p.Seams.Calls.around(http.DefaultTransport)},
 	})
 	built := p.buildPlatform(adapter, interactions)
 	interactions.Asker = built.router

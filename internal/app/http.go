@@ -15,7 +15,7 @@ import (
 func (p *program) serveHTTP() {
 	stopping, stop := context.WithCancel(context.Background())
 	p.stopping = stop
-	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(onAnswer(httpapi.New(httpapi.Options{
+	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(p.Seams.HTTP.around(httpapi.New(httpapi.Options{
 		DB: p.db, Bus: p.bus, BusChanges: p.busChanges, Blobs: p.blobs,
 		Tables:    &httpapi.Tables{Inbox: p.store, Sessions: p.store, Accepted: p.store, History: p.store, Requests: p.store, Files: p.store},
 		FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),

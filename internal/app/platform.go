@@ -45,7 +45,7 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 	out := &platform{adapter: a, logger: p.Logger}
 	cache := store.SurfaceCache{}
 	out.outbox = outbox.New(outbox.Options{
-		DB: p.db, Table: onOutbox(store.Outbox{}), Adapter: weakenAdapter(a), Logger: p.Logger,
+		DB: p.db, Table: p.Seams.Outbox.around(store.Outbox{}), Adapter: p.Seams.Adapter.around(a), Logger: p.Logger,
 		Hooks: map[string]outbox.OnSent{
 			relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error {
 				return out.relay.OnSent(tx, r, m)
@@ -56,12 +56,12 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.StillWanted},
 	})
 	out.relay = relay.New(relay.Options{
-		DB: p.db, Bus: p.bus, Table: onRelay(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Table: p.Seams.Relay.around(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
 		Requests: relayRequests{p, interactions}, Format: relayFormat{p, a.Platform()},
 	})
 	profile := platformProfile{p, a}
 	out.router = router.New(router.Options{
-		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: onRouter(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
+		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: p.Seams.Router.around(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
 		Profile: profile, Replies: profile,
 		Budget:   gateBudget{p},
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
@@ -81,11 +81,11 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 	return out
 }
 
-// place returns the access of callables to the platform.
-func (p *program) place(s *platform) callables.Place {
+// callableSurface returns the access of callables to the platform.
+func (p *program) callableSurface(s *platform) callables.Reader {
 	name := s.adapter.Platform()
 	return callables.Platform{
-		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Rows: store.Outbox{},
+		DB: p.db, Cache: store.SurfaceCache{}, Adapter: s.adapter, Outbox: s.outbox, Table: store.Outbox{},
 		Names:        func(q db.Queryer) *entity.Mapper { return p.mapper(q, name) },
 		DeleteOthers: p.Config.Surface.Discord.DeleteOthers,
 	}

@@ -29,7 +29,7 @@ type sources struct {
 
 // buildSources makes the sources, which observe nothing yet.
 func (p *program) buildSources() error {
-	p.sources.intake = environment.NewIntake(p.db, onInbox(p.store))
+	p.sources.intake = environment.NewIntake(p.db, p.Seams.Inbox.around(p.store))
 	p.sources.clock = clock.New(clock.Options{DB: p.db, Timers: p.store, Intake: p.sources.intake, Logger: p.Logger})
 	agents, err := written(p.Config)
 	if err != nil {

@@ -32,7 +32,7 @@ func (p *program) openTasks(opts builtin.Options) (*task.Service, error) {
 		return nil, err
 	}
 	return task.New(task.Options{
-		DB: p.db, Store: onTasks(store.Tasks{}), Requests: taskRequests{}, Publish: onTold(p.db, p.publish), Commands: taskCommands{shell},
+		DB: p.db, Store: p.Seams.Tasks.around(store.Tasks{}), Requests: taskRequests{}, Publish: p.Seams.taskEnds(p.db, p.publish), Commands: taskCommands{shell},
 		Dir: filepath.Join(p.Config.DataDir, tasksDir), Limits: p.taskLimits, MaxDepth: event.MaxDepth, Logger: p.Logger,
 	}), nil
 }

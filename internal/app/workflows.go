@@ -15,7 +15,7 @@ import (
 // buildWorkflows makes what waits; platforms are connected to it later.
 func (p *program) buildWorkflows() {
 	p.workflows = workflow.New(workflow.Options{
-		DB: p.db, Bus: p.bus, Table: onWorkflows(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store, Cache: store.SurfaceCache{}, Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Table: p.Seams.Workflows.around(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store, Cache: store.SurfaceCache{}, Logger: p.Logger,
 		Check: checkEvents, NewMatcher: lookAt,
 		SessionExists: func(q db.Queryer, sessionID string) (bool, error) {
 			_, known, err := p.store.ClientOf(q, sessionID)

@@ -26,14 +26,27 @@ const actDigits = 24
 // maxAttachName bounds the name of a file that is given, in bytes.
 const maxAttachName = 255
 
-// AddSchema is the JSON Schema of the input of [Attachments.Add].
-const AddSchema = `{"type":"object","properties":{
-"paths":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20,"description":"The files, in the order in which people see them: absolute, or relative to the workspace."},
-"path":{"type":"string","description":"One file, instead of paths."},
-"filenames":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Names that people see instead, one for each of paths; an empty one changes nothing."},
-"filename":{"type":"string","description":"The name that people see instead of that of path."},
-"mimeTypes":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"Media types, one for each of paths, where what the files hold does not say it; an empty one changes nothing."},
-"mimeType":{"type":"string","description":"The media type of path."}}}`
+// AddInput is the input of [Attachments.Add].
+type AddInput struct {
+	Paths     []string `json:"paths,omitempty" min:"1" max:"20" jsonschema:"The files, in the order in which people see them: absolute, or relative to the workspace."`
+	Path      string   `json:"path,omitempty" jsonschema:"One file, instead of paths."`
+	Filenames []string `json:"filenames,omitempty" max:"20" jsonschema:"Names that people see instead, one for each of paths; an empty one changes nothing."`
+	Filename  string   `json:"filename,omitempty" jsonschema:"The name that people see instead of that of path."`
+	MimeTypes []string `json:"mimeTypes,omitempty" max:"20" jsonschema:"Media types, one for each of paths, where what the files hold does not say it; an empty one changes nothing."`
+	MimeType  string   `json:"mimeType,omitempty" jsonschema:"The media type of path."`
+}
+
+func (in AddInput) paths() []string     { return orOne(in.Paths, in.Path) }
+func (in AddInput) filenames() []string { return orOne(in.Filenames, in.Filename) }
+func (in AddInput) mimeTypes() []string { return orOne(in.MimeTypes, in.MimeType) }
+
+// orOne returns a list, or if it is empty the field that stands for a list of one.
+func orOne(list []string, one string) []string {
+	if len(list) == 0 && one != "" {
+		return []string{one}
+	}
+	return list
+}
 
 // Added is what became of [Attachments.Add].
 type Added struct {
@@ -50,18 +63,11 @@ type Given struct {
 
 // Add gives the files that the call's input names, all or none. Relative paths
 // begin at cwd, or at the workspace when that is empty or lies outside.
-func (a *Attachments) Add(ctx context.Context, call tool.Call, cwd string) (Added, error) {
-	in := tool.ParseInput(call.Input)
-	paths := overrides(in, "paths", "path")
-	names, kinds := overrides(in, "filenames", "filename"), overrides(in, "mimeTypes", "mimeType")
-	if err := in.Err(); err != nil {
-		return Added{}, err
-	}
+func (a *Attachments) Add(ctx context.Context, call tool.Call, in AddInput, cwd string) (Added, error) {
+	paths, names, kinds := in.paths(), in.filenames(), in.mimeTypes()
 	switch {
 	case len(paths) == 0:
-		return Added{}, fault.InvalidField("paths", "Say which files to give, in paths.")
-	case len(paths) > attachFiles:
-		return Added{}, fault.InvalidField("paths", "One call gives at most %d files; make several calls.", attachFiles)
+		return Added{}, fault.InvalidField("paths", "Name the files to give, in paths.")
 	case len(names) > len(paths):
 		return Added{}, fault.InvalidField("filenames", "There are %d filenames for %d paths.", len(names), len(paths))
 	case len(kinds) > len(paths):
@@ -102,18 +108,6 @@ func (f File) act() string {
 	fmt.Fprintf(sum, "%q %q\n", f.Name, f.MimeType)
 	sum.Write(f.Data)
 	return "file-" + hex.EncodeToString(sum.Sum(nil))[:actDigits]
-}
-
-// overrides is a list field, or the field that stands for a list of one; the
-// list wins.
-func overrides(in *tool.Input, many, one string) []string {
-	switch {
-	case in.Has(many):
-		return in.List(many)
-	case in.Has(one):
-		return []string{in.TextOr(one, "")}
-	}
-	return nil
 }
 
 func at(list []string, i int) string {

@@ -94,14 +94,10 @@ func TestTheSameFileIsTheSameActWhateverTheCallIsCalled(t *testing.T) {
 		given = append(given, f)
 		return nil
 	}})
-	give := func(callID string, in args) (ids []string) {
+	give := func(callID string, in builtin.AddInput) (ids []string) {
 		t.Helper()
 		given = nil
-		input, err := json.Marshal(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := files.Add(t.Context(), tool.Call{ID: callID, Input: input}, ""); err != nil {
+		if _, err := files.Add(t.Context(), tool.Call{ID: callID}, in, ""); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range given {
@@ -112,19 +108,19 @@ func TestTheSameFileIsTheSameActWhateverTheCallIsCalled(t *testing.T) {
 	b.put("a.txt", "one")
 	b.put("copy/a.txt", "one")
 	b.put("b.txt", "one")
-	first := give("call-1", args{"paths": []string{"a.txt", "copy/a.txt", "b.txt"}})
-	if again := give("call-2", args{"paths": []string{"a.txt", "copy/a.txt", "b.txt"}}); !slices.Equal(first, again) {
+	first := give("call-1", builtin.AddInput{Paths: []string{"a.txt", "copy/a.txt", "b.txt"}})
+	if again := give("call-2", builtin.AddInput{Paths: []string{"a.txt", "copy/a.txt", "b.txt"}}); !slices.Equal(first, again) {
 		t.Errorf("%q and %q", first, again)
 	}
 	seen := map[string]bool{}
-	for _, id := range slices.Concat(first, give("call-3", args{"path": "a.txt", "filename": "c.txt"}), give("call-4", args{"path": "a.txt", "mimeType": "a/b"})) {
+	for _, id := range slices.Concat(first, give("call-3", builtin.AddInput{Path: "a.txt", Filename: "c.txt"}), give("call-4", builtin.AddInput{Path: "a.txt", MimeType: "a/b"})) {
 		if seen[id] {
 			t.Errorf("two files are %s", id)
 		}
 		seen[id] = true
 	}
 	b.put("a.txt", "two")
-	if id := give("call-5", args{"path": "a.txt"}); seen[id[0]] {
+	if id := give("call-5", builtin.AddInput{Path: "a.txt"}); seen[id[0]] {
 		t.Error("a file that has changed is the same one")
 	}
 }
@@ -190,11 +186,11 @@ func TestRelativePathsBeginWhereTheCommandStarted(t *testing.T) {
 	b.put("sub/a", "below")
 	for cwd, want := range map[string]string{"": "top", b.dir: "top", filepath.Join(b.dir, "sub"): "below", "/etc": "top", "sub": "top"} {
 		given = nil
-		if _, err := files.Add(t.Context(), tool.Call{ID: "c", Input: json.RawMessage(`{"path":"a"}`)}, cwd); err != nil || len(given) != 1 || given[0] != want {
+		if _, err := files.Add(t.Context(), tool.Call{ID: "c"}, builtin.AddInput{Path: "a"}, cwd); err != nil || len(given) != 1 || given[0] != want {
 			t.Errorf("from %q: %q, %v", cwd, given, err)
 		}
 	}
-	if _, err := files.Add(t.Context(), tool.Call{ID: "c", Input: json.RawMessage(`{"path":"../../a"}`)}, filepath.Join(b.dir, "sub")); fault.KindOf(err) != fault.Denied {
+	if _, err := files.Add(t.Context(), tool.Call{ID: "c"}, builtin.AddInput{Path: "../../a"}, filepath.Join(b.dir, "sub")); fault.KindOf(err) != fault.Denied {
 		t.Errorf("out of the workspace: %v", err)
 	}
 }

@@ -23,9 +23,10 @@ var attachmentDownloadText string
 // DefaultDownloadDir is where files go when the call does not say.
 const DefaultDownloadDir = "~/Downloads"
 
-// DownloadSchema is the JSON Schema of the input of [Attachments.Download].
-const DownloadSchema = `{"type":"object","properties":{
-"downloadDir":{"type":"string","default":"~/Downloads","description":"The directory to put the files into, in the workspace; it is made when it is missing."}}}`
+// DownloadInput is the input of [Attachments.Download].
+type DownloadInput struct {
+	Dir string `json:"downloadDir,omitempty" default:"~/Downloads" jsonschema:"The directory to put the files into, in the workspace; it is made when it is missing."`
+}
 
 // Downloaded is what became of [Attachments.Download].
 type Downloaded struct {
@@ -62,12 +63,8 @@ const sha10 = 10
 // of the workspace, each under the hash of its bytes. What is there already is
 // not written again; what is another file under that name stays as it is, and
 // the one that was sent gets the whole hash for a name. Relative directories begin at cwd as in [Attachments.Add].
-func (a *Attachments) Download(ctx context.Context, call tool.Call, cwd string) (Downloaded, error) {
-	in := tool.ParseInput(call.Input)
-	name := cmp.Or(in.TextOr("downloadDir", ""), DefaultDownloadDir)
-	if err := in.Err(); err != nil {
-		return Downloaded{}, err
-	}
+func (a *Attachments) Download(ctx context.Context, call tool.Call, in DownloadInput, cwd string) (Downloaded, error) {
+	name := cmp.Or(in.Dir, DefaultDownloadDir)
 	rel, err := a.ws.rel(a.ws.from(cwd, name))
 	if err != nil {
 		return Downloaded{}, err

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// attachFiles is how many files one call gives.
-	attachFiles = 20
 	// DefaultAttachBytes and DefaultAttachTotal bound a file, and the files of
 	// one call, that are given or downloaded.
 	DefaultAttachBytes = 25 << 20
@@ -82,25 +80,18 @@ func NewAttachments(o AttachOptions) (*Attachments, error) {
 
 func (a *Attachments) tools() []tool.Tool {
 	return []tool.Tool{
-		&action{
-			spec: tool.Spec{Name: "attachment_add", Description: attachmentAddText, Idempotent: true, Schema: json.RawMessage(AddSchema)},
-			display: func(in *tool.Input) string {
-				if in.Has("paths") {
-					return strings.Join(in.Texts("paths", attachFiles), ", ")
-				}
-				return in.TextOr("path", "")
-			},
-			run: func(ctx context.Context, call tool.Call, _ *tool.Input) (tool.Result, error) {
-				return asResult(a.Add(ctx, call, ""))
-			},
-		},
-		&action{
-			spec:    tool.Spec{Name: "attachment_download", Description: attachmentDownloadText, Idempotent: true, Schema: json.RawMessage(DownloadSchema)},
-			display: field("downloadDir"),
-			run: func(ctx context.Context, call tool.Call, _ *tool.Input) (tool.Result, error) {
-				return asResult(a.Download(ctx, call, ""))
-			},
-		},
+		define(
+			tool.Spec{Name: "attachment_add", Description: attachmentAddText, Idempotent: true},
+			func(in AddInput) string { return strings.Join(in.paths(), ", ") },
+			func(ctx context.Context, call tool.Call, in AddInput) (tool.Result, error) {
+				return asResult(a.Add(ctx, call, in, ""))
+			}),
+		define(
+			tool.Spec{Name: "attachment_download", Description: attachmentDownloadText, Idempotent: true},
+			func(in DownloadInput) string { return in.Dir },
+			func(ctx context.Context, call tool.Call, in DownloadInput) (tool.Result, error) {
+				return asResult(a.Download(ctx, call, in, ""))
+			}),
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,18 +28,15 @@ const (
 
 func newBash(shell *Shell, longest time.Duration) tool.Tool {
 	b := &bash{shell: shell, longest: int(cmp.Or(longest, bashMaxTimeout*time.Second).Seconds())}
-	return &action{
-		spec: tool.Spec{
-			Name: "bash", Description: strings.ReplaceAll(bashText, "{{network}}", shell.network()),
-			Schema: json.RawMessage(`{"type":"object","properties":{
-"command":{"type":"string","description":"The bash command, or several lines of them."},
-"timeout":{"type":"integer","minimum":1,"maximum":600,"description":"Seconds after which it is killed; 120 when left out."},
-"dir":{"type":"string","description":"Directory in the workspace where it starts; the workspace itself when left out."}},
-"required":["command"]}`),
-		},
-		display: field("command"),
-		run:     b.run,
-	}
+	return define(
+		tool.Spec{Name: "bash", Description: strings.ReplaceAll(bashText, "{{network}}", shell.network())},
+		func(in bashInput) string { return in.Command }, b.run)
+}
+
+type bashInput struct {
+	Command string `json:"command" blank:"no" jsonschema:"The bash command, or several lines of them."`
+	Timeout int    `json:"timeout,omitempty" min:"1" max:"600" jsonschema:"Seconds after which it is killed; 120 when left out."`
+	Dir     string `json:"dir,omitempty" jsonschema:"Directory in the workspace where it starts; the workspace itself when left out."`
 }
 
 type bash struct {
@@ -49,17 +45,11 @@ type bash struct {
 	longest int
 }
 
-func (b *bash) run(ctx context.Context, call tool.Call, in *tool.Input) (tool.Result, error) {
-	command := in.Need("command")
-	timeout := in.Int("timeout", bashTimeout, 1, bashMaxTimeout)
-	dir := in.TextOr("dir", "")
-	if err := in.Err(); err != nil {
-		return tool.Result{}, err
-	}
-	timeout = min(timeout, b.longest)
+func (b *bash) run(ctx context.Context, call tool.Call, in bashInput) (tool.Result, error) {
+	timeout := min(cmp.Or(in.Timeout, bashTimeout), b.longest)
 	out := tool.NewOutput(b.shell.ws.dir, call.ID, tool.Limits{})
 	ended, denied, err := b.shell.Run(ctx, call, Line{
-		Command: command, Dir: dir, Timeout: time.Duration(timeout) * time.Second,
+		Command: in.Command, Dir: in.Dir, Timeout: time.Duration(timeout) * time.Second,
 		Output: &progress{out: out, show: call.Progress},
 	})
 	text := strings.TrimRight(out.Text(), "\n")

@@ -58,7 +58,7 @@ func TestBash(t *testing.T) {
 			"no input":              {args{"command": "cat; echo done"}, false, []string{"done"}},
 			"timed out":             {args{"command": "echo begun; sleep 600", "timeout": 1}, true, []string{"begun", "timed out after 1 s"}},
 			"colours":               {args{"command": `printf '\033[31mred\033[0m\n'`}, false, []string{"red"}},
-			"milliseconds":          {args{"command": "true", "timeout": 120000}, true, []string{`"timeout" must be between 1 and 600`}},
+			"milliseconds":          {args{"command": "true", "timeout": 120000}, true, []string{`"timeout" must be a whole number between 1 and 600`}},
 			"outside":               {args{"command": "true", "dir": ".."}, true, []string{"outside the workspace"}},
 			"endless command":       {args{"command": strings.Repeat("x", 200_000)}, true, []string{"write it to a file"}},
 		} {

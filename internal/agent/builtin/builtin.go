@@ -2,12 +2,12 @@ package builtin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"lilac/internal/agent/egress"
@@ -127,57 +127,31 @@ func apart(workspace, hidden string) error {
 	return nil
 }
 
-// action is a tool made of a function. What run returns as an error is told
-// to the model as a failed result, unless it is the end of ctx.
-type action struct {
-	spec    tool.Spec
-	display func(in *tool.Input) string
-	run     func(ctx context.Context, call tool.Call, in *tool.Input) (tool.Result, error)
+// define returns a tool that runs a function. Unlike with [tool.New], every error
+// is told to the model: those of the file system are about paths that it chose.
+// People see the name and the detail of a call.
+func define[In any](spec tool.Spec, detail func(In) string, run func(context.Context, tool.Call, In) (tool.Result, error)) tool.Tool {
+	return tool.New(spec,
+		func(in In) string {
+			if d := strings.TrimSpace(tool.Clean(detail(in))); d != "" {
+				return spec.Name + ": " + d
+			}
+			return spec.Name
+		},
+		func(ctx context.Context, call tool.Call, in In) (tool.Result, error) {
+			result, err := run(ctx, call, in)
+			if err != nil && ctx.Err() == nil {
+				return tool.Failed(forModel(err)), nil
+			}
+			return result, err
+		})
 }
 
-var _ tool.Displayer = (*action)(nil)
-
-func (a *action) Spec() tool.Spec { return a.spec }
-
-// Display says in one line what a call will do.
-func (a *action) Display(input json.RawMessage) string {
-	detail := tool.Line(a.display(tool.ParseInput(input)), 100)
-	if detail == "" {
-		return a.spec.Name
-	}
-	return a.spec.Name + ": " + detail
-}
-
-func (a *action) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
-	if ctx.Err() != nil {
-		return tool.Result{}, context.Cause(ctx)
-	}
-	result, err := a.run(ctx, call, tool.ParseInput(call.Input))
-	if result.Display == "" {
-		result.Display = a.Display(call.Input)
-	}
-	switch {
-	case err == nil:
-		return result, nil
-	case ctx.Err() != nil:
-		result.Failed = true
-		return result, context.Cause(ctx)
-	}
-	failed := tool.Failed(forModel(err))
-	failed.Display = result.Display
-	return failed, nil
-}
-
-// forModel is the sentence of a fault without its cause, or the error itself.
+// forModel returns the message of a fault without its cause, or the error itself.
 func forModel(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return errors.New(f.Message)
 	}
 	return err
-}
-
-// field shows one text field of the input as what a call will do.
-func field(name string) func(in *tool.Input) string {
-	return func(in *tool.Input) string { return in.TextOr(name, "") }
 }

@@ -3,7 +3,6 @@ package builtin
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -15,27 +14,20 @@ import (
 var editText string
 
 func newEdit(ws *workspace) tool.Tool {
-	return &action{
-		spec: tool.Spec{
-			Name: "edit", Description: editText,
-			Schema: json.RawMessage(`{"type":"object","properties":{
-"path":{"type":"string","description":"The file: absolute, or relative to the workspace."},
-"old_string":{"type":"string","description":"The text to replace, exactly as it is in the file."},
-"new_string":{"type":"string","description":"What stands there afterwards."},
-"replace_all":{"type":"boolean","description":"Replace every occurrence; false when left out."}},
-"required":["path","old_string","new_string"]}`),
-		},
-		display: field("path"),
-		run:     ws.edit,
-	}
+	return define(
+		tool.Spec{Name: "edit", Description: editText},
+		func(in editInput) string { return in.Path }, ws.edit)
 }
 
-func (w *workspace) edit(ctx context.Context, _ tool.Call, in *tool.Input) (tool.Result, error) {
-	name, from, to := in.Need("path"), in.Text("old_string"), in.Text("new_string")
-	all := in.Bool("replace_all", false)
-	if err := in.Err(); err != nil {
-		return tool.Result{}, err
-	}
+type editInput struct {
+	Path       string `json:"path" blank:"no" jsonschema:"The file: absolute, or relative to the workspace."`
+	OldString  string `json:"old_string" jsonschema:"The text to replace, exactly as it is in the file."`
+	NewString  string `json:"new_string" jsonschema:"What stands there afterwards."`
+	ReplaceAll bool   `json:"replace_all,omitempty" jsonschema:"Replace every occurrence; false when left out."`
+}
+
+func (w *workspace) edit(ctx context.Context, _ tool.Call, in editInput) (tool.Result, error) {
+	name, from, to := in.Path, in.OldString, in.NewString
 	switch {
 	case from == "":
 		return tool.Result{}, fault.InvalidField("old_string", "\"old_string\" must not be empty; use write to make a file or to replace all of it.")
@@ -73,7 +65,7 @@ func (w *workspace) edit(ctx context.Context, _ tool.Call, in *tool.Input) (tool
 	switch {
 	case len(found) == 0:
 		return tool.Result{}, notFound(rel, old, from)
-	case len(found) > 1 && !all:
+	case len(found) > 1 && !in.ReplaceAll:
 		return tool.Result{}, fault.New(fault.Conflict, "\"old_string\" occurs %d times in %s (lines %s). Add lines around it until it is unique, or set replace_all.", len(found), rel, lineNumbers(old, found))
 	}
 	changed := splice(old, found, len(from), to)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -18,25 +17,19 @@ import (
 //go:embed glob.md
 var globText string
 
-// globLimit is how many paths are shown when the call does not say, globMaxLimit at most.
-const (
-	globLimit    = 200
-	globMaxLimit = 1000
-)
+// globLimit is how many paths are shown by default.
+const globLimit = 200
 
 func newGlob(ws *workspace) tool.Tool {
-	return &action{
-		spec: tool.Spec{
-			Name: "glob", Description: globText, Idempotent: true, ParallelSafe: true,
-			Schema: json.RawMessage(`{"type":"object","properties":{
-"pattern":{"type":"string","description":"The glob pattern, for example **/*.go or src/**/*.{ts,tsx}."},
-"path":{"type":"string","description":"The directory to search; the workspace when left out."},
-"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"How many paths to show; 200 when left out."}},
-"required":["pattern"]}`),
-		},
-		display: field("pattern"),
-		run:     ws.glob,
-	}
+	return define(
+		tool.Spec{Name: "glob", Description: globText, Idempotent: true, ParallelSafe: true},
+		func(in globInput) string { return in.Pattern }, ws.glob)
+}
+
+type globInput struct {
+	Pattern string `json:"pattern" blank:"no" jsonschema:"The glob pattern, for example **/*.go or src/**/*.{ts,tsx}."`
+	Path    string `json:"path,omitempty" jsonschema:"The directory to search; the workspace when left out."`
+	Limit   int    `json:"limit,omitempty" min:"1" max:"1000" jsonschema:"How many paths to show; 200 when left out."`
 }
 
 type found struct {
@@ -44,12 +37,8 @@ type found struct {
 	time time.Time
 }
 
-func (w *workspace) glob(ctx context.Context, _ tool.Call, in *tool.Input) (tool.Result, error) {
-	pattern, dir := in.Need("pattern"), in.TextOr("path", "")
-	limit := in.Int("limit", globLimit, 1, globMaxLimit)
-	if err := in.Err(); err != nil {
-		return tool.Result{}, err
-	}
+func (w *workspace) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Result, error) {
+	pattern, dir := in.Pattern, in.Path
 	if strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~") {
 		// An absolute pattern is one of the workspace's, whatever path says.
 		rel, err := w.rel(pattern)
@@ -95,7 +84,7 @@ func (w *workspace) glob(ctx context.Context, _ tool.Call, in *tool.Input) (tool
 	slices.SortFunc(all, func(a, b found) int {
 		return cmp.Or(b.time.Compare(a.time), cmp.Compare(a.path, b.path))
 	})
-	return tool.Result{Text: globResult(all, limit, complete)}, nil
+	return tool.Result{Text: globResult(all, cmp.Or(in.Limit, globLimit), complete)}, nil
 }
 
 func globResult(all []found, limit int, complete bool) string {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,31 +22,26 @@ var grepText string
 
 // The limits of grep.
 const (
-	grepLimit      = 100 // matching lines, when the call does not say
-	grepMaxLimit   = 1000
-	grepMaxContext = 10
+	grepLimit      = 100 // matching lines by default
 	grepMaxPattern = 1000
 	grepLine       = 300 // bytes shown of one line
 	ctxEvery       = 1000
 )
 
 func newGrep(ws *workspace) tool.Tool {
-	return &action{
-		spec: tool.Spec{
-			Name: "grep", Description: grepText, Idempotent: true, ParallelSafe: true,
-			Schema: json.RawMessage(`{"type":"object","properties":{
-"pattern":{"type":"string","description":"The regular expression (Go, RE2)."},
-"path":{"type":"string","description":"The file or directory to search; the workspace when left out."},
-"glob":{"type":"string","description":"Search only files whose path matches, for example *.go or src/**/*.ts."},
-"ignore_case":{"type":"boolean","description":"Let upper and lower case match each other."},
-"context":{"type":"integer","minimum":0,"maximum":10,"description":"Lines to show before and after each match."},
-"files_only":{"type":"boolean","description":"Show only the paths of files with a match."},
-"limit":{"type":"integer","minimum":1,"maximum":1000,"description":"How many matching lines (or files) to show; 100 when left out."}},
-"required":["pattern"]}`),
-		},
-		display: field("pattern"),
-		run:     ws.grep,
-	}
+	return define(
+		tool.Spec{Name: "grep", Description: grepText, Idempotent: true, ParallelSafe: true},
+		func(in grepInput) string { return in.Pattern }, ws.grep)
+}
+
+type grepInput struct {
+	Pattern    string `json:"pattern" blank:"no" jsonschema:"The regular expression (Go, RE2)."`
+	Path       string `json:"path,omitempty" jsonschema:"The file or directory to search; the workspace when left out."`
+	Glob       string `json:"glob,omitempty" jsonschema:"Search only files whose path matches, for example *.go or src/**/*.ts."`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"Let upper and lower case match each other."`
+	Context    int    `json:"context,omitempty" min:"0" max:"10" jsonschema:"Lines to show before and after each match."`
+	FilesOnly  bool   `json:"files_only,omitempty" jsonschema:"Show only the paths of files with a match."`
+	Limit      int    `json:"limit,omitempty" min:"1" max:"1000" jsonschema:"How many matching lines (or files) to show; 100 when left out."`
 }
 
 // search is one grep under way.
@@ -63,22 +57,18 @@ type search struct {
 	skipped   int // too large or unreadable
 }
 
-func (w *workspace) grep(ctx context.Context, call tool.Call, in *tool.Input) (tool.Result, error) {
-	pattern, dir, glob := in.Need("pattern"), in.TextOr("path", ""), in.TextOr("glob", "")
+func (w *workspace) grep(ctx context.Context, call tool.Call, in grepInput) (tool.Result, error) {
+	pattern, dir, glob := in.Pattern, in.Path, in.Glob
 	s := &search{
-		context:   in.Int("context", 0, 0, grepMaxContext),
-		limit:     in.Int("limit", grepLimit, 1, grepMaxLimit),
-		filesOnly: in.Bool("files_only", false),
+		context:   in.Context,
+		limit:     cmp.Or(in.Limit, grepLimit),
+		filesOnly: in.FilesOnly,
 		out:       tool.NewOutput(w.dir, call.ID, tool.Limits{}),
-	}
-	ignoreCase := in.Bool("ignore_case", false)
-	if err := in.Err(); err != nil {
-		return tool.Result{}, err
 	}
 	if len(pattern) > grepMaxPattern {
 		return tool.Result{}, fault.InvalidField("pattern", "The pattern has %d bytes, the limit is %d.", len(pattern), grepMaxPattern)
 	}
-	if ignoreCase {
+	if in.IgnoreCase {
 		pattern = "(?i)" + pattern
 	}
 	var err error

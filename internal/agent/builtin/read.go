@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,35 +25,27 @@ var readText string
 
 // The limits of read.
 const (
-	readLines     = 2000 // when the call does not say
-	readMaxLine   = 2000 // bytes shown of one line
-	readMaxOffset = 1 << 31
-	readEntries   = 1000 // entries shown of a directory
-	sniffBytes    = 8 << 10
+	readLines   = 2000 // when the call does not say
+	readMaxLine = 2000 // bytes shown of one line
+	readEntries = 1000 // entries shown of a directory
+	sniffBytes  = 8 << 10
 )
 
 func newRead(ws *workspace) tool.Tool {
-	return &action{
-		spec: tool.Spec{
-			Name: "read", Description: readText, Idempotent: true, ParallelSafe: true,
-			Schema: json.RawMessage(`{"type":"object","properties":{
-"path":{"type":"string","description":"The file or directory: absolute, or relative to the workspace."},
-"offset":{"type":"integer","minimum":1,"description":"The first line to show; 1 when left out."},
-"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"How many lines to show; 2000 when left out."}},
-"required":["path"]}`),
-		},
-		display: field("path"),
-		run:     ws.read,
-	}
+	return define(
+		tool.Spec{Name: "read", Description: readText, Idempotent: true, ParallelSafe: true},
+		func(in readInput) string { return in.Path }, ws.read)
 }
 
-func (w *workspace) read(ctx context.Context, _ tool.Call, in *tool.Input) (tool.Result, error) {
-	name := in.Need("path")
-	offset := in.Int("offset", 1, 0, readMaxOffset)
-	limit := in.Int("limit", readLines, 1, readLines)
-	if err := in.Err(); err != nil {
-		return tool.Result{}, err
-	}
+type readInput struct {
+	Path string `json:"path" blank:"no" jsonschema:"The file or directory: absolute, or relative to the workspace."`
+	// Models also ask for offset 0, which means the first line.
+	Offset int `json:"offset,omitempty" min:"0" jsonschema:"The first line to show; 1 when left out."`
+	Limit  int `json:"limit,omitempty" min:"1" max:"2000" jsonschema:"How many lines to show; 2000 when left out."`
+}
+
+func (w *workspace) read(ctx context.Context, _ tool.Call, in readInput) (tool.Result, error) {
+	name := in.Path
 	rel, err := w.rel(name)
 	if err != nil {
 		return tool.Result{}, err
@@ -73,7 +64,7 @@ func (w *workspace) read(ctx context.Context, _ tool.Call, in *tool.Input) (tool
 	if info.IsDir() {
 		text, err = listDir(file, rel)
 	} else {
-		text, err = readLinesOf(ctx, file, info, rel, max(offset, 1), limit)
+		text, err = readLinesOf(ctx, file, info, rel, max(in.Offset, 1), cmp.Or(in.Limit, readLines))
 	}
 	return tool.Result{Text: text}, w.explain(err, name)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,24 +18,18 @@ import (
 var writeText string
 
 func newWrite(ws *workspace) tool.Tool {
-	return &action{
-		spec: tool.Spec{
-			Name: "write", Description: writeText, Idempotent: true,
-			Schema: json.RawMessage(`{"type":"object","properties":{
-"path":{"type":"string","description":"The file: absolute, or relative to the workspace. Missing directories are made."},
-"content":{"type":"string","description":"The whole content of the file."}},
-"required":["path","content"]}`),
-		},
-		display: field("path"),
-		run:     ws.write,
-	}
+	return define(
+		tool.Spec{Name: "write", Description: writeText, Idempotent: true},
+		func(in writeInput) string { return in.Path }, ws.write)
 }
 
-func (w *workspace) write(ctx context.Context, _ tool.Call, in *tool.Input) (tool.Result, error) {
-	name, content := in.Need("path"), in.Text("content")
-	if err := in.Err(); err != nil {
-		return tool.Result{}, err
-	}
+type writeInput struct {
+	Path    string `json:"path" blank:"no" jsonschema:"The file: absolute, or relative to the workspace. Missing directories are made."`
+	Content string `json:"content" jsonschema:"The whole content of the file."`
+}
+
+func (w *workspace) write(ctx context.Context, _ tool.Call, in writeInput) (tool.Result, error) {
+	name, content := in.Path, in.Content
 	if len(content) > maxFileBytes {
 		return tool.Result{}, fault.InvalidField("content", "The content has %d bytes, the limit is %d.", len(content), maxFileBytes)
 	}

@@ -26,39 +26,24 @@ const (
 	ToolName = "get_event_info"
 )
 
-// maxEvents bounds the events of one call.
-const maxEvents = 10
-
 // Tool returns get_event_info, with which the agent reads events of its session
 // again, and the rest of a long payload. It changes nothing.
-func Tool(database *db.DB, events Events) tool.Tool { return &eventInfoTool{database, events} }
+func Tool(database *db.DB, events Events) tool.Tool {
+	t := &eventInfoTool{database, events}
+	return tool.New(tool.Spec{Name: ToolName, Description: toolText, Idempotent: true, ParallelSafe: true}, nil, t.run)
+}
 
 type eventInfoTool struct {
 	db     *db.DB
 	events Events
 }
 
-func (l *eventInfoTool) Spec() tool.Spec {
-	return tool.Spec{
-		Name: ToolName, Description: toolText, Idempotent: true, ParallelSafe: true,
-		Schema: json.RawMessage(`{"type":"object","properties":{
-"event_ids":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":10,"description":"The ids of the events."},
-"offset":{"type":"integer","minimum":0,"description":"The first byte of the payload to show; 0 when left out."}},
-"required":["event_ids"]}`),
-	}
+type eventInfoInput struct {
+	IDs    []string `json:"event_ids" min:"1" max:"10" jsonschema:"The ids of the events."`
+	Offset int      `json:"offset,omitempty" min:"0" jsonschema:"The first byte of the payload to show; 0 when left out."`
 }
 
-func (l *eventInfoTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
-	var in struct {
-		IDs    []string `json:"event_ids"`
-		Offset int      `json:"offset"`
-	}
-	if err := json.Unmarshal(call.Input, &in); err != nil {
-		return tool.Result{Text: "event_ids has to be a list of ids, and offset a number.", Failed: true, Display: ToolName}, nil
-	}
-	if len(in.IDs) == 0 || len(in.IDs) > maxEvents || in.Offset < 0 {
-		return tool.Result{Text: fmt.Sprintf("Ask for 1 to %d event_ids, from an offset of 0 or more.", maxEvents), Failed: true, Display: ToolName}, nil
-	}
+func (l *eventInfoTool) run(ctx context.Context, call tool.Call, in eventInfoInput) (tool.Result, error) {
 	var found []string
 	missing := false
 	for _, id := range in.IDs {
@@ -81,7 +66,7 @@ func (l *eventInfoTool) Run(ctx context.Context, call tool.Call) (tool.Result, e
 		}
 		found = append(found, text)
 	}
-	return tool.Result{Text: strings.Join(found, "\n"), Failed: missing && len(found) == 1, Display: ToolName}, nil
+	return tool.Result{Text: strings.Join(found, "\n"), Failed: missing && len(found) == 1}, nil
 }
 
 // eventInfo is the JSON that get_event_info returns.

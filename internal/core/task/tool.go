@@ -1,12 +1,11 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed" // for the text of the tool
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,97 +31,62 @@ const (
 
 // Tool returns the tool task. Its calls may be repeated: a start is for the
 // call that asked.
-func Tool(s *Service) tool.Tool { return &taskTool{s} }
+func Tool(s *Service) tool.Tool {
+	t := &taskTool{s}
+	return tool.New(tool.Spec{Name: ToolName, Description: toolText, Idempotent: true}, toolInput.display,
+		func(ctx context.Context, call tool.Call, in toolInput) (tool.Result, error) {
+			text, err := t.run(ctx, call, in)
+			return tool.Result{Text: text}, err
+		})
+}
 
 type taskTool struct{ s *Service }
 
-var _ tool.Displayer = (*taskTool)(nil)
-
-func (t *taskTool) Spec() tool.Spec {
-	return tool.Spec{
-		Name: ToolName, Description: toolText, Idempotent: true,
-		Schema: json.RawMessage(`{"type":"object","properties":{
-"action":{"type":"string","enum":["start","list","output","stop"],"description":"What to do."},
-"command":{"type":"string","description":"For start: the bash command to run."},
-"dir":{"type":"string","description":"For start with a command: the directory in the workspace where it starts."},
-"prompt":{"type":"string","description":"For start, instead of a command: what a sub-agent is to do, and what to answer."},
-"description":{"type":"string","description":"For start: a few words that say what it is, for people."},
-"timeout":{"type":"integer","minimum":1,"description":"For start: seconds after which it is stopped; an hour when left out."},
-"id":{"type":"string","description":"For output and stop: the id of the task."},
-"offset":{"type":"integer","minimum":0,"description":"For output: the first byte to show; the end of the output when left out."}},
-"required":["action"]}`),
-	}
+type toolInput struct {
+	Action      string `json:"action" enum:"start,list,output,stop" jsonschema:"What to do."`
+	Command     string `json:"command,omitempty" jsonschema:"For start: the bash command to run."`
+	Dir         string `json:"dir,omitempty" jsonschema:"For start with a command: the directory in the workspace where it starts."`
+	Prompt      string `json:"prompt,omitempty" jsonschema:"For start, instead of a command: what a sub-agent is to do, and what to answer."`
+	Description string `json:"description,omitempty" jsonschema:"For start: a few words that say what it is, for people."`
+	// Models that fill in every field send 0, which means the default.
+	Timeout int    `json:"timeout,omitempty" min:"0" jsonschema:"For start: seconds after which it is stopped; an hour when left out."`
+	ID      string `json:"id,omitempty" jsonschema:"For output and stop: the id of the task."`
+	Offset  *int64 `json:"offset,omitempty" min:"0" jsonschema:"For output: the first byte to show; the end of the output when left out."`
 }
 
-// Display says in one line what a call will do.
-func (t *taskTool) Display(input json.RawMessage) string {
-	in := tool.ParseInput(input)
-	what := in.TextOr("description", "")
-	for _, field := range []string{"command", "prompt", "id"} {
-		if what == "" {
-			what = in.TextOr(field, "")
-		}
-	}
-	return tool.Line(ToolName+" "+in.TextOr("action", "")+": "+what, 100)
+// display returns the line that people see of a call.
+func (in toolInput) display() string {
+	return ToolName + " " + in.Action + ": " + cmp.Or(in.Description, in.Command, in.Prompt, in.ID)
 }
 
-func (t *taskTool) Run(ctx context.Context, call tool.Call) (tool.Result, error) {
-	if ctx.Err() != nil {
-		return tool.Result{}, context.Cause(ctx)
-	}
-	text, err := t.run(ctx, call, tool.ParseInput(call.Input))
-	result := tool.Result{Text: text}
-	if err != nil {
-		if ctx.Err() != nil {
-			return tool.Result{}, context.Cause(ctx)
-		}
-		var f *fault.Error
-		if !errors.As(err, &f) {
-			return tool.Result{}, err
-		}
-		result = tool.Failed(errors.New(f.Message))
-	}
-	result.Display = t.Display(call.Input)
-	return result, nil
-}
-
-func (t *taskTool) run(ctx context.Context, call tool.Call, in *tool.Input) (string, error) {
-	action := in.Need("action")
-	if err := in.Err(); err != nil {
-		return "", err
-	}
-	switch action {
+func (t *taskTool) run(ctx context.Context, call tool.Call, in toolInput) (string, error) {
+	switch in.Action {
 	case "start":
 		return t.start(ctx, call, in)
 	case "list":
 		return t.list(ctx, call.SessionID)
-	case "output", "stop":
-		id, offset := in.Need("id"), -maxShownBytes
-		if in.Has("offset") {
-			offset = in.Int("offset", 0, 0, 1<<50)
-		}
-		if err := in.Err(); err != nil {
-			return "", err
-		}
-		if action == "stop" {
-			return t.stop(ctx, call.SessionID, id)
-		}
-		return t.output(ctx, call.SessionID, id, int64(offset))
 	}
-	return "", fault.InvalidField("action", "\"action\" must be start, list, output or stop, not %q.", tool.Line(action, 40))
+	if strings.TrimSpace(in.ID) == "" {
+		return "", fault.InvalidField("id", "\"id\" is missing: it must be the id of a task.")
+	}
+	if in.Action == "stop" {
+		return t.stop(ctx, call.SessionID, in.ID)
+	}
+	offset := int64(-maxShownBytes)
+	if in.Offset != nil {
+		offset = *in.Offset
+	}
+	return t.output(ctx, call.SessionID, in.ID, offset)
 }
 
-func (t *taskTool) start(ctx context.Context, call tool.Call, in *tool.Input) (string, error) {
+func (t *taskTool) start(ctx context.Context, call tool.Call, in toolInput) (string, error) {
 	o := Spec{
 		// Some providers use the id of a call again within a request.
 		Key:       digest(call.RequestID, call.ID, string(call.Input)),
 		SessionID: call.SessionID, RequestID: call.RequestID, Client: call.Client,
-		Command: strings.TrimSpace(in.TextOr("command", "")), Dir: in.TextOr("dir", ""), Prompt: strings.TrimSpace(in.TextOr("prompt", "")),
-		Description: in.TextOr("description", ""),
-		Time:        time.Duration(in.Int("timeout", 0, 0, 1<<30)) * time.Second,
-	}
-	if err := in.Err(); err != nil {
-		return "", err
+		Command: strings.TrimSpace(in.Command), Dir: in.Dir, Prompt: strings.TrimSpace(in.Prompt),
+		Description: in.Description,
+		Time:        time.Duration(in.Timeout) * time.Second,
 	}
 	if len(o.Prompt) > maxPrompt {
 		return "", fault.InvalidField("prompt", "The prompt has %d bytes, the limit is %d: write it to a file and name that.", len(o.Prompt), maxPrompt)

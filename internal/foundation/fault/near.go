@@ -32,6 +32,16 @@ func Near(word string, candidates []string) []string {
 	return words
 }
 
+// DidYouMean asks, after a space, whether one of the candidates near to a mistyped
+// word was meant. It returns "" if none is near.
+func DidYouMean(word string, candidates []string) string {
+	near := Near(word, candidates)
+	if len(near) == 0 {
+		return ""
+	}
+	return " Did you mean " + strings.Join(near, " or ") + "?"
+}
+
 // Slip returns the candidate from which a word differs in so few letters that it is
 // hardly another word; empty if there is none, or the word is one of them.
 func Slip(word string, candidates []string) string {

@@ -41,7 +41,7 @@ func TestWhoMayDoWhatWhere(t *testing.T) {
 		{"one message of the page", "surface.messages.read", `{"messageId":"m-w1"}`, onWeb, []string{"on the page of w1"}},
 		{"one of another page", "surface.messages.read", `{"messageId":"m-w2","sessionId":"w2"}`, onWeb, []string{"denied"}},
 		{"one that is not there", "surface.messages.read", `{"messageId":"999"}`, inOps, []string{"not_found"}},
-		{"without an id", "surface.messages.read", `{}`, inOps, []string{"invalid: messageId is missing: text of 1 to 128 characters"}},
+		{"without an id", "surface.messages.read", `{}`, inOps, []string{"invalid: \"messageId\" is missing: it must be a string of 1 to 128 characters"}},
 		{"everywhere", "surface.messages.search", `{"query":"release"}`, inOps, []string{`"100"`, `!secret`, `!private`, `!page`}},
 		{"everywhere from the page", "surface.messages.search", `{"query":"release"}`, onWeb, []string{`"100"`, "page of w1", `!w2`, `!private`}},
 		{"in one", "surface.messages.search", `{"query":"release","sessionId":"w1"}`, onWeb, []string{"page of w1", `!"100"`}},

@@ -24,11 +24,11 @@ const (
 	toolSource = "tool"
 )
 
-type eventInput struct {
-	Type      string          `json:"type"`
-	Payload   json.RawMessage `json:"payload"`
-	SessionID string          `json:"sessionId"`
-	ID        string          `json:"id"`
+type publishInput struct {
+	Type    string          `json:"type" min:"1" max:"64" jsonschema:"Made of a-z, 0-9, _ and dots."`
+	Payload json.RawMessage `json:"payload,omitempty" jsonschema:"What happened: any JSON (--payload:json=…)."`
+	ID      string          `json:"id,omitempty" max:"100" jsonschema:"Names what happened, so that it counts once."`
+	inSession
 }
 
 // published is the answer to an event.
@@ -41,32 +41,25 @@ type published struct {
 // Events returns the callables events.*. The agent publishes types that begin
 // with custom., in its own session; an operator any that the server does not
 // make itself, in any session or in none.
-func Events(places Places, env Publisher) []toolserver.Callable {
-	return []toolserver.Callable{{
-		ID: "events.publish", Summary: "Publishes an event, which may set off rules", Changes: true,
-		Description: "The type has to begin with custom. (an operator's token may use others). With --id, publishing again is the same event, and nothing happens twice.",
-		Examples:    []string{`tools events.publish --type=custom.build.done --payload:json='{"ok": true}'`, "tools events.publish --type=custom.build.done --id=build-17"},
-		Schema: object(`"type"`, `"type":{"type":"string","minLength":1,"maxLength":64,"description":"Made of a-z, 0-9, _ and dots."},
-"payload":{"description":"What happened: any JSON (--payload:json=…)."},
-"id":{"type":"string","maxLength":100,"description":"Names what happened, so that it counts once."},
-`+sessionField),
-		Run: func(ctx context.Context, caller toolserver.Caller, raw json.RawMessage) (any, error) {
-			in, err := decode[eventInput](raw)
-			if err != nil {
-				return nil, err
-			}
-			e, err := places.eventOf(ctx, caller, in)
+func Events(surfaces Surfaces, env Publisher) []toolserver.Callable {
+	return []toolserver.Callable{
+		toolserver.NewCallable(toolserver.Callable{
+			ID: "events.publish", Summary: "Publishes an event, which may trigger rules", Changes: true,
+			Description: "The type must begin with custom. (an operator's token may use others). With --id, publishing again is the same event, and nothing happens twice.",
+			Examples:    []string{`tools events.publish --type=custom.build.done --payload:json='{"ok": true}'`, "tools events.publish --type=custom.build.done --id=build-17"},
+		}, func(ctx context.Context, caller toolserver.Caller, in publishInput) (any, error) {
+			e, err := surfaces.eventOf(ctx, caller, in)
 			if err != nil {
 				return nil, err
 			}
 			fresh, err := env.Publish(ctx, e)
 			return published{ID: e.ID, Duplicate: !fresh}, err
-		},
-	}}
+		}),
+	}
 }
 
-// eventOf decides what a caller may publish.
-func (p Places) eventOf(ctx context.Context, caller toolserver.Caller, in eventInput) (event.EnvEvent, error) {
+// eventOf returns the event that a caller publishes, if it may.
+func (s Surfaces) eventOf(ctx context.Context, caller toolserver.Caller, in publishInput) (event.EnvEvent, error) {
 	e := event.EnvEvent{Type: event.Type(in.Type), Payload: in.Payload, Metadata: event.EnvMetadata{Source: toolSource}}
 	if caller.Operator == "" && !strings.HasPrefix(in.Type, customTypes) {
 		return e, fault.New(fault.Denied, "The type %q is not yours to publish: a command's begin with %s", in.Type, customTypes)
@@ -75,7 +68,7 @@ func (p Places) eventOf(ctx context.Context, caller toolserver.Caller, in eventI
 		return e, fault.InvalidField("type", "Events of the type %s are made by the server itself.", e.Type)
 	}
 	if in.SessionID != "" || caller.SessionID != "" {
-		_, id, err := p.Find(ctx, caller, in.SessionID)
+		_, id, err := s.Find(ctx, caller, in.SessionID)
 		if err != nil {
 			return e, err
 		}

@@ -13,9 +13,9 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// Rows is what a platform needs of the outbox's table.
-type Rows interface {
-	// Row is a fault.NotFound for an unknown key.
+// OutboxTable is the part of the outbox's table that a [Platform] needs.
+type OutboxTable interface {
+	// Row returns a fault.NotFound for an unknown key.
 	Row(q db.Queryer, key string) (outbox.Row, error)
 }
 
@@ -27,22 +27,25 @@ type Platform struct {
 	Cache   surface.Cache
 	Adapter surface.Adapter
 	Outbox  outbox.Outbox
-	Rows    Rows
+	Table   OutboxTable
 	// Names turns mentions into names and back.
 	Names func(q db.Queryer) *entity.Mapper
 	// DeleteOthers allows deleting messages that are not ours.
 	DeleteOthers bool
 }
 
-var _ Place = Platform{}
+var (
+	_ Reader = Platform{}
+	_ Writer = Platform{}
+)
 
-// Client implements [Place].
+// Client implements [Reader].
 func (p Platform) Client() string { return p.Adapter.Platform() }
 
-// Serves implements [Place].
+// Serves implements [Reader].
 func (p Platform) Serves(client string) bool { return client == p.Client() }
 
-// Find implements [Place].
+// Find implements [Reader].
 func (p Platform) Find(ctx context.Context, form string) (id string, err error) {
 	rerr := p.DB.Read(ctx, func(q db.Queryer) error {
 		id, err = p.Names(q).SessionID(form)
@@ -54,7 +57,7 @@ func (p Platform) Find(ctx context.Context, form string) (id string, err error) 
 	return id, err
 }
 
-// Sessions implements [Place].
+// Sessions implements [Reader].
 func (p Platform) Sessions(ctx context.Context, caller toolserver.Caller) ([]Session, error) {
 	known, err := p.readable(ctx, caller)
 	if err != nil {
@@ -125,7 +128,7 @@ func (p Platform) session(ctx context.Context, caller toolserver.Caller, id stri
 	return s, p.mayRead(ctx, caller, s)
 }
 
-// Messages implements [Place].
+// Messages implements [Reader].
 func (p Platform) Messages(ctx context.Context, caller toolserver.Caller, sessionID, before string, limit int) ([]Message, error) {
 	if _, err := p.session(ctx, caller, sessionID); err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ func (p Platform) Messages(ctx context.Context, caller toolserver.Caller, sessio
 	return out, err
 }
 
-// Message implements [Place].
+// Message implements [Reader].
 func (p Platform) Message(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) (Message, error) {
 	if _, err := p.session(ctx, caller, ref.ChannelID); err != nil {
 		return Message{}, err
@@ -152,7 +155,7 @@ func (p Platform) Message(ctx context.Context, caller toolserver.Caller, ref eve
 	return out[0], nil
 }
 
-// Search implements [Place].
+// Search implements [Reader].
 func (p Platform) Search(ctx context.Context, caller toolserver.Caller, sessionID, query string, limit int) ([]Message, error) {
 	var channels []string
 	if sessionID != "" {

@@ -78,7 +78,7 @@ func (p Platform) compose(ctx context.Context, text string) (c surface.Content, 
 	return c, err
 }
 
-// Prepare implements [Place].
+// Prepare implements [Writer].
 func (p Platform) Prepare(ctx context.Context, caller toolserver.Caller, m Outgoing) (s surface.Send, err error) {
 	if m.ReplyTo != "" {
 		if err := p.can(p.Adapter.Capabilities().Replies, "messages cannot reply to others"); err != nil {
@@ -93,7 +93,7 @@ func (p Platform) Prepare(ctx context.Context, caller toolserver.Caller, m Outgo
 	return s, err
 }
 
-// Send implements [Place]. What the agent sends is named by its request, the
+// Send implements [Writer]. What the agent sends is named by its request, the
 // session, the message that it replies to, the text and Key, so that a call
 // that is made again after an unknown outcome sends nothing twice. What an
 // operator sends is an act of its own unless it has a Key.
@@ -105,7 +105,7 @@ func (p Platform) Send(ctx context.Context, caller toolserver.Caller, m Outgoing
 	key := actOf(caller, m)
 	repeated := false
 	err = p.DB.Update(ctx, func(tx *db.Tx) error {
-		if _, err := p.Rows.Row(tx, key); err == nil {
+		if _, err := p.Table.Row(tx, key); err == nil {
 			repeated = true
 			return nil
 		} else if fault.KindOf(err) != fault.NotFound {
@@ -176,7 +176,7 @@ func (p Platform) ours(ctx context.Context, ref event.MessageRef, what string) (
 	return m, err
 }
 
-// Edit implements [Place].
+// Edit implements [Writer].
 func (p Platform) Edit(ctx context.Context, caller toolserver.Caller, ref event.MessageRef, text string) error {
 	if err := p.can(p.Adapter.Capabilities().Edit, "messages cannot be edited"); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (p Platform) Edit(ctx context.Context, caller toolserver.Caller, ref event.
 	return p.DB.Update(ctx, func(tx *db.Tx) error { return p.Cache.PutMessage(tx, m) })
 }
 
-// Delete implements [Place].
+// Delete implements [Writer].
 func (p Platform) Delete(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) error {
 	if err := p.can(p.Adapter.Capabilities().Delete, "messages cannot be deleted"); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (p Platform) Delete(ctx context.Context, caller toolserver.Caller, ref even
 	})
 }
 
-// React implements [Place].
+// React implements [Writer].
 func (p Platform) React(ctx context.Context, caller toolserver.Caller, ref event.MessageRef, emoji string) error {
 	if err := p.mayReact(ctx, caller, ref); err != nil {
 		return err
@@ -228,7 +228,7 @@ func (p Platform) React(ctx context.Context, caller toolserver.Caller, ref event
 	return p.Adapter.React(ctx, ref, emoji)
 }
 
-// Unreact implements [Place].
+// Unreact implements [Writer].
 func (p Platform) Unreact(ctx context.Context, caller toolserver.Caller, ref event.MessageRef, emoji string) error {
 	if err := p.mayReact(ctx, caller, ref); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (p Platform) Unreact(ctx context.Context, caller toolserver.Caller, ref eve
 	return p.Adapter.Unreact(ctx, ref, emoji)
 }
 
-// Reactions implements [Place]. They are not cached, so the platform is asked.
+// Reactions implements [Writer]. They are not cached, so the platform is asked.
 func (p Platform) Reactions(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) ([]surface.Reaction, error) {
 	if err := p.mayReact(ctx, caller, ref); err != nil {
 		return nil, err

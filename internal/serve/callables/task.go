@@ -2,7 +2,6 @@ package callables
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"lilac/internal/core/task"
@@ -10,7 +9,7 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// Tasks is what runs in the background; see [task.Service].
+// Tasks starts, shows and stops background tasks; see [task.Service].
 type Tasks interface {
 	Start(ctx context.Context, o task.Spec) (t task.Task, fresh bool, err error)
 	Tasks(ctx context.Context, sessionID string, limit int, before string) ([]task.Task, error)
@@ -20,79 +19,62 @@ type Tasks interface {
 }
 
 const (
-	// endTail is how much of the end of an output is answered to who names no
-	// offset, and how much at most.
-	endTail = 64 << 10
-	// stopPatience is longer than a task needs to end.
-	stopPatience = 20 * time.Second
+	// maxOutput bounds the part of an output that one call returns, in bytes.
+	maxOutput = 64 << 10
+	// stopTime limits task.stop. A task needs less to end.
+	stopTime = 20 * time.Second
 )
 
-type backgroundInput struct {
-	ID          string `json:"id"`
-	Command     string `json:"command"`
-	Dir         string `json:"dir"`
-	Prompt      string `json:"prompt"`
-	Description string `json:"description"`
-	Timeout     int    `json:"timeout"`
-	Offset      *int64 `json:"offset"`
-	Limit       int    `json:"limit"`
-	Before      string `json:"before"`
-}
+type (
+	startTaskInput struct {
+		Command     string `json:"command,omitempty" max:"100000" jsonschema:"The bash command to run."`
+		Dir         string `json:"dir,omitempty" jsonschema:"The directory in the workspace where the command starts."`
+		Prompt      string `json:"prompt,omitempty" max:"100000" jsonschema:"Instead of a command: what a sub-agent is to do, and what to answer."`
+		Description string `json:"description,omitempty" max:"200" jsonschema:"A few words that say what it is, for people."`
+		Timeout     int    `json:"timeout,omitempty" min:"1" jsonschema:"Seconds after which it is stopped; an hour when left out."`
+	}
+	listTasksInput struct {
+		Limit  int    `json:"limit,omitempty" min:"1" max:"200" default:"30" jsonschema:"How many at most."`
+		Before string `json:"before,omitempty" max:"64" jsonschema:"The id of a task; older ones are listed."`
+	}
+	taskInput struct {
+		ID string `json:"id" min:"1" max:"64" jsonschema:"The task."`
+	}
+	taskOutputInput struct {
+		taskInput
+		Offset *int64 `json:"offset,omitempty" min:"0" jsonschema:"The first byte to show."`
+	}
+)
 
-const backgroundField = `"id":{"type":"string","minLength":1,"maxLength":64,"description":"The task."}`
-
-// Background returns the callables task.*: what the tool task does, for
-// commands. A caller sees the tasks of its own session, an operator each.
+// Background returns the callables task.*, which do the same as the tool task. A
+// caller sees the tasks of its own session, an operator all of them.
 func Background(tasks Tasks) []toolserver.Callable {
 	b := background{tasks}
 	return []toolserver.Callable{
-		{
+		toolserver.NewCallable(toolserver.Callable{
 			ID: "task.start", Summary: "Starts a command, or a sub-agent, in the background", Changes: true,
-			Description: "It returns at once. When the task has ended you are told in the conversation, with the end of its output or the sub-agent's answer.",
+			Description: "It returns at once. When the task has ended, a message in the conversation tells you, with the end of its output or the sub-agent's answer.",
 			Examples:    []string{`tools task.start --command="make test" --description="all tests"`, `tools task.start --prompt=@what-to-do.md`},
-			Schema: object("", `"command":{"type":"string","maxLength":100000,"description":"The bash command to run."},
-"dir":{"type":"string","description":"The directory in the workspace where the command starts."},
-"prompt":{"type":"string","maxLength":100000,"description":"Instead of a command: what a sub-agent is to do, and what to answer."},
-"description":{"type":"string","maxLength":200,"description":"A few words that say what it is, for people."},
-"timeout":{"type":"integer","minimum":1,"description":"Seconds after which it is stopped; an hour when left out."}`),
-			Run: withTask(b.start),
-		},
-		{
-			ID: "task.list", Summary: "Lists the background tasks of this conversation, the newest first", Repeatable: true,
+		}, b.start),
+		toolserver.NewCallable(toolserver.Callable{
+			ID: "task.list", Summary: "Lists the background tasks of this conversation, newest first", Repeatable: true,
 			Examples: []string{"tools task.list", "tools task.list --limit=5 --output=json"},
-			Schema: object("", `"limit":{"type":"integer","minimum":1,"maximum":200,"default":30,"description":"How many at most."},
-"before":{"type":"string","maxLength":64,"description":"The id of a task; older ones are listed."}`),
-			Run: withTask(b.list),
-		},
-		{
-			ID: "task.output", Summary: "Shows what a background task has put out", Repeatable: true,
-			Description: "It may be read while the task runs. Without an offset it is the end of the output; next in the answer says where to go on.",
+		}, b.list),
+		toolserver.NewCallable(toolserver.Callable{
+			ID: "task.output", Summary: "Shows the output of a background task", Repeatable: true,
+			Description: "You can read it while the task runs. Without an offset, it is the end of the output; next in the answer is the offset to continue at.",
 			Examples:    []string{"tools task.output --id=01k2…", "tools task.output --id=01k2… --offset=0 --output=json"},
-			Schema:      object(`"id"`, backgroundField+`,"offset":{"type":"integer","minimum":0,"description":"The first byte to show."}`),
-			Run:         withTask(b.output),
-		},
-		{
-			ID: "task.stop", Summary: "Stops a background task with everything it started", Changes: true, Repeatable: true, Time: stopPatience,
+		}, b.output),
+		toolserver.NewCallable(toolserver.Callable{
+			ID: "task.stop", Summary: "Stops a background task and everything it started", Changes: true, Repeatable: true, Time: stopTime,
 			Examples: []string{"tools task.stop --id=01k2…"},
-			Schema:   object(`"id"`, backgroundField),
-			Run:      withTask(b.stop),
-		},
+		}, b.stop),
 	}
 }
 
 type background struct{ tasks Tasks }
 
-func withTask(run func(ctx context.Context, caller toolserver.Caller, in backgroundInput) (any, error)) func(context.Context, toolserver.Caller, json.RawMessage) (any, error) {
-	return func(ctx context.Context, caller toolserver.Caller, raw json.RawMessage) (any, error) {
-		in, err := decode[backgroundInput](raw)
-		if err != nil {
-			return nil, err
-		}
-		return run(ctx, caller, in)
-	}
-}
-
-func (b background) start(ctx context.Context, caller toolserver.Caller, in backgroundInput) (any, error) {
+func (b background) start(ctx context.Context, caller toolserver.Caller, in startTaskInput) (any, error) {
 	if caller.RequestID == "" {
 		return nil, fault.New(fault.Denied, "A background task belongs to a request of a conversation, which this token has none of.")
 	}
@@ -106,7 +88,7 @@ func (b background) start(ctx context.Context, caller toolserver.Caller, in back
 	return t, nil
 }
 
-func (b background) list(ctx context.Context, caller toolserver.Caller, in backgroundInput) (any, error) {
+func (b background) list(ctx context.Context, caller toolserver.Caller, in listTasksInput) (any, error) {
 	if caller.SessionID == "" && caller.Operator == "" {
 		return nil, fault.New(fault.Denied, "This token belongs to no conversation.")
 	}
@@ -126,19 +108,19 @@ func (b background) find(ctx context.Context, caller toolserver.Caller, id strin
 	return t, err
 }
 
-func (b background) output(ctx context.Context, caller toolserver.Caller, in backgroundInput) (any, error) {
+func (b background) output(ctx context.Context, caller toolserver.Caller, in taskOutputInput) (any, error) {
 	t, err := b.find(ctx, caller, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	offset := int64(-endTail)
+	offset := int64(-maxOutput)
 	if in.Offset != nil {
 		offset = *in.Offset
 	}
-	return b.tasks.Output(ctx, t, offset, endTail)
+	return b.tasks.Output(ctx, t, offset, maxOutput)
 }
 
-func (b background) stop(ctx context.Context, caller toolserver.Caller, in backgroundInput) (any, error) {
+func (b background) stop(ctx context.Context, caller toolserver.Caller, in taskInput) (any, error) {
 	if _, err := b.find(ctx, caller, in.ID); err != nil {
 		return nil, err
 	}

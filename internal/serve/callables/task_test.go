@@ -69,7 +69,7 @@ func TestTasksOfOtherSessionsAreNotThere(t *testing.T) {
 		fake := &twoTasks{}
 		all := callables.Background(fake)
 		at := slices.IndexFunc(all, func(one toolserver.Callable) bool { return one.ID == c.id })
-		_, err := all[at].Run(t.Context(), c.caller, json.RawMessage(c.input))
+		_, err := all[at].Call(t.Context(), c.caller, json.RawMessage(c.input))
 		if did := strings.Join(fake.did, ", "); did != c.did || (c.kind == "") != (err == nil) || err != nil && fault.KindOf(err) != c.kind {
 			t.Errorf("%s %s of %+v: did %q, %v", c.id, c.input, c.caller.Grant, did, err)
 		}

@@ -44,22 +44,21 @@ const maxSessions = 200
 // caller reads its own, an operator all. Nothing can be written: what the agent
 // answers is there by itself.
 type Web struct {
-	readOnly
 	DB    *db.DB
 	Table Conversations
 	// Platforms are the clients whose conversations are elsewhere.
 	Platforms []string
 }
 
-var _ Place = Web{}
+var _ Reader = Web{}
 
-// Client implements [Place].
+// Client implements [Reader].
 func (Web) Client() string { return "web" }
 
-// Serves implements [Place].
+// Serves implements [Reader].
 func (w Web) Serves(client string) bool { return !slices.Contains(w.Platforms, client) }
 
-// Find implements [Place].
+// Find implements [Reader].
 func (w Web) Find(ctx context.Context, form string) (string, error) {
 	var s session.Session
 	err := w.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -72,7 +71,7 @@ func (w Web) Find(ctx context.Context, form string) (string, error) {
 	return s.ID, err
 }
 
-// Sessions implements [Place].
+// Sessions implements [Reader].
 func (w Web) Sessions(ctx context.Context, caller toolserver.Caller) (out []Session, err error) {
 	var all []session.Session
 	err = w.DB.Read(ctx, func(q db.Queryer) error {
@@ -93,7 +92,7 @@ func (w Web) Sessions(ctx context.Context, caller toolserver.Caller) (out []Sess
 	return out, err
 }
 
-// Messages implements [Place].
+// Messages implements [Reader].
 func (w Web) Messages(ctx context.Context, caller toolserver.Caller, sessionID, before string, limit int) ([]Message, error) {
 	if err := private(caller, sessionID); err != nil {
 		return nil, err
@@ -122,7 +121,7 @@ func (w Web) Messages(ctx context.Context, caller toolserver.Caller, sessionID, 
 	return out, nil
 }
 
-// Message implements [Place].
+// Message implements [Reader].
 func (w Web) Message(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) (Message, error) {
 	if err := private(caller, ref.ChannelID); err != nil {
 		return Message{}, err
@@ -135,7 +134,7 @@ func (w Web) Message(ctx context.Context, caller toolserver.Caller, ref event.Me
 	return webMessage(ref.ChannelID, m), err
 }
 
-// Search implements [Place].
+// Search implements [Reader].
 func (w Web) Search(ctx context.Context, caller toolserver.Caller, sessionID, query string, limit int) (out []Message, err error) {
 	if sessionID == "" && caller.Operator == "" {
 		if !w.Serves(caller.Client) {
@@ -175,39 +174,4 @@ func private(caller toolserver.Caller, sessionID string) error {
 		return nil
 	}
 	return fault.New(fault.Denied, "The session %s is private: a command may use only its own, %q.", sessionID, caller.SessionID)
-}
-
-// readOnly is what a surface answers on which nothing can be written.
-type readOnly struct{}
-
-func cannot(what string) error {
-	return fault.New(fault.Denied, "In a conversation of the page or the terminal a command cannot %s: what you answer is shown there by itself.", what)
-}
-
-func (readOnly) Prepare(context.Context, toolserver.Caller, Outgoing) (surface.Send, error) {
-	return surface.Send{}, cannot("send messages")
-}
-
-func (readOnly) Send(context.Context, toolserver.Caller, Outgoing) (Sent, error) {
-	return Sent{}, cannot("send messages")
-}
-
-func (readOnly) Edit(context.Context, toolserver.Caller, event.MessageRef, string) error {
-	return cannot("edit messages")
-}
-
-func (readOnly) Delete(context.Context, toolserver.Caller, event.MessageRef) error {
-	return cannot("delete messages")
-}
-
-func (readOnly) React(context.Context, toolserver.Caller, event.MessageRef, string) error {
-	return cannot("react to messages")
-}
-
-func (readOnly) Unreact(context.Context, toolserver.Caller, event.MessageRef, string) error {
-	return cannot("react to messages")
-}
-
-func (readOnly) Reactions(context.Context, toolserver.Caller, event.MessageRef) ([]surface.Reaction, error) {
-	return nil, cannot("see reactions")
 }

@@ -41,10 +41,10 @@ func TestWhoMayWaitForWhat(t *testing.T) {
 		{"a calendar", "workflow.schedule", `{"cron":"0 9 * * mon-fri","timezone":"Europe/Berlin","summary":"x","until":"2099-01-01T00:00:00Z"}`, inOps, []string{`"timezone":"Europe/Berlin"`, `"way":"schedule"`}},
 		{"a calendar that is none", "workflow.schedule", `{"cron":"now and then","summary":"x"}`, inOps, []string{"invalid"}},
 		{"too often", "workflow.schedule", `{"cron":"@every 5s","summary":"x"}`, inOps, []string{"invalid", "at most once in 1m"}},
-		{"an end that is none", "workflow.schedule", `{"cron":"@daily","summary":"x","until":"Christmas"}`, inOps, []string{`invalid: "Christmas" is not a moment`}},
+		{"an end that is none", "workflow.schedule", `{"cron":"@daily","summary":"x","until":"Christmas"}`, inOps, []string{`invalid: "Christmas" is not a time`}},
 
 		{"several", "workflow.create", `{"summary":"x","completion":"any","tasks":[{"kind":"delay","description":"a","delay":"1d12h"},{"kind":"wait_for_event","description":"b","types":["custom.x"],"if":".payload.ok"},{"kind":"wait_until","description":"c","at":"2026-01-01T00:00:00+01:00"}]}`, inOps, []string{`"completion":"any"`, `"id":"t3"`, `"kind":"wait_for_event"`, `"sessionId":"10","if":".payload.ok"`}},
-		{"a wait of a sub-agent", "workflow.create", `{"summary":"x","tasks":[{"kind":"delay","description":"a","delay":"1h"}]}`, asSub, []string{"denied: A sub-agent waits for nothing"}},
+		{"a wait of a sub-agent", "workflow.create", `{"summary":"x","tasks":[{"kind":"delay","description":"a","delay":"1h"}]}`, asSub, []string{"denied: A sub-agent cannot wait"}},
 		{"its calendar", "workflow.schedule", `{"cron":"@hourly","summary":"x"}`, asSub, []string{"denied: A sub-agent"}},
 		{"its question", "workflow.send_and_wait", `{"sessionId":"ops","text":"x","summary":"x"}`, asSub, []string{"denied: A sub-agent"}},
 		{"its reply", "workflow.wait_for_reply", `{"sessionId":"ops","messageId":"101","summary":"x"}`, asSub, []string{"denied: A sub-agent"}},

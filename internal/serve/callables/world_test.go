@@ -158,13 +158,13 @@ func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = out.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	w.place = &callables.Platform{DB: w.db, Cache: cache, Adapter: w.platform, Outbox: out, Rows: store.Outbox{}, Names: func(db.Queryer) *entity.Mapper {
+	w.place = &callables.Platform{DB: w.db, Cache: cache, Adapter: w.platform, Outbox: out, Table: store.Outbox{}, Names: func(db.Queryer) *entity.Mapper {
 		return entity.New(map[string]string{"ann": "5"}, map[string]string{"Ops": "10", "secret": "12", "release-room": "11"}, entity.Known{})
 	}}
 	for _, s := range set {
 		s(w.place)
 	}
-	places := callables.Places{w.place, callables.Web{DB: w.db, Table: tables, Platforms: []string{"discord"}}}
+	surfaces := callables.Surfaces{w.place, callables.Web{DB: w.db, Table: tables, Platforms: []string{"discord"}}}
 	w.flows = workflow.New(workflow.Options{
 		DB: w.db, Bus: events, Table: tables, Inbox: tables, Cache: cache,
 		Check: func([]string, string) error { return nil },
@@ -173,7 +173,7 @@ func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {
 	asker := func(context.Context, string) (string, error) { return "5", nil }
 	w.operators = &toolserver.Operators{DB: w.db, Table: store.Operators{}}
 	w.server, err = toolserver.New(toolserver.Options{
-		Callables: slices.Concat(callables.Surface(places), callables.Events(places, w), callables.Workflow(places, w.flows, asker)),
+		Callables: slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, w), callables.Workflow(surfaces, w.flows, asker)),
 		Alive:     func(toolserver.Grant) bool { return true }, Operators: w.operators,
 		Record: func(_ context.Context, r toolserver.Record) error {
 			w.mu.Lock()

@@ -2,7 +2,6 @@ package toolserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,12 +16,12 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// echo answers the session of who called.
-func echo(id string) Callable {
-	return Callable{
-		ID: id, Summary: "echoes", Schema: `{"type":"object","properties":{}}`,
-		Run: func(_ context.Context, c Caller, _ json.RawMessage) (any, error) { return c.SessionID, nil },
-	}
+// echo returns a callable that returns the session of its caller.
+func echo(id string) Callable { return echoOf[struct{}](id) }
+
+// echoOf is echo with the input In.
+func echoOf[In any](id string) Callable {
+	return NewCallable(Callable{ID: id, Summary: "echoes"}, func(_ context.Context, c Caller, _ In) (any, error) { return c.SessionID, nil })
 }
 
 func newServer(t testing.TB, o Options) *Server {

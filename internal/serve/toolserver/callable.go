@@ -7,86 +7,88 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/schema"
 	"lilac/internal/serve/toolwire"
 )
 
-// Callable is something that can be called by its id.
+// Callable is a function that commands can call by its id. [NewCallable] makes one.
 type Callable struct {
-	// ID is words with dots between them, "surface.messages.read".
+	// ID is words separated by dots, for example "surface.messages.read".
 	ID string
-	// Summary is one line, Description the rest of the help.
+	// Summary is one line; Description is the rest of the help.
 	Summary     string
 	Description string
 	Examples    []string
-	// Schema is the JSON Schema of the input: an object whose properties have
-	// one type each.
-	Schema string
-	// Changes says that a call changes something; it is recorded before it runs.
+	// Changes reports that a call changes something; it is recorded before it runs.
 	Changes bool
-	// Repeatable says that a call whose outcome is unknown may be made again.
+	// Repeatable reports that a call whose outcome is unknown may be repeated.
 	Repeatable bool
-	// Time bounds one call; zero means 30 seconds.
+	// Time limits one call; zero means 30 seconds.
 	Time time.Duration
-	// Run does it. The input fits the schema; what it returns is encoded as
-	// JSON. What the caller should know of an error is a fault.
-	Run func(ctx context.Context, caller Caller, input json.RawMessage) (any, error)
+
+	schema    func() (json.RawMessage, error)
+	normalize func(input json.RawMessage) (json.RawMessage, error)
+	run       func(ctx context.Context, caller Caller, normal json.RawMessage) (any, error)
 }
 
+// defaultTime limits a call of a [Callable] that sets no limit.
 const defaultTime = 30 * time.Second
+
+// NewCallable returns c with a function that runs it. The schema of its input is
+// that of the struct In (see package schema); calls whose input does not match it
+// fail before run. The value that run returns is encoded as JSON; errors that the
+// caller should see are faults.
+func NewCallable[In any](c Callable, run func(ctx context.Context, caller Caller, in In) (any, error)) Callable {
+	s := schema.For[In](schema.Options{})
+	c.schema, c.normalize = s.JSON, s.Normalize
+	c.run = func(ctx context.Context, caller Caller, normal json.RawMessage) (any, error) {
+		var in In
+		if err := schema.Unmarshal(normal, &in); err != nil {
+			return nil, err
+		}
+		return run(ctx, caller, in)
+	}
+	if c.Time <= 0 {
+		c.Time = defaultTime
+	}
+	return c
+}
 
 var callableID = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 
-// registered is a callable with its schema.
-type registered struct {
-	Callable
-	// input reads the schema when it is first needed: to read them all would be
-	// a fifth of the program's start.
-	input func() (*jsonschema.Resolved, error)
-}
-
-func register(c Callable) (registered, error) {
-	r := registered{Callable: c, input: sync.OnceValues(c.readSchema)}
-	if !callableID.MatchString(c.ID) || c.Run == nil {
-		return r, fmt.Errorf("callable %q needs an id of words with dots, and something to run", c.ID)
-	}
-	if r.Time <= 0 {
-		r.Time = defaultTime
-	}
-	return r, nil
-}
-
-func (c Callable) readSchema() (*jsonschema.Resolved, error) {
-	schema := &jsonschema.Schema{}
-	if err := json.Unmarshal([]byte(c.Schema), schema); err != nil {
-		return nil, fmt.Errorf("read schema of %s: %w", c.ID, err)
-	}
-	resolved, err := schema.Resolve(nil)
+// Schema returns the JSON schema of the input.
+func (c Callable) Schema() (json.RawMessage, error) {
+	text, err := c.schema()
 	if err != nil {
-		return nil, fmt.Errorf("resolve schema of %s: %w", c.ID, err)
+		return nil, fmt.Errorf("callable %s: %w", c.ID, err)
 	}
-	if schema.Type != "object" {
-		return nil, fmt.Errorf("schema of %s is of type %q, not object", c.ID, schema.Type)
-	}
-	return resolved, nil
+	return text, nil
 }
 
-func (r registered) summary() toolwire.Summary {
-	return toolwire.Summary{ID: r.ID, Summary: r.Summary, Changes: r.Changes, Repeatable: r.Repeatable}
+// Call runs c for a caller, without the checks and records of a [Server].
+func (c Callable) Call(ctx context.Context, caller Caller, input json.RawMessage) (any, error) {
+	normal, err := c.normalize(input)
+	if err != nil {
+		return nil, err
+	}
+	return c.run(ctx, caller, normal)
 }
 
-func (r registered) help() toolwire.Help {
-	return toolwire.Help{Summary: r.summary(), Description: r.Description, Examples: r.Examples, Input: json.RawMessage(r.Schema)}
+func (c Callable) summary() toolwire.Summary {
+	return toolwire.Summary{ID: c.ID, Summary: c.Summary, Changes: c.Changes, Repeatable: c.Repeatable}
+}
+
+func (c Callable) help() (toolwire.Help, error) {
+	text, err := c.Schema()
+	return toolwire.Help{Summary: c.summary(), Description: c.Description, Examples: c.Examples, Input: text}, err
 }
 
 // lookup finds a callable that the caller may call. Of others it says that they
 // are denied, and suggests only what the caller may call.
-func (s *Server) lookup(g Grant, id string) (registered, error) {
+func (s *Server) lookup(g Grant, id string) (Callable, error) {
 	c, known := s.callables[id]
 	switch {
 	case known && s.mayCall(g, id):
@@ -98,7 +100,7 @@ func (s *Server) lookup(g Grant, id string) (registered, error) {
 	for _, one := range s.allowed(g) {
 		mine = append(mine, one.ID)
 	}
-	return c, &fault.Error{Kind: fault.NotFound, Code: "unknown_callable", Field: "callableId", Message: fmt.Sprintf("There is no callable %q.%s See tools --list.", id, didYouMean(id, mine))}
+	return c, &fault.Error{Kind: fault.NotFound, Code: "unknown_callable", Field: "callableId", Message: fmt.Sprintf("There is no callable %q.%s See tools --list.", id, fault.DidYouMean(id, mine))}
 }
 
 // allowed lists what a caller may call, by id.

@@ -153,7 +153,7 @@ func (o *Operators) checkPattern(p string) error {
 		}
 	}
 	slices.Sort(names)
-	return fault.InvalidField("callables", "There is no callable %q.%s", p, didYouMean(p, slices.Compact(names)))
+	return fault.InvalidField("callables", "There is no callable %q.%s", p, fault.DidYouMean(p, slices.Compact(names)))
 }
 
 // lifeOf reads how long a token lives; zero is for ever.

@@ -174,8 +174,10 @@ func TestWhatATokenDoesNotAllowIsRecordedAndCounted(t *testing.T) {
 
 func TestACallThatCannotBeMadeIsRecordedAndCounted(t *testing.T) {
 	var records []Record
-	c := echo("a.read")
-	c.Schema = `{"type":"object","properties":{"sessionId":{"type":"string"},"limit":{"type":"integer"}}}`
+	c := echoOf[struct {
+		SessionID string `json:"sessionId,omitempty"`
+		Limit     int    `json:"limit,omitempty"`
+	}]("a.read")
 	s := newServer(t, Options{Callables: []Callable{c}, Record: func(_ context.Context, r Record) error {
 		records = append(records, r)
 		return nil
@@ -187,9 +189,9 @@ func TestACallThatCannotBeMadeIsRecordedAndCounted(t *testing.T) {
 		code                 int
 		outcome, on, because string
 	}{
-		{"a.read", `{"session-id":"s7","limit":"many"}`, http.StatusBadRequest, "invalid", "s7", `limit has to be a whole number, not "many"`},
+		{"a.read", `{"session-id":"s7","limit":"many"}`, http.StatusBadRequest, "invalid", "s7", `"limit" must be a whole number, not "many"`},
 		{"a.read", `{"` + long + `":1,"sessionId":"` + long + `"}`, http.StatusBadRequest, "invalid", long[:maxNamed-1] + "…", "There is no field"},
-		{"a.read", `[]`, http.StatusBadRequest, "invalid", "", "has to be a JSON object"},
+		{"a.read", `[]`, http.StatusBadRequest, "invalid", "", "must be a JSON object"},
 		{"a.raed", `{"sessionId":"s7"}`, http.StatusNotFound, "not_found", "s7", "Did you mean a.read"},
 		{long, `{}`, http.StatusNotFound, "not_found", "", "There is no callable"},
 	} {

@@ -75,7 +75,7 @@ type Options struct {
 // Server answers calls.
 type Server struct {
 	o         Options
-	callables map[string]registered
+	callables map[string]Callable
 	tokens    tokens
 	together  chan struct{}
 }
@@ -87,17 +87,16 @@ func New(o Options) (*Server, error) {
 	if o.Record == nil {
 		o.Record = func(context.Context, Record) error { return nil }
 	}
-	s := &Server{o: o, callables: map[string]registered{}, together: make(chan struct{}, maxTogether)}
+	s := &Server{o: o, callables: map[string]Callable{}, together: make(chan struct{}, maxTogether)}
 	s.tokens.live, s.tokens.operators = map[[sha256.Size]byte]*liveToken{}, map[[sha256.Size]byte]*liveToken{}
 	for _, c := range o.Callables {
-		r, err := register(c)
-		if err != nil {
-			return nil, err
+		if !callableID.MatchString(c.ID) || c.run == nil {
+			return nil, fmt.Errorf("callable %q needs an id of words separated by dots, and a function to run", c.ID)
 		}
 		if _, twice := s.callables[c.ID]; twice {
 			return nil, fmt.Errorf("there are two callables %q", c.ID)
 		}
-		s.callables[c.ID] = r
+		s.callables[c.ID] = c
 	}
 	if o.Operators != nil {
 		o.Operators.Revoked, o.Operators.callables = s.revoked, slices.Sorted(maps.Keys(s.callables))
@@ -105,11 +104,11 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Check reads the schema of every callable and returns what is wrong with them.
+// Check derives the schema of every callable and returns what is wrong with them.
 func (s *Server) Check() error {
 	var errs []error
 	for _, c := range s.callables {
-		_, err := c.input()
+		_, err := c.Schema()
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -130,7 +129,7 @@ func (s *Server) Handler() http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		return c.help(), nil
+		return c.help()
 	}))
 	mux.HandleFunc("POST /call", s.known(s.call))
 	mux.HandleFunc("/", s.known(func(r *http.Request, _ *liveToken) (any, error) {
@@ -191,7 +190,7 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	if err != nil {
 		return nil, s.refused(r.Context(), live, call, err)
 	}
-	input, err := c.accept(call.Input)
+	input, err := c.normalize(call.Input)
 	if err != nil {
 		return nil, s.refused(r.Context(), live, call, err)
 	}
@@ -237,7 +236,7 @@ func (s *Server) refused(ctx context.Context, live *liveToken, call toolwire.Cal
 }
 
 // recorded runs a call between its records.
-func (s *Server) recorded(ctx context.Context, caller Caller, c registered, input json.RawMessage) (json.RawMessage, error) {
+func (s *Server) recorded(ctx context.Context, caller Caller, c Callable, input json.RawMessage) (json.RawMessage, error) {
 	about := &subject{sessionID: sessionNamed(input)}
 	ctx = context.WithValue(ctx, subjectKey{}, about)
 	record := Record{Caller: caller, Callable: c.ID, Outcome: Started, SessionID: about.sessionID}
@@ -278,13 +277,13 @@ func (s *Server) note(ctx context.Context, record Record, err error) {
 	}
 }
 
-func (s *Server) run(ctx context.Context, caller Caller, c registered, input json.RawMessage) (out json.RawMessage, err error) {
+func (s *Server) run(ctx context.Context, caller Caller, c Callable, input json.RawMessage) (out json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("callable %s panicked: %v\n%s", c.ID, p, debug.Stack())
 		}
 	}()
-	value, err := c.Run(ctx, caller, input)
+	value, err := c.run(ctx, caller, input)
 	if ctx.Err() != nil && err != nil {
 		return nil, context.Cause(ctx)
 	}

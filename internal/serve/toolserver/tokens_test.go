@@ -3,7 +3,6 @@ package toolserver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -132,14 +131,11 @@ func TestATokenDoesOnlyItsOwnJobAndDiesWithItsRequest(t *testing.T) {
 }
 
 func waits(limit time.Duration, started func()) Callable {
-	return Callable{
-		ID: "wait", Schema: `{"type":"object"}`, Time: limit,
-		Run: func(ctx context.Context, _ Caller, _ json.RawMessage) (any, error) {
-			started()
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-	}
+	return NewCallable(Callable{ID: "wait", Time: limit}, func(ctx context.Context, _ Caller, _ struct{}) (any, error) {
+		started()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
 }
 
 func TestACallEndsWhenItsTokenDies(t *testing.T) {
@@ -179,10 +175,10 @@ func TestATokenMakesABoundedNumberOfCalls(t *testing.T) {
 }
 
 func TestCallsAndAnswersAreBoundedInSize(t *testing.T) {
-	s := newServer(t, Options{Callables: []Callable{echo("a"), {
-		ID: "long", Schema: `{"type":"object"}`,
-		Run: func(context.Context, Caller, json.RawMessage) (any, error) { return strings.Repeat("x", maxValue), nil },
-	}}})
+	s := newServer(t, Options{Callables: []Callable{
+		echo("a"),
+		NewCallable(Callable{ID: "long"}, func(context.Context, Caller, struct{}) (any, error) { return strings.Repeat("x", maxValue), nil }),
+	}})
 	token := mint(t, s, "*")
 	if code, _ := send(s.Handler(), token, "a", `{"x":"`+strings.Repeat("x", maxInput)+`"}`); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a long call: %d", code)
@@ -196,15 +192,12 @@ func TestWhatChangesSomethingIsRecordedBeforeItRuns(t *testing.T) {
 	var records []Record
 	broken, ran := false, 0
 	s := newServer(t, Options{
-		Callables: []Callable{{
-			ID: "change", Schema: `{"type":"object"}`, Changes: true,
-			Run: func(context.Context, Caller, json.RawMessage) (any, error) {
-				if ran++; len(records) != 1 {
-					t.Errorf("%d records when it runs", len(records))
-				}
-				return nil, fault.New(fault.Conflict, "No.")
-			},
-		}},
+		Callables: []Callable{NewCallable(Callable{ID: "change", Changes: true}, func(context.Context, Caller, struct{}) (any, error) {
+			if ran++; len(records) != 1 {
+				t.Errorf("%d records when it runs", len(records))
+			}
+			return nil, fault.New(fault.Conflict, "No.")
+		})},
 		Record: func(_ context.Context, r Record) error {
 			if broken {
 				return fault.New(fault.Unavailable, "The disk is full.")
@@ -227,10 +220,9 @@ func TestWhatChangesSomethingIsRecordedBeforeItRuns(t *testing.T) {
 }
 
 func TestAPanicIsAnErrorOfOneCall(t *testing.T) {
-	s := newServer(t, Options{Callables: []Callable{{
-		ID: "panics", Schema: `{"type":"object"}`,
-		Run: func(context.Context, Caller, json.RawMessage) (any, error) { panic("secret detail") },
-	}}})
+	s := newServer(t, Options{Callables: []Callable{
+		NewCallable(Callable{ID: "panics"}, func(context.Context, Caller, struct{}) (any, error) { panic("secret detail") }),
+	}})
 	if code, body := send(s.Handler(), mint(t, s, "*"), "panics", "{}"); code != http.StatusInternalServerError || strings.Contains(body, "secret") {
 		t.Errorf("%d %s", code, body)
 	}

@@ -36,6 +36,7 @@ type layer struct{ name, imports string }
 var neighbors = map[string]string{
 	"foundation/event":    "foundation/chat foundation/fault foundation/lazyregexp",
 	"foundation/schedule": "foundation/fault",
+	"foundation/schema":   "foundation/fault",
 
 	"model/anthropic": "model/llm",
 	"model/openai":    "model/llm",
@@ -69,7 +70,8 @@ var neighbors = map[string]string{
 	"operate/doctor":  "operate/client operate/config",
 	"operate/toolcli": "serve/toolwire",
 
-	"app": "app/observe",
+	"app":     "app/observe",
+	"app/cli": "app",
 }
 
 // entryPoints are the folders outside internal/. They may import every layer.

@@ -6,7 +6,6 @@
 // are what every surface's crash tests use. Models are the fake servers of
 // llmtest, reached over loopback, or the demo model.
 //
-// The binary is built with the tag killpoints, in which LILAC_KILL_AT names the
-// commit or the answer at which the process ends itself as kill -9 would;
-// without the tag the variable means nothing.
+// The binary is that of package killpoints, in which LILAC_KILL_AT names the act at
+// which the process ends itself as kill -9 would.
 package e2e

@@ -48,7 +48,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		build.path = filepath.Join(dir, "lilac")
-		out, err := exec.Command("go", "build", "-tags", "killpoints", "-o", build.path, "lilac/cmd/lilac").CombinedOutput()
+		out, err := exec.Command("go", "build", "-o", build.path, "lilac/internal/testkit/killpoints/lilac").CombinedOutput()
 		if err != nil {
 			build.err = fmt.Errorf("build the program: %w\n%s", err, out)
 		}

@@ -93,7 +93,7 @@ tools events.publish --type=build; echo "not published $?"
 		output := <-told
 		has(t, output, `"token": "ops"`, d.General, "sent 0", `"repeated": true`, "edited 0", "text: final, #general", "read 0", "reacted 0",
 			"closed 3", "allowedChannelIds", "unknown 4", "Did you mean #ops?", "foreign 3", "theirs 3", "private 3", "to private 3",
-			"usage 2", `limit has to be a whole number from 1 to 200, not "many"`, "published 0", "not published 3")
+			"usage 2", `"limit" must be a whole number between 1 and 200, not "many"`, "published 0", "not published 3")
 		if strings.Contains(output, "between us") {
 			t.Errorf("what is private was read:\n%s", output)
 		}

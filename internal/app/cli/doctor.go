@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/foundation/fault"
+	"lilac/internal/operate/doctor"
+	"lilac/internal/telemetry/tracing"
+)
+
+func (c *cli) doctor() *cobra.Command {
+	var deep, online bool
+	cmd := c.withJSON(&cobra.Command{
+		Use:   "doctor",
+		Short: "Diagnose problems and suggest fixes",
+		Long: "Checks the configuration, directories, disk, database, bus, clock, sandbox, keys, model, Discord\n" +
+			"bot, ports and running server, and suggests fixes. It changes nothing. The exit code is 1 if a\n" +
+			"check fails.",
+		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, warnings, err := c.read()
+			if err != nil {
+				return c.diagnose(doctor.Broken(err))
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			server, err := c.connect()
+			if fault.KindOf(err) == fault.Invalid {
+				return err
+			}
+			_, _, traces := tracing.Environment(c.getenv)
+			return c.diagnose(doctor.Examine(ctx, doctor.Patient{
+				Config: cfg, Warnings: warnings, Server: server, Unfound: err, Traces: traces, Deep: deep, Online: online,
+			}))
+		},
+	})
+	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether the key is valid")
+	cmd.Flags().BoolVar(&deep, "deep", false, "verify every row of the database, every stored file and every event in Redis")
+	return cmd
+}
+
+// diagnose prints the findings and returns the first failed one as an error.
+func (c *cli) diagnose(findings []doctor.Finding) error {
+	if err := c.printFindings(findings); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.Status == doctor.Fail {
+			return fault.New(fault.Internal, "%s: %s", f.Check, f.Message)
+		}
+	}
+	return nil
+}
+
+func (c *cli) printFindings(findings []doctor.Finding) error {
+	if c.json {
+		return c.printJSON(findings)
+	}
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(c.out, "%-8s %-15s %s\n", f.Status, f.Check, oneLine(f.Message)); err != nil {
+			return err
+		}
+		if f.Advice != "" {
+			fmt.Fprintf(c.out, "%-8s %-15s → %s\n", "", "", f.Advice)
+		}
+	}
+	return nil
+}

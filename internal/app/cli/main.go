@@ -1,0 +1,31 @@
+// Package cli is the command line of lilac: the server and the commands that talk to
+// it, one file per command. A command reads its flags and prints results; everything
+// else is in other packages.
+package cli
+
+import (
+	"context"
+	"os"
+
+	"lilac/internal/agent/sandbox"
+	"lilac/internal/app"
+)
+
+// Options describe the program that the command line belongs to.
+type Options struct {
+	// Version is the release; empty means the commit of the build.
+	Version string
+	// Seams are empty except in tests.
+	Seams app.Seams
+}
+
+// Main runs the command line of the process and returns its exit code.
+func Main(o Options) int {
+	sandbox.Enter()
+	if code, ran := runTools(context.Background(), os.Args); ran {
+		return code
+	}
+	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, seams: o.Seams, release: o.Version}
+	c.secrets.AddEnvironment(os.Environ())
+	return c.run(context.Background(), os.Args[1:])
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"lilac/internal/app"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
+	"lilac/internal/operate/client"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/logs"
+)
+
+// cli holds what every command shares: the streams and the global flags.
+type cli struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	seams    app.Seams
+	release  string
+	// secrets are redacted on standard error.
+	secrets logs.Secrets
+
+	file  string
+	flags config.Flags
+	json  bool
+}
+
+// run executes one command line and returns the exit code.
+func (c *cli) run(ctx context.Context, args []string) int {
+	root := c.root()
+	refused := addHelp(root)
+	root.InitDefaultCompletionCmd(args...)
+	checkArgs(root)
+	root.SetArgs(args)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	err := cmp.Or(root.ExecuteContext(ctx), refused())
+	if err == nil {
+		return 0
+	}
+	c.printError(err)
+	return fault.KindOf(err).ExitCode()
+}
+
+// printError prints an error on one line, and each mistake in the configuration on its
+// own line.
+func (c *cli) printError(err error) {
+	found, more := config.Each(err)
+	for _, e := range found {
+		fmt.Fprintln(c.err, "lilac:", oneLine(c.secrets.Redact(e.Error())))
+	}
+	if more > 0 {
+		fmt.Fprintf(c.err, "lilac: %d more mistakes\n", more)
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(text.Sanitize(s)), " ") }
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lilac",
+		Short: "An AI agent that never loses a message",
+		Long: "Lilac answers people and reacts to events. Everything that it accepts is never lost and is\n" +
+			"answered exactly once, even through kill -9. Start the server with \"lilac serve\"; the other\n" +
+			"commands talk to it.",
+		Example:       "  lilac serve                  # run the server; prints a login link for the page\n  lilac chat                   # chat in the terminal\n  lilac doctor                 # diagnose problems and suggest fixes",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&c.file, "config", "", "configuration `file` (default ~/.lilac/config.yaml, or LILAC_CONFIG)")
+	flags.StringVar(&c.flags.Addr, "addr", "", "`host:port` of the server (default 127.0.0.1:7420, or LILAC_ADDR)")
+	flags.StringVar(&c.flags.DataDir, "data", "", "data `directory` (default ~/.lilac, or LILAC_DATA_DIR)")
+	root.AddCommand(c.serve(), c.chat(), c.events(), c.sessions(), c.requests(), c.tasks(), c.workflows(), c.dlq(), c.groups(), c.rules(), c.sources(), c.webhooks(), c.tools(), c.config(), c.doctor(), c.health(), c.backup(), c.restore(), c.login(), c.version())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
+
+// addHelp adds cobra's help command. It makes help and --help refuse an unknown
+// command, for which cobra shows the help of the parent command.
+func addHelp(root *cobra.Command) (refused func() error) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic(err) // InitDefaultHelpCmd added it
+	}
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		cmd, rest, err := root.Find(args)
+		if err != nil {
+			return fmt.Errorf("find the command: %w", err)
+		}
+		if len(rest) > 0 {
+			return unknown(cmd, rest[0])
+		}
+		cmd.InitDefaultHelpFlag()
+		return cmd.Help()
+	}
+	var mistake error
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
+			mistake = unknown(cmd, rest[0])
+			return
+		}
+		show(cmd, args)
+	})
+	return func() error { return mistake }
+}
+
+// unknown returns the error for an unknown subcommand.
+func unknown(cmd *cobra.Command, name string) error {
+	meant := ""
+	cmd.SuggestionsMinimumDistance = 2 // maximum number of wrong letters
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		meant = fmt.Sprintf(", did you mean %q?", near[0])
+	}
+	return fault.New(fault.Invalid, "unknown command %q%s (see %s --help)", name, meant, cmd.CommandPath())
+}
+
+// nonEmpty are the flags that must not be empty. An empty value, such as an unset shell
+// variable, would select the default: the wrong data directory, or a new conversation.
+var nonEmpty = []string{"config", "data", "addr", "workspace", "session"}
+
+// checkArgs makes wrong arguments, missing flags and unknown subcommands usage errors.
+// An empty argument, such as an unset shell variable, is one as well.
+func checkArgs(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag() // otherwise pflag takes the word after -h as its value
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := cmp.Or(check(cmd, args), cmd.ValidateRequiredFlags())
+			if err == nil && slices.Contains(args, "") {
+				err = errors.New("an argument is empty")
+			}
+			for _, name := range nonEmpty {
+				if f := cmd.Flag(name); err == nil && f != nil && f.Changed && f.Value.String() == "" {
+					err = fmt.Errorf("--%s is empty", name)
+				}
+			}
+			if err != nil {
+				return fault.New(fault.Invalid, "%s (see %s --help)", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	if cmd.HasSubCommands() && cmd.RunE == nil {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknown(cmd, args[0])
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		checkArgs(sub)
+	}
+}
+
+// load reads the configuration and prints its warnings.
+func (c *cli) load() (*config.Config, error) {
+	cfg, warnings, err := c.read()
+	if cfg != nil {
+		c.secrets.Add(cfg.Secrets()...)
+	}
+	for _, w := range warnings {
+		fmt.Fprintln(c.err, "lilac: warning:", text.Sanitize(c.secrets.Redact(w.String())))
+	}
+	return cfg, err
+}
+
+// read reads the configuration that the command line selects.
+func (c *cli) read() (*config.Config, []config.Warning, error) {
+	return config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+}
+
+// locate finds the data directory, even if the configuration has mistakes.
+func (c *cli) locate() (config.Location, error) {
+	at, err := config.Locate(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
+	c.secrets.Add(at.Token.Reveal())
+	return at, err
+}
+
+// connect finds the running server. Without --addr or LILAC_ADDR it uses the address
+// that the server wrote to its data directory, not the configured one.
+func (c *cli) connect() (*client.Client, error) {
+	addr := c.flags.Addr
+	if addr == "" {
+		addr = c.getenv("LILAC_ADDR")
+	}
+	at, err := c.locate()
+	if err != nil {
+		return nil, err
+	}
+	return client.Connect(client.Options{Addr: addr, DataDir: at.DataDir, Token: at.Token.Reveal()})
+}
+
+// withJSON adds --json to a command that prints data.
+func (c *cli) withJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	return cmd
+}
+
+// printJSON prints v with indentation.
+func (c *cli) printJSON(v any) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	if _, err := c.out.Write(text.SanitizeJSON(buf.Bytes())); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// untilSignal returns a context that ends at Ctrl-C or SIGTERM.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// stopped returns nil if the error is only that the user stopped the command.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || fault.KindOf(err) == fault.Cancelled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/core/environment"
+	"lilac/internal/foundation/event"
+	"lilac/internal/foundation/fault"
+	"lilac/internal/foundation/text"
+)
+
+// maxEventFile limits a file with an event, in bytes.
+const maxEventFile = 1 << 20
+
+// ruleStatus holds the printed fields of GET /rules.
+type ruleStatus struct {
+	Name     string             `json:"name"`
+	Types    []string           `json:"types"`
+	Enabled  bool               `json:"enabled"`
+	Priority int                `json:"priority"`
+	Does     string             `json:"does"`
+	DryRun   bool               `json:"dryRun"`
+	Today    map[string]int64   `json:"today"`
+	Used     environment.Budget `json:"used"`
+	Last     []environment.Run  `json:"last"`
+}
+
+func (c *cli) rules() *cobra.Command {
+	list := c.withJSON(&cobra.Command{
+		Use:   "list",
+		Short: "List the rules with their activity and cost today",
+		Long: "Lists the rules of the running server in the order of their registration. The matching rule with\n" +
+			"the highest priority handles an event. HELD-BACK counts events without an action, for example\n" +
+			"because of a rate limit; \"lilac rules show\" prints the reasons. Days begin at midnight UTC.",
+		Example: "  lilac rules list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			var raw json.RawMessage
+			if err := server.Call(cmd.Context(), "GET", "/rules", nil, &raw); err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(raw)
+			}
+			return c.printRules(raw)
+		},
+	})
+	test := c.withJSON(&cobra.Command{
+		Use:   "test FILE",
+		Short: "Report which rule would handle an event, without running it",
+		Long: "Reads an event as JSON from a file (- is standard input) and matches it against the rules of the\n" +
+			"configuration file and the built-in rules. It needs no server and changes nothing, so it does not\n" +
+			"check whether the session exists (see \"lilac sessions list\").",
+		Example: "  lilac rules test event.json\n  echo '{\"type\":\"deploy.done\",\"payload\":{}}' | lilac rules test -",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			e, err := c.readEvent(args[0])
+			if err != nil {
+				return err
+			}
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			rules, err := cfg.EnvironmentRules()
+			if err != nil {
+				return err
+			}
+			trial := environment.Try(append(rules, environment.DefaultRules(environment.DefaultsOptions{})...), e)
+			if c.json {
+				return c.printJSON(trial)
+			}
+			return c.printTrial(trial)
+		},
+	})
+	show := c.withJSON(&cobra.Command{
+		Use:   "show RULE",
+		Short: "Show the last matches of a rule",
+		Long: "Lists the ten newest matches: events that the rule acted on, and events that it held back, with\n" +
+			"the reason. \"lilac rules list\" counts all of them.",
+		Example: "  lilac rules show ci-failed",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.showRule(cmd.Context(), args[0]) },
+	})
+	cmd := &cobra.Command{Use: "rules", Short: "List, show and test the rules for events", Example: "  lilac rules list\n  lilac rules show ci-failed\n  lilac rules test event.json"}
+	cmd.AddCommand(list, show, test)
+	return cmd
+}
+
+func (c *cli) showRule(ctx context.Context, name string) error {
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Rules []ruleStatus `json:"rules"`
+	}
+	if err := server.Call(ctx, "GET", "/rules", nil, &answer); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(answer.Rules, func(r ruleStatus) bool { return r.Name == name })
+	if i < 0 {
+		return fault.New(fault.NotFound, "There is no rule %q. To list the rules, run \"lilac rules list\".", name)
+	}
+	r := answer.Rules[i]
+	if c.json {
+		return c.printJSON(r)
+	}
+	rows := make([][]string, 0, len(r.Last))
+	for _, m := range r.Last {
+		rows = append(rows, []string{when(m.At), m.Outcome, string(m.Type), m.EventID, m.SessionID, m.RequestID})
+	}
+	return c.table("WHEN OUTCOME TYPE EVENT SESSION REQUEST", rows)
+}
+
+func (c *cli) printRules(raw json.RawMessage) error {
+	var answer struct {
+		Rules []ruleStatus `json:"rules"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Errorf("read rules: %w", err)
+	}
+	rows := make([][]string, 0, len(answer.Rules))
+	for _, r := range answer.Rules {
+		does := r.Does
+		switch {
+		case !r.Enabled:
+			does += " (off)"
+		case r.DryRun:
+			does += " (dry run)"
+		}
+		var last int64
+		if len(r.Last) > 0 {
+			last = r.Last[0].At
+		}
+		var held int64
+		for _, outcome := range []string{environment.OutcomeRate, environment.OutcomeBudget, environment.OutcomeDepth, environment.OutcomeNoSession, environment.OutcomeFailed} {
+			held += r.Today[outcome]
+		}
+		rows = append(rows, []string{
+			r.Name, strings.Join(r.Types, ","), strconv.Itoa(r.Priority), does, strconv.FormatInt(r.Used.Runs, 10),
+			strconv.FormatInt(held, 10), strconv.FormatInt(r.Used.Tokens, 10), dollars(r.Used.CostMicros), when(last),
+		})
+	}
+	return c.table("RULE TYPES PRIORITY DOES TODAY HELD-BACK TOKENS COST LAST", rows)
+}
+
+func (c *cli) printTrial(t environment.Trial) error {
+	var b strings.Builder
+	for _, l := range t.Matches {
+		if l.Why != "" {
+			fmt.Fprintf(&b, "%s: no, %s\n", text.Sanitize(l.Rule), text.Sanitize(l.Why))
+		}
+	}
+	if t.Rule == "" {
+		b.WriteString("No rule handles this event.\n")
+	} else {
+		fmt.Fprintf(&b, "%s: yes, %s\n", t.Rule, t.Does)
+	}
+	for _, line := range []struct{ name, value string }{
+		{"session", t.Session}, {"deliver", string(t.Deliver)}, {"debounce", t.Debounce}, {"rate", t.Rate}, {"problem", t.Problem},
+	} {
+		if line.value != "" {
+			fmt.Fprintf(&b, "  %s: %s\n", line.name, text.Sanitize(line.value))
+		}
+	}
+	if t.DryRun {
+		b.WriteString("  dry run: the event is only counted\n")
+	}
+	if t.Prompt != "" {
+		fmt.Fprintf(&b, "\n%s\n", text.Sanitize(t.Prompt))
+	}
+	if t.Event != nil {
+		raw, err := json.Marshal(t.Event)
+		if err != nil {
+			return fmt.Errorf("encode event: %w", err)
+		}
+		fmt.Fprintf(&b, "\n%s\n", raw)
+	}
+	_, err := io.WriteString(c.out, b.String())
+	return err
+}
+
+// readEvent reads an event from a file and fills in the id and the time.
+func (c *cli) readEvent(path string) (event.EnvEvent, error) {
+	var e event.EnvEvent
+	in := c.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return e, fault.Wrap(fault.Invalid, err, "The file %s cannot be read", path)
+		}
+		defer f.Close()
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, maxEventFile+1))
+	switch {
+	case err != nil:
+		return e, fault.Wrap(fault.Invalid, err, "The event cannot be read")
+	case len(raw) > maxEventFile:
+		return e, fault.New(fault.TooLarge, "The event is larger than 1 MiB.")
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return e, fault.New(fault.Invalid, "%s is not a valid event: %s.", path, err)
+	}
+	if e.ID == "" {
+		e.ID = "test"
+	}
+	if e.Timestamp == 0 {
+		e.Timestamp = time.Now().UnixMilli()
+	}
+	return e, e.Validate()
+}
+
+// publish is "lilac events publish".
+func (c *cli) publish() *cobra.Command {
+	var typ, id, session, payload string
+	cmd := c.withJSON(&cobra.Command{
+		Use:   "publish",
+		Short: "Publish an environment event",
+		Long: "The event is durable when the command returns. Publishing the same id again has no effect, so\n" +
+			"you can repeat the command. The rules decide what the event triggers (see \"lilac rules test\").",
+		Example: "  lilac events publish --type deploy.done --payload '{\"version\":\"1.2\"}'\n  lilac events publish --type build.failed --session 01k2… --id build-4711",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !json.Valid([]byte(payload)) {
+				return fault.InvalidField("payload", "--payload is not valid JSON.")
+			}
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			e := event.EnvEvent{ID: id, Type: event.Type(typ), Payload: json.RawMessage(payload), Metadata: event.EnvMetadata{TriggerSessionID: session, Source: "user"}}
+			var answer struct {
+				ID        string `json:"id"`
+				Duplicate bool   `json:"duplicate"`
+			}
+			if err := server.Call(cmd.Context(), "POST", "/events", e, &answer); err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(answer)
+			}
+			note := ""
+			if answer.Duplicate {
+				note = "  (already published)"
+			}
+			_, err = fmt.Fprintf(c.out, "%s%s\n", text.Sanitize(answer.ID), note)
+			return err
+		},
+	})
+	cmd.Flags().StringVar(&typ, "type", "", "the event `type`: a-z, 0-9, _ and dots")
+	cmd.Flags().StringVar(&id, "id", "", "the event `id` (default: a new one)")
+	cmd.Flags().StringVar(&session, "session", "", "the session `id` that the event belongs to")
+	cmd.Flags().StringVar(&payload, "payload", "null", "the payload, as `JSON`")
+	_ = cmd.MarkFlagRequired("type") // it exists
+	return cmd
+}

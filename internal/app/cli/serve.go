@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/app"
+	"lilac/internal/operate/config"
+	"lilac/internal/telemetry/logs"
+	"lilac/internal/telemetry/notify"
+	"lilac/internal/telemetry/tracing"
+)
+
+// lastSpans limits the time that a stop waits for the collector.
+const lastSpans = 500 * time.Millisecond
+
+func (c *cli) serve() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server and print a login link for the page",
+		Long: "Runs everything in one process until Ctrl-C or SIGTERM. A second signal stops the process\n" +
+			"immediately. The first line on standard output is a login link for the page, valid for one login;\n" +
+			"\"lilac login\" prints another one. SIGHUP, or a change of the configuration file, applies the\n" +
+			"settings that can change without a restart, and logs the others.",
+		Example: "  lilac serve\n  lilac serve --addr 127.0.0.1:8000 --data /var/lib/lilac\n  LILAC_MODEL=openai/gpt-5.4 lilac serve",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.load()
+			if err != nil {
+				return err
+			}
+			secrets, level := &c.secrets, &slog.LevelVar{}
+			defer surviveBrokenPipe()()
+			lines := logs.NewLossyWriter(c.err)
+			logger := newLogger(cfg.Log, lines, isTerminal(c.err), level, secrets)
+			slog.SetDefault(logger)
+			tracer, err := c.tracer(logger)
+			if err != nil {
+				return err
+			}
+			defer closeTracer(tracer)
+			ctx, stop := stopOnSignal(cmd.Context(), c.err)
+			defer stop()
+			reload := make(chan os.Signal, 1) // one pending signal is enough: a reload reads the newest file
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
+			return app.Run(ctx, app.Options{
+				Config: cfg, Stdout: c.out, Logger: logger, Version: c.versionString(),
+				Load: c.read, Reload: reload, Level: level, Secrets: secrets,
+				LostLogLines: lines.Lost, Tracer: tracer, Manager: notify.FromEnvironment(c.getenv, os.Getpid()), Seams: c.seams,
+			})
+		},
+	}
+	cmd.Flags().StringVar(&c.flags.Workspace, "workspace", "", "`directory` the agent works in (default ~/lilac, or LILAC_WORKSPACE)")
+	cmd.Flags().StringVar(&c.flags.Model, "model", "", "`provider/model` that answers (or LILAC_MODEL)")
+	cmd.Flags().StringVar(&c.flags.LogLevel, "log-level", "", "debug, info, warn or error")
+	cmd.Flags().StringVar(&c.flags.LogFormat, "log-format", "", "auto, json or text")
+	return cmd
+}
+
+// newLogger logs coloured text to a terminal and JSON elsewhere, unless the
+// configuration chooses a format.
+func newLogger(cfg config.Log, w io.Writer, terminal bool, level *slog.LevelVar, secrets *logs.Secrets) *slog.Logger {
+	_ = level.UnmarshalText([]byte(cfg.Level)) // the configuration was validated
+	return logs.New(w, logs.Options{
+		Level: level, Text: cfg.Format == "text" || cfg.Format == "auto" && terminal, Colour: terminal, Secrets: secrets,
+	})
+}
+
+// tracer exports spans if the OTEL_* variables name a collector.
+func (c *cli) tracer(logger *slog.Logger) (*tracing.Tracer, error) {
+	o, on, err := tracing.Environment(c.getenv)
+	if err != nil || !on {
+		return nil, err
+	}
+	o.Logger = logger
+	o.Version = c.versionString()
+	return tracing.New(o)
+}
+
+func closeTracer(t *tracing.Tracer) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+	defer cancel()
+	t.Close(ctx)
+}
+
+// surviveBrokenPipe keeps the server alive when the process that reads its log ends
+// (lilac serve 2>&1 | reader): a write to standard error or output then fails with
+// EPIPE, and the line is lost and counted. Without it, SIGPIPE ends the process. The
+// signal is caught and not ignored, because commands of the agent would inherit an
+// ignored signal. The returned function restores the default.
+func surviveBrokenPipe() (restore func()) {
+	caught := make(chan os.Signal, 1) // nobody reads it; further signals are dropped
+	signal.Notify(caught, syscall.SIGPIPE)
+	return func() { signal.Stop(caught) }
+}
+
+// stopOnSignal returns a context that ends at the first Ctrl-C or SIGTERM. The
+// second one ends the process immediately, like a crash, which loses nothing that
+// was accepted.
+func stopOnSignal(ctx context.Context, log io.Writer) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2) // the second must not be dropped
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+		<-signals
+		fmt.Fprintln(log, "lilac: stopping immediately after the second signal; running requests resume at the next start")
+		os.Exit(1)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}

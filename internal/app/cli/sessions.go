@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"lilac/internal/foundation/chat"
+	"lilac/internal/foundation/text"
+	"lilac/internal/operate/client"
+)
+
+func (c *cli) sessions() *cobra.Command {
+	var page client.Page
+	list := withPage(c.withJSON(&cobra.Command{
+		Use:     "list",
+		Short:   "List conversations, most recently used first",
+		Example: "  lilac sessions list\n  lilac sessions list --limit 100 --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			sessions, next, err := server.Sessions(cmd.Context(), page)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(sessions)
+			}
+			rows := make([][]string, 0, len(sessions))
+			for _, s := range sessions {
+				rows = append(rows, []string{s.ID, s.Client, s.State, when(s.UpdatedAt), s.Title})
+			}
+			return c.page("ID CLIENT STATE UPDATED TITLE", rows, next)
+		},
+	}), &page)
+
+	var history client.Page
+	show := withPage(c.withJSON(&cobra.Command{
+		Use:     "show ID",
+		Short:   "Show the messages of a conversation",
+		Example: "  lilac sessions show 01k2…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			h, err := server.Messages(cmd.Context(), args[0], history)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(h.Messages)
+			}
+			for _, raw := range h.Messages {
+				if err := c.printMessage(raw); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}), &history)
+
+	remove := &cobra.Command{
+		Use:     "delete ID",
+		Short:   "Delete a conversation and its history",
+		Example: "  lilac sessions delete 01k2…",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return server.DeleteSession(cmd.Context(), args[0])
+		},
+	}
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show and delete conversations", Example: "  lilac sessions list"}
+	cmd.AddCommand(list, show, remove)
+	return cmd
+}
+
+func (c *cli) printMessage(raw json.RawMessage) error {
+	var m chat.Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return fmt.Errorf("read message: %w", err)
+	}
+	role := string(m.Role)
+	if m.Extra["damaged"] != nil {
+		role = "unreadable"
+	}
+	fmt.Fprintf(c.out, "── %s\n", role)
+	for _, p := range m.Parts {
+		switch p.Type {
+		case chat.TypeText:
+			fmt.Fprintln(c.out, text.Sanitize(p.Text))
+		case chat.TypeToolCall:
+			fmt.Fprintf(c.out, "→ %s %s\n", text.Sanitize(p.ToolName), text.TruncateRunes(oneLine(string(p.Input)), 160))
+		case chat.TypeToolResult:
+			content, _ := p.OutputText()
+			fmt.Fprintf(c.out, "← %s %s\n", text.Sanitize(p.ToolName), text.TruncateRunes(oneLine(content), 160))
+		case chat.TypeFile, chat.TypeImage:
+			fmt.Fprintf(c.out, "[%s %s]\n", p.Type, text.Sanitize(p.Filename))
+		}
+	}
+	return nil
+}
