@@ -42,7 +42,7 @@ func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
 	p.Until("both have ended", "document.querySelectorAll('.tool[data-status=good]').length === 2")
 	p.Until("the short one says nothing", "!document.querySelector('[data-tool=c2] .quiet')")
 	p.Click("[data-tool=c1] summary")
-	p.Shows("[data-tool=c1] .quiet", "This is only the beginning. The whole is in the timeline of the request.")
+	p.Shows("[data-tool=c1] .quiet", "Only the beginning is shown. For the complete output, see the timeline of the request.")
 	p.Picture("long-output", false)
 	p.Click("[data-tool=c1] .quiet a")
 	p.Until("it leads to the whole", "location.hash === '#/requests/' + encodeURIComponent('"+r+"')")
