@@ -183,7 +183,8 @@ func TestKeepFromNeverSeparatesACallFromItsResult(t *testing.T) {
 	})
 }
 
-// unanswered is what the model has not seen: the last step and what is behind it.
+// unanswered returns the messages that the model has not seen: the last step and what
+// follows it.
 func unanswered(messages []chat.Message) []chat.Message {
 	for i := len(messages) - 1; i >= 0; i-- {
 		if messages[i].Role == chat.Assistant {
@@ -193,7 +194,7 @@ func unanswered(messages []chat.Message) []chat.Message {
 	return messages
 }
 
-// shrinking is a host that compares what goes with what stands for it.
+// shrinking is a host that compares the removed messages with their summary.
 type shrinking struct {
 	*host
 	t *rapid.T

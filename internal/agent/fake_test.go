@@ -123,7 +123,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// host records what a run reports, in order, and keeps what a store would.
+// host records the reports of a run in order and stores what a database would.
 type host struct {
 	mu         sync.Mutex
 	busy       bool // a method runs: they must not overlap
@@ -337,7 +337,7 @@ func question() agent.Input {
 	}
 }
 
-// play runs a script and checks what holds for every run.
+// play runs a script and checks the invariants of every run.
 func play(t *testing.T, ctx context.Context, m *model, cfg agent.Config, in agent.Input, h *host) agent.Outcome {
 	t.Helper()
 	cfg.Model = m
@@ -382,7 +382,7 @@ func checkRun(t failer, m *model, h *host, out agent.Outcome) {
 	}
 }
 
-// malformed says what is wrong with a conversation; "" when nothing is.
+// malformed returns the reason why a conversation is not well formed, or "".
 func malformed(messages []chat.Message) string {
 	for i, m := range messages {
 		if m.Role == chat.Tool && (i == 0 || len(messages[i-1].ToolCalls()) == 0) {

@@ -49,7 +49,7 @@ func (j *journalHost) push(kind string) {
 	}
 }
 
-// act is what a plan may do while the run goes on.
+// act is an event that a plan may cause during a run.
 func (j *journalHost) act(what string) {
 	switch what {
 	case "steer", "followUp", "interrupt":
@@ -140,7 +140,7 @@ func (j *journalHost) Compacted(ctx context.Context, summary chat.Message, keep 
 	return j.guard(func() error { return j.host.Compacted(ctx, summary, keep) })
 }
 
-// input is what a new process finds in the journal.
+// input is the input of a new process according to the journal.
 func (j *journalHost) input() agent.Input {
 	in := question()
 	in.Messages = slices.Clone(j.history)
@@ -166,7 +166,7 @@ func (j *journalHost) input() agent.Input {
 	return in
 }
 
-// disorder says what is wrong with the order of a run's reports.
+// disorder returns the reason why the order of a run's reports is wrong, or "".
 func disorder(in agent.Input, log []string) string {
 	done, open, asked := in.Step, in.Pending != nil, false
 	started := map[string]bool{}

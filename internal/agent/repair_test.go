@@ -34,7 +34,7 @@ func short(messages []chat.Message) string {
 	return strings.Join(out, ", ")
 }
 
-// parse reads what short writes.
+// parse is the inverse of short.
 func parse(line string) []chat.Message {
 	var out []chat.Message
 	for s := range strings.SplitSeq(line, ", ") {

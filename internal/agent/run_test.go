@@ -17,7 +17,7 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// TestRun is the loop as a table: what the model answers, what the host sees.
+// TestRun is a table: the answers of the model, and the log of the host.
 func TestRun(t *testing.T) {
 	invalid := chat.ToolCall("a", "echo", json.RawMessage(`{}`))
 	invalid.ProviderOptions = json.RawMessage(`{"lilac":{"invalidInput":"{\"x\":"}}`)
@@ -262,7 +262,7 @@ func TestUsageOfDiscardedAnswersIsCounted(t *testing.T) {
 	}
 }
 
-// A provider need not say what was used: limits bind all the same.
+// Limits work even if the provider does not report usage.
 func TestMissingUsageIsEstimated(t *testing.T) {
 	words := strings.Repeat("word ", 400)
 	in := question()

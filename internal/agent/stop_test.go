@@ -17,7 +17,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// TestStop is what an interrupt, a cancel and a drain do, by where they meet the run.
+// TestStop is a table of interrupts, cancels and drains at different points of a run.
 func TestStop(t *testing.T) {
 	interrupt := func(h *host, _ context.CancelCauseFunc) { h.interrupt("wait!") }
 	cancel := func(_ *host, stop context.CancelCauseFunc) { stop(agent.ErrCancelled) }

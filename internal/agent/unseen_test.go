@@ -85,7 +85,6 @@ func toolTexts(messages []chat.Message) string {
 	return b.String()
 }
 
-// What a person says is not cut behind his back: it is sent whole, or he is told.
 func TestAPersonsMessageIsSentCompleteOrRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.IntRange(1, 8_000).Draw(t, "words")

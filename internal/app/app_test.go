@@ -339,7 +339,7 @@ func TestEachSickPartShows(t *testing.T) {
 	t.Run("groups", func(t *testing.T) {
 		progress := &health.Progress{Stuck: time.Hour, Must: []string{"runner", "somebody"}, Now: time.Now}
 		err := r.p.checkGroups(context.Background(), progress)
-		if fault.KindOf(err) != fault.Unavailable || r.p.describeTrouble(err) != "nobody consumes for the group somebody" {
+		if fault.KindOf(err) != fault.Unavailable || r.p.describeTrouble(err) != "the group somebody has no consumer" {
 			t.Errorf("a group without a consumer: %v", err)
 		}
 		progress.Must = []string{"runner"}

@@ -2,12 +2,14 @@ package app
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"lilac/internal/model/anthropic"
 	"lilac/internal/model/demo"
 	"lilac/internal/model/llm"
 	"lilac/internal/model/openai"
+	"lilac/internal/model/responses"
 	"lilac/internal/operate/config"
 )
 
@@ -36,10 +38,21 @@ func newModel(choice config.ModelChoice, learned *llm.Registry) llm.Model {
 	case config.Anthropic:
 		return anthropic.New(options)
 	case config.OpenAI:
-		return openai.New(options)
+		return newOpenAI(choice, options)
 	default:
 		return demo.New(demo.Options{})
 	}
+}
+
+// newOpenAI chooses between OpenAI's two APIs. The other one is used if the endpoint refuses
+// the chosen one.
+func newOpenAI(choice config.ModelChoice, options llm.Options) llm.Model {
+	chat, stateless := openai.New(options), responses.New(options)
+	own := strings.HasPrefix(choice.BaseURL, "https://api.openai.com")
+	if choice.API == config.APIResponses || choice.API == "" && own {
+		return llm.Alternative(stateless, chat, options.Learned)
+	}
+	return llm.Alternative(chat, stateless, options.Learned)
 }
 
 func headers(configured map[string]config.Secret) map[string]string {

@@ -20,10 +20,10 @@ import (
 //go:embed attachment_add.md
 var attachmentAddText string
 
-// actDigits is how much of a hash tells the files of one answer apart.
+// actDigits is the number of hex digits that tell the files of one answer apart.
 const actDigits = 24
 
-// maxAttachName bounds the name of a file that is given, in bytes.
+// maxAttachName bounds the name of a file, in bytes.
 const maxAttachName = 255
 
 // AddInput is the input of [Attachments.Add].
@@ -48,21 +48,21 @@ func orOne(list []string, one string) []string {
 	return list
 }
 
-// Added is what became of [Attachments.Add].
+// Added is the result of [Attachments.Add].
 type Added struct {
 	OK          bool    `json:"ok"`
 	Attachments []Given `json:"attachments"`
 }
 
-// Given is a file that people were given; never its bytes.
+// Given describes a file that was sent, without its bytes.
 type Given struct {
 	Filename string `json:"filename"`
 	MimeType string `json:"mimeType"`
 	Bytes    int    `json:"bytes"`
 }
 
-// Add gives the files that the call's input names, all or none. Relative paths
-// begin at cwd, or at the workspace when that is empty or lies outside.
+// Add sends all of the files in the input, or none. Relative paths start at cwd, or at
+// the workspace if cwd is empty or outside.
 func (a *Attachments) Add(ctx context.Context, call tool.Call, in AddInput, cwd string) (Added, error) {
 	paths, names, kinds := in.paths(), in.filenames(), in.mimeTypes()
 	switch {
@@ -73,7 +73,7 @@ func (a *Attachments) Add(ctx context.Context, call tool.Call, in AddInput, cwd 
 	case len(kinds) > len(paths):
 		return Added{}, fault.InvalidField("mimeTypes", "There are %d mimeTypes for %d paths.", len(kinds), len(paths))
 	}
-	// All are read before the first is given: a mistake gives none.
+	// Read all files before sending the first one, so that a mistake sends none.
 	files := make([]File, len(paths))
 	given := map[string]int{}
 	rest := a.o.TotalBytes
@@ -101,8 +101,8 @@ func (a *Attachments) Add(ctx context.Context, call tool.Call, in AddInput, cwd 
 	return out, nil
 }
 
-// act names the giving of a file by what people get: a step that is repeated,
-// under whatever id its call has then, gives the same one.
+// act identifies a file by what people receive, so that a repeated step, whose call may
+// have another id, sends the same file.
 func (f File) act() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q\n", f.Name, f.MimeType)
@@ -117,7 +117,7 @@ func at(list []string, i int) string {
 	return ""
 }
 
-// read reads a file that is to be given, if no more than rest is in it.
+// read reads a file of at most rest bytes.
 func (a *Attachments) read(ctx context.Context, name string, rest int64) (File, error) {
 	if strings.TrimSpace(name) == "" {
 		return File{}, fault.InvalidField("paths", "A path must not be empty.")
@@ -157,7 +157,7 @@ func (a *Attachments) read(ctx context.Context, name string, rest int64) (File, 
 	return File{Name: path.Base(rel), MimeType: typeOf(data, rel), Path: filepath.Join(a.ws.dir, rel), Data: data}, nil
 }
 
-// rename takes the name and the type that the call gave, if it gave them.
+// rename applies the name and the type from the input, if they are set.
 func (f *File) rename(name, kind string) error {
 	if name != "" {
 		if len(name) > maxAttachName || name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == '\\' || unicode.IsControl(r) }) {

@@ -20,7 +20,7 @@ import (
 //go:embed attachment_download.md
 var attachmentDownloadText string
 
-// DefaultDownloadDir is where files go when the call does not say.
+// DefaultDownloadDir is the default directory for downloads.
 const DefaultDownloadDir = "~/Downloads"
 
 // DownloadInput is the input of [Attachments.Download].
@@ -28,9 +28,9 @@ type DownloadInput struct {
 	Dir string `json:"downloadDir,omitempty" default:"~/Downloads" jsonschema:"The directory to put the files into, in the workspace; it is made when it is missing."`
 }
 
-// Downloaded is what became of [Attachments.Download].
+// Downloaded is the result of [Attachments.Download].
 type Downloaded struct {
-	// OK says that all of the files are there.
+	// OK reports that all files were downloaded.
 	OK          bool             `json:"ok"`
 	DownloadDir string           `json:"downloadDir"`
 	Files       []DownloadedFile `json:"files"`
@@ -45,11 +45,11 @@ type DownloadedFile struct {
 	Bytes     int    `json:"bytes"`
 	SourceURL string `json:"sourceUrl"`
 	MimeType  string `json:"mimeType,omitempty"`
-	// Filename is what the sender called it.
+	// Filename is the name that the sender gave it.
 	Filename string `json:"filename,omitempty"`
 }
 
-// FailedDownload is a file that could not be had.
+// FailedDownload is a file that could not be downloaded.
 type FailedDownload struct {
 	Filename  string `json:"filename,omitempty"`
 	SourceURL string `json:"sourceUrl"`
@@ -59,10 +59,10 @@ type FailedDownload struct {
 // sha10 is how many hex digits of the hash name a file.
 const sha10 = 10
 
-// Download puts the files of the newest message that has any into a directory
-// of the workspace, each under the hash of its bytes. What is there already is
-// not written again; what is another file under that name stays as it is, and
-// the one that was sent gets the whole hash for a name. Relative directories begin at cwd as in [Attachments.Add].
+// Download writes the files of the newest message with files into a directory of the
+// workspace. Each is named by a hash of its bytes. A file that already exists is not
+// written again; if another file has that name, the name is the whole hash. Relative
+// directories start at cwd, as in [Attachments.Add].
 func (a *Attachments) Download(ctx context.Context, call tool.Call, in DownloadInput, cwd string) (Downloaded, error) {
 	name := cmp.Or(in.Dir, DefaultDownloadDir)
 	rel, err := a.ws.rel(a.ws.from(cwd, name))
@@ -137,8 +137,8 @@ func (a *Attachments) download(ctx context.Context, call tool.Call, dir *os.Root
 	return file, sum, fault.New(fault.Conflict, "%s is in the way: it is another file.", file.Path)
 }
 
-// holds reports whether a plain file has that content. Ten digits of a hash can
-// be those of two files, and a command may have written there.
+// holds reports whether a regular file has that content. Two files can share ten digits
+// of a hash, and a command may have written there.
 func holds(ctx context.Context, dir *os.Root, name string, data []byte) (bool, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {

@@ -17,12 +17,12 @@ const (
 	DefaultAttachTotal = 50 << 20
 )
 
-// AttachOptions are what [Attachments] need.
+// AttachOptions configure [Attachments].
 type AttachOptions struct {
-	// Workspace is the directory that the agent works in; it is made when it is missing.
+	// Workspace is the directory that the agent works in; it is created if it is missing.
 	Workspace string
-	// HandOver gives files to people; Inbound knows those that people sent and
-	// Fetch gets their bytes.
+	// HandOver sends files to people, Inbound lists files that people sent, and Fetch
+	// downloads them.
 	HandOver HandOver
 	Inbound  Inbound
 	Fetch    FetchFile
@@ -30,39 +30,39 @@ type AttachOptions struct {
 	FileBytes, TotalBytes int64
 }
 
-// File is one that is given to people.
+// File is a file for people.
 type File struct {
-	// ID names the act within the request: what is given, under which name, and
-	// the how manieth such file of its call it is.
+	// ID identifies the file within the request. It depends on the content, the name,
+	// and the position among equal files of the call, so a repeated call has the same ids.
 	ID, Name, MimeType string
-	// Path is where the file lies in the workspace.
+	// Path is the path in the workspace.
 	Path string
 	Data []byte
 }
 
-// HandOver gives a file to those who read the call's request. Handing an ID
-// over again changes nothing.
+// HandOver sends a file to the people who read the answer to the call's request.
+// Repeating an ID has no effect.
 type HandOver func(ctx context.Context, call tool.Call, f File) error
 
-// Inbound lists the files of the newest message of the call's conversation
-// that somebody sent any with, in their order.
+// Inbound lists the files of the newest message with files in the call's conversation,
+// in their order.
 type Inbound func(ctx context.Context, call tool.Call) ([]Sent, error)
 
-// Sent is a file that somebody sent. What the call's text says of files is not
-// believed; this comes from what is stored.
+// Sent is a file that a person sent. It comes from stored messages, never from the text
+// of a call.
 type Sent struct {
-	// URL is where the platform keeps the file, Blob refers to bytes that were
-	// kept when it came; one of them is set.
+	// URL is the address of the file on its platform; Blob refers to bytes that
+	// Lilac stored when the file arrived. One of them is set.
 	URL, Blob          string
 	Filename, MimeType string
 }
 
-// FetchFile returns the bytes of a file, at most so many, and what type their
-// source says they are.
+// FetchFile returns the bytes of a file, at most most of them, and the media type that
+// the source reported.
 type FetchFile func(ctx context.Context, call tool.Call, s Sent, most int64) (data []byte, mimeType string, err error)
 
-// Attachments gives files to people and takes theirs into the workspace. The
-// tools and the callables are both this.
+// Attachments sends files of the workspace to people and downloads theirs into it. The
+// tools and the callables for attachments share it.
 type Attachments struct {
 	ws *workspace
 	o  AttachOptions
@@ -95,7 +95,7 @@ func (a *Attachments) tools() []tool.Tool {
 	}
 }
 
-// asResult tells the model a value as JSON.
+// asResult returns a result whose text is a value as JSON.
 func asResult(v any, err error) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err

@@ -20,7 +20,7 @@ var bashText string
 
 // The limits of bash.
 const (
-	bashTimeout    = 120 // seconds, when the call does not say
+	bashTimeout    = 120 // seconds, by default
 	bashMaxTimeout = 600
 	// The kernel takes at most 128 KiB in one argument.
 	bashMaxCommand = 100_000
@@ -41,7 +41,7 @@ type bashInput struct {
 
 type bash struct {
 	shell *Shell
-	// longest is how many seconds a command may run, whatever the call says.
+	// longest limits the seconds of a command, whatever the call asks for.
 	longest int
 }
 
@@ -86,16 +86,16 @@ func exitText(r sandbox.Result) string {
 	return fmt.Sprintf("exit code %d", r.ExitCode)
 }
 
-// progress hands output on and shows the last line of each piece.
+// progress passes output on and shows the last line of each write.
 type progress struct {
 	out  *tool.Output
 	show func(line string)
 	mu   sync.Mutex
-	// line is the beginning of a line whose end has not arrived.
+	// line is the beginning of an unfinished line.
 	line []byte
 }
 
-// maxProgressLine is how much of a line is shown; a line may be endless.
+// maxProgressLine bounds the part of a line that is shown; a line may be endless.
 const maxProgressLine = 200
 
 func (p *progress) Write(b []byte) (int, error) {

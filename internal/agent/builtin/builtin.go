@@ -16,51 +16,51 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Options are what the tools need. Only Workspace must be given.
+// Options configure the tools. Only Workspace is required.
 type Options struct {
-	// Workspace is the directory that the agent works in; it is made when it is missing.
+	// Workspace is the directory that the agent works in; it is created if it is missing.
 	Workspace string
 	// Sandbox runs commands; without one, bash refuses.
 	Sandbox sandbox.Sandbox
-	// Hidden are paths that commands must not see: the data directory. They
-	// and the workspace must not contain each other.
+	// Hidden lists paths that commands must not see, such as the data directory. The
+	// workspace must not contain them, nor lie in them.
 	Hidden []string
-	// Masked are paths that are covered where commands would see them.
+	// Masked lists paths that are covered where commands would see them.
 	Masked []string
-	// Binds are further paths that commands see.
+	// Binds lists further paths that commands see.
 	Binds []sandbox.Bind
-	// Limits bound what a command uses, and TmpBytes its /tmp; zero fields
-	// mean the sandbox's defaults.
+	// Limits bound the resources of a command, and TmpBytes its /tmp; zero fields mean
+	// the sandbox's defaults.
 	Limits   sandbox.Limits
 	TmpBytes int64
-	// CommandTime bounds how long a command may run; zero means ten minutes.
+	// CommandTime limits the time of a command; zero means ten minutes.
 	CommandTime time.Duration
-	// Egress is what commands reach hosts through; nil means no network.
+	// Egress is the proxy through which commands reach hosts; nil means no network.
 	Egress *egress.Proxy
-	// Attachments gives files to people and takes theirs; without it there are
-	// no tools for that.
+	// Attachments sends files to people and downloads theirs; without it, there are no
+	// tools for attachments.
 	Attachments *Attachments
-	// Env is further environment for commands, beside what names the request.
+	// Env is added to the environment of commands, beside the ids of the request.
 	Env []string
-	// Access gives each command what is its own; nil gives nothing.
+	// Access grants each command its own access, such as a token; nil grants none.
 	Access Access
 	Logger *slog.Logger
 }
 
-// Access gives each command what it may use and no other, such as a token.
+// Access grants a command access that no other command has, such as a token.
 type Access interface {
-	// Open is called before a command runs; the pass is closed when it has ended.
+	// Open is called before a command runs. The pass is closed when the command ends.
 	Open(call tool.Call) (Pass, error)
 }
 
-// Pass is what one command gets.
+// Pass is the access of one command.
 type Pass struct {
 	Env   []string
 	Binds []sandbox.Bind
 	Close func()
 }
 
-// New returns the tools of level 1 for a workspace.
+// New returns the tools for a workspace.
 func New(opts Options) ([]tool.Tool, error) {
 	ws, err := openWorkspace(opts)
 	if err != nil {
@@ -76,8 +76,8 @@ func New(opts Options) ([]tool.Tool, error) {
 	return tools, nil
 }
 
-// openWorkspace makes the workspace if it is missing and keeps it apart from
-// what is hidden.
+// openWorkspace creates the workspace if it is missing, and refuses one that overlaps
+// a hidden path.
 func openWorkspace(opts Options) (*workspace, error) {
 	if opts.Workspace == "" {
 		return nil, fault.InvalidField("workspace", "A workspace directory is needed.")
@@ -86,7 +86,7 @@ func openWorkspace(opts Options) (*workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find workspace: %w", err)
 	}
-	// What the agent makes there is for nobody else of the machine.
+	// Other users of the machine must not read the agent's files.
 	if err := os.MkdirAll(given, 0o700); err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "The workspace %s cannot be made.", given)
 	}
@@ -102,8 +102,8 @@ func openWorkspace(opts Options) (*workspace, error) {
 	return &workspace{dir: real, given: given}, nil
 }
 
-// apart refuses a workspace that contains a hidden path or lies in it. A path
-// that does not exist yet is judged by what exists of it.
+// apart refuses a workspace that contains a hidden path or lies in it. Of a path that
+// does not exist yet, the part that exists is compared.
 func apart(workspace, hidden string) error {
 	hidden, err := filepath.Abs(hidden)
 	if err != nil {

@@ -1,12 +1,14 @@
-// Package builtin is the tools of level 1: bash, read, write, edit, glob, grep,
-// and for attachments. Each is a file x.go beside x.md, the text for the model.
+// Package builtin implements the tools that every agent has: bash, read, write, edit,
+// glob, grep, and the tools for attachments. Each is a file x.go beside x.md, the text
+// for the model.
 //
-// The file tools never leave the workspace, whatever a path, a link or a race
-// says: every access goes through an os.Root. Only plain files and directories
-// are touched, so nothing hangs on a FIFO or a device. Files are replaced in
-// one step, so nobody sees half of one. bash runs in a sandbox or refuses.
-// Everything is bounded (time, bytes, lines, matches) and says so in its
-// result; what the model can mend is told as a failed result with what to do.
+// The file tools never leave the workspace, whatever a path, a link or a race does:
+// every access goes through an os.Root. They use only regular files and directories, so
+// a FIFO or a device cannot block them. Files are replaced atomically. bash runs in a
+// sandbox or refuses. Time, bytes, lines and matches are bounded, and the result says
+// when a limit was reached. Errors that the model can correct are failed results that
+// say what to do.
 //
-// It may import tool, sandbox, chat and fault; app builds it.
+// The tools hold no state between calls and are safe for concurrent use. app builds
+// them; see system.md §7 for the rules of the workspace.
 package builtin

@@ -55,7 +55,7 @@ func (w *workspace) edit(ctx context.Context, _ tool.Call, in editInput) (tool.R
 	}
 	old := string(data)
 	if !strings.Contains(old, from) && strings.Contains(old, "\r\n") || allCRLF(old) {
-		// Models write plain line ends; a file with others keeps its own.
+		// Models write newlines; a file with CRLF keeps its line ends.
 		from, to = withCRLF(from), withCRLF(to)
 		if from == to {
 			return tool.Result{}, fault.InvalidField("new_string", "\"new_string\" differs from \"old_string\" in line ends only, and edit keeps those of the file; use bash to change them.")
@@ -82,7 +82,7 @@ func (w *workspace) edit(ctx context.Context, _ tool.Call, in editInput) (tool.R
 	return tool.Result{Text: fmt.Sprintf("Edited %s (%s).\n%s", rel, what, diff(old, found, len(from), to))}, nil
 }
 
-// allCRLF reports that every line that ends does so in carriage return and newline.
+// allCRLF reports whether every line ends with CRLF.
 func allCRLF(s string) bool {
 	n := strings.Count(s, "\n")
 	return n > 0 && n == strings.Count(s, "\r\n")
@@ -92,7 +92,7 @@ func withCRLF(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
 }
 
-// occurrences returns where part begins in s, without overlaps.
+// occurrences returns the indexes of part in s, without overlaps.
 func occurrences(s, part string) []int {
 	var at []int
 	for from := 0; ; {
@@ -105,7 +105,7 @@ func occurrences(s, part string) []int {
 	}
 }
 
-// splice replaces length bytes at each of the offsets.
+// splice replaces length bytes at each of the indexes.
 func splice(s string, at []int, length int, to string) string {
 	var b strings.Builder
 	from := 0
@@ -136,8 +136,8 @@ func lineNumbers(s string, at []int) string {
 	return b.String()
 }
 
-// notFound says that there is no such text, and where one is that differs in
-// white space only: the usual mistake.
+// notFound returns the error for a text that does not occur. It points at lines that
+// differ only in white space, which is the usual mistake.
 func notFound(rel, old, from string) error {
 	wanted := squeezedLines(from)
 	if len(wanted) > 0 {

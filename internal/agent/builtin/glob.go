@@ -40,7 +40,7 @@ type found struct {
 func (w *workspace) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Result, error) {
 	pattern, dir := in.Pattern, in.Path
 	if strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "~") {
-		// An absolute pattern is one of the workspace's, whatever path says.
+		// An absolute pattern is relative to the workspace, whatever path says.
 		rel, err := w.rel(pattern)
 		if err != nil {
 			return tool.Result{}, err

@@ -44,7 +44,7 @@ type grepInput struct {
 	Limit      int    `json:"limit,omitempty" min:"1" max:"1000" jsonschema:"How many matching lines (or files) to show; 100 when left out."`
 }
 
-// search is one grep under way.
+// search is the state of one call of grep.
 type search struct {
 	root      *os.Root
 	re        *regexp.Regexp
@@ -119,7 +119,7 @@ func (s *search) full() bool {
 	return s.matches >= s.limit
 }
 
-// file searches one file; binary and huge ones are passed over.
+// file searches one file. It skips binary and very large files.
 func (s *search) file(ctx context.Context, rel string) error {
 	if s.full() {
 		return errEnough
@@ -181,7 +181,7 @@ func (s *search) lines(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// excerpt returns the part of a line around at.
+// excerpt returns the part of a line around the index at.
 func excerpt(line []byte, at int) string {
 	line = bytes.TrimSuffix(line, []byte{'\r'})
 	if len(line) <= grepLine {

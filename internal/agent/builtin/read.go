@@ -69,8 +69,7 @@ func (w *workspace) read(ctx context.Context, _ tool.Call, in readInput) (tool.R
 	return tool.Result{Text: text}, w.explain(err, name)
 }
 
-// readLinesOf returns numbered lines of a file, without ever holding more of it
-// than one line.
+// readLinesOf returns numbered lines of a file. It holds at most one line in memory.
 func readLinesOf(ctx context.Context, file *os.File, info fs.FileInfo, rel string, offset, limit int) (string, error) {
 	r := bufio.NewReaderSize(&ctxReader{ctx, file}, sniffBytes)
 	start, err := r.Peek(sniffBytes)
@@ -114,8 +113,8 @@ func finish(b *strings.Builder, rel string, lines, offset int) string {
 	return b.String()
 }
 
-// readLine reads a line of any length and returns its beginning, without the
-// line end, and its whole length.
+// readLine reads a line of any length. It returns the beginning without the line end,
+// and the length of the whole line.
 func readLine(r *bufio.Reader, keep bool) (line string, length int, err error) {
 	var kept []byte
 	var last byte

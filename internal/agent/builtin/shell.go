@@ -15,7 +15,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Shell runs lines of bash in the sandbox, all under one policy.
+// Shell runs bash commands in the sandbox under one policy.
 type Shell struct {
 	ws     *workspace
 	box    sandbox.Sandbox
@@ -26,19 +26,18 @@ type Shell struct {
 	access Access
 }
 
-// Line is what a shell runs.
+// Line is a command for a [Shell].
 type Line struct {
 	Command string
 	// Dir is a directory in the workspace; empty means the workspace.
 	Dir string
-	// Output takes what it prints, standard error too.
+	// Output receives standard output and standard error.
 	Output io.Writer
-	// Timeout is how long it may take; zero means as long as the context.
+	// Timeout limits the command; zero means that only the context does.
 	Timeout time.Duration
 }
 
-// NewShell returns a shell under the policy of the options, which is that of
-// the tool bash.
+// NewShell returns a shell with the same policy as the tool bash.
 func NewShell(opts Options) (*Shell, error) {
 	ws, err := openWorkspace(opts)
 	if err != nil {
@@ -61,7 +60,7 @@ func newShell(ws *workspace, opts Options) *Shell {
 	}
 }
 
-// network says in the text for the model what commands can reach.
+// network describes for the model which hosts commands can reach.
 func (s *Shell) network() string {
 	if s.egress == nil {
 		return "There is no network"
@@ -70,8 +69,8 @@ func (s *Shell) network() string {
 		egress.Names(s.egress.Rules())
 }
 
-// Check says what is wrong with a line before it is run, and returns where it
-// would start, relative to the workspace.
+// Check returns an error if a line cannot be run. Otherwise, it returns the directory
+// in which it would start, relative to the workspace.
 func (s *Shell) Check(l Line) (dir string, err error) {
 	if len(l.Command) > bashMaxCommand {
 		return "", fault.InvalidField("command", "The command has %d bytes, the limit is %d: write it to a file and run that.", len(l.Command), bashMaxCommand)
@@ -79,8 +78,8 @@ func (s *Shell) Check(l Line) (dir string, err error) {
 	return s.ws.rel(l.Dir)
 }
 
-// Run runs a line for a call, with a way out of its own when there is a
-// network; denied are the hosts that it was refused. What ended it is as in
+// Run runs a line for a call. If commands may reach hosts, the line has its own gate,
+// and denied lists the targets that were refused. ended and err are those of
 // [sandbox.Sandbox].
 func (s *Shell) Run(ctx context.Context, call tool.Call, l Line) (ended sandbox.Result, denied []string, err error) {
 	dir, err := s.Check(l)
@@ -121,7 +120,7 @@ func (s *Shell) confined(ctx context.Context, call tool.Call, cmd sandbox.Comman
 	return ended, gate.Denied(), errors.Join(err, gate.Close())
 }
 
-// ExceededText says for people which limit a command was killed for.
+// ExceededText describes the limit for which a command was killed.
 func ExceededText(what sandbox.Exceeded) string {
 	return map[sandbox.Exceeded]string{
 		sandbox.ExceededMemory:    "it used more memory than a command may",

@@ -13,17 +13,17 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// maxLinks is how many links may be on the way of a path.
+// maxLinks bounds the symbolic links in a path.
 const maxLinks = 20
 
 // workspace is the directory that the file tools are confined to.
 type workspace struct {
-	dir   string // as it is, links followed
-	given string // as it was configured: absolute paths may begin so too
+	dir   string // with all links resolved
+	given string // as configured: absolute paths may also begin with it
 }
 
-// from makes a path that is relative to a directory of the workspace one that
-// is relative to the workspace. A directory outside counts as the workspace.
+// from turns a path relative to cwd, a directory of the workspace, into one relative to
+// the workspace. A directory outside counts as the workspace.
 func (w *workspace) from(cwd, name string) string {
 	if cwd == "" || name == "" || strings.HasPrefix(name, "/") || name == "~" || strings.HasPrefix(name, "~/") {
 		return name
@@ -35,8 +35,8 @@ func (w *workspace) from(cwd, name string) string {
 	return path.Join(base, name)
 }
 
-// openDir returns a directory of the workspace as a root of its own, and makes
-// it when it is missing.
+// openDir returns a directory of the workspace as its own root. It creates the
+// directory if it is missing.
 func (w *workspace) openDir(rel string) (*os.Root, error) {
 	root, err := w.open()
 	if err != nil {
@@ -49,8 +49,8 @@ func (w *workspace) openDir(rel string) (*os.Root, error) {
 	return root.OpenRoot(rel)
 }
 
-// open returns the root through which everything in the workspace is reached.
-// It is opened for each call, so a workspace that was made anew is the new one.
+// open returns the root of the workspace. It is opened for each call, so that a
+// workspace that was deleted and created again is found.
 func (w *workspace) open() (*os.Root, error) {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
@@ -59,8 +59,8 @@ func (w *workspace) open() (*os.Root, error) {
 	return root, nil
 }
 
-// rel turns a path as the model writes it into one relative to the workspace.
-// It only reads the path; that what it names lies inside is os.Root's to ensure.
+// rel turns a path from the model into one relative to the workspace. It looks only at
+// the path itself; os.Root ensures that the file is inside the workspace.
 func (w *workspace) rel(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
 		return "", fault.InvalidField("path", "A path must not contain a NUL character.")
@@ -97,12 +97,12 @@ func (w *workspace) outside(name string) error {
 	return fault.New(fault.Denied, "%s is outside the workspace %s. Use a path inside it.", name, w.dir)
 }
 
-// within reports whether p is dir or lies below it; both are clean and absolute.
+// within reports whether p is dir or is below it; both are clean and absolute.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// explain turns an error of the file system into one that the model can act on.
+// explain turns an error of the file system into one that the model can correct.
 func (w *workspace) explain(err error, name string) error {
 	var known *fault.Error
 	switch {
@@ -132,8 +132,8 @@ func (w *workspace) explain(err error, name string) error {
 	return err
 }
 
-// openPlain opens a plain file or directory for reading, and never waits: a
-// FIFO without a writer would, and a device may do anything when it is opened.
+// openPlain opens a regular file or directory for reading. It refuses everything else
+// without opening it: opening a FIFO blocks, and opening a device may have effects.
 func openPlain(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
 	info, err := root.Stat(rel)
 	if err != nil {
@@ -146,7 +146,7 @@ func openPlain(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Between the two it may have become something else.
+	// It may have been replaced since.
 	info, err = file.Stat()
 	if err == nil {
 		err = plain(info, rel)
@@ -157,7 +157,7 @@ func openPlain(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// plain refuses everything but files and directories.
+// plain refuses everything except regular files and directories.
 func plain(info fs.FileInfo, name string) error {
 	if info.Mode().IsRegular() || info.IsDir() {
 		return nil
@@ -174,9 +174,8 @@ func plain(info fs.FileInfo, name string) error {
 	return fault.New(fault.Invalid, "%s is %s; only plain files can be used.", name, kind)
 }
 
-// followLinks returns what rel means, without a link in it, so that writing
-// replaces the file and not the link. A link that is reached through another one
-// leads on from where it really stands, not from where its path says.
+// followLinks returns the path of rel without symbolic links, so that writing replaces
+// the file and not the link. A link is resolved relative to its real directory.
 func followLinks(root *os.Root, rel string) (string, error) {
 	real, rest := ".", strings.Split(rel, "/")
 	for links := 0; len(rest) > 0; {

@@ -51,7 +51,7 @@ func (w *workspace) write(ctx context.Context, _ tool.Call, in writeInput) (tool
 	return tool.Result{Text: fmt.Sprintf("%s %s (%d lines, %d bytes).", did, rel, lines, len(content))}, nil
 }
 
-// put makes content the content of rel and says what that was.
+// put writes content to rel and returns what it did: Created, Replaced or Unchanged.
 func (w *workspace) put(ctx context.Context, rel string, content []byte) (string, error) {
 	root, err := w.open()
 	if err != nil {

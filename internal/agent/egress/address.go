@@ -2,10 +2,10 @@ package egress
 
 import "net/netip"
 
-// special are the address blocks of the IANA special-purpose registries, and
-// others, that are not hosts of the public internet. Of IPv6 only 2000::/3 is
-// given out at all, so the rest (loopback, mapped, NAT64, unique local, link
-// and site local, multicast, IPv4-compatible) needs no row.
+// special lists the address blocks that do not belong to hosts of the public internet,
+// from the IANA special-purpose registries and others. Of IPv6, only 2000::/3 is
+// allocated, so the rest (loopback, mapped, NAT64, unique local, link and site
+// local, multicast, IPv4-compatible) needs no row.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),         // this network
 	netip.MustParsePrefix("10.0.0.0/8"),        // private
@@ -34,9 +34,9 @@ var special = []netip.Prefix{
 
 var globalV6 = netip.MustParsePrefix("2000::/3")
 
-// Public reports whether an address is one of a host on the public internet.
-// An IPv4 address in IPv6 form counts as what it stands for only when it is
-// written as a mapped one; every other way of carrying one is refused.
+// Public reports whether an address belongs to a host on the public internet. An
+// IPv4-mapped IPv6 address is judged by its IPv4 address; every other way of
+// embedding an IPv4 address is refused.
 func Public(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return false

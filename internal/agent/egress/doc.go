@@ -1,25 +1,28 @@
-// Package egress is how addresses that others chose are reached: the only way
-// out of a sandbox, a proxy of ours that runs outside of it and lets through
-// what an operator has listed, and the [Fetcher] of files that people sent.
+// Package egress controls connections to addresses that come from untrusted
+// input. A [Proxy] is the only way out of a sandbox, and a [Fetcher] downloads the
+// files that people send.
 //
-// A command in a sandbox has an empty network. When it may reach hosts, a Unix
-// socket of its own [Gate] is shown to it, and the proxy behind it takes plain
-// HTTP and CONNECT for the hosts and ports of the [Rule]s. Names are resolved
-// here, and the address is checked at the moment of the connection: what is
-// not a public address ([Public]) is refused unless the rule says that the host is
-// internal. So a name that points inside, or changes where it points, gains nothing.
+// A command in a sandbox has no network. If it may reach hosts, it sees the Unix
+// socket of its own [Gate]. The proxy behind the socket accepts plain HTTP and
+// CONNECT for the hosts and ports of the [Rule]s. It resolves names itself and checks
+// the address when it connects: addresses that are not public ([Public]) are refused
+// unless the rule allows an internal host. So a name that points to an internal
+// address, or that changes where it points, gains nothing.
 //
-// A rule may carry headers, credentials usually. They are added here, outside, to plain
-// requests for http://host/, which are sent on as https://host/; the sandbox
-// never holds them. What a command sends by CONNECT is its own TLS, into which
-// nothing can be added. A host that echoes its request headers would show the
-// credential: give it to none that does.
+// A rule may carry headers, usually credentials. The proxy adds them to plain requests
+// for http://host/ and sends those on as https://host/, so the sandbox never holds
+// a credential. Nothing can be added to CONNECT, which carries the command's own TLS.
+// A host that echoes request headers would reveal the credential: do not give it one.
 //
-// A [Fetcher] takes files from the hosts that it was given and no others, over
-// redirects too, checks addresses in the same way, and reads at most as much as
-// it was asked to whatever the host claims; nothing is unpacked.
+// A [Fetcher] downloads only from the hosts that it was given, also after redirects. It
+// checks addresses in the same way, reads at most as much as it was asked to, whatever
+// the host claims, and unpacks nothing.
 //
-// Everything is bounded: connections, bytes, and time; whatever is refused is
-// logged and kept in [Gate.Denied] for the model. The package imports fault
-// alone; app opens the proxy, builtin a gate for each command, and discord a fetcher.
+// Connections, bytes and time are bounded. Refused targets are logged and kept in
+// [Gate.Denied] for the model.
+//
+// All types are safe for concurrent use. A Gate belongs to one command: its mutex guards
+// its counters, and Close waits for its connections. The package imports only
+// foundation packages; app opens the proxy, builtin opens a gate for each command, and
+// discord uses a fetcher.
 package egress

@@ -20,51 +20,51 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// FetchOptions are what a [Fetcher] is made of.
+// FetchOptions configure a [Fetcher].
 type FetchOptions struct {
-	// Hosts are those that files are fetched from: a name, over TLS on its usual
-	// port, or a name or an address with a port, over whatever the URL says. An
-	// address that is named so may be one of this machine.
+	// Hosts lists the hosts to download from. A name without a port is reached over
+	// TLS on port 443. A name or an address with a port is reached with the scheme
+	// of the URL; such an address may belong to this machine.
 	Hosts []string
-	// Time bounds one file with its redirects; zero means DefaultFetchTime.
+	// Time limits one file with its redirects; zero means DefaultFetchTime.
 	Time time.Duration
 	// Resolve looks up a name; nil means the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Dial connects to an address that was found good; nil means the system's.
+	// Dial connects to an address that passed the checks; nil means the system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Roots are the authorities that hosts must be signed by; nil means the system's.
+	// Roots are the certificate authorities to trust; nil means the system's.
 	Roots *x509.CertPool
 
-	// unguarded leaves the checks of addresses and of redirects out. It is there
-	// for the tests that show what they are good for.
+	// unguarded skips the checks of addresses and redirects. Only tests set it, to
+	// prove that the checks matter.
 	unguarded bool
 }
 
 const (
-	// DefaultFetchTime is how long one file may take.
+	// DefaultFetchTime is the time limit of one file.
 	DefaultFetchTime = 30 * time.Second
-	// maxRedirects is how often a file may have moved.
+	// maxRedirects bounds the redirects of one file.
 	maxRedirects = 3
-	// answerTimeout bounds how long a host may take to begin its answer.
+	// answerTimeout limits the time until a host sends its response header.
 	answerTimeout = 15 * time.Second
-	// maxAnswerHeader bounds what stands before a file.
+	// maxAnswerHeader bounds the response header, in bytes.
 	maxAnswerHeader = 32 << 10
 )
 
-// CodeGone is the code of a fault.NotFound that says that the host has no such
-// file, or not under this address any more.
+// CodeGone is the code of a fault.NotFound for a file that the host does not have, or
+// no longer has at this address.
 const CodeGone = "file_gone"
 
 // Fetched is a file that was fetched.
 type Fetched struct {
 	Data []byte
-	// MimeType is what the host called it, without parameters; it may be empty.
+	// MimeType is the type that the host reported, without parameters; it may be empty.
 	MimeType string
 }
 
-// Fetcher fetches files from listed hosts. Every address, also of a redirect,
-// is checked when it is connected to, so that a name which points inside
-// gains nothing. It may be used from many goroutines.
+// Fetcher downloads files from listed hosts. It checks every address, also of a
+// redirect, when it connects, so a name that points to an internal address gains
+// nothing. It is safe for concurrent use.
 type Fetcher struct {
 	o      FetchOptions
 	client *http.Client
@@ -82,7 +82,7 @@ func NewFetcher(o FetchOptions) *Fetcher {
 	f := &Fetcher{o: o}
 	f.client = &http.Client{
 		Transport: &http.Transport{
-			// No proxy of the environment: the addresses would be checked by nobody.
+			// No proxy from the environment: it would bypass the checks of addresses.
 			DialContext: f.dial, TLSClientConfig: &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			DisableKeepAlives: true, DisableCompression: true,
 			TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout, MaxResponseHeaderBytes: maxAnswerHeader,
@@ -100,7 +100,7 @@ func NewFetcher(o FetchOptions) *Fetcher {
 	return f
 }
 
-// Allows reports whether files are fetched from there.
+// Allows reports whether the fetcher may download from a URL.
 func (f *Fetcher) Allows(u *url.URL) bool {
 	if u.User != nil || u.Hostname() == "" {
 		return false
@@ -111,8 +111,8 @@ func (f *Fetcher) Allows(u *url.URL) bool {
 	return (u.Scheme == "http" || u.Scheme == "https") && slices.Contains(f.o.Hosts, u.Host)
 }
 
-// Fetch returns the file at an address, whole or not at all. One with more
-// than most bytes is a fault.TooLarge.
+// Fetch returns the whole file at an address. It fails with a fault.TooLarge if the
+// file has more than most bytes.
 func (f *Fetcher) Fetch(ctx context.Context, address string, most int64) (Fetched, error) {
 	u, err := url.Parse(address)
 	if err != nil || !f.Allows(u) {
@@ -136,7 +136,7 @@ func (f *Fetcher) Fetch(ctx context.Context, address string, most int64) (Fetche
 	case response.StatusCode != http.StatusOK:
 		return Fetched{}, fault.New(fault.Unavailable, "The host of the file answered with the status %d.", response.StatusCode)
 	case encoding != "" && encoding != "identity":
-		// It would have to be unpacked to be of use, and could become any size.
+		// Unpacking could produce any size.
 		return Fetched{}, fault.New(fault.Denied, "The file came packed (%s), which was not asked for.", strconv.Quote(encoding))
 	case response.ContentLength > most:
 		return Fetched{}, tooLarge(response.ContentLength, most)
@@ -156,7 +156,7 @@ func tooLarge(size, most int64) error {
 	return fault.New(fault.TooLarge, "It has %d bytes, and no files with more than %d are fetched.", size, most)
 }
 
-// failure says why a file did not come.
+// failure turns the error of a download into a fault.
 func failure(ctx context.Context, err error) error {
 	var known *fault.Error
 	// The address may be a signed one, with which anybody gets the file.

@@ -40,8 +40,8 @@ type Gate struct {
 	denied []string
 }
 
-// Open listens on a socket of its own until the gate is closed. log carries
-// what names the request.
+// Open returns a gate that listens on its own socket until it is closed. log should
+// carry the ids of the request.
 func (p *Proxy) Open(ctx context.Context, log *slog.Logger) (*Gate, error) {
 	path := p.socket()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
@@ -68,17 +68,17 @@ func (p *Proxy) Open(ctx context.Context, log *slog.Logger) (*Gate, error) {
 	return g, nil
 }
 
-// Path is the socket that is to be shown to the command.
+// Path returns the socket to show to the command.
 func (g *Gate) Path() string { return g.path }
 
-// Denied are the hosts that were refused, each once, as "host:port" or with the reason.
+// Denied returns the refused targets, each once, as "host:port" or with the reason.
 func (g *Gate) Denied() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.denied)
 }
 
-// Close ends every connection and waits for them.
+// Close ends every connection and waits for their goroutines.
 func (g *Gate) Close() error {
 	g.mu.Lock()
 	g.closed = true
@@ -93,7 +93,7 @@ func (g *Gate) Close() error {
 	return nil
 }
 
-// enter counts a request in, unless the gate is closed.
+// enter registers a request, unless the gate is closed.
 func (g *Gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,7 +142,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rule, ok := match(g.proxy.opts.Rules, host, port)
 	if !ok && port == httpPort {
-		// A host that is open for HTTPS alone and has credentials takes plain requests here.
+		// A host with credentials that is open only for HTTPS accepts plain requests here.
 		if rule, ok = match(g.proxy.opts.Rules, host, httpsPort); ok {
 			ok = len(rule.Headers) > 0
 		}
@@ -181,7 +181,7 @@ func (g *Gate) forward(w http.ResponseWriter, r *http.Request, rule Rule, host s
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			out := pr.Out
 			out.URL = &url.URL{Scheme: scheme, Host: at, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-			// The host that was checked, whatever the command writes in Host.
+			// The host that was checked, whatever the command sends in Host.
 			out.Host = strings.ToLower(r.URL.Host)
 			out.Header.Del("Upgrade")
 			out.Header.Del("Connection")
@@ -263,7 +263,7 @@ func closeBoth(a, b net.Conn) {
 	_ = b.Close()
 }
 
-// metered is a connection to a host, whose bytes are counted.
+// metered counts the bytes of a connection to a host.
 type metered struct {
 	net.Conn
 	gate *Gate
@@ -300,7 +300,7 @@ func (m *metered) Write(p []byte) (int, error) {
 	return m.Conn.Write(p)
 }
 
-// CloseWrite ends our direction and lets the other one go on.
+// CloseWrite closes the sending direction only.
 func (m *metered) CloseWrite() error {
 	if half, ok := m.Conn.(*net.TCPConn); ok {
 		return half.CloseWrite()
@@ -335,7 +335,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	}
 }
 
-// counted is a connection of the command, which counts as open until it is closed.
+// counted is a connection of the command that counts as open until it is closed.
 type counted struct {
 	net.Conn
 	gate *Gate
@@ -351,7 +351,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends our direction and lets the other one go on.
+// CloseWrite closes the sending direction only.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(*net.UnixConn); ok {
 		return half.CloseWrite()

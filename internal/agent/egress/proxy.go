@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Options are what a proxy is made of.
+// Options configure a [Proxy].
 type Options struct {
-	// Rules say what may be reached; without any, nothing.
+	// Rules list the hosts that commands may reach; without rules, none.
 	Rules  []Rule
 	Limits Limits
 	Logger *slog.Logger
@@ -29,12 +29,11 @@ type Options struct {
 	Roots *x509.CertPool
 }
 
-// Limits bound what one gate, that is one command, may use. A zero field means its
-// default.
+// Limits bound one gate, and so one command. A zero field means its default.
 type Limits struct {
 	// Connections is how many may be open at a time.
 	Connections int
-	// Bytes is how much goes through in both directions together.
+	// Bytes is the total in both directions.
 	Bytes int64
 }
 
@@ -45,21 +44,21 @@ const (
 )
 
 const (
-	// dialTimeout bounds looking up a name and connecting.
+	// dialTimeout limits the name lookup and the connection.
 	dialTimeout = 15 * time.Second
-	// idleTimeout ends a connection that carries nothing.
+	// idleTimeout ends an idle connection.
 	idleTimeout = 5 * time.Minute
-	// headerTimeout bounds how long a command may take to say what it wants.
+	// headerTimeout limits the time that a command takes to send a request header.
 	headerTimeout = 10 * time.Second
-	// maxHeader bounds what it says.
+	// maxHeader bounds that header, in bytes.
 	maxHeader = 64 << 10
-	// maxDenied is how many refused hosts are remembered for the model, and
-	// maxDeniedName how many bytes of each: the name of a host has no more.
+	// maxDenied bounds the refused targets that are kept for the model, and
+	// maxDeniedName the bytes of each: a host name has no more.
 	maxDenied     = 16
 	maxDeniedName = 255
 )
 
-// Proxy makes gates.
+// Proxy opens a gate for each command.
 type Proxy struct {
 	opts Options
 	mu   sync.Mutex
@@ -67,7 +66,7 @@ type Proxy struct {
 	number int
 }
 
-// Open makes a proxy.
+// Open returns a proxy. It fails if a rule is invalid.
 func Open(opts Options) (*Proxy, error) {
 	for i, rule := range opts.Rules {
 		if err := rule.Validate(); err != nil {
@@ -89,7 +88,7 @@ func Open(opts Options) (*Proxy, error) {
 	return &Proxy{opts: opts}, nil
 }
 
-// Rules are the rules of the proxy.
+// Rules returns the rules of the proxy.
 func (p *Proxy) Rules() []Rule { return p.opts.Rules }
 
 func (p *Proxy) socket() string {
@@ -110,7 +109,7 @@ func (p *Proxy) dial(ctx context.Context, rule Rule, host string, port int) (net
 	})
 }
 
-// check is asked by the dialer with the address that it is about to connect to.
+// check refuses an address that the dialer is about to connect to, unless it is public.
 func check(rule Rule, address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !rule.Internal && !Public(at.Addr()) {

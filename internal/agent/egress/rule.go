@@ -18,18 +18,18 @@ var headerName = regexp.MustCompile("^[A-Za-z0-9-]+$")
 
 // Rule lets commands reach a host.
 type Rule struct {
-	// Host is a name ("api.github.com"), an address, or all names below one
-	// ("*.githubusercontent.com"), which that one itself is not among.
+	// Host is a name ("api.github.com"), an address, or a wildcard for all names
+	// below a name, but not that name itself ("*.githubusercontent.com").
 	Host string
 	// Ports are the ports that may be reached; none means 80 and 443.
 	Ports []int
-	// Headers are added to plain requests, which then go on as HTTPS.
+	// Headers are added to plain requests, which are then sent on as HTTPS.
 	Headers map[string]string
-	// Internal lets the host be one that is not on the public internet.
+	// Internal allows a host that is not on the public internet.
 	Internal bool
 }
 
-// Validate says what is wrong with a rule; the field is relative to it.
+// Validate returns an error if the rule is invalid. Its field is relative to the rule.
 func (r Rule) Validate() error {
 	name := strings.TrimPrefix(r.Host, "*.")
 	if name == "" || normal(name) != name || strings.ContainsAny(name, "*/:@ \t\r\n") && !isAddress(name) {
@@ -77,7 +77,7 @@ const (
 	httpsPort = 443
 )
 
-// match returns the rule for a host, the one with headers first.
+// match returns the rule for a host. Rules with headers come first.
 func match(rules []Rule, host string, port int) (Rule, bool) {
 	best := -1
 	for i, r := range rules {
@@ -91,10 +91,10 @@ func match(rules []Rule, host string, port int) (Rule, bool) {
 	return rules[best], true
 }
 
-// normal is the one form of a host name: small letters, no dot at the end.
+// normal returns the canonical form of a host name: lowercase, without a trailing dot.
 func normal(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// target reads "host:port"; the port may be missing when there is a usual one.
+// target parses "host:port". The port may be missing if there is a usual one.
 func target(hostport string, usual int) (host string, port int, ok bool) {
 	host, text, err := net.SplitHostPort(hostport)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package rundir keeps the sockets of a running program, and what else of it
-// commands of the agent are shown, in a private directory apart from its data, which
-// they must not see.
+// Package rundir provides a private directory for the sockets of the running program
+// and for other files that commands of the agent may see. It is separate from the data
+// directory, which they must not see.
 //
-// What a process that was killed left behind is removed by the next one on the
-// same data directory; whoever calls [Open] holds that directory's lock.
+// [Open] removes the directory that a killed process left behind. Its caller must hold
+// the lock of the data directory, so only one process uses a [Dir] at a time.
 package rundir
 
 import (
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// prefix begins the names of our directories.
+	// prefix begins the name of each directory.
 	prefix = "lilac-run-"
-	// noteName is the file of the data directory that holds the path.
+	// noteName is the file in the data directory that holds the path.
 	noteName = "runtime"
 )
 
@@ -29,8 +29,8 @@ type Dir struct {
 	note string
 }
 
-// Open makes a directory below XDG_RUNTIME_DIR or the system's temporary one,
-// and removes the one of the process before.
+// Open creates a directory below XDG_RUNTIME_DIR, or else below the system's temporary
+// directory, and removes the directory of the previous process.
 func Open(dataDir string) (*Dir, error) {
 	d := &Dir{note: filepath.Join(dataDir, noteName)}
 	if err := d.removeEarlier(); err != nil {
@@ -48,14 +48,14 @@ func Open(dataDir string) (*Dir, error) {
 	return d, nil
 }
 
-// removeEarlier removes what the note names, if it can only be ours: by its
-// name, its place and its owner.
+// removeEarlier removes the directory that the note names, if its name and its owner
+// show that an earlier process of this user created it.
 func (d *Dir) removeEarlier() error {
 	data, err := os.ReadFile(d.note)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil { // another user's: the directory that it names would be, too
+	if err != nil { // the note belongs to another user, so its directory does, too
 		if err := os.Remove(d.note); err != nil {
 			return fmt.Errorf("remove the note of an earlier process: %w", err)
 		}
@@ -78,8 +78,8 @@ func (d *Dir) removeEarlier() error {
 	return nil
 }
 
-// Close removes the directory, and the note unless another process wrote it meanwhile:
-// one whose data is where ours was. It may be called twice.
+// Close removes the directory, and the note unless another process has replaced it. It
+// may be called twice.
 func (d *Dir) Close() error {
 	err := os.RemoveAll(d.Path)
 	if data, unread := os.ReadFile(d.note); unread != nil || string(data) != d.Path {

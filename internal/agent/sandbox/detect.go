@@ -73,7 +73,7 @@ func detectMode(ctx context.Context, mode Mode) (box Sandbox, err error) {
 	return box, nil
 }
 
-// probe runs a command in a sandbox and believes only its report.
+// probe runs a command in a sandbox to prove that it works.
 func probe(ctx context.Context, box Sandbox) error {
 	dir, release, err := probeDir()
 	if err != nil {
@@ -97,7 +97,7 @@ func probe(ctx context.Context, box Sandbox) error {
 	return nil
 }
 
-// noTemp is the refusal when no sandbox could be tried, nil if one was.
+// noTemp returns the refusal if no sandbox could be tried, or nil.
 func noTemp(err error) *fault.Error {
 	if !errors.As(err, &errNoTemp{}) {
 		return nil
@@ -107,7 +107,7 @@ func noTemp(err error) *fault.Error {
 			"Make that directory, or name another one in TMPDIR, and restart Lilac.", os.TempDir())}
 }
 
-// unavailable is the refusal that says what to do.
+// unavailable returns the refusal that says what to do.
 func unavailable(format string, args ...any) *fault.Error {
 	err := fault.New(fault.Unavailable, "%s Commands are not run without a sandbox. "+
 		"Install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), "+
@@ -119,8 +119,8 @@ func unavailable(format string, args ...any) *fault.Error {
 	return err
 }
 
-// uncover is the advice where parts of /proc are covered, as in most containers:
-// there the kernel lets nobody mount a /proc of their own, and a sandbox needs one.
+// uncover returns advice if parts of /proc are covered, as in most containers. The kernel
+// then refuses to mount a new /proc, which a sandbox needs.
 func uncover() string {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || !covered(string(mounts)) {
@@ -130,8 +130,8 @@ func uncover() string {
 		"systemd: no ProtectKernelTunables, no ProtectProc), "
 }
 
-// covered reports whether something is mounted over a part of /proc. What lies on an
-// empty directory covers nothing.
+// covered reports whether something is mounted over a part of /proc. A mount on an empty
+// directory covers nothing.
 func covered(mounts string) bool {
 	for line := range strings.Lines(mounts) {
 		const target = 4

@@ -1,36 +1,37 @@
 // Package sandbox runs a command under a policy, or refuses.
 //
-// [Detect] finds a sandbox and proves that it works on this machine by running
-// it: bubblewrap, else namespaces of our own. Both build the same layers ([Policy]
-// says which), in user, process, mount, network, IPC and host name namespaces,
-// with a filter of system calls, no capability and no new privileges; our own adds
-// Landlock. A command sees the workspace (read and write), the system's programs
-// and libraries (read only), an empty /tmp, a few devices, and a /proc of its own. It
-// has no network, none of our environment, and no way to make namespaces. The
-// paths of [Policy.Hidden] are never visible, whatever else is.
+// [Detect] finds a sandbox and runs it once to prove that it works on this machine:
+// bubblewrap, or else Lilac's built-in namespace sandbox. Both build the layers of the
+// [Policy] in user, process, mount, network, IPC and host name namespaces, with a filter
+// of system calls, without capabilities and without new privileges; the built-in sandbox
+// adds Landlock. A command sees the workspace (read and write), the system's programs and
+// libraries (read only), an empty /tmp, a few devices, and its own /proc. It has no
+// network, none of Lilac's environment variables, and cannot create namespaces. The paths
+// of [Policy.Hidden] are never visible.
 //
-// A Unix socket may be shown to a command: that is how it reaches the tool
-// server, and, by [Policy.Proxy], a proxy outside that lets some hosts through.
+// A command may see a Unix socket. That is how it reaches the tool server and, with
+// [Policy.Proxy], a proxy outside that lets some hosts through.
 //
-// [Limits] bound what a command uses: the kernel where it can count for one command
-// alone, and a watcher outside that looks the sooner the less is left. Memory that
-// belongs to no process (buffers of sockets and pipes) is bounded only by the
-// number of descriptors.
+// [Limits] bound the resources of a command: the kernel enforces them where it can count
+// for one command alone; otherwise, a watcher outside checks them, more often the closer
+// the limit is. Memory that belongs to no process (buffers of sockets and pipes) is
+// bounded only by the number of descriptors.
 //
-// Nothing ever runs unconfined because something is missing: without a
-// working sandbox Detect returns a fault of kind Unavailable that says what to
-// install or which setting accepts the risk, and [Refusing] makes a Sandbox
-// of that answer. [Unconfined] exists for who accepts the risk by name; it
-// protects nothing but our environment variables, and bounds nothing but output.
+// Nothing ever runs unconfined because something is missing. Without a working sandbox,
+// Detect returns a fault of kind Unavailable that says what to install, or which setting
+// accepts the risk; [Refusing] turns it into a Sandbox. [Unconfined] is for operators who
+// accept the risk explicitly: it protects only Lilac's environment variables and bounds
+// only the output.
 //
-// A command ends with its context, with its time limit, and with our process:
-// all of its processes are killed, and Run returns when they are gone. What
-// left its process group (setsid) is caught by the process namespace,
-// and not by Unconfined.
+// A command ends with its context, its time limit, and Lilac's process: all of its
+// processes are killed, and Run returns when they are gone. The process namespace also
+// catches processes that left the process group (setsid); Unconfined does not.
 //
-// A program that runs commands calls [Enter] first in main: the first process of
-// our own namespaces, and what carries connections to the proxy, is the program itself.
+// A program that runs commands must call [Enter] first in main: the first process in the
+// built-in sandbox, and the process that forwards connections to the proxy, are the
+// program itself.
 //
-// The package is Linux only in effect; elsewhere Detect says so. It may import
-// fault, and builtin, app and the background tasks may call it.
+// A Sandbox is safe for concurrent use; each Run owns its processes and goroutines, and
+// waits for them. The package works only on Linux; elsewhere, Detect says so. It imports
+// foundation packages only. builtin, app and the background tasks may call it.
 package sandbox

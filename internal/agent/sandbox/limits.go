@@ -5,17 +5,16 @@ import "cmp"
 // Limits bound what one command, with everything it starts, may use. A zero
 // field means its default.
 type Limits struct {
-	// MemoryBytes is for all of its processes together, without what /tmp and
-	// /dev/shm hold, which have bounds of their own. One process that asks for
-	// more, and for more than our own one beside it needs, gets an error;
-	// processes that have more together are killed.
+	// MemoryBytes is for all of its processes together, without the contents of /tmp and
+	// /dev/shm, which have their own bounds. A single process that asks for more, and for
+	// more than the helper process beside it needs, gets an error; processes that use
+	// more together are killed.
 	MemoryBytes int64
-	// Processes is how many processes and threads there may be.
+	// Processes bounds the processes and threads.
 	Processes int
-	// DiskBytes is by how much files may grow: one file, and all that it
-	// changed together.
+	// DiskBytes bounds the growth of files: of one file, and of all changed files together.
 	DiskBytes int64
-	// OutputBytes is how much it may print.
+	// OutputBytes bounds its output.
 	OutputBytes int64
 }
 
@@ -27,22 +26,21 @@ const (
 	DefaultOutputBytes = 64 << 20
 )
 
-// MinMemoryBytes is the least that a sandbox starts with: the Go program that
-// builds it needs about half.
+// MinMemoryBytes is the least memory with which a sandbox starts: the Go program that
+// builds it needs about half of it.
 const MinMemoryBytes = 128 << 20
 
-// openFiles is how many descriptors a process may have. Descriptors hold
-// kernel memory that no other limit sees: a pipe of a user who has many still
-// 8 KiB. It is what programs get that do not ask for more.
+// openFiles bounds the descriptors of a process. Descriptors use kernel memory that no
+// other limit counts: a pipe uses at least 8 KiB. It is the usual soft limit of programs.
 const openFiles = 1024
 
-// keepFreeBytes is what a command must leave on a disk that it writes to: the
-// database usually lives on the same one.
+// keepFreeBytes is the free space that a command must leave on a disk that it writes to:
+// the database is usually on the same disk.
 const keepFreeBytes = 64 << 20
 
-// kernelProcesses is where the kernel itself refuses another process: a little
-// above the limit, so that a command which reaches it is killed for it and
-// does not go on trying.
+// kernelProcesses is the number at which the kernel refuses another process. It is a
+// little above the limit, so that the watcher kills a command at the limit before the
+// command only sees failing forks.
 func (l Limits) kernelProcesses() int64 { return int64(l.Processes + l.Processes/4 + 64) }
 
 // Exceeded names a limit that a command was killed for.

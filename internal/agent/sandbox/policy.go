@@ -14,20 +14,20 @@ import (
 // basePath finds programs where distributions and people install them.
 const basePath = helperDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
-// systemDirs are shown read only, when they exist. On most systems all but
-// /usr are links into it, and are shown as such.
+// systemDirs lists the directories that are shown read-only if they exist. On most
+// systems, all except /usr are links into it, and are shown as links.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
 
-// etcPaths is the part of /etc that programs need and that holds no secret: the
-// linker's cache, alternatives, certificates, time zone, file types, ports, fonts.
-// It is short because each path is a mount, and bubblewrap looks at all of them
-// for each one that it adds.
+// etcPaths lists the part of /etc that programs need and that contains no secrets: the
+// linker's cache, alternatives, certificates, time zone, file types, ports, fonts. It is
+// short because each path is a mount, and bubblewrap checks all mounts for each one that
+// it adds.
 var etcPaths = []string{
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/fonts",
 	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
 }
 
-// resolved is a policy whose paths are real ones and do not contradict each other.
+// resolved is a policy whose paths are resolved and do not contradict each other.
 type resolved struct {
 	Policy
 	hidden []string
@@ -42,8 +42,8 @@ type shown struct {
 	writable bool
 }
 
-// resolve checks a policy. Paths are compared after links are followed, so
-// that no other name for a hidden path gets past.
+// resolve checks a policy. It compares paths after following links, so that a hidden path
+// cannot be reached by another name.
 func resolve(cmd Command, policy Policy) (resolved, error) {
 	r := resolved{Policy: policy}
 	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
@@ -124,7 +124,7 @@ func resolve(cmd Command, policy Policy) (resolved, error) {
 	return r, nil
 }
 
-// bind checks one path that is to be shown, against what was resolved before it.
+// bind checks a path to show against the paths that were resolved before it.
 func (r *resolved) bind(b Bind) (Bind, error) {
 	given := b.Source
 	if !filepath.IsAbs(b.Source) || b.Target != "" && !filepath.IsAbs(b.Target) {
@@ -160,7 +160,7 @@ func (r *resolved) bind(b Bind) (Bind, error) {
 			return b, fault.InvalidField("hidden", "%s cannot be hidden: it is in the writable %s, and commands may move what is in there.", masked, given)
 		}
 	}
-	// What a command may write can hold links of its making; nothing is laid there.
+	// A command can create links where it may write, so nothing is mounted there.
 	written := []string{r.Workspace}
 	for _, before := range r.Binds {
 		if before.Writable {
@@ -172,8 +172,8 @@ func (r *resolved) bind(b Bind) (Bind, error) {
 			return b, fault.InvalidField("binds", "%s must not appear in %s: commands may write there already.", given, dir)
 		}
 	}
-	// Nor is anything shown that comes from there: a command could put a link in
-	// its place, and the next command would be shown what that points to.
+	// Nor is a path from there shown: a command could replace it by a link, and the next
+	// command would see the target of that link.
 	next := shown{way, b.Writable}
 	for _, before := range r.shown {
 		for _, pair := range [][2]shown{{next, before}, {before, next}} {

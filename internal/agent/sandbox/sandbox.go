@@ -8,89 +8,89 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// CodeUnavailable is the code of the fault that a missing sandbox is.
+// CodeUnavailable is the code of the fault when there is no sandbox.
 const CodeUnavailable = "sandbox_unavailable"
 
-// CodeNoTemp is the code of the fault when none could be tried, because there is
-// no directory for temporary files.
+// CodeNoTemp is the code of the fault when no sandbox could be tried, because there is no
+// directory for temporary files.
 const CodeNoTemp = "no_temporary_directory"
 
 // Sandbox runs commands under a policy.
 type Sandbox interface {
-	// Name is what it is called in logs and by doctor.
+	// Name is the name in logs and in doctor.
 	Name() string
-	// Run runs the command to its end. Its exit code, a death by signal and the
-	// command's own time limit are part of the Result; an error is the end of
-	// ctx (its cause), a policy that cannot be kept, or a sandbox that did not
-	// come up. No process of the command is left when Run returns.
+	// Run runs the command to its end. Exit codes, signals and the command's own time
+	// limit are part of the Result. An error is the end of ctx (its cause), a policy that
+	// cannot be enforced, or a sandbox that did not start. When Run returns, no process of
+	// the command is left.
 	Run(ctx context.Context, cmd Command, policy Policy) (Result, error)
 }
 
-// Command is what to run.
+// Command is a command to run in a sandbox.
 type Command struct {
 	// Argv is the program and its arguments. The program is looked up in the
 	// PATH that the command gets.
 	Argv []string
-	// Dir is where it starts; empty means the workspace.
+	// Dir is the directory in which it starts; empty means the workspace.
 	Dir string
 	// Env is added to the few variables that every command gets (HOME, PATH,
 	// LANG, TERM, TMPDIR, USER, SHELL); a later "key=value" wins.
 	Env []string
-	// Stdin is what it can read; then its input ends.
+	// Stdin is its standard input.
 	Stdin []byte
-	// Stdout and Stderr take its output. A nil Stderr joins Stdout, in the
-	// order in which it was written; a nil Stdout drops the output. They should
-	// not block; when they fail the rest is dropped.
+	// Stdout and Stderr receive its output. If Stderr is nil, standard error goes to
+	// Stdout in the order of the writes; if Stdout is nil, the output is dropped. They
+	// should not block. After an error, the rest is dropped.
 	Stdout, Stderr io.Writer
-	// Timeout is how long it may take; zero means as long as ctx.
+	// Timeout limits the command; zero means that only ctx does.
 	Timeout time.Duration
 }
 
-// Policy is what a command may see and do. Everything else is denied.
+// Policy lists what a command may see and do. Everything else is denied.
 type Policy struct {
-	// Workspace is the one directory that may be written; it is also HOME.
+	// Workspace is the only directory that the command may write; it is also HOME.
 	Workspace string
-	// Hidden are paths that must not be visible. A policy under which one of
-	// them would lie in the workspace is refused.
+	// Hidden lists paths that must not be visible. A policy with one of them in the
+	// workspace is refused.
 	Hidden []string
-	// Masked are paths that are covered where a bind or the system would show
-	// them. What does not exist when the command starts is not covered.
+	// Masked lists paths that are covered where a bind or the system would show them. A
+	// path that does not exist when the command starts is not covered.
 	Masked []string
-	// Binds are further paths that are visible. A Unix socket may be one of
-	// them: a command can talk to it without having a network.
+	// Binds lists further visible paths. One of them may be a Unix socket: a command can
+	// use it without a network.
 	Binds []Bind
-	// Proxy is the Unix socket of an HTTP proxy, the one way out for a command;
-	// empty means no network. HTTP_PROXY and its kin lead to it.
+	// Proxy is the Unix socket of an HTTP proxy, the command's only access to the network;
+	// empty means no network. HTTP_PROXY and similar variables point to it.
 	Proxy string
 	// Limits bound what a command may use.
 	Limits Limits
 	// TmpBytes bounds /tmp; zero means DefaultTmpBytes.
 	TmpBytes int64
-	// Hostname is what the command takes the machine's name for, where that can
-	// be set; empty means "lilac".
+	// Hostname is the host name that the command sees, where it can be set; empty means
+	// "lilac".
 	Hostname string
 }
 
 // Bind makes a path of the machine visible to a command.
 type Bind struct {
 	Source string
-	// Target is where it appears; empty means the same path.
+	// Target is the path in the sandbox; empty means the same path.
 	Target   string
 	Writable bool
 }
 
-// DefaultTmpBytes is how much /tmp and /dev/shm hold each; they live in memory.
+// DefaultTmpBytes is the size of /tmp and of /dev/shm. Both are in memory.
 const DefaultTmpBytes = 256 << 20
 
-// Result is how a command ended.
+// Result is the outcome of a command.
 type Result struct {
-	// ExitCode is what it exited with, as a shell tells it: 128 and the number
-	// of the signal when one killed it.
+	// ExitCode is the exit code in the form of a shell: 128 plus the number of the signal
+	// if a signal killed it.
 	ExitCode int
-	// Signal is the number of the signal that killed it, zero when it exited
-	// by itself or when that is not known.
+	// Signal is the number of the signal that killed it; zero if it exited by itself, or
+	// if that is unknown.
 	Signal int
-	// TimedOut says that Command.Timeout ended it.
+	// TimedOut reports that Command.Timeout ended it.
 	TimedOut bool
 	// Exceeded is the limit for which it was killed, or empty.
 	Exceeded Exceeded
@@ -106,14 +106,14 @@ const (
 	ModeAuto Mode = "auto"
 	// ModeBubblewrap is bubblewrap, or refusal.
 	ModeBubblewrap Mode = "bubblewrap"
-	// ModeNamespaces is our own sandbox, or refusal.
+	// ModeNamespaces is Lilac's built-in namespace sandbox, or refusal.
 	ModeNamespaces Mode = "namespaces"
 	// ModeOff runs commands unconfined; it accepts the risk.
 	ModeOff Mode = "off"
 )
 
-// Open returns the sandbox for a mode. When there is none the error says why,
-// and the Sandbox, which is never nil, refuses every command with that error.
+// Open returns the sandbox for a mode. If there is none, the error says why, and the
+// returned Sandbox refuses every command with that error. It is never nil.
 func Open(ctx context.Context, mode Mode) (box Sandbox, err error) {
 	switch mode {
 	case "", ModeAuto:
@@ -131,15 +131,15 @@ func Open(ctx context.Context, mode Mode) (box Sandbox, err error) {
 	return box, nil
 }
 
-// Opening is a Sandbox that is still being looked for; its commands wait.
+// Opening is a Sandbox whose detection is still running; its commands wait.
 type Opening struct {
 	found chan struct{}
 	box   Sandbox
 	err   error
 }
 
-// Start begins to open the sandbox for a mode. To find one out takes as long as
-// the rest of a program's start. Whoever calls it calls [Opening.Wait].
+// Start starts to open the sandbox for a mode in a goroutine, because detection takes as
+// long as the rest of the program's start. The caller must call [Opening.Wait].
 func Start(ctx context.Context, mode Mode) *Opening {
 	o := &Opening{found: make(chan struct{})}
 	go func() {
@@ -149,13 +149,13 @@ func Start(ctx context.Context, mode Mode) *Opening {
 	return o
 }
 
-// Wait returns when the sandbox is known, with why there is none.
+// Wait waits for the detection, and returns the reason if there is no sandbox.
 func (o *Opening) Wait() error {
 	<-o.found
 	return o.err
 }
 
-// Refuses reports whether it is known by now that there is none.
+// Refuses reports whether the detection has ended without a sandbox.
 func (o *Opening) Refuses() bool {
 	select {
 	case <-o.found:
@@ -165,7 +165,7 @@ func (o *Opening) Refuses() bool {
 	}
 }
 
-// Name implements [Sandbox]. It waits.
+// Name implements [Sandbox]. It waits for the detection.
 func (o *Opening) Name() string {
 	<-o.found
 	return o.box.Name()
@@ -181,7 +181,7 @@ func (o *Opening) Run(ctx context.Context, cmd Command, policy Policy) (Result, 
 	}
 }
 
-// Refusing returns a Sandbox that answers every command with err.
+// Refusing returns a Sandbox that refuses every command with err.
 func Refusing(err error) Sandbox { return refusing{err} }
 
 type refusing struct{ err error }

@@ -10,10 +10,10 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Unconfined returns a Sandbox that confines nothing: a command has the rights
-// of our process, the network, and every file. It still gets a cleared
-// environment, a time limit, and is killed with its process group; what leaves
-// the group survives. Use it only where an operator accepted that by name.
+// Unconfined returns a Sandbox that confines nothing: a command has the rights of Lilac's
+// process, the network, and every file. It still has a cleared environment and a time
+// limit, and is killed with its process group; processes that leave the group survive.
+// Use it only if an operator explicitly accepted that.
 func Unconfined() Sandbox { return unconfined{} }
 
 type unconfined struct{}
@@ -39,7 +39,7 @@ func (unconfined) Run(ctx context.Context, cmd Command, policy Policy) (Result, 
 	return end.Result, nil
 }
 
-// lookPath finds a program in the PATH that the command gets, not in ours.
+// lookPath finds a program in the PATH of the command, not in that of Lilac.
 func lookPath(name string, env []string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		return name, nil

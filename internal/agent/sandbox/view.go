@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// layerKind says what a layer is made of.
+// layerKind is the kind of a [layer].
 type layerKind string
 
 // The kinds of layers.
@@ -22,13 +22,12 @@ const (
 	layerDev   layerKind = "dev"   // the few harmless devices
 )
 
-// layer is one thing that a command sees at Target. Both ways of confining
-// build the same layers, in order; a later one lies over an earlier one.
+// layer is one mount, link or file that a command sees at Target. Both sandboxes build the
+// same layers in order; a later one covers an earlier one.
 type layer struct {
 	Kind   layerKind
 	Target string
-	// Source is the path that is bound, where a link points to, or the text of
-	// the file.
+	// Source is the path to bind, the target of the link, or the content of the file.
 	Source string `json:",omitempty"`
 	// Writable is for binds and empty directories.
 	Writable bool `json:",omitempty"`
@@ -36,13 +35,13 @@ type layer struct {
 	Bytes int64 `json:",omitempty"`
 }
 
-// helperDir holds what we bring into a sandbox: it is first in the PATH.
+// helperDir holds the programs that Lilac adds to a sandbox. It is first in the PATH.
 const helperDir = "/run/lilac/bin"
 
 // masks are small, empty and read only.
 const maskBytes = 4 << 10
 
-// layers is the whole of what a command sees.
+// layers returns everything that a command sees.
 func (r resolved) layers() []layer {
 	var out []layer
 	var shown []string
@@ -71,7 +70,7 @@ func (r resolved) layers() []layer {
 	)
 	out = append(out, masks(slices.Concat(r.hidden, r.masked), shown)...)
 	binds := append([]Bind{{Source: r.Workspace, Target: r.Workspace, Writable: true}}, r.Binds...)
-	// What lies in another one comes after it, and is not covered by it.
+	// A bind inside another one must come later, or the other one would cover it.
 	slices.SortStableFunc(binds, func(a, b Bind) int { return cmp.Compare(strings.Count(a.Target, "/"), strings.Count(b.Target, "/")) })
 	for _, bind := range binds {
 		out = append(out, layer{Kind: layerBind, Source: bind.Source, Target: bind.Target, Writable: bind.Writable})
@@ -84,7 +83,7 @@ func (r resolved) layers() []layer {
 	return out
 }
 
-// masks covers the hidden paths that lie in directories that are shown.
+// masks returns layers that cover the hidden paths in shown directories.
 func masks(hidden, shown []string) (out []layer) {
 	for _, path := range hidden {
 		for _, dir := range shown {
@@ -96,8 +95,8 @@ func masks(hidden, shown []string) (out []layer) {
 	return out
 }
 
-// mask covers path, which is seen at target: a directory by an empty one, a
-// file by the null device. What does not exist needs no cover.
+// mask returns a layer that covers path, which is visible at target: an empty directory
+// for a directory, the null device for a file. A missing path needs none.
 func mask(path, target string) []layer {
 	info, err := os.Stat(path)
 	switch {

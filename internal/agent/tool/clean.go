@@ -6,17 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Clean returns s as the model and people may see it: valid UTF-8, no NUL, no
-// control characters but tab and newline, no terminal sequences, and every
-// line end a plain newline.
+// Clean returns s as valid UTF-8 without control characters (except tab and newline)
+// and terminal sequences, with every line end as a newline.
 func Clean(s string) string {
 	var c cleaner
 	out := c.append(make([]byte, 0, len(s)), []byte(s))
 	return string(c.flush(out))
 }
 
-// Visible is Clean for text whose bytes matter: control characters stay, as
-// the pictures that Unicode has for them (␀, ␛), and tab stays itself.
+// Visible is like Clean, for text whose bytes matter: it replaces control characters
+// except tab and newline by Unicode's pictures of them (␀, ␛).
 func Visible(s string) string {
 	plain := true
 	for i := 0; i < len(s); i++ {
@@ -63,14 +62,14 @@ func Line(s string, limit int) string {
 	return s
 }
 
-// CleanWriter hands on what is written to it as [Clean] would make it of the
-// whole, however the pieces are cut. It is for one goroutine.
+// CleanWriter cleans a stream as [Clean] would clean the whole text, wherever the writes
+// split it. It is for one goroutine.
 type CleanWriter struct {
 	w io.Writer
 	c cleaner
 }
 
-// NewCleanWriter returns a writer in front of w.
+// NewCleanWriter returns a writer that writes the clean text to w.
 func NewCleanWriter(w io.Writer) *CleanWriter { return &CleanWriter{w: w} }
 
 // Write implements [io.Writer].
@@ -83,7 +82,7 @@ func (c *CleanWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush ends the stream: a character that was cut off is written as such.
+// Flush ends the stream. An incomplete character at the end becomes U+FFFD.
 func (c *CleanWriter) Flush() error {
 	if out := c.c.flush(nil); len(out) > 0 {
 		_, err := c.w.Write(out)
@@ -92,7 +91,7 @@ func (c *CleanWriter) Flush() error {
 	return nil
 }
 
-// The states of a cleaner within a terminal sequence.
+// The states of a cleaner: in text, or in a part of a terminal sequence.
 const (
 	inText = iota
 	inEscape
@@ -108,7 +107,7 @@ type cleaner struct {
 	partial []byte // the beginning of a rune whose end has not arrived
 }
 
-// append adds the clean form of p to out.
+// append appends the clean form of p to out.
 func (c *cleaner) append(out, p []byte) []byte {
 	if len(c.partial) > 0 {
 		p = append(c.partial, p...)
@@ -136,7 +135,7 @@ func (c *cleaner) append(out, p []byte) []byte {
 		}
 		c.state = inText
 		if r >= 0x80 && r < 0xa0 {
-			continue // the control characters of Latin-1 steer terminals too
+			continue // terminals also obey the control characters of Latin-1
 		}
 		out = utf8.AppendRune(out, r)
 	}
@@ -144,8 +143,8 @@ func (c *cleaner) append(out, p []byte) []byte {
 }
 
 func (c *cleaner) ascii(out []byte, b byte) []byte {
-	// A line end closes every sequence: a lost terminator must not swallow
-	// what follows.
+	// A line end closes every sequence: otherwise, a missing terminator would swallow
+	// the rest.
 	if b == '\n' || b == '\r' {
 		c.state = inText
 	}
@@ -195,7 +194,7 @@ func (c *cleaner) ascii(out []byte, b byte) []byte {
 	return out
 }
 
-// flush ends the stream: a rune that was cut off becomes the replacement character.
+// flush ends the stream: an incomplete rune becomes the replacement character.
 func (c *cleaner) flush(out []byte) []byte {
 	if len(c.partial) > 0 {
 		c.partial = nil

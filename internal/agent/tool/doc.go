@@ -1,15 +1,16 @@
-// Package tool is what the agent can do besides talking: the [Tool] interface,
-// and what every tool needs so that it cannot hurt the conversation.
+// Package tool defines the actions that the model can call: the [Tool] interface, and
+// the functions that keep a tool from damaging the conversation.
 //
-// A result is bounded. [Output] keeps the head and the tail of what a tool
-// says, writes the whole to a file in the workspace that the model can read,
-// and names that file in the text; [Bound] does so for a text that is complete.
-// What passes through is clean: valid UTF-8 without NUL, without terminal
-// sequences and with plain line ends. Neither the memory that an Output holds,
-// nor the file, nor the number of files kept grows without limit.
+// [New] makes a tool of a function with a typed input; the JSON schema and the
+// validation come from the input's struct.
 //
-// [Input] reads the fields of a call: unknown fields are tolerated, a number in
-// quotes is a number, and what is wrong is told by the name of the field.
+// Results are bounded. [Output] keeps the head and the tail of what a tool prints,
+// writes the whole to a file in the workspace that the model can read, and names that
+// file in the text. [Bound] does the same for a complete text. The text is clean:
+// valid UTF-8 without NUL, without terminal sequences, with newlines as line ends. The
+// memory of an Output, the size of the file, and the number of files are bounded.
 //
-// Anyone may use it; it imports chat and fault only.
+// Tools may be run by several goroutines at once if they are ParallelSafe. An Output is
+// safe for concurrent use; a [CleanWriter] belongs to one goroutine. Every layer above
+// may use this package; it imports foundation packages only.
 package tool

@@ -11,15 +11,14 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// The limits of a result, when [Limits] does not say otherwise.
+// The default limits of a result.
 const (
-	// MaxBytes and MaxLines bound what the model is shown of one result: about
-	// 8,000 tokens.
+	// MaxBytes and MaxLines bound the text of one result: about 8,000 tokens.
 	MaxBytes = 30_000
 	MaxLines = 2_000
-	// MaxFileBytes bounds the file that keeps the whole of a long result.
+	// MaxFileBytes bounds the file that holds a whole long result.
 	MaxFileBytes = 10 << 20
-	// MaxFiles is how many such files a workspace keeps; the oldest go first.
+	// MaxFiles bounds these files in a workspace; the oldest are removed first.
 	MaxFiles = 100
 )
 
@@ -44,9 +43,9 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Output collects what a tool says, in bounded memory: up to the limits it is
-// kept whole, beyond them its head and tail stay and the whole goes to a file
-// in the workspace. It is safe for use by several goroutines. Text ends it.
+// Output collects the output of a tool in bounded memory. Up to the limits it keeps all
+// of it; beyond them, it keeps the head and the tail, and writes the whole to a file in
+// the workspace. It is safe for concurrent use. Text ends it.
 type Output struct {
 	workspace, callID string
 	limits            Limits
@@ -68,16 +67,15 @@ func NewOutput(workspace, callID string, limits Limits) *Output {
 	return &Output{workspace: workspace, callID: callID, limits: limits.orDefault()}
 }
 
-// Bound returns text as a result may hold it: as it is when it is within the
-// default limits, else its head and tail with the name of the file that holds the whole.
+// Bound returns text if it is within the default limits. Otherwise, it returns the head
+// and the tail, with the name of the file that holds the whole.
 func Bound(workspace, callID, text string) string {
 	o := NewOutput(workspace, callID, Limits{})
 	_, _ = o.Write([]byte(text))
 	return o.Text()
 }
 
-// Write adds p. It never fails: a tool's work does not end because its words
-// cannot be kept.
+// Write adds p. It never fails: a tool must not stop because its output cannot be stored.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,7 +105,7 @@ func (o *Output) addLocked(p []byte) {
 	o.tail = keepLast(append(o.tail, p...), o.limits.Bytes/2)
 }
 
-// shownLinesLocked counts the lines; a last one without a line end is one too.
+// shownLinesLocked counts the lines, including an unfinished last line.
 func (o *Output) shownLinesLocked() int64 {
 	if o.total > 0 && o.last != '\n' {
 		return o.lines + 1
@@ -117,7 +115,7 @@ func (o *Output) shownLinesLocked() int64 {
 
 func (o *Output) overflowLocked() {
 	o.over = true
-	// Without a file the result is still cut, and says that the rest is lost.
+	// Without a file, the result is still cut, and says that the rest is lost.
 	o.spill, _ = openSpill(o.workspace, o.callID, o.limits)
 	if o.spill != nil {
 		o.spill.write(o.head)
@@ -127,8 +125,8 @@ func (o *Output) overflowLocked() {
 	o.head = append([]byte(nil), o.head[:cut]...)
 }
 
-// keepLast forgets the beginning of b once it holds twice what is needed, so
-// that each byte is moved once on average.
+// keepLast drops the beginning of b once b holds more than twice the needed bytes, so
+// that each byte is copied once on average.
 func keepLast(b []byte, need int) []byte {
 	if len(b) <= 2*need {
 		return b
@@ -137,7 +135,7 @@ func keepLast(b []byte, need int) []byte {
 	return b[:n]
 }
 
-// Text ends the output and returns what the model is told.
+// Text ends the output and returns the text for the model.
 func (o *Output) Text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -201,7 +199,7 @@ func cutHead(b []byte, maxBytes, maxLines int) int {
 	return len(text.Truncate(b, end))
 }
 
-// cutTail returns where the end of b that fits begins, preferring the start of a line.
+// cutTail returns the index where the tail of b that fits begins, at the start of a line if possible.
 func cutTail(b []byte, maxBytes, maxLines int) int {
 	start := text.NextRune(b, max(0, len(b)-maxBytes))
 	if start > 0 {
@@ -220,7 +218,7 @@ func cutTail(b []byte, maxBytes, maxLines int) int {
 	return start
 }
 
-// spill is the file that keeps the whole of a long output.
+// spill is the file that holds a whole long output.
 type spill struct {
 	root    *os.Root
 	file    *os.File

@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// OutputDir is where a workspace keeps what did not fit into a result.
+// OutputDir is the directory in a workspace for outputs that do not fit into a result.
 const OutputDir = ".lilac/output"
 
-// maxSameCall is how many files one call id may have, when ids repeat.
+// maxSameCall bounds the files of one call id: some providers repeat ids.
 const maxSameCall = 100
 
-// openSpill creates the overflow file of a call. The workspace belongs to the
-// model, so nothing in it is trusted: a link out of it is refused by os.Root.
+// openSpill creates the overflow file of a call. The model controls the workspace, so
+// nothing in it is trusted: os.Root refuses links that lead out of it.
 func openSpill(workspace, callID string, limits Limits) (*spill, error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
@@ -57,8 +57,8 @@ func createSpill(root *os.Root, callID string, limits Limits) (*spill, error) {
 	return nil, fmt.Errorf("create output file: %d files for call %q", maxSameCall, stem)
 }
 
-// Keep writes what does not fit into a result that no tool made to the file of
-// a call, and returns its name within the workspace. Doing it again is the same.
+// Keep writes data that does not fit into a message to the file of a call, and returns
+// its name within the workspace. Repeating it has no further effect.
 func Keep(workspace, callID string, data []byte) (name string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
@@ -72,7 +72,7 @@ func Keep(workspace, callID string, data []byte) (name string, err error) {
 		return "", err
 	}
 	name = path.Join(OutputDir, fileStem(callID)+".txt")
-	// Made anew, for what stands there may be a pipe that nobody reads.
+	// Created anew, because the name may belong to a pipe that nobody reads.
 	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("remove old output: %w", err)
 	}
@@ -115,8 +115,8 @@ func prune(root *os.Root, keep int) error {
 	return nil
 }
 
-// fileStem makes a file name of a call id, which is whatever a model's
-// provider sends; different ids get different names.
+// fileStem turns a call id, which a provider may choose freely, into a file name.
+// Different ids have different names.
 func fileStem(callID string) string {
 	const longest = 64
 	safe := strings.Map(func(r rune) rune {

@@ -130,6 +130,7 @@ func (d *decision) current() (Request, bool) {
 // prompt begins a request with the message and the burst before it, which is
 // likely the context of the question.
 func (d *decision) prompt(m Message) {
+	d.unbuffer([]string{m.ID}) // an edit may add a mention to a buffered message
 	ids := append(d.Buffer, m.ID)
 	d.Buffer, d.First, d.Due = nil, 0, 0
 	d.begin(m.RequestID, ids)

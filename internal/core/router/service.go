@@ -221,6 +221,15 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			if p.Platform != s.o.Platform {
 				return nil
 			}
+			if facts, _ := surface.FactsOf(p.Platform, p.Raw); p.Updated && facts.MentionAdded {
+				m, err := s.message(tx, p)
+				if err != nil {
+					return err
+				}
+				if !m.Delivered { // otherwise the model knows the message, and its edit is handled below
+					return s.decide(tx, p.ChannelID, m, d.Headers)
+				}
+			}
 			if p.Updated {
 				return s.decide(tx, p.ChannelID, Edited{ID: p.MessageID, RequestID: s.requestID(p.ChannelID, p.MessageID), At: p.TS}, d.Headers)
 			}

@@ -137,9 +137,14 @@ func (w *world) say(id, author, text string, facts surface.Facts) {
 // edit is what the adapter does with an edit.
 func (w *world) edit(id, author, text string, at int64) {
 	w.t.Helper()
+	w.editWith(id, author, text, at, surface.Facts{})
+}
+
+func (w *world) editWith(id, author, text string, at int64, facts surface.Facts) {
+	w.t.Helper()
 	m := surface.Message{Platform: "discord", ChannelID: "10", ID: id, AuthorID: author, AuthorName: "name" + author, Text: text, CreatedAt: w.now.Load(), EditedAt: at}
 	e, err := event.New(event.Meta{ID: fmt.Sprintf("edit:%s:%d", id, at), Time: time.UnixMilli(1)}, event.AdapterMessage{
-		Updated: true, Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: at,
+		Updated: true, Platform: "discord", ChannelID: "10", MessageID: id, UserID: author, UserName: m.AuthorName, Text: text, TS: at, Raw: facts.Raw("discord"),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -432,6 +437,26 @@ func TestADuplicateEventIsRoutedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start()
+	w.settled()
+	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
+}
+
+// An edit that adds the mention begins exactly one request, however often the
+// message is edited afterwards, and even if its mention is removed and added
+// again.
+func TestAnEditThatAddsAMentionBeginsOneRequest(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.say("1", "7", "one", surface.Facts{})
+	w.settled()
+	w.expect()
+	added := surface.Facts{MentionsBot: true, MentionAdded: true}
+	w.editWith("1", "7", "<@900> one", 5, added)
+	w.settled()
+	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
+	w.lifecycle("discord:10:1", event.StateRunning)
+	w.editWith("1", "7", "one", 6, surface.Facts{})
+	w.editWith("1", "7", "<@900> one", 7, added)
 	w.settled()
 	w.expect(sent{event.Prompt, "discord:10:1", []string{line("7", "1", "one")}})
 }

@@ -18,7 +18,7 @@ func (s *Service) AddFile(ctx context.Context, requestID string, f event.BinaryO
 	ctx, cancel := extendPastCancel(ctx)
 	defer cancel()
 	err := r.write(ctx, func(c *change) error {
-		fresh, err := c.tables().Files.PutFile(c.tx, File{
+		fresh, err := c.tables.Files.PutFile(c.tx, File{
 			SessionID: r.sessionID, RequestID: requestID, ID: f.BinaryID, CreatedAt: c.now(), Filename: f.Filename, MimeType: f.MimeType, Bytes: f.Bytes, Blob: f.Blob,
 		})
 		if err != nil || !fresh {

@@ -10,8 +10,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// A machine that sleeps, or whose clock is set, does not move what its timers
-// wait for: the deadline that people were told is that of the clock.
+// Timers stand still while the machine sleeps and ignore changes of the clock. The
+// deadline that people read is a time of the wall clock.
 func TestAPauseEndsByTheWallClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		moved time.Duration // an hour after the question

@@ -46,7 +46,7 @@ func (r *rig) told(requestID string, names ...string) (out []string) {
 }
 
 // stream_event_published, stream_event_metadata; tool.executed and tool.error
-// are published by what causes them.
+// are published by their causes.
 func TestToolCallsOfARequestBecomeEnvironmentEvents(t *testing.T) {
 	twice := func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 		switch n := len(req.Messages); {

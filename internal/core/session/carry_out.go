@@ -28,9 +28,9 @@ func (c *change) carryOut(e Effect) error {
 	case StoreMessage:
 		return c.storeMail(e)
 	case MoveMessage:
-		return c.tables().Mailbox.MarkMail(c.tx, c.sessionID, e.MessageID, e.RequestID, MailMoved)
+		return c.tables.Mailbox.MarkMail(c.tx, c.sessionID, e.MessageID, e.RequestID, MailMoved)
 	case DiscardMessage:
-		return c.tables().Mailbox.MarkMail(c.tx, c.sessionID, e.MessageID, "", MailDiscarded)
+		return c.tables.Mailbox.MarkMail(c.tx, c.sessionID, e.MessageID, "", MailDiscarded)
 	case ApplyMessage:
 		return c.applyMessage(e)
 	case ChangeState:
@@ -78,14 +78,14 @@ func (c *change) createRequest(e CreateRequest) error {
 	if c.traceParent != "" {
 		entry.Data = queuedEntry{TraceParent: c.traceParent}
 	}
-	return c.tables().Journal.Record(c.tx, e.RequestID, entry)
+	return c.tables.Journal.Record(c.tx, e.RequestID, entry)
 }
 
 func (c *change) wokenBy(messageID string) string {
 	if c.mail != nil && c.mail.MessageID == messageID {
 		return c.eventID
 	}
-	if m, err := c.tables().Mailbox.Mail(c.tx, c.sessionID, messageID); err == nil {
+	if m, err := c.tables.Mailbox.Mail(c.tx, c.sessionID, messageID); err == nil {
 		return m.EventID
 	}
 	return ""
@@ -96,7 +96,7 @@ func (c *change) storeMail(e StoreMessage) error {
 	if e.Applied {
 		c.mail.State = MailApplied
 	}
-	fresh, err := c.tables().Mailbox.PutMail(c.tx, *c.mail)
+	fresh, err := c.tables.Mailbox.PutMail(c.tx, *c.mail)
 	if err == nil && !fresh {
 		err = fault.New(fault.Conflict, "The message %q is already in the mailbox.", e.MessageID)
 	}
@@ -107,7 +107,7 @@ func (c *change) storeMail(e StoreMessage) error {
 func (c *change) applyMessage(e ApplyMessage) error {
 	m := c.mail
 	if m == nil || m.MessageID != e.MessageID {
-		stored, err := c.tables().Mailbox.Mail(c.tx, c.sessionID, e.MessageID)
+		stored, err := c.tables.Mailbox.Mail(c.tx, c.sessionID, e.MessageID)
 		if db.IsDamaged(err) {
 			c.svc.opt.Logger.Error("message is damaged", "session_id", c.sessionID, "request_id", e.RequestID, "message_id", e.MessageID, "error", err)
 			stored, err = Mail{MessageID: e.MessageID, Messages: []chat.Message{chat.Text(chat.User, damagedMessageText)}}, nil
@@ -126,7 +126,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 		if i > 0 {
 			id = fmt.Sprintf("%s/%d", m.MessageID, i)
 		}
-		seq, err := c.tables().History.AppendHistory(c.tx, c.sessionID, HistoryMessage{ID: id, RequestID: e.RequestID, CreatedAt: c.now(), Message: msg})
+		seq, err := c.tables.History.AppendHistory(c.tx, c.sessionID, HistoryMessage{ID: id, RequestID: e.RequestID, CreatedAt: c.now(), Message: msg})
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 	}
 	c.injected = append(c.injected, agent.Injected{MessageID: m.MessageID, Messages: m.Messages})
 	if m.State != MailApplied || m.RequestID != e.RequestID {
-		if err := c.tables().Mailbox.MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
+		if err := c.tables.Mailbox.MarkMail(c.tx, c.sessionID, m.MessageID, e.RequestID, MailApplied); err != nil {
 			return err
 		}
 	}
@@ -145,7 +145,7 @@ func (c *change) applyMessage(e ApplyMessage) error {
 	if err != nil {
 		return err
 	}
-	err = c.tables().Journal.Record(c.tx, e.RequestID, Entry{
+	err = c.tables.Journal.Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindInput,
 		Data: inputEntry{MessageID: m.MessageID, Queue: e.Queue, Offset: offset},
 	})
@@ -190,7 +190,7 @@ func (c *change) changeState(e ChangeState) error {
 	switch {
 	case e.State == event.StateRunning:
 		req.StartedAt = c.now()
-		if err := c.tables().Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted}); err != nil {
+		if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Kind: kindStarted}); err != nil {
 			return err
 		}
 	case e.State.Ended():
@@ -258,7 +258,7 @@ func (c *change) recordEnd(e ChangeState, req *Request, h event.Headers) error {
 	if own && c.run.notice != "" {
 		end.Notice = text
 	}
-	if err := c.tables().Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindEnd, Data: end}); err != nil {
+	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindEnd, Data: end}); err != nil {
 		return err
 	}
 	usage := req.Usage

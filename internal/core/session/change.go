@@ -14,10 +14,8 @@ import (
 // input, and the rows that effects share. It belongs to one goroutine and is not
 // used after its transaction.
 type change struct {
-	svc       *Service
-	tx        *db.Tx
-	sessionID string
-	state     State
+	svc   *Service
+	state State
 
 	// eventID and traceParent are those of the command in progress; mail is its
 	// message.
@@ -42,7 +40,11 @@ type change struct {
 	injected []agent.Injected
 	seqs     []int64
 
-	rowCache
+	rowCache // with the tables, the transaction and the session
+}
+
+func (s *Service) newChange(tx *db.Tx, sessionID string) *change {
+	return &change{svc: s, rowCache: rowCache{tables: &s.opt.Tables, tx: tx, sessionID: sessionID}}
 }
 
 // change loads a session's state and calls fn in one transaction. If the
@@ -58,7 +60,8 @@ func (s *Service) changeIn(ctx context.Context, update func(context.Context, fun
 		if err != nil {
 			return err
 		}
-		c := &change{svc: s, tx: tx, sessionID: sessionID, state: state}
+		c := s.newChange(tx, sessionID)
+		c.state = state
 		if err := fn(c); err != nil {
 			return err
 		}
@@ -117,8 +120,6 @@ func (c *change) damagedQueue() (rows []RowDamaged, err error) {
 	}
 	return rows, nil
 }
-
-func (c *change) tables() *Tables { return &c.svc.opt.Tables }
 
 func (c *change) now() int64 { return c.tx.Now().UnixMilli() }
 

@@ -265,8 +265,7 @@ func TestARequestContinuesAfterATemporaryReadErrorOfItsConversation(t *testing.T
 	}
 }
 
-// What cannot be read now can be read later: a request does not end without
-// what it said because of it.
+// The request must not end without its text because of an error that is temporary.
 func TestAPausedRequestKeepsItsTextAfterATemporaryReadError(t *testing.T) {
 	dir, limits := t.TempDir(), session.Limits{Request: session.Budget{Steps: 2}}
 	r := looping(t, dir, once, limits)

@@ -12,7 +12,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// The table reads: what happened before, what happens, what is done about it.
+// The columns are: the name, earlier inputs, the input, and its effects.
 // An effect is written "kind request message queue|state"; see spell.
 func TestDecide(t *testing.T) {
 	msg := func(id, request string, q event.Queue) session.Message {
@@ -322,7 +322,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("effects (-want +got):\n%s", d)
 			}
 			if after := fmt.Sprintf("%+v %+v", s, s.Active); after != before {
-				t.Errorf("the state that was given changed:\n%s\n%s", before, after)
+				t.Errorf("Decide modified its argument:\n%s\n%s", before, after)
 			}
 		})
 	}

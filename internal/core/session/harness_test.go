@@ -23,10 +23,11 @@ import (
 	"lilac/internal/store"
 )
 
-// script is a model: it answers a conversation. say streams text.
+// script is the behaviour of a model: it returns the answer to a request; say
+// streams text.
 type script func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error)
 
-// scripted counts the calls that finished.
+// scripted is a model with a script. It counts finished calls.
 type scripted struct {
 	do     script
 	window int
@@ -73,7 +74,7 @@ func lastUser(req llm.Request) string {
 	return ""
 }
 
-// echo answers at once.
+// echo answers at once with the last user message.
 func echo(_ context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	say("echo: ")
 	return chat.Text(chat.Assistant, "echo: "+lastUser(req)), nil
@@ -187,7 +188,7 @@ func waitUntil(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// ends waits until the request has ended and returns it.
+// waitForEnd waits until the request has ended and returns it.
 func (r *rig) waitForEnd(requestID string) session.Request {
 	r.t.Helper()
 	var req session.Request
@@ -235,7 +236,7 @@ func (r *rig) events(topic event.Topic) (out []event.Event) {
 	}
 }
 
-// states returns the published states of a request, in order.
+// states returns the published states of a request in order.
 func (r *rig) states(requestID string) (out []event.RequestState) {
 	r.t.Helper()
 	for _, e := range r.events(event.TopicRequest) {
@@ -248,8 +249,8 @@ func (r *rig) states(requestID string) (out []event.RequestState) {
 	return out
 }
 
-// output rebuilds the text of a request from its topic and checks the rules
-// of the topic on the way.
+// output rebuilds the text of a request from its topic, and checks the invariants of
+// the topic.
 func (r *rig) output(requestID string) (text, final string) {
 	r.t.Helper()
 	events := r.events(event.OutputTopic(requestID))
@@ -262,7 +263,7 @@ func (r *rig) output(requestID string) (text, final string) {
 		switch p := p.(type) {
 		case event.TextDelta:
 			if p.Offset != int64(len(text)) {
-				r.t.Errorf("%s: delta at %d behind %d bytes", requestID, p.Offset, len(text))
+				r.t.Errorf("%s: delta at offset %d, want %d", requestID, p.Offset, len(text))
 			}
 			text += p.Delta
 		case event.TextReset:
@@ -289,8 +290,8 @@ func (r *rig) output(requestID string) (text, final string) {
 	return text, final
 }
 
-// endsOnce requires that the output tells once how each tool call of a request
-// ended, in their order and as the history has it.
+// checkToolEnds requires that the output has the end of each tool call of a request
+// once, in the order of the history and with the same results.
 func (r *rig) checkToolEnds(requestID string, output []event.Event) {
 	r.t.Helper()
 	var want, got []string
@@ -313,11 +314,11 @@ func (r *rig) checkToolEnds(requestID string, output []event.Event) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		r.t.Errorf("%s: its output tells of the ends %q, its history of %q", requestID, got, want)
+		r.t.Errorf("%s: the output has the tool ends %q, the history %q", requestID, got, want)
 	}
 }
 
-// recalls requires that what a request has said is known without its output, too.
+// checkFinalOutput requires that the output of a request can be rebuilt from its journal.
 func (r *rig) checkFinalOutput(requestID string, output []event.Event) {
 	r.t.Helper()
 	var want, got []string
@@ -354,11 +355,11 @@ func (r *rig) checkFinalOutput(requestID string, output []event.Event) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		r.t.Errorf("%s: without its output it is known to have said %q, want %q", requestID, got, want)
+		r.t.Errorf("%s: the output rebuilt from the journal is %q, want %q", requestID, got, want)
 	}
 }
 
-// checkPaired fails when a tool call in the history has not exactly one result.
+// checkPaired fails unless every tool call in the history has exactly one result.
 func (r *rig) checkPaired() {
 	r.t.Helper()
 	results := map[string]int{}
@@ -378,8 +379,8 @@ func (r *rig) checkPaired() {
 	}
 }
 
-// snapshots copies a data directory after every commit: each copy is what a
-// crash at that point leaves.
+// snapshots copies a data directory after every commit. Each copy is the state after a
+// crash at that point.
 type snapshots struct {
 	t    *testing.T
 	root string

@@ -29,7 +29,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 		return bus.Permanent(fault.InvalidField("messages", "The command contains no message."))
 	}
 	h := e.Headers
-	accepted, err := c.tables().Mailbox.ClaimAccepted(c.tx, c.sessionID, p.MessageID)
+	accepted, err := c.tables.Mailbox.ClaimAccepted(c.tx, c.sessionID, p.MessageID)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *change) message(e event.Event, p event.RequestMessage) error {
 	if err := c.ensureSession(h.RequestID(), h.Client()); err != nil {
 		return err
 	}
-	seen, err := c.tables().Mailbox.HasMail(c.tx, c.sessionID, p.MessageID)
+	seen, err := c.tables.Mailbox.HasMail(c.tx, c.sessionID, p.MessageID)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *change) ensureSession(requestID, client string) error {
 	}
 	v := Session{ID: c.sessionID, Client: client, CreatedAt: c.now(), UpdatedAt: c.now(), State: "idle"}
 	v.Title = c.svc.opt.Surfaces.Title(c.tx, client, c.sessionID)
-	if err := c.tables().Sessions.CreateSession(c.tx, v); err != nil {
+	if err := c.tables.Sessions.CreateSession(c.tx, v); err != nil {
 		return err
 	}
 	return c.announce(event.SessionCreated, requestID, "session.created:"+c.sessionID, v)
@@ -112,7 +112,7 @@ func (c *change) setTitle(requestID string, messages []chat.Message) error {
 		if title == "" {
 			continue
 		}
-		if err := c.tables().Sessions.SetTitle(c.tx, c.sessionID, title); err != nil {
+		if err := c.tables.Sessions.SetTitle(c.tx, c.sessionID, title); err != nil {
 			return err
 		}
 		v.Title, v.UpdatedAt, v.State, v.ActiveRequest = title, c.now(), "running", requestID

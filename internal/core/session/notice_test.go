@@ -19,8 +19,8 @@ func (r *rig) notify(requestID, messageID string) {
 	})
 }
 
-// What the program tells the people in a session is a request like any other
-// on every surface, and no model is called for it.
+// A notice of the program to the people in a session is a request like any other, but
+// its text is given and calls no model.
 func TestAnAssistantMessageIsOutputWithoutAModelCall(t *testing.T) {
 	hold := make(chan struct{})
 	r := newRig(t, rigOptions{do: func(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {

@@ -49,14 +49,14 @@ func (c *change) recordPause(e PauseRun) error {
 	}
 	req.Detail = p.Question
 	c.updateRequest(req)
-	_, err = c.tables().History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
+	_, err = c.tables.History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
 		ID: fmt.Sprintf("%s/pause/%d", e.RequestID, p.Number), RequestID: e.RequestID, CreatedAt: c.now(),
 		Message: chat.Text(chat.Assistant, p.Question),
 	})
 	if err != nil {
 		return err
 	}
-	if err := c.tables().Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: p}); err != nil {
+	if err := c.tables.Journal.Record(c.tx, e.RequestID, Entry{At: c.now(), Step: req.Steps, Kind: kindPaused, Data: p}); err != nil {
 		return err
 	}
 	c.tx.AfterCommit(func() { c.svc.scheduleExpiry(c.sessionID, e.RequestID, p) })
@@ -84,10 +84,10 @@ func (c *change) usedOfPausedLimit() (int64, error) {
 	case sessionPrefix:
 		var account string
 		if account, err = c.svc.payer(c.tx, c.sessionID); err == nil {
-			used, err = c.tables().Spending.SpentIn(c.tx, account)
+			used, err = c.tables.Spending.SpentIn(c.tx, account)
 		}
 	case dayPrefix:
-		used, err = c.tables().Spending.SpentOn(c.tx, p.Day)
+		used, err = c.tables.Spending.SpentOn(c.tx, p.Day)
 	}
 	return used.of(thing), err
 }
@@ -113,7 +113,7 @@ func (c *change) recordAnswer(e RecordAnswer) error {
 	}
 	req.Detail = ""
 	c.updateRequest(req)
-	err = c.tables().Journal.Record(c.tx, e.RequestID, Entry{
+	err = c.tables.Journal.Record(c.tx, e.RequestID, Entry{
 		At: c.now(), Step: req.Steps, Kind: kindResumed, Data: resumedEntry{Pause: e.Pause, Answer: e.Answer},
 	})
 	if err != nil {

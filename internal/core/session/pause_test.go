@@ -115,8 +115,8 @@ func TestALoopingModelStopsWithinOneStepOfEachLimit(t *testing.T) {
 	})
 }
 
-// What was used may be several times the limit: one call may use that much, and
-// a limit of the day is used up by others, too.
+// One call may consume several times the limit; the answer still grants the full
+// amount again.
 func TestOneAnswerGrantsTheFullLimitHoweverFarItIsExceeded(t *testing.T) {
 	for scope, limits := range map[string]session.Limits{
 		"request": {Request: session.Budget{Tokens: 5}}, "session": {Session: session.Budget{Tokens: 5}}, "day": {Day: session.Budget{Tokens: 5}},
@@ -135,7 +135,7 @@ func TestOneAnswerGrantsTheFullLimitHoweverFarItIsExceeded(t *testing.T) {
 	}
 }
 
-// While a conversation waits, others go on: what they use is not taken from the answer.
+// Consumption of other sessions during the pause does not reduce the granted amount.
 func TestAnAnswerGrantsTheFullLimitWhateverOthersUsedMeanwhile(t *testing.T) {
 	b := session.Budget{Steps: 3}
 	for scope, c := range map[string]struct {
@@ -378,7 +378,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Only what answers the question that waits, of whom it asks, is an answer.
+// Only a message that answers the open pause, by a person who may, is an answer.
 func TestIsAnswer(t *testing.T) {
 	paused := func(asker string) session.State {
 		return session.State{Active: &session.Active{RequestID: "r", Asker: asker, Paused: &session.Pause{Number: 1}}}

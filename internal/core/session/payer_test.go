@@ -13,8 +13,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// inParent makes the session of a rig work for the session "parent", where
-// nobody sits who could answer, and remembers which requests it saw end.
+// inParent returns a rig whose session is paid by the session "parent" and is unattended.
+// It collects the requests that end.
 func inParent(t *testing.T, limits session.Limits, ended *[]session.Request) *rig {
 	t.Helper()
 	return newRig(t, rigOptions{do: loops, change: func(o *session.Options) {
@@ -62,7 +62,7 @@ func TestWorkForAnotherSessionIsChargedThereAndEndsAtItsLimit(t *testing.T) {
 	})
 }
 
-// What the session that pays used before, and uses meanwhile, counts.
+// Both earlier and concurrent consumption of the payer counts.
 func TestConsumptionOfOtherSessionsWithTheSamePayerCounts(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Session: session.Budget{Steps: 10}}, &ended)
@@ -77,7 +77,7 @@ func TestConsumptionOfOtherSessionsWithTheSamePayerCounts(t *testing.T) {
 	}
 }
 
-// What uses a model without being a request is paid from the same budgets.
+// Callers that use a model without a request share the same budgets.
 func TestConsumptionOutsideOfRequestsCounts(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Request: session.Budget{Steps: 1}, Session: session.Budget{Tokens: 40}, Day: session.Budget{Steps: 3}}, &ended)
@@ -119,7 +119,7 @@ func TestConsumptionOutsideOfRequestsCounts(t *testing.T) {
 	check("other", "day.steps")
 }
 
-// slowDay reads the first day only when a commit lets it.
+// slowDay delays the first read of the day until a commit.
 type slowDay struct {
 	session.SpendingTable
 	began             atomic.Bool
@@ -136,7 +136,6 @@ func (s *slowDay) SpentOn(q db.Queryer, day string) (session.Spent, error) {
 	return s.SpendingTable.SpentOn(q, day)
 }
 
-// What is committed while the day is read for the first time counts once.
 func TestConsumptionDuringTheFirstReadOfTheDayCountsOnce(t *testing.T) {
 	slow := &slowDay{reads: make(chan struct{}), goOn: make(chan struct{}), done: make(chan struct{})}
 	armed := false // by the writer alone

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// What is no work of the run does not count: it waits in a queue, at a limit, or
-// for the program to start again, whatever its background tasks do meanwhile.
+// Time in the queue, in a pause and between two processes does not count.
 func TestOnlyWorkingTimeCounts(t *testing.T) {
 	begin := []StoryEntry{{At: 0, Kind: kindQueued}, {At: 5, Kind: kindStarted}, {At: 10, Kind: kindModelFailed}, {At: 30, Kind: kindCompacted}}
 	calls := []StoryEntry{{At: 100, Kind: "call"}, {At: 500, Kind: "task"}, {At: 900, Kind: "call"}}

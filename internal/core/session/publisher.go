@@ -224,7 +224,7 @@ func (p *publisher) retryLater(ctx context.Context, o *output, err error) {
 func (s *Service) markStreaming(ctx context.Context, outputs []*output) error {
 	err := s.opt.DB.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		for _, o := range outputs {
-			c := change{svc: s, tx: tx, sessionID: o.headers.SessionID()}
+			c := s.newChange(tx, o.headers.SessionID())
 			if err := c.markStreaming(o.headers.RequestID()); err != nil {
 				return err
 			}

@@ -252,7 +252,7 @@ func (c *change) recordRecovery(a *Active, p progress) error {
 	}
 	req.Recoveries = p.recoveries + 1
 	c.updateRequest(req)
-	return c.tables().Journal.Record(c.tx, a.RequestID, Entry{
+	return c.tables.Journal.Record(c.tx, a.RequestID, Entry{
 		At: c.now(), Step: p.step, Kind: kindRecovered,
 		Data: recoveredEntry{Recovery: req.Recoveries, Charged: !a.Drained, Offset: int64(len(p.text))},
 	})
@@ -286,7 +286,7 @@ func (c *change) appendStep(h event.Headers, step int, messages []chat.Message, 
 		return nil, err
 	}
 	for i, m := range messages {
-		seq, err := c.tables().History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
+		seq, err := c.tables.History.AppendHistory(c.tx, c.sessionID, HistoryMessage{
 			ID: stepID(h.RequestID(), step, i), RequestID: h.RequestID(), CreatedAt: c.now(), Message: m,
 		})
 		if err != nil {

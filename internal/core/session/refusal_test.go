@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// A request that may not go on ends at its next step, and what may not begin
-// ends with it; neither gets the other's words or costs.
+// A refused request ends at its next step, together with the queued requests that the
+// refusal names. Their texts and costs stay separate.
 func TestARefusalEndsTheRequestAndItsQueuedRequests(t *testing.T) {
 	for name, quiet := range map[string]bool{"people are told": false, "people were told": true} {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func modelCalls(t *testing.T, o *session.Options, requestID string) (calls []ses
 	return calls
 }
 
-// A message that a session was promised does not make it anew when it was deleted
-// meanwhile. The control was promised to nobody, as those of a platform are.
+// A message that was accepted for a session must not create it again after somebody
+// deleted it. A message without such a note, as from a platform, does (control).
 func TestADeletedSessionIsNotCreatedAgain(t *testing.T) {
 	for name, promised := range map[string]bool{"promised": true, "control: not promised": false} {
 		t.Run(name, func(t *testing.T) {

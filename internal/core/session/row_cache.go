@@ -1,8 +1,14 @@
 package session
 
-// rowCache holds the rows that a change has read. A message touches its request
+import "lilac/internal/engine/db"
+
+// rowCache holds the rows that a transaction has read. A message touches its request
 // four times and its session twice; the cache reads and writes each row once.
 type rowCache struct {
+	tables    *Tables
+	tx        *db.Tx
+	sessionID string
+
 	requests []cachedRequest
 	row      *Session
 }
@@ -12,7 +18,7 @@ type cachedRequest struct {
 	fresh, changed bool
 }
 
-func (c *change) cachedRequest(id string) *cachedRequest {
+func (c *rowCache) cachedRequest(id string) *cachedRequest {
 	for i := range c.requests {
 		if c.requests[i].ID == id {
 			return &c.requests[i]
@@ -21,25 +27,25 @@ func (c *change) cachedRequest(id string) *cachedRequest {
 	return nil
 }
 
-// request returns a request with the modifications of this change.
-func (c *change) request(id string) (Request, error) {
+// request returns a request with the modifications so far.
+func (c *rowCache) request(id string) (Request, error) {
 	if d := c.cachedRequest(id); d != nil {
 		return d.Request, nil
 	}
-	r, err := c.tables().Requests.Request(c.tx, id)
+	r, err := c.tables.Requests.Request(c.tx, id)
 	if err == nil {
 		c.requests = append(c.requests, cachedRequest{Request: r})
 	}
 	return r, err
 }
 
-// insertRequest inserts a request at the end of the change.
-func (c *change) insertRequest(r Request) {
+// insertRequest inserts a request at the end of the transaction.
+func (c *rowCache) insertRequest(r Request) {
 	c.requests = append(c.requests, cachedRequest{Request: r, fresh: true})
 }
 
-// updateRequest updates a request at the end of the change.
-func (c *change) updateRequest(r Request) {
+// updateRequest updates a request at the end of the transaction.
+func (c *rowCache) updateRequest(r Request) {
 	if d := c.cachedRequest(r.ID); d != nil {
 		d.Request, d.changed = r, true
 		return
@@ -47,14 +53,15 @@ func (c *change) updateRequest(r Request) {
 	c.requests = append(c.requests, cachedRequest{Request: r, changed: true})
 }
 
-func (c *change) writeRequests() error {
+// writeRequests writes the inserted and updated requests.
+func (c *rowCache) writeRequests() error {
 	for _, d := range c.requests {
 		var err error
 		switch {
 		case d.fresh:
-			err = c.tables().Requests.CreateRequest(c.tx, d.Request)
+			err = c.tables.Requests.CreateRequest(c.tx, d.Request)
 		case d.changed:
-			err = c.tables().Requests.SaveRequest(c.tx, d.Request)
+			err = c.tables.Requests.SaveRequest(c.tx, d.Request)
 		}
 		if err != nil {
 			return err
@@ -64,11 +71,11 @@ func (c *change) writeRequests() error {
 }
 
 // session returns the session's row as it was at the first call.
-func (c *change) session() (Session, error) {
+func (c *rowCache) session() (Session, error) {
 	if c.row != nil {
 		return *c.row, nil
 	}
-	v, err := c.tables().Sessions.Session(c.tx, c.sessionID)
+	v, err := c.tables.Sessions.Session(c.tx, c.sessionID)
 	if err == nil {
 		c.row = &v
 	}

@@ -89,7 +89,7 @@ func (r *run) ResetText(ctx context.Context, offset int64) error {
 // ModelFailed implements [agent.Host].
 func (r *run) ModelFailed(ctx context.Context, step int, cause error, delay time.Duration) error {
 	return r.record(ctx, func(c *change) error {
-		return c.tables().Journal.Record(c.tx, r.requestID, Entry{
+		return c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindModelFailed,
 			Data: failedEntry{Error: fault.ToWire(cause).Message, DelayMS: delay.Milliseconds()},
 		})
@@ -109,7 +109,7 @@ func (r *run) ModelDone(ctx context.Context, s agent.Step) error {
 		if err := c.svc.Spend(c.tx, c.sessionID, spent); err != nil {
 			return err
 		}
-		return c.tables().Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
+		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Step: s.Number, Kind: kindModel, Data: modelEntry{
 			Message: s.Message, Usage: s.Usage, Stop: string(s.Stop), Interrupted: s.Interrupted,
 			Offset: s.Offset, ModelMS: s.ModelTime.Milliseconds(), Model: r.model,
 		}})
@@ -126,7 +126,7 @@ func (r *run) ToolStarted(ctx context.Context, step int, call chat.Part, display
 	id := r.out.eventID()
 	started := event.ToolCallOutput{ToolCallID: call.ToolCallID, Status: event.ToolStart, Display: display, Name: call.ToolName, Args: displayArgs(call)}
 	return r.record(ctx, func(c *change) error {
-		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
+		err := c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolStart,
 			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Args: call.Input, Display: display},
 		})
@@ -148,7 +148,7 @@ func (r *run) ToolEnded(ctx context.Context, step int, call, result chat.Part, d
 	r.out.clearProgress(call.ToolCallID)
 	ended := toolEndEvent(call, result, display)
 	err := r.record(ctx, func(c *change) error {
-		err := c.tables().Journal.Record(c.tx, r.requestID, Entry{
+		err := c.tables.Journal.Record(c.tx, r.requestID, Entry{
 			At: c.now(), Step: step, Kind: kindToolEnd,
 			Data: toolEntry{ToolCallID: call.ToolCallID, Name: call.ToolName, Display: display, Result: &result, OK: ended.OK},
 		})
@@ -192,11 +192,11 @@ func (r *run) Compacted(ctx context.Context, summary chat.Message, keep int) err
 		from = r.seqs[keep]
 	}
 	err := r.record(ctx, func(c *change) error {
-		err := c.tables().History.AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
+		err := c.tables.History.AddCompaction(c.tx, Compaction{SessionID: r.sessionID, RequestID: r.requestID, Summary: summary, KeptFrom: from, CreatedAt: c.now()})
 		if err != nil {
 			return err
 		}
-		return c.tables().Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
+		return c.tables.Journal.Record(c.tx, r.requestID, Entry{At: c.now(), Kind: kindCompacted, Data: compactedEntry{KeptFrom: from}})
 	})
 	if err == nil {
 		r.seqs = append([]int64{from - 1}, r.seqs[keep:]...)

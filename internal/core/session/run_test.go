@@ -22,9 +22,9 @@ func waits(asked chan<- struct{}, release <-chan struct{}, answer string) script
 	}
 }
 
-// twoOwners lets a second service take a session up while the first still
-// runs it, then lets the first one write, and returns what is there after
-// that and at the end.
+// twoOwners starts a second service that resumes the session while the first service
+// still runs it. Then it lets the first one write, and returns the journal after that
+// and the request at its end.
 func twoOwners(t *testing.T, before func(r *rig)) (journal string, req session.Request) {
 	var opt session.Options
 	asked, letFirst, letSecond := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})

@@ -78,7 +78,7 @@ func TestPromptsAreFirstInFirstOut(t *testing.T) {
 	}
 }
 
-// busy is a model that calls the tool once and then echoes everything it was told.
+// busy is a model that calls the tool once and then echoes all messages of people.
 func busy(ctx context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	last := req.Messages[len(req.Messages)-1]
 	if last.Role == chat.User && len(req.Messages) == 1 {

@@ -15,8 +15,8 @@ import (
 
 type decider func(s session.State, in session.Input, now time.Time) (session.State, []session.Effect)
 
-// world is a session's life in memory: what the store would know of it, and
-// the rules that must hold whatever happens.
+// world simulates a session in memory: the facts that the tables would have, and the
+// invariants that must always hold.
 type world struct {
 	decide decider
 	rng    *rand.Rand
@@ -51,7 +51,7 @@ func (w *world) fail(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf(format, args...))
 }
 
-// do lets something happen and checks what is done about it.
+// do decides an input and checks the effects.
 func (w *world) do(in session.Input) {
 	var hold bool
 	switch in := in.(type) {
@@ -249,7 +249,7 @@ func (w *world) step(n int) {
 	}
 }
 
-// crash keeps what is stored, and nothing else.
+// crash forgets everything but the stored state.
 func (w *world) crash() {
 	data, err := json.Marshal(w.state)
 	if err != nil {
@@ -262,7 +262,7 @@ func (w *world) crash() {
 	w.do(session.Recovered{Exhausted: w.rng.IntN(6) == 0})
 }
 
-// settle lets all work finish and checks the account.
+// settle finishes all work and checks that every message and request is accounted for.
 func (w *world) settle() {
 	for range 10 * (len(w.messages) + 1) {
 		if w.state.Idle() {

@@ -16,8 +16,8 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// A surface is told once when a request starts whose output it shows, and a
-// session that begins there is named as it is there.
+// The relay gets one event when a request starts, and the session has the title of its
+// surface.
 func TestARelayIsStartedForARequestOfItsSurface(t *testing.T) {
 	instructed := make(chan string, 1)
 	r := newRig(t, rigOptions{
@@ -74,7 +74,7 @@ func TestAMessageBeyondTheMaximumFailsVisibly(t *testing.T) {
 		t.Errorf("r1 ended as %s %q", req.State, req.Detail)
 	}
 	r.output("web:s1:r1")
-	// A relay shows nothing of what it was not asked to show before its end.
+	// The relay must start before the end of the request.
 	var shown []string
 	for _, e := range r.events(event.TopicRequest) {
 		if e.Headers.RequestID() == "web:s1:r1" {

@@ -2,8 +2,7 @@ package session
 
 import "testing"
 
-// A title is a line in lists, on the page, in a terminal and on platforms: it is of
-// what can be seen, whoever wrote the message.
+// A title is one line of visible text, whoever wrote the message.
 func TestATitleIsOneLineOfVisibleText(t *testing.T) {
 	for text, want := range map[string]string{
 		"hello\nthere":                        "hello there",

@@ -14,7 +14,7 @@ import (
 	"lilac/internal/model/llm"
 )
 
-// three asks for three calls, and says what it knows when they have ended.
+// three requests three calls and answers with their results.
 func three(_ context.Context, req llm.Request, say func(string)) (chat.Message, error) {
 	if len(req.Messages) > 1 {
 		return chat.Text(chat.Assistant, "told: "+lastUser(req)), nil
@@ -62,7 +62,6 @@ func TestTheOutputReportsCallsThatNeverStarted(t *testing.T) {
 	}
 }
 
-// Who is given up after too many crashes has told of all its calls, too.
 func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	for life := 0; ; life++ {
@@ -101,7 +100,6 @@ func (s slow) Conversation(q db.Queryer, sessionID string) (session.Conversation
 	}
 }
 
-// Who is stopped as it is taken up after a crash keeps what was said before.
 func TestACancelBeforeTheJournalIsReadKeepsTheOutput(t *testing.T) {
 	src := t.TempDir()
 	shots := &snapshots{t: t, root: t.TempDir(), src: src}
@@ -126,7 +124,7 @@ func TestACancelBeforeTheJournalIsReadKeepsTheOutput(t *testing.T) {
 	}
 }
 
-// calls is what the output of a request tells of its tool calls, in order.
+// calls returns the tool call events of a request's output in order.
 func (r *rig) calls(requestID string) (out []string) {
 	r.t.Helper()
 	for _, e := range r.events(event.OutputTopic(requestID)) {

@@ -7,9 +7,11 @@ import "encoding/json"
 // request-router specification).
 type Facts struct {
 	IsDMBased bool `json:"isDMBased"`
-	// MentionsBot reports that our literal id is in the text. A reply that notifies
-	// us does not count.
-	MentionsBot      bool   `json:"mentionsBot"`
+	// MentionsBot reports that the message's own content mentions the bot by its id
+	// or by its role. The notification of a reply does not count.
+	MentionsBot bool `json:"mentionsBot"`
+	// MentionAdded reports that an edit added the mention.
+	MentionAdded     bool   `json:"mentionAdded,omitempty"`
 	ReplyToBot       bool   `json:"replyToBot"`
 	ReplyToMessageID string `json:"replyToMessageId,omitempty"`
 	GuildID          string `json:"guildId,omitempty"`

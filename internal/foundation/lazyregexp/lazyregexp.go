@@ -1,6 +1,6 @@
-// Package lazyregexp compiles regular expressions when they are first used.
-// Those of package variables would else be compiled by every command, before it
-// does anything.
+// Package lazyregexp compiles regular expressions when they are first used. Otherwise,
+// every start of the program would compile those in package variables. It is safe for
+// concurrent use.
 package lazyregexp
 
 import (
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// New returns a function that returns the compiled expression. It panics, at
-// its first call, on an expression that is none.
+// New returns a function that returns the compiled expression. The function panics if the
+// expression is invalid.
 func New(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

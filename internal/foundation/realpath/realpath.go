@@ -1,8 +1,9 @@
-// Package realpath says where a path leads, and who can make it lead elsewhere.
+// Package realpath resolves the symbolic links in a path, and reports which directories
+// control where it leads.
 //
-// Whoever may write in a directory may replace what lies in it, also by a link. So
-// a path is as safe as the least safe directory on the way to it, which is not
-// always one that its words name.
+// A process that may write in a directory may replace its entries, also by links. So a
+// path is only as safe as the least safe directory on the way to its target, and links
+// can lead through directories that the path does not name. The functions hold no state.
 package realpath
 
 import (
@@ -15,18 +16,18 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many links a path may lead over, as for the kernel.
+// maxLinks bounds the links in a path. The kernel has the same limit.
 const maxLinks = 40
 
-// Path is a path that was followed.
+// Path is a resolved path.
 type Path struct {
-	// Real is where it leads, over no link.
+	// Real is the target, without links.
 	Real string
-	// Links are where the links lie that it led over.
+	// Links lists the paths of the links that were followed.
 	Links []string
 }
 
-// Follow follows a path as far as it exists; what does not exist leads nowhere else.
+// Follow resolves a path as far as it exists. The part that does not exist stays as it is.
 func Follow(path string) (Path, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -36,7 +37,7 @@ func Follow(path string) (Path, error) {
 	for rest := strings.Split(abs, "/"); len(rest) > 0; {
 		name := rest[0]
 		rest = rest[1:]
-		at := filepath.Join(p.Real, name) // which takes care of ".", ".." and nothing
+		at := filepath.Join(p.Real, name) // which handles ".", ".." and the empty name
 		target, err := os.Readlink(at)
 		switch {
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, fs.ErrNotExist): // no link
@@ -56,9 +57,8 @@ func Follow(path string) (Path, error) {
 	return p, nil
 }
 
-// Under reports whether who may write in a directory decides where the path
-// leads: its end, or a link that it led over, is the directory or lies below it.
-// The directory is one that was followed.
+// Under reports whether a process that may write in dir controls where the path leads:
+// the target, or a link on the way, is dir or is below it. dir must be resolved.
 func (p Path) Under(dir string) bool {
 	for _, at := range append([]string{p.Real}, p.Links...) {
 		if at == dir || dir == "/" || strings.HasPrefix(at, dir+"/") {

@@ -40,7 +40,7 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 			sent.MaxOutputTokens = min(sent.MaxOutputTokens, most)
 		}
 	}
-	w := writer{source: m.o.Source(), facts: facts}
+	w := writer{source: m.o.Source(), facts: facts, noReasoning: change.NoReasoning}
 	system, messages := w.convertMessages(req)
 	sent.Media = w.media > 0
 	markCacheBreakpoints(messages)
@@ -111,9 +111,10 @@ func markCacheBreakpoints(messages []wireMessage) {
 
 // writer converts a conversation to the messages of a request.
 type writer struct {
-	source string // see [llm.Options.Source]
-	facts  llm.Facts
-	media  int // the number of images and documents written
+	source      string // see [llm.Options.Source]
+	facts       llm.Facts
+	noReasoning bool // omit the reasoning of earlier answers
+	media       int  // the number of images and documents written
 }
 
 // convertMessages converts the conversation to the form that the protocol requires: a
@@ -239,7 +240,7 @@ func (w *writer) assistantBlocks(msg chat.Message) []object {
 			block["type"], block["text"] = "text", p.Text
 		case chat.TypeReasoning:
 			switch data := kept["redactedData"]; {
-			case w.facts.NoReasoning:
+			case w.noReasoning:
 				continue
 			case len(data) > 0:
 				delete(block, "redactedData")

@@ -33,8 +33,6 @@ type Facts struct {
 	StrictTurns bool `json:"strictTurns,omitempty"`
 	// AllReasoning means that every assistant message must have its reasoning.
 	AllReasoning bool `json:"allReasoning,omitempty"`
-	// NoReasoning means that the endpoint refuses the reasoning of earlier answers.
-	NoReasoning bool `json:"noReasoning,omitempty"`
 	// OtherAPI means that the endpoint supports only the other one of OpenAI's APIs.
 	OtherAPI bool `json:"otherAPI,omitempty"`
 }
@@ -71,12 +69,17 @@ type Sent struct {
 	MaxOutputTokens int
 	// Media means that the prompt has images or documents.
 	Media bool
+	// NoReasoning means that the reasoning of earlier answers was omitted.
+	NoReasoning bool
 }
 
 // Change tells the adapter how to repeat a refused request.
 type Change struct {
 	// MaxOutputTokens is the output limit of the repeated call; 0 keeps the limit.
 	MaxOutputTokens int
+	// NoReasoning omits the reasoning of earlier answers, whose signatures the provider
+	// refused.
+	NoReasoning bool
 }
 
 // maxAdaptations bounds how often one call is repeated because of what its refusals
@@ -90,6 +93,7 @@ func (l *Learned) Adapt(call func(facts Facts, change Change) (sent Sent, begun 
 	var change Change
 	for try := 0; ; try++ {
 		sent, begun, err := call(l.Facts(), change)
+		sent.NoReasoning = change.NoReasoning
 		var refused *ProviderError
 		if !errors.As(err, &refused) {
 			return err
@@ -101,6 +105,7 @@ func (l *Learned) Adapt(call func(facts Facts, change Change) (sent Sent, begun 
 		if next.MaxOutputTokens > 0 {
 			change.MaxOutputTokens = next.MaxOutputTokens
 		}
+		change.NoReasoning = change.NoReasoning || next.NoReasoning
 	}
 }
 
@@ -136,14 +141,13 @@ func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 	m := e.Message
 	switch {
 	case passBack().MatchString(m) && !f.AllReasoning:
-		f.AllReasoning, f.NoReasoning = true, false
+		f.AllReasoning = true
 		return f, Change{}, true
 	case strictTurn().MatchString(m) && !f.StrictTurns:
 		f.StrictTurns = true
 		return f, Change{}, true
-	case isThinkingRefused(m) && !f.NoReasoning && !f.AllReasoning:
-		f.NoReasoning = true
-		return f, Change{}, true
+	case isThinkingRefused(m) && !sent.NoReasoning && !f.AllReasoning:
+		return f, Change{NoReasoning: true}, true
 	case sent.Media && isMediaRefused(e, status) && noMediaAtAll().MatchString(m) && !f.NoMedia:
 		f.NoMedia = true
 		return f, Change{}, true
@@ -154,7 +158,7 @@ func learn(f Facts, e ProviderError, sent Sent) (Facts, Change, bool) {
 }
 
 // noMediaAtAll matches refusals of all images, unlike those of one image.
-var noMediaAtAll = lazyregexp.New(`(?i)(?:not|n't|no).{0,30}(?:support|accept|allow|permit|endpoints?).{0,60}(?:image|vision|multi-?modal|modalit)|(?:image|vision|multi-?modal|image_url|modalit).{0,60}(?:not supported|unsupported|not available|not enabled|disabled)|not a multimodal model|mmproj|unknown variant .?image_url|text-only|only text`)
+var noMediaAtAll = lazyregexp.New(`(?i)(?:not|n't|no).{0,30}(?:support|accept|allow|permit|endpoints?).{0,60}(?:image|vision|multi-?modal|modalit)|(?:image|vision|multi-?modal|image_url|modalit).{0,60}(?:not supported|unsupported|not available|not enabled|disabled)|not a multimodal model|missing data required for image|mmproj|unknown variant .?image_url|text-only|only text`)
 
 // isThinkingRefused matches refusals of thinking blocks whose signature does not fit the
 // rest of the conversation.

@@ -31,7 +31,7 @@ func TestRefusedFieldsAreLearned(t *testing.T) {
 		"a wrong key":        {401, "", "unknown stream_options", llm.Facts{}, false},
 		"DeepSeek":           {400, "", "The `reasoning_content` in the thinking mode must be passed back to the API.", llm.Facts{AllReasoning: true}, true},
 		"Mistral's turns":    {400, "", "Unexpected role 'user' after role 'tool'", llm.Facts{StrictTurns: true}, true},
-		"thinking signature": {400, "", "messages.1.content.0: Invalid `signature` in `thinking` block", llm.Facts{NoReasoning: true}, true},
+		"thinking signature": {400, "", "messages.1.content.0: Invalid `signature` in `thinking` block", llm.Facts{}, true},
 		"an output limit":    {400, "", "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.", llm.Facts{MaxOutputTokens: 16384}, true},
 		"an output range":    {400, "", "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", llm.Facts{MaxOutputTokens: 8192}, true},
 	} {

@@ -10,11 +10,12 @@ import (
 
 // writer converts a conversation to the messages of a request.
 type writer struct {
-	source  string // see [llm.Options.Source]
-	images  bool   // the model accepts images
-	ownHost bool   // OpenAI's own endpoint
-	facts   llm.Facts
-	media   int // the number of images and documents written
+	source      string // see [llm.Options.Source]
+	images      bool   // the model accepts images
+	ownHost     bool   // OpenAI's own endpoint
+	facts       llm.Facts
+	noReasoning bool // omit the reasoning of earlier answers
+	media       int  // the number of images and documents written
 }
 
 func (w *writer) messages(req llm.Request) []message {
@@ -223,7 +224,7 @@ func (w *writer) assistantMessage(msg chat.Message) message {
 
 // addReasoning sends reasoning back in the form that its provider wants.
 func (w *writer) addReasoning(out message, text string, reasoning map[string]string, hasCalls bool) {
-	if w.facts.NoReasoning {
+	if w.noReasoning {
 		return
 	}
 	if thinking := reasoning[contentThinking]; thinking != "" { // Mistral

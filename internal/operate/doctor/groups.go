@@ -42,9 +42,9 @@ func (p Patient) groups(ctx context.Context) Finding {
 		case undone && g.Active:
 			return Finding{"groups", Fail, message, "Its log says why; a restart takes the events up again."}
 		case undone:
-			return Finding{"groups", Warn, message + ", and nobody consumes for it", "It keeps events from being removed. " + dropIt(g)}
+			return Finding{"groups", Warn, message + ", and has no consumer", "It keeps events from being removed. " + dropIt(g)}
 		case g.Silent() && waiting == 0:
-			return Finding{"groups", Warn, "nobody consumes for " + describeSilent(g), dropIt(g)}
+			return Finding{"groups", Warn, "no consumer for " + describeSilent(g), dropIt(g)}
 		}
 	}
 	return Finding{"groups", OK, "every group gets on", ""}
@@ -70,7 +70,7 @@ func (p Patient) leftBehind(ctx context.Context) Finding {
 	}
 	for _, g := range all {
 		if g.SilentMS-least > silentApart.Milliseconds() {
-			return Finding{"groups", Warn, "nobody consumes for " + describeSilent(g), dropIt(g)}
+			return Finding{"groups", Warn, "no consumer for " + describeSilent(g), dropIt(g)}
 		}
 	}
 	return Finding{"groups", OK, "none was left behind", ""}

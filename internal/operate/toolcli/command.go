@@ -15,12 +15,12 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-// Command is what the command line runs with.
+// Command is the environment of a command line.
 type Command struct {
 	Getenv         func(string) string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// DataDir finds the data directory; nil takes that of the environment.
+	// DataDir finds the data directory; nil means the one that the environment names.
 	DataDir func() (string, error)
 }
 

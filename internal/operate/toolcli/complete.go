@@ -16,11 +16,11 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-// completeWord is how the scripts of the shells ask for completions: followed
-// by the command line up to the cursor.
+// completeWord is the argument with which shell scripts request completions. The command
+// line up to the cursor follows it.
 const completeWord = "__complete"
 
-// completeTime bounds how long somebody who pressed Tab waits.
+// completeTime limits the wait after pressing Tab.
 const completeTime = 2 * time.Second
 
 //go:embed completion.bash
@@ -38,8 +38,8 @@ func (c Command) completion(args []string) error {
 	return c.print(scripts[args[0]])
 }
 
-// words splits what the script gives, a command line up to the cursor. The last
-// word is what is being written; it may be empty.
+// words splits a command line up to the cursor. The last word is the one to complete; it
+// may be empty.
 func words(args []string) []string {
 	line := strings.TrimLeft(strings.Join(args, " "), " \t")
 	fields := strings.Fields(line)
@@ -49,8 +49,8 @@ func words(args []string) []string {
 	return fields[min(1, len(fields)-1):] // without the command itself
 }
 
-// Complete returns what the last of the arguments may become, from what the
-// server says of its callables. A server that does not answer knows nothing.
+// Complete returns completions of the last argument from the server's list of callables.
+// If the server does not respond, there are none for callables and fields.
 func (c Command) Complete(ctx context.Context, args []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
@@ -83,8 +83,8 @@ func (c Command) callables(ctx context.Context) (out []string) {
 	return out
 }
 
-// fields are the flags of a callable that can still be given or, of one whose
-// value is being written, the values that its schema names.
+// fields returns the flags of a callable that are not used yet, or the values from the
+// schema if the last argument already names a flag.
 func (c Command) fields(ctx context.Context, id string, given []string, last string) (out []string) {
 	var help toolwire.Help
 	var schema struct {

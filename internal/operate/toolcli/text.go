@@ -13,7 +13,7 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-// printJSON prints with indentation, in the server's order of fields.
+// printJSON prints a value with indentation and keeps the server's order of fields.
 func (c Command) printJSON(v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -25,8 +25,8 @@ func (c Command) printJSON(v any) error {
 	return c.print(string(text.SanitizeJSON(buf.Bytes())))
 }
 
-// valueText is a value for people: text as it is, a list one line each, an
-// object one line for each field.
+// valueText formats a value for people: a string as it is, a list with one line for each
+// entry, and an object with one line for each field.
 func valueText(raw json.RawMessage) (string, error) {
 	var b strings.Builder
 	var list []json.RawMessage
@@ -53,7 +53,7 @@ func valueText(raw json.RawMessage) (string, error) {
 	return b.String(), nil
 }
 
-// line is a value on its own: text without quotes, the rest as JSON.
+// line formats one value: a string without quotes, everything else as JSON.
 func line(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -62,7 +62,7 @@ func line(raw json.RawMessage) string {
 	return text.Sanitize(string(raw))
 }
 
-// kebab is how a field is written as a flag.
+// kebab returns the flag for a field.
 func kebab(name string) string {
 	var b strings.Builder
 	for _, r := range name {

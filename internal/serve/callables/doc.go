@@ -1,16 +1,19 @@
-// Package callables is what commands of the agent can call through the tool
-// server: one file for each family of callables, as the surface-tools
-// specification and the system design name them.
+// Package callables implements the callables that commands of the agent reach through
+// the tool server, as the surface-tools specification and system.md name them. Each
+// family of callables has its own file.
 //
 // A family is a function that takes the ports it needs and returns
-// []toolserver.Callable; package app joins them. What the families share:
+// []toolserver.Callable; package app joins the families. To add a callable, write the
+// struct of its input and one function, and list it in its family.
 //
-//   - An input is read with decode, after the tool server has brought it into
-//     the form of the callable's schema.
-//   - A session is found with [Places.Find], which knows every form (123,
-//     <#123>, ops, #ops) and never guesses.
-//   - A [Place] is one surface. It says what may be read and written there, by
-//     whom; what a surface cannot do is a fault.Denied that says so.
+// The families share:
 //
-// Nothing here decides who the caller is: that comes from its token.
+//   - [Surfaces.Find] finds a session by any of its forms (123, <#123>, ops, #ops), and
+//     never guesses.
+//   - A [Reader] is one surface. It decides which conversations a caller may read. If it
+//     is also a [Writer], callers may send messages; otherwise, the call is refused with
+//     a fault.Denied.
+//
+// Nothing here decides who the caller is: that comes from its token. The types hold no
+// mutable state and are safe for concurrent use.
 package callables

@@ -12,15 +12,15 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// Publisher takes environment events; see [environment.Service.Publish].
+// Publisher publishes environment events; see [environment.Service.Publish].
 type Publisher interface {
 	Publish(ctx context.Context, e event.EnvEvent) (published bool, err error)
 }
 
 const (
-	// customTypes begins the types that the agent may publish.
+	// customTypes is the prefix of the types that the agent may publish.
 	customTypes = "custom."
-	// toolSource is where events of a command come from.
+	// toolSource is the source of events that commands publish.
 	toolSource = "tool"
 )
 
@@ -31,16 +31,16 @@ type publishInput struct {
 	inSession
 }
 
-// published is the answer to an event.
+// published is the result of events.publish.
 type published struct {
 	ID string `json:"id"`
-	// Duplicate says that an event of this id was there already.
+	// Duplicate reports that an event with this id already existed.
 	Duplicate bool `json:"duplicate"`
 }
 
-// Events returns the callables events.*. The agent publishes types that begin
-// with custom., in its own session; an operator any that the server does not
-// make itself, in any session or in none.
+// Events returns the callables events.*. The agent may publish types that begin with
+// custom., in its own session. An operator may publish any type that the server does not
+// create itself, in any session or in none.
 func Events(surfaces Surfaces, env Publisher) []toolserver.Callable {
 	return []toolserver.Callable{
 		toolserver.NewCallable(toolserver.Callable{
@@ -80,7 +80,7 @@ func (s Surfaces) eventOf(ctx context.Context, caller toolserver.Caller, in publ
 	if in.ID == "" {
 		in.ID = rand.Text()
 	}
-	// One caller cannot take the ids of another, or of a source.
+	// The prefix keeps a caller from using the ids of another caller or of a source.
 	e.ID = strings.Join([]string{toolSource, caller.Operator, caller.SessionID, in.ID}, ":")
 	if caller.RequestID != "" {
 		e = environment.CausedBy(e, caller.RequestID)

@@ -19,18 +19,18 @@ type OutboxTable interface {
 	Row(q db.Queryer, key string) (outbox.Row, error)
 }
 
-// Platform is a [Place] where people talk, such as Discord. Reads come from the
-// cache alone, and only of channels that the configuration allows; private
-// conversations are for themselves and for operators.
+// Platform is a chat platform such as Discord. Reads use only the cache, and only channels
+// that the configuration allows. Private conversations are visible to themselves and to
+// operators.
 type Platform struct {
 	DB      *db.DB
 	Cache   surface.Cache
 	Adapter surface.Adapter
 	Outbox  outbox.Outbox
 	Table   OutboxTable
-	// Names turns mentions into names and back.
+	// Names converts mentions to names and back.
 	Names func(q db.Queryer) *entity.Mapper
-	// DeleteOthers allows deleting messages that are not ours.
+	// DeleteOthers allows deleting messages that the bot did not send.
 	DeleteOthers bool
 }
 
@@ -95,8 +95,8 @@ func (p Platform) readable(ctx context.Context, caller toolserver.Caller) (out [
 	return out, trouble
 }
 
-// mayRead decides about a cached session; whether its platform can be reached
-// does not matter.
+// mayRead returns an error if the caller may not read a cached session. It does not
+// depend on the platform being reachable.
 func (p Platform) mayRead(ctx context.Context, caller toolserver.Caller, s surface.Session) error {
 	if s.Kind == surface.Direct {
 		return private(caller, s.ChannelID)
@@ -177,7 +177,7 @@ func (p Platform) Search(ctx context.Context, caller toolserver.Caller, sessionI
 	})
 }
 
-// show reads messages and turns the mentions in them into names.
+// show reads messages and converts their mentions to names.
 func (p Platform) show(ctx context.Context, read func(db.Queryer) ([]surface.Message, error)) ([]Message, error) {
 	out := []Message{}
 	err := p.DB.Read(ctx, func(q db.Queryer) error {

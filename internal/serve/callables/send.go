@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// HookName begins the keys of the outbox's rows that a call made.
+	// HookName is the prefix of the keys of outbox rows that callables create.
 	HookName = "tool"
-	// sendLife is how long a message of a call is worth sending.
+	// sendLife is the time after which a message is not sent any more.
 	sendLife = 5 * time.Minute
-	// sendWait is how long a call waits for what became of its message, and
-	// sendTime bounds the whole call.
+	// sendWait limits how long a call waits for the outcome of its message, and sendTime
+	// limits the whole call.
 	sendWait = 45 * time.Second
 	sendTime = time.Minute
 )
 
-// mayWrite decides by the channel, then its server, which the platform is asked
-// for when it is not known.
+// mayWrite returns an error if the caller may not write in a channel. If the channel is
+// not cached, it asks the platform.
 func (p Platform) mayWrite(ctx context.Context, caller toolserver.Caller, channelID string) error {
 	allowed, err := p.Adapter.Allowed(ctx, channelID)
 	if err != nil {
@@ -54,7 +54,7 @@ func (p Platform) mayWrite(ctx context.Context, caller toolserver.Caller, channe
 	return private(caller, channelID)
 }
 
-// can refuses what the platform is not able to do.
+// can refuses an action that the platform does not support.
 func (p Platform) can(able bool, what string) error {
 	if able {
 		return nil
@@ -62,11 +62,10 @@ func (p Platform) can(able bool, what string) error {
 	return fault.New(fault.Denied, "On %s %s.", p.Client(), what)
 }
 
-// compose turns names into mentions. Only the people whom this mentioned are
-// notified.
+// compose converts names to mentions. Only the people mentioned in this way are notified.
 func (p Platform) compose(ctx context.Context, text string) (c surface.Content, err error) {
 	if strings.TrimSpace(text) == "" {
-		return c, fault.InvalidField("text", "text has nothing in it.")
+		return c, fault.InvalidField("text", "text is empty.")
 	}
 	err = p.DB.Read(ctx, func(q db.Queryer) error {
 		c.Text, c.PingUsers = p.Names(q).Out(text)
@@ -93,10 +92,9 @@ func (p Platform) Prepare(ctx context.Context, caller toolserver.Caller, m Outgo
 	return s, err
 }
 
-// Send implements [Writer]. What the agent sends is named by its request, the
-// session, the message that it replies to, the text and Key, so that a call
-// that is made again after an unknown outcome sends nothing twice. What an
-// operator sends is an act of its own unless it has a Key.
+// Send implements [Writer]. The agent's request, the session, the message that it replies
+// to, the text and Key identify a message, so a call that is repeated after an unknown
+// outcome sends nothing twice. An operator's call always sends, unless it has a Key.
 func (p Platform) Send(ctx context.Context, caller toolserver.Caller, m Outgoing) (Sent, error) {
 	send, err := p.Prepare(ctx, caller, m)
 	if err != nil {
@@ -132,8 +130,8 @@ func (p Platform) Send(ctx context.Context, caller toolserver.Caller, m Outgoing
 	return Sent{SessionID: m.SessionID, MessageID: row.MessageID, Repeated: repeated}, nil
 }
 
-// actOf names what a call does, whoever makes it again. Without a request to
-// belong to, only a key makes two calls one act.
+// actOf returns the key of an outbox row. It is the same for a repeated call. Without a
+// request, only a Key makes two calls the same.
 func actOf(caller toolserver.Caller, m Outgoing) string {
 	parts := []string{"request", caller.RequestID, m.SessionID, m.ReplyTo, m.Text, m.Key}
 	if caller.RequestID == "" {
@@ -146,8 +144,8 @@ func actOf(caller toolserver.Caller, m Outgoing) string {
 	return HookName + ":" + base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil))
 }
 
-// Remember returns what puts a message that a call sent into the cache, as the
-// outbox's hook for [HookName].
+// Remember returns the outbox's hook for [HookName]: it caches the messages that calls
+// sent.
 func Remember(cache surface.Cache) outbox.OnSent {
 	return func(tx *db.Tx, r outbox.Row, m surface.Message) error {
 		if r.State != outbox.Sent || m.ID == "" {
@@ -161,7 +159,7 @@ func Remember(cache surface.Cache) outbox.OnSent {
 	}
 }
 
-// ours returns a message that we wrote, and refuses others.
+// ours returns a message that the bot sent, and refuses others.
 func (p Platform) ours(ctx context.Context, ref event.MessageRef, what string) (m surface.Message, err error) {
 	err = p.DB.Read(ctx, func(q db.Queryer) error {
 		m, err = p.Cache.Message(q, ref.Platform, ref.ChannelID, ref.MessageID)
@@ -236,7 +234,7 @@ func (p Platform) Unreact(ctx context.Context, caller toolserver.Caller, ref eve
 	return p.Adapter.Unreact(ctx, ref, emoji)
 }
 
-// Reactions implements [Writer]. They are not cached, so the platform is asked.
+// Reactions implements [Writer]. Reactions are not cached, so it asks the platform.
 func (p Platform) Reactions(ctx context.Context, caller toolserver.Caller, ref event.MessageRef) ([]surface.Reaction, error) {
 	if err := p.mayReact(ctx, caller, ref); err != nil {
 		return nil, err

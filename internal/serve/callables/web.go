@@ -14,39 +14,39 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// Conversations are the sessions of the page and the terminal with what was
-// said in them; package store keeps them. An unknown id is a fault.NotFound.
+// Conversations reads the sessions and messages of the page and the terminal. Package
+// store implements it. An unknown id is a fault.NotFound.
 type Conversations interface {
 	Session(q db.Queryer, id string) (session.Session, error)
-	// SessionsWithout lists the most recently updated first, but for those of
-	// some clients.
+	// SessionsWithout lists the sessions of all other clients, most recently updated
+	// first.
 	SessionsWithout(q db.Queryer, clients []string, limit int) ([]session.Session, error)
 	// Messages lists the newest limit messages before one ("" for all), oldest
 	// first.
 	Messages(q db.Queryer, sessionID string, limit int, before string) ([]session.HistoryMessage, error)
 	Message(q db.Queryer, sessionID, id string) (session.HistoryMessage, error)
-	// SearchIn finds messages with all words of a query, the newest first; ""
-	// searches every session, but for those of some clients. It knows what was
-	// said before IndexHistory was called last.
+	// SearchIn finds messages with all words of a query, newest first. The session ""
+	// means every session except those of some clients. It finds the messages that
+	// existed when IndexHistory was last called.
 	SearchIn(q db.Queryer, sessionID string, without []string, query string, limit int) ([]session.SearchResult, error)
 	IndexHistory(tx *db.Tx) error
 }
 
-// leastRead is how many messages are read at a time at least: between those of
-// people and of the agent there can be many of tools.
+// leastRead is the smallest page to read: many results of tools can be between two
+// messages of people.
 const leastRead = 50
 
 // maxSessions bounds a list of conversations.
 const maxSessions = 200
 
-// Web is the conversations of the page, the terminal and whoever else uses the
-// API: all that are on no platform. They are private: a
-// caller reads its own, an operator all. Nothing can be written: what the agent
-// answers is there by itself.
+// Web is the surface of the page, the terminal and other clients of the API: of all
+// conversations that are on no platform. They are private: a caller reads its own, an
+// operator all of them. It is no [Writer], because the agent's answer appears there
+// without a callable.
 type Web struct {
 	DB    *db.DB
 	Table Conversations
-	// Platforms are the clients whose conversations are elsewhere.
+	// Platforms lists the clients whose conversations belong to platforms.
 	Platforms []string
 }
 
@@ -105,7 +105,7 @@ func (w Web) Messages(ctx context.Context, caller toolserver.Caller, sessionID, 
 				return err
 			}
 			before = page[0].ID
-			// What tools answered is in between, and is no message.
+			// Results of tools are not messages.
 			for i := len(page) - 1; i >= 0 && len(out) < limit; i-- {
 				if page[i].Message.Role != chat.Tool {
 					out = append(out, webMessage(sessionID, page[i]))
@@ -168,7 +168,7 @@ func webMessage(sessionID string, m session.HistoryMessage) Message {
 	}
 }
 
-// private refuses the private conversation of somebody else.
+// private refuses a private conversation that is not the caller's.
 func private(caller toolserver.Caller, sessionID string) error {
 	if caller.May(sessionID) {
 		return nil

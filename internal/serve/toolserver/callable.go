@@ -86,8 +86,8 @@ func (c Callable) help() (toolwire.Help, error) {
 	return toolwire.Help{Summary: c.summary(), Description: c.Description, Examples: c.Examples, Input: text}, err
 }
 
-// lookup finds a callable that the caller may call. Of others it says that they
-// are denied, and suggests only what the caller may call.
+// lookup returns a callable that the caller may call. It refuses others, and suggests
+// only callables that the caller may call.
 func (s *Server) lookup(g Grant, id string) (Callable, error) {
 	c, known := s.callables[id]
 	switch {
@@ -103,7 +103,7 @@ func (s *Server) lookup(g Grant, id string) (Callable, error) {
 	return c, &fault.Error{Kind: fault.NotFound, Code: "unknown_callable", Field: "callableId", Message: fmt.Sprintf("There is no callable %q.%s See tools --list.", id, fault.DidYouMean(id, mine))}
 }
 
-// allowed lists what a caller may call, by id.
+// allowed lists the callables that a caller may call, by id.
 func (s *Server) allowed(g Grant) []toolwire.Summary {
 	out := []toolwire.Summary{}
 	for id, c := range s.callables {
@@ -119,8 +119,8 @@ func (s *Server) mayCall(g Grant, id string) bool {
 	return s.o.unbound || allows(g.Callables, id) && !(g.ReadOnly && s.callables[id].Changes)
 }
 
-// allows reports whether one of the patterns names id. A pattern is an id, or
-// a beginning of ids and .*; * alone is every one.
+// allows reports whether one of the patterns matches id. A pattern is an id, or a prefix
+// of ids followed by .*; * alone matches every id.
 func allows(patterns []string, id string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		prefix, open := strings.CutSuffix(p, "*")

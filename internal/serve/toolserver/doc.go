@@ -1,19 +1,21 @@
-// Package toolserver offers callables over HTTP to commands of the
-// agent: GET /list, GET /help/{callable}, POST /call and /healthz. It follows
-// the surface-tools specification; the callables themselves are elsewhere.
+// Package toolserver serves callables over HTTP to commands of the agent: GET /list,
+// GET /help/{callable}, POST /call and /healthz. It follows the surface-tools
+// specification. Package callables implements the callables.
 //
-// What it promises:
+// Guarantees:
 //
-//   - What a call may do comes from its token alone. A token that was minted for
-//     a command names one request, its session and the callables; it is looked
-//     up on each call, and dead when it is revoked, when its request has ended,
-//     and after a restart: it lives in memory only. The x-lilac-… headers of a
-//     caller allow nothing.
-//   - A call that still runs when its token dies is ended.
-//   - Inputs are brought into the form of the callable's schema and checked here
-//     and nowhere else; see [Callable].
-//   - Calls are bounded in time, size, number and at once, and each is recorded,
-//     also one that is refused; one that changes something before it runs, too.
+//   - Only the token determines what a call may do. A token that was minted for a
+//     command names one request, its session and the callables. It is looked up on
+//     each call, and is invalid after it was revoked, after its request has ended, and
+//     after a restart, because it exists only in memory. The x-lilac-… headers of a
+//     caller grant nothing.
+//   - A running call is cancelled when its token becomes invalid.
+//   - Inputs are normalized and validated by the schema of the callable, here and
+//     nowhere else; see [NewCallable].
+//   - Calls are bounded in time, size, number and concurrency. Every call is recorded,
+//     also a refused one; a call that changes something is recorded before it runs.
 //
-// [Server.Handler] may be called from many goroutines.
+// [Server.Handler] is safe for concurrent use. tokens.mu guards the tokens and their
+// counters, and no other lock is taken while it is held. Each call runs in the goroutine
+// of its HTTP request.
 package toolserver

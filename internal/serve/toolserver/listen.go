@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// readTime bounds how long a caller may take to say what it wants.
+	// readTime limits the time that a caller takes to send a request.
 	readTime = 30 * time.Second
-	// maxConnections is well above the calls that run at once.
+	// maxConnections is well above maxTogether.
 	maxConnections = 256
 )
 
-// Endpoint is where a server listens.
+// Endpoint holds the listeners of a server.
 type Endpoint struct {
-	// Socket is the Unix socket, which only our user may open.
+	// Socket is the path of the Unix socket, which only the same user may open.
 	Socket string
 	// Addr is the loopback address, or "".
 	Addr      string
@@ -35,7 +35,7 @@ type Endpoint struct {
 	server    *http.Server
 }
 
-// Loopback reports whether an address host:port names this machine alone.
+// Loopback reports whether an address host:port can be reached only from this machine.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -45,9 +45,9 @@ func Loopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// Listen opens the socket in a private directory of the caller's, apart from
-// the data, which commands must not see, and a loopback address unless addr is
-// empty. Any other address is refused.
+// Listen opens a Unix socket in dir and, unless addr is empty, a loopback address. It
+// refuses other addresses. dir must be private, and must not be the data directory,
+// which commands must not see.
 func Listen(ctx context.Context, dir, addr string) (_ *Endpoint, err error) {
 	e := &Endpoint{server: &http.Server{ReadTimeout: readTime}, Socket: filepath.Join(dir, "tools.sock")}
 	defer func() {
@@ -59,7 +59,7 @@ func Listen(ctx context.Context, dir, addr string) (_ *Endpoint, err error) {
 		return nil, fault.InvalidField("tools.addr", "The tool server listens on loopback only, such as 127.0.0.1:7421, not on %q.", addr)
 	}
 	if err := e.listen(ctx, "unix", e.Socket); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "The socket %s for tools cannot be listened on. Set XDG_RUNTIME_DIR to a directory of your own with a shorter path", e.Socket)
+		return nil, fault.Wrap(fault.Unavailable, err, "Cannot listen on the socket %s for tools. Set XDG_RUNTIME_DIR to a directory of your own with a shorter path", e.Socket)
 	}
 	if err := os.Chmod(e.Socket, 0o600); err != nil {
 		return nil, fmt.Errorf("restrict socket: %w", err)
@@ -68,10 +68,10 @@ func Listen(ctx context.Context, dir, addr string) (_ *Endpoint, err error) {
 		return e, nil
 	}
 	if err := e.listen(ctx, "tcp", addr); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "The address %s for tools cannot be listened on. Choose another in tools.addr", addr)
+		return nil, fault.Wrap(fault.Unavailable, err, "Cannot listen on the address %s for tools. Choose another address in tools.addr", addr)
 	}
 	bound := e.listeners[1].Addr()
-	if e.Addr = bound.String(); !Loopback(e.Addr) { // whatever a name was resolved to
+	if e.Addr = bound.String(); !Loopback(e.Addr) { // a name may resolve to any address
 		return nil, fault.InvalidField("tools.addr", "%q is the address %s, which others can reach.", addr, bound)
 	}
 	return e, nil
@@ -85,7 +85,7 @@ func (e *Endpoint) listen(ctx context.Context, network, addr string) error {
 	return err
 }
 
-// Serve answers until Close, and returns nil then.
+// Serve serves requests until Close is called, and then returns nil.
 func (e *Endpoint) Serve(h http.Handler, logger *slog.Logger) error {
 	e.server.Handler = h
 	e.server.ErrorLog = slog.NewLogLogger(logger.Handler(), slog.LevelDebug)

@@ -20,20 +20,20 @@ import (
 const operatorPrefix = "lilac_"
 
 const (
-	// maxOperators bounds how many tokens operators have.
+	// maxOperators bounds the tokens of operators.
 	maxOperators = 100
-	// maxPatterns bounds what one token names.
+	// maxPatterns bounds the patterns of one token.
 	maxPatterns = 50
-	// DefaultLife is how long a token lives if it is not said, as text for
-	// [Operators.Create]; Forever says that it does not end by itself.
+	// DefaultLife is the default lifetime of a token, as text for [Operators.Create];
+	// Forever is the lifetime of a token that does not expire.
 	DefaultLife = "90d"
 	Forever     = "never"
-	// minLife is the least that is worth a token.
+	// minLife is the shortest lifetime.
 	minLife = time.Minute
 )
 
-// OperatorToken is a token that an operator made for a terminal or a script. It
-// is known by its name; the token itself is kept as a hash only.
+// OperatorToken describes a token that an operator created for a terminal or a script.
+// Only the hash of the token itself is stored.
 type OperatorToken struct {
 	Name      string   `json:"name"`
 	Callables []string `json:"callables"`
@@ -44,12 +44,12 @@ type OperatorToken struct {
 	ExpiresAt int64 `json:"expiresAt,omitempty"`
 }
 
-// expired reports whether the token is over by a moment.
+// expired reports whether the token has expired at a time.
 func (t OperatorToken) expired(now time.Time) bool {
 	return t.ExpiresAt > 0 && t.ExpiresAt <= now.UnixMilli()
 }
 
-// OperatorCall is what was recorded of a call with such a token.
+// OperatorCall is the record of a call with an operator's token.
 type OperatorCall struct {
 	ID        int64  `json:"id"`
 	At        int64  `json:"at"`
@@ -61,37 +61,37 @@ type OperatorCall struct {
 	TookMS    int64  `json:"tookMs"`
 }
 
-// OperatorTable keeps the tokens and what was called with them; package store
-// satisfies it.
+// OperatorTable stores the tokens of operators and the records of calls with them.
+// Package store implements it.
 type OperatorTable interface {
-	// AddOperator is a fault.Conflict for a name that is taken.
+	// AddOperator returns a fault.Conflict if the name exists.
 	AddOperator(tx *db.Tx, t OperatorToken, hash []byte) error
 	// Operators lists them by name.
 	Operators(q db.Queryer) ([]OperatorToken, error)
-	// Operator is a fault.NotFound for a hash that is not there.
+	// Operator returns a fault.NotFound for an unknown hash.
 	Operator(q db.Queryer, hash []byte) (OperatorToken, error)
-	// DropOperator is a fault.NotFound for an unknown name.
+	// DropOperator returns a fault.NotFound for an unknown name.
 	DropOperator(tx *db.Tx, name string) error
 	AddOperatorCall(tx *db.Tx, c OperatorCall) error
-	// OperatorCalls lists the newest first, before an id; 0 begins.
+	// OperatorCalls lists calls before an id, newest first; before 0 means the newest.
 	OperatorCalls(q db.Queryer, limit int, before int64) ([]OperatorCall, error)
 }
 
-// Operators makes and revokes tokens of operators.
+// Operators creates and revokes tokens of operators.
 type Operators struct {
 	DB    *db.DB
 	Table OperatorTable
-	// Revoked is told of a name whose token is dead; it may be nil.
+	// Revoked is called with the name of a revoked token; it may be nil.
 	Revoked func(name string)
 
-	// callables are the ids of what can be called; [New] sets them.
+	// callables holds the ids of all callables; [New] sets it.
 	callables []string
 }
 
 var operatorName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Create makes a token of a new name. It is returned here and nowhere else.
-// life is how long it lives, like 36h or 30d, or [Forever]; "" is [DefaultLife].
+// Create creates a token with a new name. Only this call returns the token itself. life
+// is its lifetime, for example 36h or 30d, or [Forever]; "" means [DefaultLife].
 func (o *Operators) Create(ctx context.Context, name string, callables []string, life string) (token string, err error) {
 	lives, err := lifeOf(life)
 	if err != nil {
@@ -132,8 +132,8 @@ func (o *Operators) Create(ctx context.Context, name string, callables []string,
 	return token, nil
 }
 
-// checkPattern refuses what is no pattern, and one that names no callable: it is
-// mistyped, and the token would allow less than was meant.
+// checkPattern refuses an invalid pattern, and one that matches no callable: it is
+// probably misspelled, and the token would allow less than intended.
 func (o *Operators) checkPattern(p string) error {
 	if p == "*" {
 		return nil
@@ -156,7 +156,7 @@ func (o *Operators) checkPattern(p string) error {
 	return fault.InvalidField("callables", "There is no callable %q.%s", p, fault.DidYouMean(p, slices.Compact(names)))
 }
 
-// lifeOf reads how long a token lives; zero is for ever.
+// lifeOf parses the lifetime of a token; zero means that it does not expire.
 func lifeOf(life string) (time.Duration, error) {
 	if life == Forever {
 		return 0, nil
@@ -177,7 +177,7 @@ func (o *Operators) List(ctx context.Context) (out []OperatorToken, err error) {
 	return out, err
 }
 
-// Revoke makes a token worth nothing; calls that run with it are ended.
+// Revoke makes a token invalid and cancels its running calls.
 func (o *Operators) Revoke(ctx context.Context, name string) error {
 	err := o.DB.Update(ctx, func(tx *db.Tx) error { return o.Table.DropOperator(tx, name) })
 	if err == nil && o.Revoked != nil {

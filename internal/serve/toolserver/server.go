@@ -24,55 +24,53 @@ import (
 )
 
 const (
-	// maxInput bounds the body of a call, maxValue what it answers.
+	// maxInput bounds the body of a call, and maxValue its result, in bytes.
 	maxInput = 1 << 20
 	maxValue = 4 << 20
-	// maxTogether bounds the calls that run at once, of all callers.
+	// maxTogether bounds the calls of all callers that run at once.
 	maxTogether = 64
-	// maxNamed and maxDetail bound what a record repeats of a caller's words, in
-	// characters.
+	// maxNamed and maxDetail bound the caller's text in a record, in characters.
 	maxNamed  = 128
 	maxDetail = 1000
-	// recordTime bounds writing down how a call ended, also when it was cancelled.
+	// recordTime limits recording the outcome of a call, also of a cancelled one.
 	recordTime = 5 * time.Second
 )
 
-// Record is one line of what was called.
+// Record is the record of one call.
 type Record struct {
 	Caller   Caller
 	Callable string
-	// SessionID is the session that the call is about: as it was named before
-	// it ran, its id after; "" is the caller's own.
+	// SessionID is the session that the call is about: as the input names it before
+	// the call, its id afterwards. "" is the caller's own session.
 	SessionID string
-	// Outcome is [Started], ok, or the kind of the fault; Message is its sentence.
+	// Outcome is [Started], ok, or the kind of the fault; Message is the fault's message.
 	Outcome string
 	Message string
 	Took    time.Duration
 }
 
-// Started is the outcome of a record that was made before the call.
+// Started is the outcome in a record that was made before the call.
 const Started = "started"
 
-// Options are what a [Server] is made of.
+// Options configure a [Server].
 type Options struct {
 	Callables []Callable
-	// Alive reports whether what a token was minted for goes on: its task if it
-	// has one, else its request.
+	// Alive reports whether the task of a token, or else its request, is still running.
 	Alive func(Grant) bool
-	// Record writes down a call. A call that changes something is not made when
-	// its beginning could not be written. It may be nil.
+	// Record stores the record of a call. A call that changes something does not run if
+	// its start cannot be recorded. It may be nil.
 	Record func(ctx context.Context, r Record) error
-	// Operators are the tokens of operators; nil means that there are none.
-	// Calls with them are recorded there.
+	// Operators are the tokens of operators, and the records of calls with them; nil
+	// means that there are none.
 	Operators *Operators
 	Logger    *slog.Logger
 
-	// unchecked turns the checks of origin off, unbound those of what a token
-	// is for. They are there for the tests that show what the checks are good for.
+	// unchecked disables the checks of the origin, and unbound the checks of a token's
+	// grant. Only tests set them, to prove that the checks matter.
 	unchecked, unbound bool
 }
 
-// Server answers calls.
+// Server serves callables.
 type Server struct {
 	o         Options
 	callables map[string]Callable
@@ -80,8 +78,9 @@ type Server struct {
 	together  chan struct{}
 }
 
-// New returns a server of the callables. An error is a defect in one of them;
-// one in a schema is an error of [Server.Check], and of the calls.
+// New returns a server of the callables. It fails if one of them is defective. Defects of
+// schemas are reported by [Server.Check] and by calls, because deriving all schemas
+// would slow down the start.
 func New(o Options) (*Server, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Record == nil {
@@ -114,8 +113,8 @@ func (s *Server) Check() error {
 	return errors.Join(errs...)
 }
 
-// Handler serves the routes. The listener decides who reaches it: a Unix socket
-// of our user, or loopback.
+// Handler serves the routes. The listener limits the clients: a Unix socket of the same
+// user, or loopback.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -150,7 +149,7 @@ func (s *Server) Handler() http.Handler {
 
 type answerer func(r *http.Request, live *liveToken) (any, error)
 
-// known asks for a token, whatever the route.
+// known requires a valid token on every route.
 func (s *Server) known(next answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -223,8 +222,8 @@ func (s *Server) call(r *http.Request, live *liveToken) (any, error) {
 	return toolwire.Answer{Status: toolwire.OK, Value: value}, nil
 }
 
-// refused records a call that cannot be made, and returns why. It counts as one:
-// a command in a loop must not fill the story.
+// refused records a call that cannot run, and returns the reason. It counts as a call, so
+// that a command in a loop cannot fill the history of its request.
 func (s *Server) refused(ctx context.Context, live *liveToken, call toolwire.Call, why error) error {
 	end, err := s.begin(live)
 	if err != nil {
@@ -235,7 +234,7 @@ func (s *Server) refused(ctx context.Context, live *liveToken, call toolwire.Cal
 	return why
 }
 
-// recorded runs a call between its records.
+// recorded runs a call and records it, before and after.
 func (s *Server) recorded(ctx context.Context, caller Caller, c Callable, input json.RawMessage) (json.RawMessage, error) {
 	about := &subject{sessionID: sessionNamed(input)}
 	ctx = context.WithValue(ctx, subjectKey{}, about)
@@ -252,7 +251,7 @@ func (s *Server) recorded(ctx context.Context, caller Caller, c Callable, input 
 	return value, err
 }
 
-// writer is where the calls of a caller are recorded.
+// writer returns the function that records the calls of a caller.
 func (s *Server) writer(caller Caller) func(context.Context, Record) error {
 	if caller.Operator != "" {
 		return s.o.Operators.Record
@@ -260,7 +259,7 @@ func (s *Server) writer(caller Caller) func(context.Context, Record) error {
 	return s.o.Record
 }
 
-// note records how a call ended, also one that was cancelled.
+// note records the outcome of a call, also of a cancelled one.
 func (s *Server) note(ctx context.Context, record Record, err error) {
 	record.Outcome = toolwire.OK
 	if err != nil {
@@ -273,7 +272,7 @@ func (s *Server) note(ctx context.Context, record Record, err error) {
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
 	if err := s.writer(caller)(rctx, record); err != nil {
-		s.o.Logger.ErrorContext(ctx, "the outcome of a tool call was not recorded", "callable", record.Callable, "request_id", caller.RequestID, "error", err)
+		s.o.Logger.ErrorContext(ctx, "cannot record the outcome of a tool call", "callable", record.Callable, "request_id", caller.RequestID, "error", err)
 	}
 }
 
@@ -291,7 +290,7 @@ func (s *Server) run(ctx context.Context, caller Caller, c Callable, input json.
 		return nil, err
 	}
 	if out, err = encode(value); err != nil {
-		return nil, fmt.Errorf("encode what %s answered: %w", c.ID, err)
+		return nil, fmt.Errorf("encode the result of %s: %w", c.ID, err)
 	}
 	if len(out) > maxValue {
 		return nil, fault.New(fault.TooLarge, "The answer has %d bytes, more than %d: ask for less at once.", len(out), maxValue)
@@ -307,12 +306,12 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(buf.Bytes()), err
 }
 
-// refuse answers an error; what nobody was told is logged here and nowhere else.
+// refuse sends an error. Internal errors, which the caller does not see, are logged here.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	wire := fault.ToWire(err)
 	wire.Code = cmp.Or(wire.Code, string(wire.Kind))
 	if wire.Kind == fault.Internal {
-		s.o.Logger.ErrorContext(r.Context(), "tool call could not be answered", "path", r.URL.Path, "error", err)
+		s.o.Logger.ErrorContext(r.Context(), "tool call failed", "path", r.URL.Path, "error", err)
 	}
 	s.write(w, wire.Kind.HTTPStatus(), toolwire.Answer{Status: toolwire.Error, Error: &wire})
 }
@@ -320,10 +319,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) write(w http.ResponseWriter, status int, v any) {
 	data, err := encode(v)
 	if err != nil {
-		s.o.Logger.Error("an answer could not be encoded", "error", err)
+		s.o.Logger.Error("cannot encode a response", "error", err)
 		status, data = http.StatusInternalServerError, []byte(`{"status":"error","error":{"kind":"internal","message":"The answer could not be encoded.","retryable":false}}`)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // a caller that has gone needs no answer
+	_, _ = w.Write(append(data, '\n')) // a caller that disconnected needs no response
 }

@@ -14,65 +14,65 @@ import (
 )
 
 const (
-	// maxLive bounds how many tokens live at a time; each belongs to a command
-	// that runs.
+	// maxLive bounds the valid tokens; each belongs to a running command.
 	maxLive = 4096
-	// maxCalls bounds how often one token may be used, so that a command in a
-	// loop cannot fill the story of its request.
+	// maxCalls bounds the calls with one token, so that a command in a loop cannot fill
+	// the history of its request.
 	maxCalls = 1000
-	// maxAtOnce bounds the calls that run with one token at a time.
+	// maxAtOnce bounds the concurrent calls with one token.
 	maxAtOnce   = 8
 	secretBytes = 32
 )
 
-// Grant is what a token stands for: a command of a request, or an operator.
+// Grant is the identity and the rights of a token: of a command of a request, or of an
+// operator.
 type Grant struct {
-	// Operator is the name of an operator's token; it has no request and no
-	// session of its own, and may use all sessions.
+	// Operator is the name of an operator's token. Such a token has no request and no
+	// session, and may use all sessions.
 	Operator string
-	// RequestID is the request that the command works for; the token dies with it.
+	// RequestID is the request of the command. The token is invalid when it ends.
 	RequestID string
-	// TaskID is set for a background task, which outlives its request: then the
-	// token dies with the task.
+	// TaskID is set for a background task, which outlives its request. The token is
+	// invalid when the task ends.
 	TaskID string
-	// ReadOnly refuses what changes something.
+	// ReadOnly refuses callables that change something.
 	ReadOnly  bool
 	SessionID string
 	// Client is the surface of the request, "web" or "discord".
 	Client string
 	// CWD is the directory that the command started in; it may be empty.
 	CWD string
-	// Callables are ids, or beginnings of ids and .*; * alone is every one.
+	// Callables lists ids, or prefixes of ids followed by .*; * alone allows every callable.
 	Callables []string
 }
 
-// Caller is who makes a call.
+// Caller is the holder of a token that makes a call.
 type Caller struct{ Grant }
 
-// May reports whether the caller may see and act in a session that is not open
-// to everyone: its own, for an operator each.
+// May reports whether the caller may use a private session: its own; for an operator,
+// any.
 func (c Caller) May(sessionID string) bool {
 	return sessionID != "" && (c.Operator != "" || sessionID == c.SessionID)
 }
 
-// errEnded is the cause with which the calls of a dead token end.
+// errEnded cancels the calls of a token whose command or request has ended.
 var errEnded = &fault.Error{Kind: fault.Cancelled, Code: "request_ended", Message: "The command or request that this call belonged to has ended."}
 
-// errRevoked is the cause with which the calls of an operator's token end.
+// errRevoked cancels the calls of an operator's token that was revoked.
 var errRevoked = &fault.Error{Kind: fault.Cancelled, Code: "token_revoked", Message: "The token of this call was revoked."}
 
-// errExpired is the cause with which the calls of a token end whose time is over.
-var errExpired = &fault.Error{Kind: fault.Cancelled, Code: "token_expired", Message: "The token of this call is over."}
+// errExpired cancels the calls of a token that has expired.
+var errExpired = &fault.Error{Kind: fault.Cancelled, Code: "token_expired", Message: "The token of this call has expired."}
 
-// errToken is the one answer to every token that is not good, so that nobody
-// learns which part of a guess was right.
+// errToken is the response to every invalid token. It is always the same, so that it
+// does not reveal which part of a guess was right.
 var errToken = &fault.Error{
 	Kind: fault.Unauthenticated, Code: "token_invalid",
-	Message: "The token is missing, wrong or over. A command of the agent gets one that lives as long as the command; for a terminal make one with: lilac tools token create",
+	Message: "Missing, invalid or expired token. A command of the agent has one that is valid while the command runs; for a terminal, create one with: lilac tools token create",
 }
 
-// tokens are the tokens of commands that run, and those of operators that were
-// used.
+// tokens holds the tokens of running commands, and the tokens of operators that were
+// used since the start.
 type tokens struct {
 	mu              sync.Mutex
 	live, operators map[[sha256.Size]byte]*liveToken
@@ -80,17 +80,17 @@ type tokens struct {
 
 type liveToken struct {
 	grant Grant
-	// over ends when the token is dead, until is when it dies by itself, zero
-	// for never.
+	// over ends when the token becomes invalid; until is the time at which it expires,
+	// or zero.
 	over  context.Context
 	end   context.CancelCauseFunc
 	until time.Time
-	// calls are how many were made, running how many run; tokens.mu guards both.
+	// calls counts all calls, and running those that are running. tokens.mu guards both.
 	calls, running int
 }
 
-// Mint makes a token for a command. It is dead when revoke was called, when its
-// request or task has ended, and when the program has. What still runs at revoke is ended.
+// Mint creates a token for a command. It is valid until revoke is called, its request or
+// task ends, or the program exits. revoke cancels its running calls.
 func (s *Server) Mint(g Grant) (token string, revoke func(), err error) {
 	raw := make([]byte, secretBytes)
 	_, _ = rand.Read(raw) // never fails: the standard library ends the program instead
@@ -114,7 +114,7 @@ func (s *Server) Mint(g Grant) (token string, revoke func(), err error) {
 	}, nil
 }
 
-// identify returns what a token stands for.
+// identify returns the state of a valid token.
 func (s *Server) identify(ctx context.Context, token string) (*liveToken, error) {
 	if strings.HasPrefix(token, operatorPrefix) && s.o.Operators != nil {
 		return s.operator(ctx, token)
@@ -129,13 +129,13 @@ func (s *Server) identify(ctx context.Context, token string) (*liveToken, error)
 	return live, nil
 }
 
-// begin counts a call of a token; end is called when it is over.
+// begin counts a call with a token. The caller must call end when the call is over.
 func (s *Server) begin(live *liveToken) (end func(), err error) {
 	t := &s.tokens
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case live.over.Err() != nil: // it died since it was looked up
+	case live.over.Err() != nil: // it became invalid after the lookup
 		return nil, context.Cause(live.over)
 	case live.calls >= maxCalls && live.grant.Operator == "":
 		return nil, &fault.Error{Kind: fault.LimitReached, Code: "too_many_calls", Message: "This command has made as many calls as one may; make the rest in another command."}

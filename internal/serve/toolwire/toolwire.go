@@ -1,6 +1,6 @@
-// Package toolwire is what the tool server and the command "tools" say to each
-// other over HTTP, and where they find each other. Both sides import it and
-// nothing of each other, so that the command stays small.
+// Package toolwire defines the messages between the tool server and the command "tools",
+// and the environment variables with which the command finds the server. Both sides
+// import it, and nothing of each other, so that the command stays small. It has no state.
 package toolwire
 
 import (
@@ -9,37 +9,36 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// The variables in which a command finds the server, and the token that says
-// what it may do there.
+// The environment variables that name the server, and the token that a command uses.
 const (
 	EnvSocket = "LILAC_TOOL_SOCKET" // path of a Unix socket
 	EnvURL    = "LILAC_TOOL_URL"    // http://127.0.0.1:port
 	EnvToken  = "LILAC_TOOL_TOKEN"
 )
 
-// HeaderPrefix begins the headers that the LILAC_… variables of a caller travel
-// in. They name the context and allow nothing.
+// HeaderPrefix is the prefix of the headers that carry the LILAC_… variables of a
+// caller. They describe the context and grant nothing.
 const HeaderPrefix = "x-lilac-"
 
-// Contexts are the headers, without their prefix, that a server reads.
+// Contexts lists the headers that a server reads, without their prefix.
 var Contexts = []string{"request-id", "session-id", "request-client", "cwd"}
 
-// Summary is a callable in a list.
+// Summary describes a callable in a list.
 type Summary struct {
 	ID      string `json:"id"`
 	Summary string `json:"summary"`
-	// Changes says that a call changes something.
+	// Changes reports that a call changes something.
 	Changes bool `json:"changes"`
-	// Repeatable says that a call whose outcome is unknown may simply be made again.
+	// Repeatable reports that a call whose outcome is unknown may be repeated.
 	Repeatable bool `json:"repeatable"`
 }
 
-// Listing answers GET /list.
+// Listing is the response to GET /list.
 type Listing struct {
 	Callables []Summary `json:"callables"`
 }
 
-// Help answers GET /help/{callable}.
+// Help is the response to GET /help/{callable}.
 type Help struct {
 	Summary
 	Description string   `json:"description,omitempty"`
@@ -60,7 +59,7 @@ const (
 	Error = "error"
 )
 
-// Answer answers POST /call; every route answers an error in this form.
+// Answer is the response to POST /call, and the form of an error on every route.
 type Answer struct {
 	Status string          `json:"status"`
 	Value  json.RawMessage `json:"value,omitempty"`

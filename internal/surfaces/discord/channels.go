@@ -105,11 +105,12 @@ type directory struct {
 	o      Options
 	client *client
 	cache  *channelCache
+	roles  *roleCache
 	allow  atomic.Pointer[Allowed]
 }
 
 func newDirectory(o Options, c *client) *directory {
-	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}}
+	d := &directory{o: o, client: c, cache: &channelCache{known: map[string]channelInfo{}}, roles: &roleCache{roles: map[string]string{}}}
 	d.allow.Store(&o.Allowed)
 	return d
 }

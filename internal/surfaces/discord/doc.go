@@ -47,7 +47,7 @@
 //   - interactions: interactionWorkers goroutines and a queue of maxInteractions,
 //     because Discord wants an acknowledgment within three seconds.
 //
-// Locks: status.mu, channelCache.mu, refusals.mu, nonces.mu, guildSync.mu,
+// Locks: status.mu, channelCache.mu, roleCache.mu, refusals.mu, nonces.mu, guildSync.mu,
 // limiter.mu, and connection.writing are leaves: no code takes another lock
 // while it holds one of them. A bucket's turn is held during a REST call and
 // comes before limiter.mu. No lock is held during a transaction or a REST call.

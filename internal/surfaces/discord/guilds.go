@@ -67,6 +67,9 @@ func (g *guildSync) onReady(w wireReady) func(*db.Tx) error {
 // a ban.
 func (g *guildSync) onGuild(w wireGuild) func(*db.Tx) error {
 	allowed := g.directory.remember(slices.Concat(w.Channels, w.Threads), w.ID)
+	if len(w.Roles) > 0 {
+		g.directory.roles.put(w.ID, w.managedRole(g.status.selfID()))
+	}
 	since := g.status.missed()
 	if since > 0 {
 		since = max(since, millis(w.JoinedAt)) // nothing was missed before the bot joined
@@ -173,6 +176,9 @@ func (g *guildSync) onPermissions(w struct {
 	User    *wireUser `json:"user"`
 },
 ) func(*db.Tx) error {
+	if w.User == nil { // a role changed
+		g.directory.roles.forget(w.GuildID)
+	}
 	if w.User == nil || w.User.ID == g.status.selfID() {
 		g.scheduleGuildRefresh(w.GuildID)
 	}

@@ -3,7 +3,6 @@ package discord
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"lilac/internal/core/surface"
@@ -59,11 +58,12 @@ func (r *recorder) incoming(ctx context.Context, m wireMessage, updated bool, re
 		r.completeChain(ctx, in, m, received)
 	}
 	in.facts = surface.Facts{
-		IsDMBased: channel.kind == surface.Direct, MentionsBot: mentions(in.m.Text, r.status.selfID()),
+		IsDMBased: channel.kind == surface.Direct, MentionsBot: r.mentionsBot(ctx, m, channel.guildID),
 		ReplyToMessageID: in.m.ReplyTo, ReplyToBot: r.repliesToSelf(ctx, in, m),
 		GuildID: channel.guildID, ParentChannelID: channel.parentID,
 		AuthorIsBot: in.m.AuthorBot, AuthorIsSelf: in.m.FromSelf, Attachments: in.m.Attachments,
 	}
+	in.facts.MentionAdded = r.addsMention(ctx, in)
 	in.m.Raw = in.facts.Raw(Platform)
 	return in, false
 }
@@ -100,11 +100,6 @@ func (r *recorder) channelOf(ctx context.Context, m wireMessage) (channelInfo, b
 			return channelInfo{}, false
 		}
 	}
-}
-
-// mentions reports whether a text contains the literal mention of a user.
-func mentions(text, userID string) bool {
-	return userID != "" && (strings.Contains(text, "<@"+userID+">") || strings.Contains(text, "<@!"+userID+">"))
 }
 
 // repliesToSelf reports whether a message replies to a message of the bot.

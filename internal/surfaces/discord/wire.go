@@ -43,22 +43,23 @@ type wireAttachment struct {
 }
 
 type wireMessage struct {
-	ID          string           `json:"id"`
-	ChannelID   string           `json:"channel_id"`
-	GuildID     string           `json:"guild_id"`
-	Author      wireUser         `json:"author"`
-	Member      *wireMember      `json:"member"`
-	Content     string           `json:"content"`
-	Timestamp   string           `json:"timestamp"`
-	Edited      string           `json:"edited_timestamp"`
-	Type        int              `json:"type"`
-	Flags       int              `json:"flags"`
-	WebhookID   string           `json:"webhook_id"`
-	Mentions    []wireMention    `json:"mentions"`
-	Attachments []wireAttachment `json:"attachments"`
-	Reference   *wireReference   `json:"message_reference"`
-	Referenced  *wireMessage     `json:"referenced_message"`
-	Snapshots   []struct {
+	ID           string           `json:"id"`
+	ChannelID    string           `json:"channel_id"`
+	GuildID      string           `json:"guild_id"`
+	Author       wireUser         `json:"author"`
+	Member       *wireMember      `json:"member"`
+	Content      string           `json:"content"`
+	Timestamp    string           `json:"timestamp"`
+	Edited       string           `json:"edited_timestamp"`
+	Type         int              `json:"type"`
+	Flags        int              `json:"flags"`
+	WebhookID    string           `json:"webhook_id"`
+	Mentions     []wireMention    `json:"mentions"`
+	MentionRoles []string         `json:"mention_roles"`
+	Attachments  []wireAttachment `json:"attachments"`
+	Reference    *wireReference   `json:"message_reference"`
+	Referenced   *wireMessage     `json:"referenced_message"`
+	Snapshots    []struct {
 		Message struct {
 			Content     string           `json:"content"`
 			Attachments []wireAttachment `json:"attachments"`
@@ -161,6 +162,9 @@ type wireRole struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Permissions string `json:"permissions"`
+	Tags        struct {
+		BotID string `json:"bot_id"`
+	} `json:"tags"`
 }
 
 type wireGuild struct {

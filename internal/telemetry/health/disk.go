@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// LowDisk is where a warning begins: the log of a busy day fits in it.
+	// LowDisk is the free space, in bytes, below which Lilac warns. The log of a busy day
+	// fits in it.
 	LowDisk = 1 << 30
-	// NoDisk is where SQLite soon fails.
+	// NoDisk is the free space, in bytes, below which SQLite soon fails.
 	NoDisk = 64 << 20
 )
 
-// Disk is the room on a file system.
+// Disk is the state of a file system.
 type Disk struct {
-	// Free is in bytes, for this user.
+	// Free is the space that this user may still use, in bytes.
 	Free uint64
-	// Type is the number of the kind of file system, as statfs has it.
+	// Type is the file system type of statfs(2).
 	Type int64
 }
 
-// DiskAt looks at the file system of a path, or of the nearest directory that
-// exists.
+// DiskAt returns the file system of a path, or of its nearest existing parent
+// directory.
 func DiskAt(path string) (Disk, error) {
 	var st syscall.Statfs_t
 	for {
@@ -32,13 +33,13 @@ func DiskAt(path string) (Disk, error) {
 		}
 		parent := filepath.Dir(path)
 		if parent == path {
-			return Disk{}, fmt.Errorf("look at the disk: %w", err)
+			return Disk{}, fmt.Errorf("read the free disk space: %w", err)
 		}
 		path = parent
 	}
 }
 
-// Check says whether there is room, as a probe does.
+// Check returns an error or a warning if there is too little space, as a probe does.
 func (d Disk) Check() error {
 	switch mib := d.Free >> 20; {
 	case d.Free < NoDisk:
@@ -49,11 +50,10 @@ func (d Disk) Check() error {
 	return nil
 }
 
-// network are the kinds of file systems on which locks and syncs of SQLite
-// cannot be relied on.
+// network lists file system types on which SQLite cannot rely on locks and syncs.
 var network = map[int64]string{
 	0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "CIFS", 0xfe534d42: "SMB2", 0x01021997: "9P", 0x73757245: "Coda", 0x00c36400: "Ceph", 0x013111a8: "IBRIX",
 }
 
-// Network names the network file system, empty if it is local.
+// Network returns the name of the network file system, or "" if it is local.
 func (d Disk) Network() string { return network[d.Type&0xffffffff] }

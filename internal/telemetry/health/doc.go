@@ -1,8 +1,12 @@
-// Package health says whether the program works, from work that was observed:
-// each part has a probe that makes it do something, again and again, and the
-// report holds what came of it. A probe that does not come back is a failure
-// too, and so is a report that nobody renews. While nothing is done there is
-// nothing to judge, and the parts are left alone until something is done again
-// or the report is read. Reading it costs at most one look for all who read it
-// within [DefaultEvery], so that it may be public.
+// Package health reports whether the program works, from work that was observed.
+// A [Monitor] runs a probe for each component at intervals; the probe makes the
+// component do something. A probe that does not return counts as failed, and so
+// does a result that is too old.
+//
+// A component at rest is probed rarely, until there is work or somebody reads the
+// report. Reading costs at most one probe per component and [DefaultEvery],
+// however many callers read, so the report may be public.
+//
+// A Monitor is safe for concurrent use. Its probes run in goroutines that
+// [Monitor.Run] waits for.
 package health

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Backlog is how a consumer of events stands.
+// Backlog is the state of a consumer group.
 type Backlog struct {
 	Name string
-	// Waiting is how many events it has not finished; Oldest is the age of the
-	// first of them.
+	// Waiting is the number of events that it has not finished; Oldest is the age of
+	// the first of them.
 	Waiting int64
 	Oldest  time.Duration
-	// Served says that somebody consumes.
+	// Served reports whether the group has a consumer.
 	Served bool
 }
 
-// sameEvent is how far two observations of the time of one event may differ.
+// sameEvent is how much two observations of one event's time may differ.
 const sameEvent = 2 * time.Second
 
-// Progress sees whether consumers get on: not whether much waits, which after
-// a long stop is normal, but whether the first of what waits stays the first.
+// Progress detects stuck consumers. A large backlog is normal after a long stop; a
+// consumer is stuck if the same event stays first in line.
 type Progress struct {
-	// Stuck is how long one event may stay the first before it is a failure.
+	// Stuck is how long one event may stay first in line.
 	Stuck time.Duration
-	// Must are the consumers that have to be served.
+	// Must lists the groups that need a consumer.
 	Must []string
 	Now  func() time.Time
 
@@ -38,7 +38,7 @@ type first struct {
 	since time.Time // when it was first seen as the first
 }
 
-// Check returns why a consumer does not get on.
+// Check returns an error if a group is stuck or has no consumer.
 func (p *Progress) Check(now []Backlog) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,12 +57,12 @@ func (p *Progress) Check(now []Backlog) error {
 		}
 		p.seen[b.Name] = f
 		if waited := at.Sub(f.since); b.Served && waited >= p.Stuck && stuck == nil {
-			stuck = fmt.Errorf("the group %s is stuck: an event waits for %s and does not get on (%d wait)", b.Name, b.Oldest.Round(time.Second), b.Waiting)
+			stuck = fmt.Errorf("the group %s is stuck: its first event has been waiting for %s (%d events wait)", b.Name, b.Oldest.Round(time.Second), b.Waiting)
 		}
 	}
 	for _, name := range p.Must {
 		if !served[name] {
-			return fmt.Errorf("nobody consumes for the group %s", name)
+			return fmt.Errorf("the group %s has no consumer", name)
 		}
 	}
 	return stuck

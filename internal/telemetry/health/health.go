@@ -13,20 +13,20 @@ import (
 const (
 	// DefaultEvery is how often a part is probed.
 	DefaultEvery = 5 * time.Second
-	// DefaultRest is how often a part at rest is probed though nobody asks: a
-	// disk can be filled by others.
+	// DefaultRest is how often a part at rest is probed without a request, because
+	// other programs can fill the disk.
 	DefaultRest = time.Minute
-	// DefaultPatience is how long a probe may take. A sync of a busy disk can
-	// take a second; one that takes longer than this is no working disk.
+	// DefaultPatience is the time limit of a probe. A sync can take a second on a
+	// busy disk, but not this long.
 	DefaultPatience = 10 * time.Second
-	// firstRetry is how soon a part that failed is looked at again; the wait
-	// doubles up to the usual one. A start is seen to be done at once.
+	// firstRetry is the wait before a failed part is probed again. It doubles up to
+	// the usual interval. It is short so that a completed start is noticed at once.
 	firstRetry = time.Millisecond
-	// askPatience is how long an asker waits for a look at what was at rest.
+	// askPatience is how long a reader of the report waits for probes of parts at rest.
 	askPatience = time.Second
 )
 
-// Status is how a part is.
+// Status is the state of a part.
 type Status string
 
 // The states of a part. A warning does not make the program unready.
@@ -36,14 +36,13 @@ const (
 	Failed  Status = "failed"
 )
 
-// Part is what is known of one part. Its message is for everybody to read: it
-// holds no path, address or secret.
+// Part is the state of one component. Its message is public: it contains no path,
+// address, or secret.
 type Part struct {
 	Name    string `json:"name"`
 	Status  Status `json:"status"`
 	Message string `json:"message,omitempty"`
-	// Needed says that no answer comes while the part fails. Another one that
-	// fails holds up no conversation.
+	// Needed reports that Lilac cannot answer while the part fails.
 	Needed bool `json:"needed,omitempty"`
 }
 
@@ -53,7 +52,7 @@ type Report struct {
 	Parts []Part `json:"parts"`
 }
 
-// Reason is the first message of a part that failed, empty if none did.
+// Reason returns the message of the first failed part, or "".
 func (r Report) Reason() string {
 	for _, p := range r.Parts {
 		if p.Status == Failed {
@@ -63,8 +62,8 @@ func (r Report) Reason() string {
 	return ""
 }
 
-// Hindrance is why no answer comes now: the message of a needed part that
-// failed, empty if none did.
+// Hindrance returns why Lilac cannot answer now: the message of the first needed part
+// that failed, or "".
 func (r Report) Hindrance() string {
 	for _, p := range r.Parts {
 		if p.Status == Failed && p.Needed {
@@ -74,68 +73,68 @@ func (r Report) Hindrance() string {
 	return ""
 }
 
-// Probe makes a part work and says why it does not. The message of an error is
-// shown to everybody; see [Warn] for one that is no failure.
+// Probe makes a part do something, and returns an error if that fails. Error messages
+// are public. See [Warn] for warnings.
 type Probe struct {
 	Name string
 	Run  func(ctx context.Context) error
-	// Needed is told of the part: see [Part].
+	// Needed is copied to the [Part].
 	Needed bool
-	// Rests says whether the part has nothing to do and fails by its work only.
-	// Then it is probed when somebody asks or something is done again, see
-	// [Monitor.Work], and otherwise seldom. Nil means never.
+	// Rests reports whether the part has nothing to do and can fail only while it
+	// works. Such a part is probed rarely, and when the report is read or work begins
+	// (see [Monitor.Work]). Nil means that it never rests.
 	Rests func() bool
 }
 
-// Warn makes an error that is worth telling and does not make the program unready.
+// Warn returns an error that becomes a warning and does not make the program unready.
 func Warn(format string, args ...any) error { return warning(fmt.Sprintf(format, args...)) }
 
 type warning string
 
 func (w warning) Error() string { return string(w) }
 
-// Options are what a monitor is made of.
+// Options configure a Monitor. Zero durations get defaults.
 type Options struct {
 	Probes []Probe
-	// Describe turns the error of a probe into words for everybody; nil shows
-	// the error itself.
+	// Describe converts the error of a probe to a public message; nil uses the error's
+	// own text.
 	Describe func(error) string
-	// Changed is told when a part becomes another status, and the error of the
-	// probe, which may say more than the part's message.
+	// Changed is called when a part's status changes, with the error of the probe, which
+	// may contain more than the public message.
 	Changed               func(Part, error)
 	Every, Rest, Patience time.Duration
 	Now                   func() time.Time
 }
 
-// Monitor probes the parts.
+// Monitor probes parts and reports their states.
 type Monitor struct {
 	opt Options
 
 	started time.Time
-	// worked is how long after the start something was done last.
+	// worked is the time of the latest work, since started.
 	worked atomic.Int64
 
 	mu     sync.Mutex
-	phase  string // why the program as a whole does not work; empty while it does
+	phase  string // why the whole program does not work, or ""
 	states []state
 	runs   bool
-	woken  chan struct{} // closed when something is done after a rest
+	woken  chan struct{} // closed when work begins after a rest
 	looked chan struct{} // closed when the next probe ends
 }
 
 type state struct {
 	part Part
-	// since is when the probe that runs now began; zero between two.
+	// since is when the running probe started; zero if none runs.
 	since time.Time
-	// done is when the last one ended, told what Changed heard last.
+	// done is when the last probe ended; told is the last status passed to Changed.
 	done time.Time
 	told Status
-	// next is how long after done the next one is due.
+	// next is the interval after done until the next probe.
 	next  time.Duration
-	asked chan struct{} // one slot: a look that is due is enough
+	asked chan struct{} // one slot: one pending probe is enough
 }
 
-// New returns a monitor that is not ready until [Monitor.Working] says so and
+// New returns a monitor that reports "not ready" until [Monitor.Working] is called and
 // every probe has succeeded once.
 func New(o Options) *Monitor {
 	if o.Every <= 0 {
@@ -162,15 +161,15 @@ func New(o Options) *Monitor {
 	}
 	for i, p := range o.Probes {
 		m.states[i].next, m.states[i].asked = o.Every, make(chan struct{}, 1)
-		m.states[i].part = Part{Name: p.Name, Status: Failed, Message: "it was not looked at yet", Needed: p.Needed}
+		m.states[i].part = Part{Name: p.Name, Status: Failed, Message: "not checked yet", Needed: p.Needed}
 	}
 	return m
 }
 
-// Working says that the program has started, Stopping that it ends.
+// Working reports that the program has started.
 func (m *Monitor) Working() { m.setPhase("") }
 
-// Stopping says that the program takes nothing new any more.
+// Stopping reports that the program accepts no new work.
 func (m *Monitor) Stopping() { m.setPhase("it is stopping") }
 
 func (m *Monitor) setPhase(why string) {
@@ -179,8 +178,7 @@ func (m *Monitor) setPhase(why string) {
 	m.phase = why
 }
 
-// Check runs every probe once, side by side, and waits for them at most as long
-// as one may take.
+// Check runs every probe once, in parallel, within the time limit of one probe.
 func (m *Monitor) Check(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, m.opt.Patience)
 	defer cancel()
@@ -191,8 +189,8 @@ func (m *Monitor) Check(ctx context.Context) {
 	wg.Wait()
 }
 
-// Run probes until ctx ends, each part on its own: one that hangs keeps no
-// other from being seen.
+// Run probes until ctx ends, each part in its own goroutine, so that a probe that hangs
+// delays no other.
 func (m *Monitor) Run(ctx context.Context) error {
 	m.setRuns(true)
 	defer m.setRuns(false)
@@ -224,10 +222,10 @@ func (m *Monitor) setRuns(runs bool) {
 	m.runs = runs
 }
 
-// await returns when a part that works is to be looked at again.
+// await returns when a working part is due for its next probe.
 func (m *Monitor) await(ctx context.Context, i int) {
 	m.mu.Lock()
-	woken := m.woken // before the look at what was done, so that nothing is missed
+	woken := m.woken // read before the check for work, so that no wake-up is missed
 	m.mu.Unlock()
 	rests := m.opt.Probes[i].Rests
 	if rests == nil || m.age()-time.Duration(m.worked.Load()) <= m.opt.Every || !rests() {
@@ -235,12 +233,12 @@ func (m *Monitor) await(ctx context.Context, i int) {
 		return
 	}
 	if m.sleep(ctx, i, m.opt.Rest, woken) {
-		m.sleep(ctx, i, m.opt.Every, nil) // it is looked at while it works, not when it begins
+		m.sleep(ctx, i, m.opt.Every, nil) // probe it while it works, not when it begins
 	}
 }
 
-// sleep waits until it is time, somebody asks for the part, or woken is closed,
-// which it reports.
+// sleep waits for the interval, for a request to probe the part, or until woken is
+// closed. It reports whether woken was closed.
 func (m *Monitor) sleep(ctx context.Context, i int, wait time.Duration, woken <-chan struct{}) bool {
 	m.mu.Lock()
 	m.states[i].next = wait
@@ -257,8 +255,8 @@ func (m *Monitor) sleep(ctx context.Context, i int, wait time.Duration, woken <-
 	return false
 }
 
-// Work says that something is being done: what was at rest is looked at again
-// from now on. It costs next to nothing.
+// Work reports that the program does something, so that parts at rest are probed at the
+// usual interval again. It is cheap.
 func (m *Monitor) Work() {
 	now := m.age()
 	if now-time.Duration(m.worked.Swap(int64(now))) <= m.opt.Every {
@@ -272,9 +270,8 @@ func (m *Monitor) Work() {
 
 func (m *Monitor) age() time.Duration { return m.opt.Now().Sub(m.started) }
 
-// Ask has the parts looked at that were not for a while because they rest. It
-// returns nil when there are none, and otherwise a channel that is closed when
-// the next look at a part has ended.
+// Ask requests probes of parts whose results are old because they rest. It returns nil
+// if there are none, and otherwise a channel that is closed when the next probe ends.
 func (m *Monitor) Ask() (looked <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -309,7 +306,7 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	case errors.As(err, &w):
 		part.Status, part.Message = Warning, string(w)
 	case ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded):
-		part.Status, part.Message = Failed, fmt.Sprintf("it did nothing within %s", m.opt.Patience)
+		part.Status, part.Message = Failed, fmt.Sprintf("no response within %s", m.opt.Patience)
 	case err != nil:
 		part.Status, part.Message = Failed, m.opt.Describe(err)
 	}
@@ -319,7 +316,7 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 	s.part, s.since, s.done = part, time.Time{}, now
 	close(m.looked)
 	m.looked = make(chan struct{})
-	// What is not there yet at the start is no news.
+	// A part that is not up yet at startup is not reported.
 	tell := part.Status != s.told && (s.told != "" || part.Status != Failed || now.Sub(m.started) > m.opt.Every)
 	if tell {
 		tell, s.told = s.told != "" || part.Status != OK, part.Status
@@ -334,14 +331,14 @@ func (m *Monitor) probe(ctx context.Context, i int) (failed bool) {
 func (m *Monitor) try(ctx context.Context, i int) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the look at it panicked: %v", r)
+			err = fmt.Errorf("the check panicked: %v", r)
 		}
 	}()
 	return m.opt.Probes[i].Run(ctx)
 }
 
-// Hangs reports whether a probe does not come back: then only a new process
-// helps, and a watchdog should get to know.
+// Hangs reports whether a probe does not return. Then only a new process helps, so the
+// watchdog should restart it.
 func (m *Monitor) Hangs() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -354,8 +351,8 @@ func (m *Monitor) Hangs() bool {
 	return false
 }
 
-// Report says how every part is now. It waits a moment for a look at those that
-// rest.
+// Report returns the state of every part. It waits up to a second for probes of parts
+// at rest.
 func (m *Monitor) Report() Report {
 	m.refresh()
 	m.mu.Lock()
@@ -370,9 +367,9 @@ func (m *Monitor) Report() Report {
 		late := s.next + 2*m.opt.Patience
 		switch {
 		case !s.since.IsZero() && now.Sub(s.since) > m.opt.Patience+time.Second:
-			part.Status, part.Message = Failed, fmt.Sprintf("it hangs for %s", now.Sub(s.since).Round(time.Second))
+			part.Status, part.Message = Failed, fmt.Sprintf("not responding for %s", now.Sub(s.since).Round(time.Second))
 		case s.since.IsZero() && !s.done.IsZero() && now.Sub(s.done) > late:
-			part.Status, part.Message = Failed, fmt.Sprintf("nobody looked at it for %s", now.Sub(s.done).Round(time.Second))
+			part.Status, part.Message = Failed, fmt.Sprintf("not checked for %s", now.Sub(s.done).Round(time.Second))
 		}
 		out.Ready = out.Ready && part.Status != Failed
 		out.Parts = append(out.Parts, part)

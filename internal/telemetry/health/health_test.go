@@ -215,7 +215,7 @@ func TestOnlyAPartThatIsNeededHinders(t *testing.T) {
 			{Name: "other", Run: broken},
 			{Name: "needed", Needed: true, Run: func(context.Context) error { <-hang; return nil }},
 		}})
-		if got := m.Report().Hindrance(); got != "it was not looked at yet" {
+		if got := m.Report().Hindrance(); got != "not checked yet" {
 			t.Errorf("at the start the hindrance is %q", got)
 		}
 		m.Working()
@@ -223,7 +223,7 @@ func TestOnlyAPartThatIsNeededHinders(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- m.Run(ctx) }()
 		time.Sleep(time.Minute)
-		if got := m.Report().Hindrance(); !strings.HasPrefix(got, "it hangs") {
+		if got := m.Report().Hindrance(); !strings.HasPrefix(got, "not responding") {
 			t.Errorf("the hindrance is %q", got)
 		}
 		close(hang)
@@ -261,7 +261,7 @@ func TestConsumersThatDoNotGetOnAreSeen(t *testing.T) {
 	busy := func(age time.Duration) health.Backlog {
 		return health.Backlog{Waiting: 3, Oldest: age, Served: true}
 	}
-	if err := p.Check(nil); err == nil || !strings.Contains(err.Error(), "nobody consumes") {
+	if err := p.Check(nil); err == nil || !strings.Contains(err.Error(), "has no consumer") {
 		t.Errorf("a missing consumer: %v", err)
 	}
 	// After a long stop much is old, and it gets on.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Paths are files and directories that have to be there.
+// Paths is a list of files and directories that must exist.
 type Paths struct {
 	Names []string
 
@@ -14,8 +14,9 @@ type Paths struct {
 	missing atomic.Int64
 }
 
-// Missing is how many of them are not there. A file system that hangs holds up one look,
-// whose end nobody waits for, and an asker for a moment: he is told what was found before.
+// Missing returns how many of them do not exist. If the file system hangs, it returns the
+// previous count after a second; one goroutine stays blocked until the file system
+// responds.
 func (p *Paths) Missing() int {
 	if p.looking.CompareAndSwap(false, true) {
 		seen := make(chan struct{})

@@ -1,9 +1,9 @@
-// Package logs makes the program's logger: JSON lines, or text with colours on
-// a terminal. Whatever is logged, by whoever: a line cannot be forged (control
-// characters and marks that change the direction are shown, not obeyed; a
-// JSON line is one valid object), and no known secret is in it.
+// Package logs makes the program's logger, which writes JSON lines, or colored
+// text on a terminal. Lines cannot be forged: control characters and bidirectional
+// marks are escaped, and a JSON line is one valid object. Lines contain no known
+// secret.
 //
-// Secrets are removed at the last place that every record passes, from the
-// message, the keys and the values, also inside errors and structs: what an
-// HTTP client or a library puts into an error is not known in advance.
+// A handler removes secrets from the message, the keys, and the values of every
+// record, including errors and structs, because libraries put unpredictable text
+// into errors. All types are safe for concurrent use.
 package logs

@@ -15,21 +15,21 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// maxText bounds one value: an error that holds a whole answer would make
-// lines that no reader of logs takes.
+// maxText bounds one value, in bytes. An error can contain a whole response, and log
+// collectors reject long lines.
 const maxText = 16 << 10
 
-// Options say how to log.
+// Options configure a logger.
 type Options struct {
-	// Level may be changed while the logger is used.
+	// Level may change while the logger is in use.
 	Level slog.Leveler
-	// Text writes lines for people instead of JSON; Colour colours them.
+	// Text writes text instead of JSON; Colour adds colors.
 	Text, Colour bool
-	// Secrets are removed from everything; nil knows only their shapes.
+	// Secrets are removed from everything; nil removes only texts that look like secrets.
 	Secrets *Secrets
 }
 
-// New returns a logger that writes to w, one Write for each line.
+// New returns a logger that writes to w, with one Write per line.
 func New(w io.Writer, o Options) *slog.Logger {
 	if o.Secrets == nil {
 		o.Secrets = &Secrets{}
@@ -43,11 +43,11 @@ func New(w io.Writer, o Options) *slog.Logger {
 	return slog.New(&handler{next: next, secrets: o.Secrets, oneLine: o.Text})
 }
 
-// handler cleans a record and hands it on.
+// handler redacts and escapes a record before it passes the record on.
 type handler struct {
 	next    slog.Handler
 	secrets *Secrets
-	// oneLine escapes line breaks too; JSON does it by itself.
+	// oneLine also escapes line breaks, which JSON escapes anyway.
 	oneLine bool
 }
 
@@ -104,11 +104,10 @@ func (h *handler) value(v slog.Value) slog.Value {
 	return v
 }
 
-// any turns what has a form of its own into text or plain JSON, whose strings
-// can be cleaned.
+// any converts a value to text or plain JSON, whose strings can be redacted.
 func (h *handler) any(v any) (out slog.Value) {
 	defer func() {
-		if r := recover(); r != nil { // of a value's own method
+		if r := recover(); r != nil { // a method of the value panicked
 			out = slog.StringValue(h.text(fmt.Sprintf("(%T cannot be logged)", v)))
 		}
 	}()
@@ -134,11 +133,11 @@ func (h *handler) any(v any) (out slog.Value) {
 	if !h.oneLine {
 		return slog.AnyValue(plain)
 	}
-	data, _ = json.Marshal(plain) // what came from JSON goes back
+	data, _ = json.Marshal(plain) // decoded JSON always encodes
 	return slog.StringValue(h.text(string(data)))
 }
 
-// plain cleans the strings of decoded JSON.
+// plain redacts the strings in decoded JSON.
 func (h *handler) plain(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -157,27 +156,27 @@ func (h *handler) plain(v any) any {
 	return v
 }
 
-// text removes secrets first, while they are as they were, then shows what a
-// terminal or a viewer would obey.
+// text removes secrets before it escapes characters, because escaping could hide a
+// secret from the search.
 func (h *handler) text(s string) string {
 	s = text.TruncateWith(h.secrets.Redact(s), maxText, "… (cut)")
 	return visible(strings.ToValidUTF8(s, "\uFFFD"), h.oneLine)
 }
 
 func visible(s string, oneLine bool) string {
-	obeyed := func(r rune) bool {
+	escaped := func(r rune) bool {
 		if r == '\n' || r == '\t' {
 			return oneLine
 		}
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 	}
-	if !strings.ContainsFunc(s, obeyed) {
+	if !strings.ContainsFunc(s, escaped) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case !obeyed(r):
+		case !escaped(r):
 			b.WriteRune(r)
 		case r == '\n':
 			b.WriteString(`\n`)

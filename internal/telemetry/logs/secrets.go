@@ -13,23 +13,23 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// Redacted stands where a secret was.
+// Redacted replaces secrets.
 const Redacted = "***"
 
 const (
-	// minSecret is the length below which a value is taken for a word: to
-	// remove it everywhere would hide more than it protects.
+	// minSecret is the minimum length of a secret. Removing shorter values would
+	// hide ordinary words.
 	minSecret = 6
-	// maxSecrets bounds what is looked for in every line. A configuration has
-	// a handful; what is added beyond it comes from reloads, the oldest goes.
+	// maxSecrets bounds the values that every line is searched for. Reloads can add
+	// more; the oldest is dropped.
 	maxSecrets = 256
 )
 
-// shapes are secrets that nobody told us about: of a header, a URL with a
-// password, a query, a path (with which an interaction of Discord is answered, or
-// its webhook is used), keys with a well-known beginning, and operators' tokens.
+// shapes match texts that look like secrets: authorization headers, passwords in
+// URLs, query parameters, Discord's interaction and webhook tokens in paths, API keys
+// with well-known prefixes, and operators' tokens.
 var shapes = []struct {
-	hint    string // in lower case; without it the pattern cannot match
+	hint    string // a lowercase text without which the pattern cannot match
 	pattern func() *regexp.Regexp
 	with    string
 }{
@@ -44,16 +44,16 @@ var shapes = []struct {
 	{"aiza", lazyregexp.New(`\bAIza[A-Za-z0-9_-]{30,}`), Redacted},
 }
 
-// Secrets are the values that no log may show. The zero value knows none. It
-// may be used, and added to, concurrently.
+// Secrets is a set of values that must not appear in logs. The zero value is empty
+// and ready to use. It is safe for concurrent use.
 type Secrets struct {
 	mu     sync.Mutex
 	values []string
 	known  atomic.Pointer[strings.Replacer]
 }
 
-// Add makes values secrets from now on, in every form in which they may stand
-// in a text: as they are, and encoded for a URL, JSON or a header.
+// Add adds values in all forms in which they may appear in a text: raw, and encoded
+// for a URL, JSON, or a header.
 func (s *Secrets) Add(values ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Secrets) Add(values ...string) {
 	for _, v := range s.values {
 		forms = append(forms, formsOf(v)...)
 	}
-	// A secret may begin like another one: the longest is looked for first.
+	// One secret may be a prefix of another, so the longest comes first.
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, f := range forms {
@@ -89,7 +89,7 @@ func formsOf(v string) []string {
 	return slices.Compact(forms)
 }
 
-// Redact returns text without secrets.
+// Redact returns text with its secrets replaced.
 func (s *Secrets) Redact(text string) string {
 	if known := s.known.Load(); known != nil {
 		text = known.Replace(text)
@@ -106,11 +106,11 @@ func (s *Secrets) Redact(text string) string {
 	return text
 }
 
-// secretName matches the names of environment variables that hold secrets.
+// secretName matches the names of environment variables that contain secrets.
 var secretName = regexp.MustCompile(`(?i)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|DSN)$`)
 
-// AddEnvironment adds the values of variables ("NAME=value") whose names say
-// that they hold a secret.
+// AddEnvironment adds the values of variables ("NAME=value") whose names suggest
+// that they contain a secret.
 func (s *Secrets) AddEnvironment(environ []string) {
 	var values []string
 	for _, pair := range environ {

@@ -1,6 +1,6 @@
-// Package notify tells the service manager how the program is, in the protocol
-// of systemd (sd_notify): ready, reloading, stopping, and that it is alive. It
-// does nothing when nobody listens.
+// Package notify reports the program's state to the service manager with systemd's
+// protocol (sd_notify): ready, reloading, stopping, and alive. Without a service
+// manager, it does nothing.
 package notify
 
 import (
@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// sendLimit bounds a message: a service manager that does not read must not
-// hold up the program.
+// sendLimit bounds the time to send a message, because a service manager that does not
+// read must not delay the program.
 const sendLimit = 2 * time.Second
 
-// Manager is who started the program. The zero value is nobody.
+// Manager is the service manager that started the program. The zero value ignores
+// messages.
 type Manager struct {
 	socket   string
 	watchdog time.Duration
@@ -35,20 +36,20 @@ func FromEnvironment(getenv func(string) string, pid int) Manager {
 	return m
 }
 
-// Watchdog is how often the manager wants to hear [Alive], with room to be
-// late; zero means never.
+// Watchdog returns how often to send [Alive]: a third of the manager's limit, so that
+// one message may be late. Zero means never.
 func (m Manager) Watchdog() time.Duration { return m.watchdog / 3 }
 
-// The states that can be told.
+// The states that can be sent.
 const (
 	Ready    = "READY=1"
 	Stopping = "STOPPING=1"
 	Alive    = "WATCHDOG=1"
-	// Reloading says that the configuration is read again; Ready ends it.
+	// Reloading reports that the configuration is being read again; Ready ends it.
 	Reloading = "RELOADING=1"
 )
 
-// Status is a line for people, shown by systemctl status.
+// Status returns the message for a line that systemctl status shows.
 func Status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", " ") }
 
 // Tell sends states in one message.
@@ -56,7 +57,7 @@ func (m Manager) Tell(states ...string) error {
 	if m.socket == "" {
 		return nil
 	}
-	conn, err := net.DialTimeout("unixgram", m.socket, sendLimit) // a leading @ is the abstract name space
+	conn, err := net.DialTimeout("unixgram", m.socket, sendLimit) // a leading @ denotes the abstract namespace
 	if err != nil {
 		return fmt.Errorf("reach the service manager: %w", err)
 	}

@@ -40,6 +40,7 @@ var neighbors = map[string]string{
 
 	"model/anthropic": "model/llm",
 	"model/openai":    "model/llm",
+	"model/responses": "model/llm",
 	"model/demo":      "model/llm",
 
 	"engine/bus":       "engine/db",

@@ -88,7 +88,7 @@ func (c *call) getGuild() answer {
 	if !found {
 		return unknownGuild
 	}
-	return ok(g.wire())
+	return ok(g.wire(c.s.world.bot))
 }
 
 func (c *call) listRoles() answer {
@@ -96,7 +96,7 @@ func (c *call) listRoles() answer {
 	if !found {
 		return unknownGuild
 	}
-	return ok(g.wireRoles())
+	return ok(g.wireRoles(c.s.world.bot))
 }
 
 // listChannels is Guild, "Get Guild Channels": no threads.

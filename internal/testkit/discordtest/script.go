@@ -95,6 +95,15 @@ func (s *Server) Role(guildID string, p Permission, userIDs ...string) (roleID s
 	return id
 }
 
+// ManagedRole makes the role that Discord creates for the bot in a guild.
+func (s *Server) ManagedRole(guildID string) (roleID string) {
+	id := s.Role(guildID, 0, s.Self().ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.world.guildNamed(guildID).managed = id
+	return id
+}
+
 // AllowMessageContent switches the intent on in the developer portal.
 func (s *Server) AllowMessageContent() {
 	s.mu.Lock()

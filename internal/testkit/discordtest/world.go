@@ -63,6 +63,7 @@ type guild struct {
 	owner    string
 	members  map[string]*member
 	roles    map[string]Permission // the guild's own id is @everyone
+	managed  string                // the bot's own role, if there is one
 }
 
 type member struct {
@@ -209,25 +210,29 @@ func (c *channel) wire() object {
 // String is the set as the API writes it.
 func (p Permission) String() string { return strconv.FormatUint(uint64(p), 10) }
 
-func (g *guild) wireRoles() []object {
+func (g *guild) wireRoles(bot User) []object {
 	roles := []object{}
 	for _, id := range slices.Sorted(maps.Keys(g.roles)) {
 		name := "role-" + id
 		if id == g.id {
 			name = "@everyone"
 		}
-		roles = append(roles, object{
+		role := object{
 			"id": id, "name": name, "color": 0, "colors": object{"primary_color": 0, "secondary_color": nil, "tertiary_color": nil}, "hoist": false, "position": 0,
 			"permissions": g.roles[id].String(), "managed": false, "mentionable": false, "flags": 0,
 			"icon": nil, "unicode_emoji": nil,
-		})
+		}
+		if id == g.managed {
+			role["managed"], role["tags"] = true, object{"bot_id": bot.ID}
+		}
+		roles = append(roles, role)
 	}
 	return roles
 }
 
-func (g *guild) wire() object {
+func (g *guild) wire(bot User) object {
 	return object{
-		"id": g.id, "name": g.name, "owner_id": g.owner, "roles": g.wireRoles(), "emojis": []object{}, "stickers": []object{},
+		"id": g.id, "name": g.name, "owner_id": g.owner, "roles": g.wireRoles(bot), "emojis": []object{}, "stickers": []object{},
 		"features": []string{}, "icon": nil, "verification_level": 0, "default_message_notifications": 0, "explicit_content_filter": 0,
 		"afk_timeout": 300, "mfa_level": 0, "system_channel_flags": 0, "premium_tier": 0, "preferred_locale": "en-US", "nsfw_level": 0,
 		"premium_progress_bar_enabled": false, "description": nil, "home_header": nil, "splash": nil, "discovery_splash": nil, "banner": nil,
@@ -259,7 +264,7 @@ func (m *member) wirePartial() object {
 // wireCreate is a guild as GUILD_CREATE tells it (Gateway Events, "Guild
 // Create"): only the bot's own member without the members' intent.
 func (w *world) wireCreate(g *guild, intents int) object {
-	o := g.wire()
+	o := g.wire(w.bot)
 	members, channels, threads := []object{}, []object{}, []object{}
 	for _, id := range slices.Sorted(maps.Keys(g.members)) {
 		if id == w.bot.ID || intents&intentMembers != 0 {

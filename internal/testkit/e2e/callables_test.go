@@ -74,7 +74,7 @@ func TestACommandCallsToolsAndItsTokenDiesWithIt(t *testing.T) {
 			t.Errorf("the command's output lacks %q:\n%s", want, text)
 		}
 	}
-	dead := "missing, wrong or over"
+	dead := "invalid or expired"
 	if out := <-inside; !strings.Contains(out, dead) {
 		t.Errorf("after the command the token still works: %s", out)
 	}

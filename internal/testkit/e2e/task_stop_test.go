@@ -107,7 +107,7 @@ func TestATasksTokenReadsAndDiesWithIt(t *testing.T) {
 	}
 	cmd := exec.Command(e2e.Binary(t), "tools", "--list")
 	cmd.Env = []string{"LILAC_TOOL_SOCKET=" + sockets[len(sockets)-1], "LILAC_TOOL_TOKEN=" + strings.TrimSpace(string(token))}
-	if after, _ := cmd.CombinedOutput(); !strings.Contains(string(after), "missing, wrong or over") {
+	if after, _ := cmd.CombinedOutput(); !strings.Contains(string(after), "invalid or expired") {
 		t.Errorf("after the task its token still works: %s", after)
 	}
 }

@@ -242,7 +242,7 @@ func TestAnOperatorCallsToolsFromATerminal(t *testing.T) {
 	expect(0, "cannot send", "tools", "calls")
 	expect(0, "laptop", "tools", "token", "list")
 	expect(0, "revoked", "tools", "token", "revoke", "laptop")
-	expect(3, "missing, wrong or over", "tools", "--list")
+	expect(3, "invalid or expired", "tools", "--list")
 	s.Kill()
 	expect(6, "No tool server answers", "tools", "--list")
 }

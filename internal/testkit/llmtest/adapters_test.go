@@ -21,6 +21,7 @@ import (
 	"lilac/internal/model/anthropic"
 	"lilac/internal/model/llm"
 	"lilac/internal/model/openai"
+	"lilac/internal/model/responses"
 	"lilac/internal/testkit/llmtest"
 )
 
@@ -38,6 +39,12 @@ var adapters = map[string]build{
 	"anthropic": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
 		return anthropic.New(llm.Options{
 			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
+			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
+		})
+	},
+	"responses": func(url string, c *http.Client, r llm.Retry, idle time.Duration) llm.Model {
+		return responses.New(llm.Options{
+			BaseURL: url, APIKey: key, KeySetting: setting, Model: "m", Images: true, HTTPClient: c, Retry: r, FirstToken: idle, Silence: idle,
 			Price: &llm.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
 		})
 	},
@@ -347,6 +354,7 @@ func TestAnswerCompletesWhileStreamStaysOpen(t *testing.T) {
 	last := map[string]string{
 		"anthropic": `{"type":"message_stop"}`,
 		"openai":    "[DONE]",
+		"responses": `{"type":"response.completed","response":{"status":"completed","output":[]}}`,
 	}
 	forEachAdapter(t, func(t *testing.T, name string, b build) {
 		open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -371,6 +379,7 @@ func TestAnswerCompletesWhileStreamStaysOpen(t *testing.T) {
 var firstEvents = map[string]string{
 	"anthropic": `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`,
 	"openai":    `{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`,
+	"responses": `{"type":"response.output_text.delta","output_index":0,"delta":"Yes."}`,
 }
 
 func TestStopReasons(t *testing.T) {
@@ -383,6 +392,10 @@ func TestStopReasons(t *testing.T) {
 		{"anthropic", "max_tokens", llm.StopLength},
 		{"anthropic", "refusal", llm.StopRefusal},
 		{"anthropic", "pause_turn", llm.StopOther},
+		{"responses", "", llm.StopEnd},
+		{"responses", "max_output_tokens", llm.StopLength},
+		{"responses", "content_filter", llm.StopRefusal},
+		{"responses", "something_new", llm.StopOther},
 		{"openai", "stop", llm.StopEnd},
 		{"openai", "length", llm.StopLength},
 		{"openai", "content_filter", llm.StopRefusal},

@@ -26,6 +26,9 @@ type wireRequest struct {
 }
 
 func decode(protocol Protocol, body []byte) (Request, error) {
+	if protocol == Responses {
+		return decodeResponses(body)
+	}
 	var w wireRequest
 	if err := json.Unmarshal(body, &w); err != nil {
 		return Request{}, err

@@ -98,6 +98,26 @@ func TestOpenAIProviderDataIsSentBack(t *testing.T) {
 	}
 }
 
+func TestResponsesProviderDataIsSentBack(t *testing.T) {
+	body := secondRequestBody(t, adapters["responses"], llmtest.Script{
+		Reasoning: []string{"hm", "m"}, Signature: "enc==", Text: []string{"Look:"},
+		Calls: []llmtest.Call{{ID: "call_1", Name: "read", Input: `{"path":"a"}`}},
+	})
+	want := parse(t, `[
+	 {"role":"user","content":[{"type":"input_text","text":"hi"}]},
+	 {"type":"reasoning","summary":[{"type":"summary_text","text":"hmm"}],"encrypted_content":"enc=="},
+	 {"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"Look:"}]},
+	 {"type":"function_call","call_id":"call_1","name":"read","arguments":"{\"path\":\"a\"}"},
+	 {"type":"function_call_output","call_id":"call_1","output":"Error: no such file"},
+	 {"role":"user","content":[{"type":"input_text","text":"look again"}]}]`)
+	if diff := cmp.Diff(want, body["input"]); diff != "" {
+		t.Error(diff)
+	}
+	if body["store"] != false || body["instructions"] != "Be brief." {
+		t.Errorf("store is %v, instructions are %v", body["store"], body["instructions"])
+	}
+}
+
 func TestGeneratedToolCallIDsAreDeterministic(t *testing.T) {
 	ids := func() []string {
 		r := start(t, adapters["openai"], 0, 0, llmtest.Script{Calls: []llmtest.Call{{Name: "a", Input: "{}"}, {Name: "a", Input: "{}"}}})
@@ -131,6 +151,13 @@ func TestImagesAndFiles(t *testing.T) {
 		 {"type":"text","text":"[File n.txt]\nhello"},
 		 {"type":"document","title":"d.pdf","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0xLg=="}},
 		 {"type":"text","text":"[A file that you cannot see here: v.mp4 (video/mp4)]","cache_control":{"type":"ephemeral"}}]`,
+		"responses": `[
+		 {"type":"input_image","image_url":"https://example.com/a.png"},
+		 {"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="},
+		 {"type":"input_image","image_url":"data:image/jpeg;base64,/9j/4A=="},
+		 {"type":"input_text","text":"[File n.txt]\nhello"},
+		 {"type":"input_file","filename":"d.pdf","file_data":"data:application/pdf;base64,JVBERi0xLg=="},
+		 {"type":"input_text","text":"[A file that you cannot see here: v.mp4 (video/mp4)]"}]`,
 		"openai": `[
 		 {"type":"image_url","image_url":{"url":"https://example.com/a.png"}},
 		 {"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}},
@@ -145,12 +172,12 @@ func TestImagesAndFiles(t *testing.T) {
 			t.Fatal(h.err)
 		}
 		var body struct {
-			Messages []struct{ Content any }
+			Messages, Input []struct{ Content any }
 		}
 		if err := json.Unmarshal(r.server.Requests()[0].Body, &body); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(parse(t, want[name]), body.Messages[0].Content); diff != "" {
+		if diff := cmp.Diff(parse(t, want[name]), append(body.Messages, body.Input...)[0].Content); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -55,7 +55,7 @@ func TestLoneSurrogatesAreReplaced(t *testing.T) {
 				chat.Message{Role: chat.Assistant, Parts: []chat.Part{chat.ToolCall("c", "read", json.RawMessage(said))}},
 				chat.Message{Role: chat.Tool, Parts: []chat.Part{chat.ToolResult("c", "read", "ok", false)}})
 			want := want
-			if name == "openai" { // where the input is a string
+			if name != "anthropic" { // where the input is a string
 				quoted, _ := json.Marshal(want)
 				want = string(quoted)
 			}

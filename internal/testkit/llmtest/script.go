@@ -14,6 +14,7 @@ type Protocol string
 const (
 	Anthropic Protocol = "anthropic"
 	OpenAI    Protocol = "openai"
+	Responses Protocol = "responses"
 )
 
 // Request is a call that the server received.

@@ -61,6 +61,7 @@ func Start(o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) { s.serve(Anthropic, w, r) })
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serve(OpenAI, w, r) })
+	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) { s.serve(Responses, w, r) })
 	s.http.Handler = mux
 	go func() {
 		defer close(s.served)
@@ -139,9 +140,12 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	default:
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
-		if protocol == Anthropic {
+		switch protocol {
+		case Anthropic:
 			out.anthropic(req)
-		} else {
+		case Responses:
+			out.responses(req)
+		default:
 			out.openai(req)
 		}
 	}

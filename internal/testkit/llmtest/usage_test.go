@@ -23,6 +23,10 @@ var usageStreams = map[string]struct {
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Yes."}}`,
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":null}`, `{"type":"message_stop"}`)
 	}, `{"input_tokens":%s,"output_tokens":2}`},
+	"responses": {func(usage string) string {
+		return events(`{"type":"response.output_text.delta","output_index":0,"delta":"Yes."}`,
+			`{"type":"response.completed","response":{"status":"completed","output":[],"usage":`+usage+`}}`)
+	}, `{"input_tokens":%s,"output_tokens":2}`},
 	"openai": {func(usage string) string {
 		return events(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}],"usage":`+usage+`}`, `{"choices":[],"usage":null}`, "[DONE]")
 	}, `{"prompt_tokens":%s,"completion_tokens":2,"prompt_tokens_details":0}`},

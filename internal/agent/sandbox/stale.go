@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// probePrefix begins the names of the directories in which sandboxes are tried.
+// probePrefix is the prefix of the directories in which sandboxes are tried.
 const probePrefix = "lilac-sandbox-probe-"
 
-// probeDir makes a directory to try a sandbox in, and removes what probes left there
-// that were killed. Release removes it.
+// probeDir creates a directory in which to try a sandbox, and removes the directories that
+// killed probes left behind. release removes it.
 func probeDir() (dir string, release func(), err error) {
-	const tries = 3 // another process may take a new one for such a leftover
-	removeLeft(os.TempDir())
+	const tries = 3 // another process may take a new directory for a stale one
+	removeStale(os.TempDir())
 	for range tries {
 		if dir, err = os.MkdirTemp("", probePrefix); err != nil {
 			return "", nil, fmt.Errorf("make directory for sandbox probe: %w", err)
@@ -32,24 +32,24 @@ func probeDir() (dir string, release func(), err error) {
 	return "", nil, fmt.Errorf("make directory for sandbox probe: %s is taken by others", dir)
 }
 
-// removeLeft removes the empty directories of probes that were killed: those of this
-// user that no process holds. What is not empty is no such one.
-func removeLeft(temp string) {
-	entries, _ := os.ReadDir(temp) // the probe itself tells what is wrong with it
+// removeStale removes the directories that killed probes left behind: empty ones of this
+// user that no process has locked.
+func removeStale(temp string) {
+	entries, _ := os.ReadDir(temp) // the probe itself reports errors of it
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), probePrefix) {
 			continue
 		}
 		dir := filepath.Join(temp, e.Name())
 		if lock, held := lockDir(dir); held {
-			_ = syscall.Rmdir(dir) // if it cannot be removed, it is in nobody's way
+			_ = syscall.Rmdir(dir) // a directory that stays is harmless
 			_ = lock.Close()
 		}
 	}
 }
 
-// lockDir takes a directory of this user for this process, if no other one has it. The
-// kernel gives it back however the process ends.
+// lockDir locks a directory of this user, unless another process has locked it. The kernel
+// releases the lock when the process ends, in whatever way.
 func lockDir(dir string) (lock *os.File, held bool) {
 	lock, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names are the hosts of rules in the words for a model.
+// Names lists the hosts of rules as text for the model.
 func Names(rules []Rule) string {
 	var names []string
 	for _, r := range rules {
@@ -25,8 +25,8 @@ func Names(rules []Rule) string {
 	return strings.Join(names, ", ")
 }
 
-// GitEnvironment makes git ask for the hosts with credentials in the plain
-// form, to which the credentials can be added.
+// GitEnvironment returns variables that make git send plain requests to the hosts with
+// credentials, because the proxy can add credentials only to those.
 func GitEnvironment(rules []Rule) []string {
 	var env []string
 	for _, r := range rules {

@@ -1,0 +1,80 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+)
+
+// Alternative returns a model that calls first, and second if the endpoint refuses the API
+// of first. learned remembers the refusal. Both must describe the same model.
+func Alternative(first, second Model, learned *Learned) Model {
+	return &alternative{Model: first, other: second, learned: learned}
+}
+
+type alternative struct {
+	Model
+	other   Model
+	learned *Learned
+}
+
+// Stream implements [Model].
+func (a *alternative) Stream(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
+	if a.learned.Facts().OtherAPI {
+		return a.other.Stream(ctx, req)
+	}
+	return func(yield func(Chunk, error) bool) {
+		begun := false
+		for c, err := range a.Model.Stream(ctx, req) {
+			if err != nil && !begun && refusesAPI(err) {
+				a.streamOther(ctx, req, err, yield)
+				return
+			}
+			begun = true
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// streamOther calls the other API. If that fails as well, the error is that of the first.
+func (a *alternative) streamOther(ctx context.Context, req Request, first error, yield func(Chunk, error) bool) {
+	begun := false
+	for c, err := range a.other.Stream(ctx, req) {
+		if err != nil && !begun {
+			yield(Chunk{}, first)
+			return
+		}
+		if !begun {
+			begun = true
+			a.learned.setOtherAPI()
+		}
+		if !yield(c, err) {
+			return
+		}
+	}
+}
+
+// refusesAPI reports whether an error says that the endpoint has another API only.
+func refusesAPI(err error) bool {
+	var e *ProviderError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		if !strings.Contains(strings.ToLower(e.Message), "model") { // else the model is unknown
+			return true
+		}
+	}
+	return e.Status >= 400 && e.Status < 500 && otherAPI().MatchString(e.Message)
+}
+
+func (l *Learned) setOtherAPI() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.facts.OtherAPI = true
+}
