@@ -110,6 +110,6 @@ func TestARuleOnSessionsThatItsSubAgentsMakeEnds(t *testing.T) {
 		for _, r := range s.model.Requests() {
 			body += string(r.Body)
 		}
-		return strings.Contains(body, "set off by the last of 8 events")
+		return strings.Contains(body, "a chain of 8 events that caused each other")
 	})
 }

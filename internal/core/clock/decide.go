@@ -6,43 +6,59 @@ import (
 	"lilac/internal/foundation/schedule"
 )
 
-// Grace is how late a slot may be and still be on time.
+// Grace is the delay up to which a slot counts as on time.
 const Grace = time.Minute
 
-// Timer is something that happens at times.
+// Timer is a named schedule.
 type Timer struct {
 	Name string
-	// Text is the schedule as it was written, with its zone. Another text is
-	// another schedule.
+	// Text is the configured schedule with its zone. A changed text is a new
+	// schedule.
 	Text     string
 	Schedule schedule.Schedule
-	// SkipMissed leaves out a slot that passed while nobody was there.
+	// SkipMissed omits a slot that passed while the process was down.
 	SkipMissed bool
 }
 
-// State is what is remembered of a timer.
+// A timer has one state. These are its transitions when it is checked:
+//
+//	state                             condition             fires   next
+//	new, or another schedule          -                     no      done up to now
+//	done up to a time in the future   the clock went back   no      done up to now
+//	done up to a slot                 no slot is due        no      same
+//	done up to a slot                 slots are due         newest  done up to the newest
+//	done up to a slot                 due, late, skip       no      done up to the newest
 type State struct {
-	// Text is the schedule that Done is of; "" when nothing is remembered.
+	// Text is the schedule that Done belongs to; "" for a new timer.
 	Text string
-	// Done is the moment up to which every slot has fired or was left out.
+	// Done is the time up to which every slot has fired or was omitted.
 	Done time.Time
 }
 
-// Decide says which slot fires now, zero if none does, what is to be remembered,
-// and when to ask again.
-func Decide(t Timer, s State, now time.Time) (fire time.Time, after State, next time.Time) {
-	next = t.Schedule.Next(now)
+// Checked is the input: the timer may be due.
+type Checked struct{ Timer Timer }
+
+// Effect is one thing to do when the state is saved.
+type Effect interface{ effect() }
+
+// Fire publishes the event of a slot.
+type Fire struct{ Slot time.Time }
+
+func (Fire) effect() {}
+
+// Decide decides whether a slot of a timer fires. It is pure.
+func Decide(s State, in Checked, now time.Time) (State, []Effect) {
+	t := in.Timer
 	if s.Text != t.Text || s.Done.After(now) {
-		// It is new, or the clock was set back: a slot that fired already is
-		// known by its id.
-		return time.Time{}, State{t.Text, now}, next
+		// If the clock was set back, the inbox knows the slots that have fired.
+		return State{t.Text, now}, nil
 	}
 	if due := t.Schedule.Next(s.Done); due.IsZero() || due.After(now) {
-		return time.Time{}, s, next
+		return s, nil
 	}
 	slot := t.Schedule.Latest(now)
 	if t.SkipMissed && now.Sub(slot) > Grace {
-		return time.Time{}, State{t.Text, slot}, next
+		return State{t.Text, slot}, nil
 	}
-	return slot, State{t.Text, slot}, next
+	return State{t.Text, slot}, []Effect{Fire{slot}}
 }

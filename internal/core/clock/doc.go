@@ -1,18 +1,19 @@
-// Package clock is the source of the events timer.fired.
+// Package clock publishes the events timer.fired.
 //
-// A timer has slots, the moments of its schedule. What it promises:
+// A timer has slots: the times of its schedule. The package guarantees:
 //
-//   - A slot fires at most once: it is the id of its event, which the inbox
-//     knows for a month, and it is written in the transaction that publishes the
-//     event. Neither a crash nor a clock that is set back or changed for the
-//     summer fires it again.
-//   - Of the slots that passed while nobody was there, because the program was
-//     down or the machine slept, the newest fires once, or none if the timer says
-//     so.
+//   - A slot fires at most once. The slot is the id of its event, which the inbox
+//     remembers for a month, and the slot is saved in the transaction that publishes
+//     the event. Neither a crash, nor a clock that is set back, nor a change to
+//     summer time fires it again.
+//   - If slots passed while the process was down or the machine slept, the newest of
+//     them fires once, or none with skipMissed.
 //   - A timer that is new, or has a new schedule, begins with its next slot.
-//   - One timer of the system waits for the nearest slot of all. It waits no
-//     longer than a minute, to see a clock that was set or a machine that slept.
+//   - One operating system timer waits for the nearest slot. It waits at most a
+//     minute, to notice a clock that was set and a machine that slept.
 //
-// [Decide] is pure; the [Service] loads, decides and writes. Only the
-// composition root runs it; it follows the specification of environment events.
+// [Decide] is the pure decider. It does not run through the kernel: the intake of
+// package environment owns the transaction, because it limits how many events of a
+// timer wait. [Service] is one goroutine; Set may be called concurrently. Only
+// package app runs it. It implements the specification of environment events.
 package clock

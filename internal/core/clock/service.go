@@ -16,21 +16,20 @@ import (
 )
 
 const (
-	// maxQueued is how many events of a timer may wait: whoever handles them has
-	// not done so for this many slots.
+	// maxQueued bounds the waiting events of a timer.
 	maxQueued = 10
-	// maxSleep is how long it waits at most: a clock that was set, and a machine
-	// that slept, are seen then.
+	// maxSleep bounds one sleep, to notice a clock that was set and a machine that
+	// slept.
 	maxSleep = time.Minute
-	// retryPause is how soon a slot is tried again that could not be written.
+	// retryPause is the pause before a slot that could not be saved is retried.
 	retryPause = time.Second
 )
 
-// TimerStore remember which slots are done.
+// TimerStore keeps the states of timers. Package store implements it.
 type TimerStore interface {
 	TimerState(q db.Queryer, name string) (State, error)
 	SetTimerState(tx *db.Tx, name string, s State) error
-	// KeepTimers forgets all but those.
+	// KeepTimers removes all timers that are not listed.
 	KeepTimers(tx *db.Tx, names []string) error
 }
 
@@ -39,7 +38,7 @@ type Intake interface {
 	Publish(ctx context.Context, from environment.SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error)
 }
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	DB     *db.DB
 	Timers TimerStore
@@ -52,7 +51,7 @@ type Options struct {
 type Service struct {
 	o      Options
 	timers atomic.Pointer[[]Timer]
-	// rung holds one wake-up: a second would say nothing more.
+	// wakeup wakes Run. It holds one signal, because a second would add nothing.
 	wakeup chan struct{}
 }
 
@@ -84,7 +83,7 @@ func (s *Service) Run(ctx context.Context) error {
 	kept := false
 	for {
 		var timer *time.Timer
-		var due <-chan time.Time // without timers nothing wakes
+		var due <-chan time.Time // nil blocks forever
 		if pause := s.fireAll(ctx, &kept); pause > 0 {
 			timer = time.NewTimer(pause)
 			due = timer.C
@@ -104,13 +103,13 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// fireAll fires what is due and returns how long to wait, zero for ever. kept
-// says that those which are gone are forgotten.
+// fireAll fires the slots that are due and returns the time until the next, zero for
+// never. kept reports whether the removed timers are gone from the store.
 func (s *Service) fireAll(ctx context.Context, kept *bool) time.Duration {
 	timers := *s.timers.Load()
 	if !*kept {
 		if err := s.removeOldTimers(ctx, timers); err != nil {
-			s.warn(ctx, "timers that are gone could not be forgotten", err)
+			s.warn(ctx, "cannot remove old timers from the store", err)
 			return retryPause
 		}
 		*kept = true
@@ -119,7 +118,7 @@ func (s *Service) fireAll(ctx context.Context, kept *bool) time.Duration {
 	for _, t := range timers {
 		wait := retryPause
 		if next, err := s.fire(ctx, t); err != nil {
-			s.warn(ctx, "a timer could not be fired, it is tried again", err, "timer", t.Name)
+			s.warn(ctx, "cannot fire a timer; trying again", err, "timer", t.Name)
 		} else if next.IsZero() {
 			continue
 		} else {
@@ -146,7 +145,7 @@ func (s *Service) warn(ctx context.Context, what string, err error, args ...any)
 	}
 }
 
-// fire does what is due of a timer and returns its next slot.
+// fire fires the slot of a timer that is due, and returns the next slot.
 func (s *Service) fire(ctx context.Context, t Timer) (next time.Time, err error) {
 	var before State
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
@@ -156,31 +155,36 @@ func (s *Service) fire(ctx context.Context, t Timer) (next time.Time, err error)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read timer: %w", err)
 	}
-	slot, after, next := Decide(t, before, s.o.Now())
-	remember := func(tx *db.Tx) (bool, error) { return true, s.o.Timers.SetTimerState(tx, t.Name, after) }
-	if !slot.IsZero() {
-		e, err := firedEvent(t, slot, s.o.Now())
-		if err != nil {
-			return time.Time{}, err
+	now := s.o.Now()
+	next = t.Schedule.Next(now)
+	after, effects := Decide(before, Checked{t}, now)
+	save := func(tx *db.Tx) (bool, error) { return true, s.o.Timers.SetTimerState(tx, t.Name, after) }
+	for _, effect := range effects {
+		switch effect := effect.(type) {
+		case Fire:
+			e, err := firedEvent(t, effect.Slot, now)
+			if err != nil {
+				return time.Time{}, err
+			}
+			_, err = s.o.Intake.Publish(ctx, environment.SourceID{Kind: environment.SourceTimer, Name: t.Name}, maxQueued, e, save)
+			if fault.KindOf(err) != fault.RateLimited {
+				return next, err
+			}
+			// The intake has dropped and counted it. A retry would not help.
 		}
-		_, err = s.o.Intake.Publish(ctx, environment.SourceID{Kind: environment.SourceTimer, Name: t.Name}, maxQueued, e, remember)
-		if fault.KindOf(err) != fault.RateLimited {
-			return next, err
-		}
-		// It is dropped and counted; it would come no better later.
 	}
 	if after == before {
 		return next, nil
 	}
-	return next, s.o.DB.Update(ctx, func(tx *db.Tx) error { _, err := remember(tx); return err })
+	return next, s.o.DB.Update(ctx, func(tx *db.Tx) error { _, err := save(tx); return err })
 }
 
 // Payload is the payload of a timer.fired.
 type Payload struct {
 	Name string `json:"name"`
-	// Slot is when it was due, in the timer's zone.
+	// Slot is the time of the slot, in the timer's zone.
 	Slot string `json:"slot"`
-	// Late says that nobody was there when it was due.
+	// Late reports that the slot passed while the process was down.
 	Late bool `json:"late,omitempty"`
 }
 

@@ -165,8 +165,8 @@ func (s *Service) keepPayload(ctx context.Context, e event.EnvEvent) (file strin
 	return file
 }
 
-// callID and messageID are hashes: ids of events may be long, and providers
-// take few characters in the id of a call.
+// callID and messageID are hashes, because event ids can be long, and providers limit the
+// ids of calls.
 func callID(eventID string) string { return "call_" + digest(eventID) }
 
 func messageID(eventID string) string { return "env-" + digest(eventID) }
@@ -176,14 +176,13 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// plainID are the event ids that can stand in the id of a request.
+// plainID matches event ids that can be part of a request id unchanged.
 var plainID = lazyregexp.New(`^[A-Za-z0-9._-]{1,64}$`)
 
-// Surface stands in the place of a surface in the ids of requests that events
-// start.
+// Surface is the surface in the ids of requests that events start.
 const Surface = "env"
 
-// RequestID is the request that an event starts in a session that is idle.
+// RequestID returns the id of the request that an event starts in an idle session.
 func RequestID(sessionID, eventID string) string {
 	if !plainID().MatchString(eventID) {
 		eventID = digest(eventID)
@@ -191,7 +190,8 @@ func RequestID(sessionID, eventID string) string {
 	return event.RequestID{Surface: Surface, Session: sessionID, Specific: eventID}.String()
 }
 
-// quote writes a text of outside so that it stays on one line and in its marks.
+// quote quotes an untrusted text, so that it stays on one line and within its quotation
+// marks.
 func quote(s string) string {
 	raw, err := json.Marshal(text.TruncateWith(s, maxQuoted, more))
 	if err != nil {
@@ -200,8 +200,8 @@ func quote(s string) string {
 	return string(raw)
 }
 
-// maxQuoted bounds one value of an event within a prompt.
+// maxQuoted bounds one value of an event in a prompt, in bytes.
 const maxQuoted = 2 << 10
 
-// more stands where a text goes on.
+// more marks a truncated text.
 const more = " […]"

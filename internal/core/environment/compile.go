@@ -12,27 +12,28 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// Spec is a rule as an operator writes it.
+// Spec is the configuration of a rule.
 type Spec struct {
 	Name string
 	// Types and Session are as in [Rule]; If is a jq expression or "".
 	Types   []string
 	Session string
 	If      string
-	// Plain allows If only to look at the event, because an agent wrote it.
+	// Restricted allows If only to read the event and compare, because an agent wrote
+	// it.
 	Restricted bool
 	Enabled    bool
 	// Priority 0 means [PriorityConfigured].
 	Priority int
 
-	// Prompt is a text with {{ jq }}; a rule that sets it wakes the agent.
+	// Prompt is a template with {{ jq }}; a rule with a prompt wakes the agent.
 	Prompt, System, Deliver string
-	// PublishType is a type of event; Payload is a jq expression, the payload
-	// of the event if empty.
+	// PublishType is the type of the event to publish. Payload is a jq expression; if it
+	// is empty, the payload is copied.
 	PublishType, Payload string
 	Drop                 bool
 
-	// Target is a text with {{ jq }}; "" means the event's own session.
+	// Target is a template with {{ jq }}; "" means the event's own session.
 	Target   string
 	Debounce time.Duration
 	// Rate is "1/10m": at most one run in ten minutes.
@@ -41,21 +42,21 @@ type Spec struct {
 	DryRun bool
 }
 
-// PriorityConfigured is that of a configured rule which says nothing: before
-// the rules that come with the program, except those for prompts and tasks.
+// PriorityConfigured is the default priority of a configured rule: higher than the built-in
+// rules, except those for prompts and tasks.
 const PriorityConfigured = 60
 
 const (
-	// maxDebounce bounds a debounce, and so what waits.
+	// maxDebounce bounds a debounce.
 	maxDebounce = 24 * time.Hour
-	// maxRatePer is well within the time that runs are remembered for.
+	// maxRatePer bounds the span of a rate. It is well within the retention of runs.
 	maxRatePer = 7 * 24 * time.Hour
 )
 
 var typePattern = lazyregexp.New(`^(\*|[a-z0-9_.]{1,64}(\.\*)?)$`)
 
-// Compile checks a rule and makes it ready. Its errors are fault.Invalid with
-// the field within the rule, as in "when.if".
+// Compile validates and compiles a rule. Its errors are fault.Invalid, with the field
+// within the rule, like "when.if".
 func Compile(s Spec) (Rule, error) {
 	r := Rule{
 		Name: s.Name, Types: s.Types, Session: s.Session, Enabled: s.Enabled, Priority: s.Priority,
@@ -66,7 +67,7 @@ func Compile(s Spec) (Rule, error) {
 	}
 	var found []error
 	if r.Priority >= PriorityUserQuery {
-		found = append(found, fault.InvalidField("priority", "The priority of the rule %s has to be below %d: what people say comes first.", s.Name, PriorityUserQuery))
+		found = append(found, fault.InvalidField("priority", "The priority of the rule %s must be below %d, the priority of messages from people.", s.Name, PriorityUserQuery))
 	}
 	for _, step := range []func(Spec, *Rule) error{compileWhen, compileDo, compileTarget, compileLimits} {
 		found = append(found, step(s, &r))
@@ -79,15 +80,15 @@ func Compile(s Spec) (Rule, error) {
 
 func compileWhen(s Spec, r *Rule) error {
 	if len(s.Types) == 0 {
-		return fault.InvalidField("when.type", "The rule %s says of no type that it is for it; \"*\" is for all.", s.Name)
+		return fault.InvalidField("when.type", "The rule %s has no event type. Set one; \"*\" matches all.", s.Name)
 	}
 	for _, t := range s.Types {
 		if !typePattern().MatchString(t) {
-			return fault.InvalidField("when.type", "%q is no type of events: it is one like webhook.received, a beginning like webhook.*, or *.", t)
+			return fault.InvalidField("when.type", "%q is not an event type. Use a type like webhook.received, a prefix like webhook.*, or *.", t)
 		}
 		for _, people := range []event.Type{event.UserQuery, event.UserStop} {
 			if matchesType(t, people) {
-				return fault.InvalidField("when.type", "What people say (%s) cannot be taken by a rule.", people)
+				return fault.InvalidField("when.type", "Rules cannot handle messages from people (%s).", people)
 			}
 		}
 	}
@@ -115,7 +116,7 @@ func compileDo(s Spec, r *Rule) error {
 	}
 	switch {
 	case n != 1:
-		return fault.InvalidField("do", "The rule %s has to do one thing: agent (with a prompt), publish (with a type) or drop.", s.Name)
+		return fault.InvalidField("do", "The rule %s must have exactly one action: agent (with a prompt), publish (with a type), or drop.", s.Name)
 	case s.Prompt != "":
 		return compileAgent(s, r)
 	case s.PublishType != "":
@@ -135,10 +136,10 @@ func compileAgent(s Spec, r *Rule) error {
 		deliver = event.FollowUp
 	}
 	if deliver != event.FollowUp && deliver != event.Steer {
-		return fault.InvalidField("do.agent.deliver", "The rule %s delivers as %q; it has to be followUp or steer.", s.Name, s.Deliver)
+		return fault.InvalidField("do.agent.deliver", "The rule %s has the unknown delivery %q. Use followUp or steer.", s.Name, s.Deliver)
 	}
 	if deliver == event.Steer && s.Budget.metered() {
-		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer: what that costs cannot be told from the rest of the request. Use followUp.", s.Name)
+		return fault.InvalidField("do.agent.deliver", "The rule %s has a budget of tokens or money and delivers as steer, so its usage cannot be separated from the rest of the request. Use followUp.", s.Name)
 	}
 	r.Action = &Agent{System: s.System, Prompt: prompt.renderPrompt, Deliver: deliver}
 	return nil
@@ -147,7 +148,7 @@ func compileAgent(s Spec, r *Rule) error {
 func compilePublish(s Spec, r *Rule) error {
 	probe := event.EnvEvent{ID: "1", Type: event.Type(s.PublishType)}
 	if err := probe.Validate(); err != nil || IsReserved(probe.Type) {
-		return fault.InvalidField("do.publish.type", "The rule %s cannot publish events of the type %q: use one of your own, of a-z, 0-9, _ and dots.", s.Name, s.PublishType)
+		return fault.InvalidField("do.publish.type", "The rule %s cannot publish events of the type %q. Use a type of your own, made of a-z, 0-9, _ and dots.", s.Name, s.PublishType)
 	}
 	payload := func(e event.EnvEvent) (json.RawMessage, error) { return e.Payload, nil }
 	if s.Payload != "" {
@@ -182,13 +183,13 @@ func compileTarget(s Spec, r *Rule) error {
 func compileLimits(s Spec, r *Rule) error {
 	switch {
 	case s.Debounce < 0:
-		return fault.InvalidField("debounce", "The debounce of the rule %s is negative; use 0 for none.", s.Name)
+		return fault.InvalidField("debounce", "The debounce of the rule %s is negative. Use 0 for none.", s.Name)
 	case s.Debounce > maxDebounce:
-		return fault.InvalidField("debounce", "The debounce of the rule %s has to be at most %s.", s.Name, maxDebounce)
+		return fault.InvalidField("debounce", "The debounce of the rule %s is too long. Use at most %s.", s.Name, maxDebounce)
 	case s.Debounce > 0 && s.Drop:
-		return fault.InvalidField("debounce", "The rule %s drops its events, so there is nothing to wait for.", s.Name)
+		return fault.InvalidField("debounce", "The rule %s drops its events, so it cannot have a debounce.", s.Name)
 	case s.Budget.Runs < 0 || s.Budget.Tokens < 0 || s.Budget.CostMicros < 0:
-		return fault.InvalidField("budget", "The budget of the rule %s is negative; use 0 for no limit.", s.Name)
+		return fault.InvalidField("budget", "The budget of the rule %s is negative. Use 0 for no limit.", s.Name)
 	case s.Rate == "":
 		return nil
 	}
@@ -196,13 +197,13 @@ func compileLimits(s Spec, r *Rule) error {
 	n, err := strconv.Atoi(strings.TrimSpace(runs))
 	span, spanErr := time.ParseDuration(strings.TrimSpace(per))
 	if !ok || err != nil || spanErr != nil || n < 1 || span <= 0 || span > maxRatePer {
-		return fault.InvalidField("rate", "The rate %q of the rule %s is not like 1/10m (once in ten minutes, at most over %s).", s.Rate, s.Name, maxRatePer)
+		return fault.InvalidField("rate", "The rate %q of the rule %s is invalid. Use a form like 1/10m (once in ten minutes), with at most %s.", s.Rate, s.Name, maxRatePer)
 	}
 	r.Rate = Rate{Runs: n, Per: span}
 	return nil
 }
 
-// IsReserved reports whether only the program itself makes events of the type.
+// IsReserved reports whether only Lilac itself publishes events of the type.
 func IsReserved(t event.Type) bool {
 	return t == event.UserQuery || t == event.UserStop || strings.HasPrefix(string(t), "session.") || strings.HasPrefix(string(t), "stream.") || strings.HasPrefix(string(t), "rule.")
 }

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Priorities of the rules that come with the program.
+// The priorities of the built-in rules.
 const (
 	PriorityUserQuery      = 100
 	PriorityBackgroundTask = 80
@@ -21,32 +21,34 @@ const (
 	PriorityFallback       = 10
 )
 
-// The agents of the default rules.
+// The system prompts of the built-in rules.
 const (
 	backgroundTaskSystem = "You are a background task expert. Analyze task results and decide how to handle."
 	fallbackSystem       = "You are an event handling expert. Analyze event content and decide: 1) respond to user; 2) continue execution; 3) interact with user for confirmation."
 )
 
-// DefaultsOptions are what the rules that come with the program need.
+// DefaultsOptions are the collaborators of the built-in rules.
 type DefaultsOptions struct {
 	DB *db.DB
 	// Session finds sessions.
 	Session Sessions
-	// Answers reports whether a message is the answer to the question of a
-	// request of the conversation: then nobody else hears it. Nil knows no
-	// questions.
+	// AnswersQuestion reports whether a message answers the question of a request in the
+	// session: then OnMessage does not receive it. It may be nil.
 	AnswersQuestion func(q db.Queryer, sessionID string, m chat.Message) (bool, error)
-	// Hear tells who waits for a message of the conversation that one came, in
-	// the transaction that makes it a request, and returns what the request has
-	// to begin with. Nil tells nobody.
+	// OnMessage gives a message to the workflows that wait for it, in the transaction
+	// that makes it a request, and returns the messages that the request must begin
+	// with. It may be nil.
 	OnMessage func(tx *db.Tx, sessionID, messageID, text string) ([]chat.Message, error)
 	Logger    *slog.Logger
 }
 
-// DefaultRules are the rules that come with the program: a user_query becomes
-// a message for the runner and a user_stop a cancellation, the end of a background task wakes the agent of its
-// session unless the agent itself has stopped it, session events are logged, and
-// anything else that does not only describe wakes the agent, too.
+// DefaultRules returns the built-in rules:
+//
+//   - a user_query becomes a message for the runner, and a user_stop a cancellation
+//   - the end of a background task wakes the agent of its session, unless the agent
+//     itself has stopped the task
+//   - session events are logged
+//   - all other events wake the agent, unless they only describe
 func DefaultRules(p DefaultsOptions) []Rule {
 	if p.Logger == nil {
 		p.Logger = slog.New(slog.DiscardHandler)
@@ -67,8 +69,8 @@ func DefaultRules(p DefaultsOptions) []Rule {
 	}
 }
 
-// stoppedByAgent holds for a background task that the agent stopped itself: its
-// tool has told it.
+// stoppedByAgent reports whether the agent itself has stopped a background task: then it
+// knows from the result of its tool.
 func stoppedByAgent(_ context.Context, s Subject) (bool, error) {
 	var p struct {
 		StoppedBy string `json:"stoppedBy"`
@@ -76,9 +78,8 @@ func stoppedByAgent(_ context.Context, s Subject) (bool, error) {
 	return json.Unmarshal(s.event.Payload, &p) == nil && p.StoppedBy == "agent", nil
 }
 
-// userQuery hands the message to the runner and commits the event in one
-// transaction: there is no moment in which one is done and the other is not. As
-// in [Service.act] there is no wait for the disk.
+// userQuery sends the message to the runner and commits the event in one transaction. Like
+// [Service.act], it does not wait for the disk.
 func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
 	query, message, err := decodeUserQuery(e)
 	if err != nil {
@@ -90,7 +91,7 @@ func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.
 			return err
 		}
 		if !known {
-			p.Logger.WarnContext(ctx, "user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
+			p.Logger.WarnContext(ctx, "dropped a user query for an unknown session", "event_id", e.ID, "session_id", query.SessionID)
 			return d.Ack(tx)
 		}
 		before, err := p.notifyWaiting(tx, query, message)
@@ -111,12 +112,13 @@ func (p DefaultsOptions) userQuery(ctx context.Context, d bus.Delivery, e event.
 	})
 }
 
-// hear tells who waits for a message, unless it answers a question.
+// notifyWaiting gives a message to the workflows that wait for it, unless it answers a
+// question.
 func (p DefaultsOptions) notifyWaiting(tx *db.Tx, query event.UserQueryPayload, m chat.Message) (before []chat.Message, err error) {
 	if p.AnswersQuestion != nil {
 		answers, err := p.AnswersQuestion(tx, query.SessionID, m)
 		if err != nil {
-			return nil, fmt.Errorf("look whether a message is an answer: %w", err)
+			return nil, fmt.Errorf("check whether a message is an answer: %w", err)
 		}
 		if answers {
 			return nil, nil
@@ -126,12 +128,12 @@ func (p DefaultsOptions) notifyWaiting(tx *db.Tx, query event.UserQueryPayload, 
 		return nil, nil
 	}
 	if before, err = p.OnMessage(tx, query.SessionID, query.MessageID, query.Content); err != nil {
-		return nil, fmt.Errorf("tell who waits for a message: %w", err)
+		return nil, fmt.Errorf("pass message to workflows: %w", err)
 	}
 	return before, nil
 }
 
-// knows reports whether there is a session.
+// sessionExists reports whether a session exists.
 func (p DefaultsOptions) sessionExists(q db.Queryer, sessionID string) (bool, error) {
 	if p.Session.Client == nil {
 		return true, nil
@@ -143,11 +145,11 @@ func (p DefaultsOptions) sessionExists(q db.Queryer, sessionID string) (bool, er
 	return known, nil
 }
 
-// userStop hands a cancellation to the runner, behind the message that it follows.
+// userStop sends a cancellation to the runner, after the messages before it.
 func (p DefaultsOptions) userStop(ctx context.Context, d bus.Delivery, e event.EnvEvent) error {
 	var stop event.UserStopPayload
 	if err := json.Unmarshal(e.Payload, &stop); err != nil {
-		return bus.Permanent(fault.Wrap(fault.Invalid, err, "The user_stop %q has a payload of another shape.", e.ID))
+		return bus.Permanent(fault.Wrap(fault.Invalid, err, "The user_stop %q has an invalid payload.", e.ID))
 	}
 	requestID := stop.RequestID
 	if requestID == "" {
@@ -173,10 +175,10 @@ func (p DefaultsOptions) userStop(ctx context.Context, d bus.Delivery, e event.E
 	})
 }
 
-// decodeUserQuery is what a user_query holds, and the message that it is.
+// decodeUserQuery returns the payload of a user_query and its message.
 func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message, err error) {
 	if err := json.Unmarshal(e.Payload, &q); err != nil {
-		return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has a payload of another shape.", e.ID)
+		return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has an invalid payload.", e.ID)
 	}
 	if q.Queue == "" {
 		q.Queue = event.Prompt
@@ -188,7 +190,7 @@ func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message
 	if len(q.Attachments) > 0 {
 		var files []chat.Part
 		if err := json.Unmarshal(q.Attachments, &files); err != nil {
-			return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has attachments of another shape.", e.ID)
+			return q, m, fault.Wrap(fault.Invalid, err, "The user_query %q has invalid attachments.", e.ID)
 		}
 		if len(files) > 0 {
 			m.IsString = false
@@ -198,7 +200,7 @@ func decodeUserQuery(e event.EnvEvent) (q event.UserQueryPayload, m chat.Message
 	return q, m, nil
 }
 
-// requestMessage is the command that a user_query becomes.
+// requestMessage returns the command for a user_query.
 func requestMessage(e event.EnvEvent, q event.UserQueryPayload, messages []chat.Message) (event.Event, error) {
 	command := event.RequestMessage{Queue: q.Queue, Messages: messages, MessageID: q.MessageID}
 	if q.Queue != event.Prompt {

@@ -1,24 +1,25 @@
-// Package environment carries what happens around the agent: environment
-// events, and the rules that decide what each of them sets off.
+// Package environment handles environment events, and the rules that decide what
+// each event causes.
 //
-// [Publish] puts an event on the bus in the caller's transaction and drops an
-// id that was seen before, durably. The [Service] handles each event of the
-// topic env once, in order per session: [Match] picks the one rule whose
-// handler runs. An event without a rule is logged and done; a handler that
-// fails or panics is retried by the bus and ends in the dead letters, and the
-// events behind it go on. Events that only describe (session.*, stream.*, …)
-// never match "*": a rule must name them.
+// [Publish] puts an event on the bus in the caller's transaction. It drops an id that
+// was published before, also after a restart. [Service] handles each event of the
+// topic env once, in order per session: [Match] selects the one rule that handles it.
+// An event that no rule matches is logged. An event whose handler fails or panics is
+// retried by the bus and ends as a dead letter; the events after it continue. Events
+// that only describe what happened (session.*, stream.*, …) never match "*": a rule
+// must name them.
 //
-// A rule is a function, or wakes the agent, makes another event or drops this
-// one. [Agent] has no state: it turns an event into one message for the
-// session's runner, in which the event stands as data that the tool
-// get_event_info told. What a rule does is a [Run] in the same transaction, so
-// that limits, the depth of a chain of events and exactly-once need no memory.
+// A rule has one [Action]: a function, waking the agent, publishing another event, or
+// dropping the event. [Decide] is the pure decider for its debounce, rate, budget,
+// depth, and dry run; state.go has its states and transitions. The service runs it
+// through the kernel, so the action, its [Run], and the delivered event are one
+// transaction. [Try] makes the same decisions and changes nothing.
 //
-// [Service.Allow] is asked before each model call of a request that a rule
-// started: a budget holds within it, too. People are told once in the session.
+// [Service.Allow] is called before each model call of a request that a rule started,
+// so a budget also holds within a request. People see one message about it.
 //
-// [Match] is pure; handlers are cheap: they write, or send the runner a command,
-// and never wait for a model. It follows the specification of environment
-// events. Anyone may publish; only the composition root runs the service.
+// A Service is safe for concurrent use. Actions are cheap: they write, or send a
+// command to the runner, and never wait for a model. Every package may publish; only
+// package app runs the service. It implements the specification of environment
+// events.
 package environment

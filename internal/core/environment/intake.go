@@ -19,48 +19,46 @@ const (
 	SourceTimer   = "timer"
 )
 
-// SourceID names where events come from.
+// SourceID identifies a source of events.
 type SourceID struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 }
 
-// SourceCounts is what came from a source since the start.
+// SourceCounts counts the events of a source since the start.
 type SourceCounts struct {
 	SourceID
-	// Accepted are events that were published, Duplicates those that had been
-	// before, Dropped those beyond the queue, and Refused what had no good
-	// signature or no id.
+	// Accepted counts the published events, Duplicates the repeated ones, Dropped the
+	// ones beyond the queue, and Refused the ones without a valid signature or id.
 	Accepted   int64 `json:"accepted"`
 	Duplicates int64 `json:"duplicates"`
 	Dropped    int64 `json:"dropped"`
 	Refused    int64 `json:"refused"`
-	// Waiting are events that are published and that no rule has handled yet.
+	// Waiting counts the published events that are not handled yet.
 	Waiting int `json:"waiting"`
-	// LastDropped is when an event was dropped last, Unix milliseconds.
+	// LastDropped is the time of the last dropped event, in Unix milliseconds.
 	LastDropped int64 `json:"lastDropped,omitempty"`
-	// Trouble says why the source does not work, or "".
+	// Trouble is the reason why the source does not work, or "".
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Intake publishes what sources observe, as long as not too many events of the
-// source wait to be handled. What waited when the program ended is not counted
-// after a start.
+// Intake publishes the events of sources, and limits the unhandled events of each source.
+// Events that were unhandled when the process ended are not counted after a start. An
+// Intake is safe for concurrent use.
 type Intake struct {
 	db    *db.DB
 	inbox Inbox
-	// writing holds a token for each event that is being written.
+	// writing is a semaphore for transactions; see maxConcurrentWrites.
 	writing chan struct{}
 
 	mu sync.Mutex
-	// waiting are the events that are not handled yet; the queues of the
-	// sources bound it.
+	// waiting are the unhandled events by id, bounded by the queues of the sources.
 	waiting map[string]SourceID
 	counts  map[SourceID]*SourceCounts
 }
 
-// maxConcurrentWrites bounds how many events of sources share a commit: what people do, which
-// shares it or comes next, waits for no more than these in a storm.
+// maxConcurrentWrites bounds how many events of sources share a commit, so that in a storm
+// of events the requests of people wait for no more than these.
 const maxConcurrentWrites = 8
 
 // NewIntake returns an intake.
@@ -68,17 +66,16 @@ func NewIntake(database *db.DB, inbox Inbox) *Intake {
 	return &Intake{db: database, inbox: inbox, writing: make(chan struct{}, maxConcurrentWrites), waiting: map[string]SourceID{}, counts: map[SourceID]*SourceCounts{}}
 }
 
-// errQueueFull is what a sender hears whose events come faster than they are
-// handled.
+// errQueueFull tells a sender that its events come faster than they are handled.
 var errQueueFull = &fault.Error{
 	Kind: fault.RateLimited, Code: "queue_full", RetryAfter: time.Minute,
-	Message: "Too many events of this source wait to be handled. Send it again later.",
+	Message: "Too many events of this source are unhandled. Send the event again later.",
 }
 
-// Publish publishes an event of a source and returns when it is durable. An
-// event beyond queue, which is how many may wait, is dropped and counted, with a
-// fault.RateLimited. also, which may be nil, runs in the same transaction; the
-// event is published only if it returns true.
+// Publish publishes an event of a source and returns when it is durable. If queue events of
+// the source are unhandled, it drops and counts the event, and returns a
+// fault.RateLimited. also, which may be nil, runs in the same transaction; the event is
+// published only if also returns true.
 func (i *Intake) Publish(ctx context.Context, from SourceID, queue int, e event.EnvEvent, also func(*db.Tx) (bool, error)) (published bool, err error) {
 	mine, err := i.admit(from, queue, e.ID)
 	if err != nil {
@@ -110,7 +107,7 @@ func (i *Intake) Publish(ctx context.Context, from SourceID, queue int, e event.
 	return published, nil
 }
 
-// write is an Update when it is the event's turn.
+// write runs fn in a transaction, at most maxConcurrentWrites at a time.
 func (i *Intake) write(ctx context.Context, fn func(*db.Tx) error) error {
 	select {
 	case i.writing <- struct{}{}:
@@ -121,7 +118,8 @@ func (i *Intake) write(ctx context.Context, fn func(*db.Tx) error) error {
 	return i.db.Update(ctx, fn)
 }
 
-// admit takes a place in the queue; mine is false when the event has one.
+// admit adds an event to the queue of its source. mine is false if it is in the queue
+// already.
 func (i *Intake) admit(from SourceID, queue int, id string) (mine bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -143,28 +141,28 @@ func (i *Intake) dropLocked(c *SourceCounts, n int64) {
 	c.LastDropped = time.Now().UnixMilli()
 }
 
-// Drop counts events that a source could not keep until they were published.
+// Drop counts events that a source had to drop before publishing them.
 func (i *Intake) Drop(from SourceID, n int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.dropLocked(i.countsLocked(from), n)
 }
 
-// Refuse counts what somebody sent who is not the sender.
+// Refuse counts a delivery without a valid signature or id.
 func (i *Intake) Refuse(from SourceID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.countsLocked(from).Refused++
 }
 
-// SetTrouble says why a source does not work; "" that it does.
+// SetTrouble sets the reason why a source does not work, or "".
 func (i *Intake) SetTrouble(from SourceID, why string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.countsLocked(from).Trouble = why
 }
 
-// handled gives back the place of an event that was handled or given up.
+// release removes an event that was handled, or became a dead letter, from its queue.
 func (i *Intake) release(id string) {
 	if i == nil {
 		return
@@ -192,8 +190,8 @@ func (i *Intake) countsLocked(from SourceID) *SourceCounts {
 	return c
 }
 
-// Keep makes the sources of a kind those that are given; one that is gone is
-// forgotten, with what it counted.
+// SetSources sets the sources of a kind, and removes the counts of all others of the
+// kind.
 func (i *Intake) SetSources(kind string, names []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -212,7 +210,7 @@ func (i *Intake) SetSources(kind string, names []string) {
 	}
 }
 
-// Counts are those of every source, by kind and name.
+// Counts returns the counts of all sources, sorted by kind and name.
 func (i *Intake) Counts() []SourceCounts {
 	i.mu.Lock()
 	defer i.mu.Unlock()

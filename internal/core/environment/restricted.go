@@ -12,15 +12,15 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// allowedOperators are those that only join and compare.
+// allowedOperators only combine and compare values.
 var allowedOperators = []gojq.Operator{
 	gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr,
 	gojq.OpEq, gojq.OpNe, gojq.OpLt, gojq.OpLe, gojq.OpGt, gojq.OpGe,
 }
 
-// allowedFunctions are those that give nothing larger than what they look at, with
-// how many arguments they take. Where the arguments have to be literals, what
-// the function costs is the size of one times the size of the other.
+// allowedFunctions return nothing larger than their input. arguments are the allowed
+// numbers of arguments. literal requires literals as arguments, because the function
+// costs the product of the sizes of input and argument.
 var allowedFunctions = map[string]struct {
 	arguments []int
 	literal   bool
@@ -34,18 +34,18 @@ var allowedFunctions = map[string]struct {
 	"test": {arguments: []int{1, 2}, literal: true},
 }
 
-// maxRegexpSteps bounds the steps of a regular expression, each of which is tried
-// on each character.
+// maxRegexpSteps bounds the steps of a regular expression, because each step can run for
+// each character.
 const maxRegexpSteps = 300
 
-// restrictedPrelude stands before an expression, and makes no number of a text that
-// is longer than [maxDigits].
+// restrictedPrelude precedes an expression. It makes tonumber fail for strings longer than
+// [maxDigits].
 const restrictedPrelude = `def _tonumber: tonumber; def tonumber: if type == "string" and length > %d then error("it is too long for a number") else _tonumber end; `
 
-// compileRestrictedQuery compiles a jq expression of somebody who is not trusted: it
-// may look at the event and compare. The whole of jq makes values of any size
-// out of nothing, in single steps that no deadline ends ([] | .[536870910] = 1);
-// an expression that only looks costs no more than the event has.
+// compileRestrictedQuery compiles a jq expression from an untrusted author, such as the
+// agent: it may only read the event and compare. Full jq can create values of any size
+// in single steps that no deadline ends ([] | .[536870910] = 1); the cost of a restricted
+// expression is bounded by the size of the event.
 func compileRestrictedQuery(text string) (*query, error) {
 	parsed, err := parseQuery(text)
 	if err != nil {
@@ -55,17 +55,17 @@ func compileRestrictedQuery(text string) (*query, error) {
 		return nil, err
 	}
 	if costOf(parsed).steps > maxSteps {
-		return nil, errors.New("the jq expression looks at the event too often: once is enough for .., and a few times for []")
+		return nil, errors.New("the jq expression reads the event too often: use .. at most once, and [] a few times")
 	}
 	return compileQuery(fmt.Sprintf(restrictedPrelude, maxDigits) + text)
 }
 
 func notAllowed(what string) error {
-	return fmt.Errorf("the jq expression has %s; it may only look at the event and compare, with paths, literals, | , // == != < <= > >= and or, and %s",
+	return fmt.Errorf("the jq expression has %s; it may only read the event and compare, with paths, literals, | , // == != < <= > >= and or, and %s",
 		what, strings.Join(slices.Sorted(maps.Keys(allowedFunctions)), ", "))
 }
 
-// checkQuery reports what of an expression does more than look.
+// checkQuery returns an error for the first part of an expression that is not allowed.
 func checkQuery(q *gojq.Query) error {
 	switch {
 	case q == nil:
@@ -118,7 +118,7 @@ func checkCall(f *gojq.Func) error {
 	}
 	for _, arg := range f.Args {
 		if known.literal && !isLiteral(arg) {
-			return fmt.Errorf("the argument of %s in the jq expression is no literal", f.Name)
+			return fmt.Errorf("the argument of %s in the jq expression is not a literal", f.Name)
 		}
 		if err := checkQuery(arg); err != nil {
 			return err
@@ -130,18 +130,18 @@ func checkCall(f *gojq.Func) error {
 	return nil
 }
 
-// checkRegexp reports why a regular expression would take too long.
+// checkRegexp returns an error for a regular expression that would take too long.
 func checkRegexp(arg *gojq.Query) error {
 	if arg.Term == nil || arg.Term.Str == nil {
-		return errors.New("the regular expression in the jq expression is no text")
+		return errors.New("the regular expression in the jq expression is not a string literal")
 	}
 	parsed, err := syntax.Parse(arg.Term.Str.Str, syntax.Perl)
 	if err != nil {
-		return fmt.Errorf("the jq expression has a mistake in a regular expression: %w", err)
+		return fmt.Errorf("the jq expression has an error in a regular expression: %w", err)
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
-		return fmt.Errorf("the jq expression has a mistake in a regular expression: %w", err)
+		return fmt.Errorf("the jq expression has an error in a regular expression: %w", err)
 	}
 	if len(program.Inst) > maxRegexpSteps {
 		return fmt.Errorf("the jq expression has a regular expression of %d steps, more than %d", len(program.Inst), maxRegexpSteps)
@@ -149,7 +149,7 @@ func checkRegexp(arg *gojq.Query) error {
 	return nil
 }
 
-// isLiteral reports whether an expression stands for nothing but itself.
+// isLiteral reports whether an expression is a literal.
 func isLiteral(q *gojq.Query) bool {
 	switch {
 	case q == nil:

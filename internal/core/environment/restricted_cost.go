@@ -2,21 +2,20 @@ package environment
 
 import "github.com/itchyny/gojq"
 
-// What a plain expression may take, and what is assumed of an event: how many
-// values .. finds, and how many [].
+// maxSteps bounds the cost of a restricted expression. The estimate assumes that .. yields
+// recurseValues values, and [] yields iterateValues.
 const (
 	maxSteps      = 100_000
 	recurseValues = 1000
 	iterateValues = 10
 )
 
-// cost is how many values an expression gives, and in how many steps. It tells
-// an expression that looks at an event once from one that looks again at each
-// thing it finds, as .. within .. does, and from one that doubles what it looks
-// at, as (., .) does: those take minutes.
+// cost estimates the results and the steps of an expression. It distinguishes expressions
+// that read an event once from those that read it again for each result, like .. within
+// .., and from those that double their input, like (., .): these take minutes.
 type cost struct{ values, steps float64 }
 
-// then is the cost of b for each value of a.
+// then returns the cost of b for each value of a.
 func (a cost) then(b cost) cost { return cost{a.values * b.values, a.steps + a.values*b.steps} }
 
 func (a cost) plus(b cost) cost { return cost{a.values + b.values, a.steps + b.steps} }
@@ -27,7 +26,7 @@ var (
 	iterate = cost{iterateValues, iterateValues}
 )
 
-// costOf is the cost of a plain expression.
+// costOf estimates the cost of a restricted expression.
 func costOf(q *gojq.Query) cost {
 	switch {
 	case q == nil:
@@ -70,7 +69,7 @@ func costOfIndex(i *gojq.Index) cost { return costOf(i.Start).then(costOf(i.End)
 func costOfCall(f *gojq.Func) cost {
 	c := single
 	if (f.Name == "any" || f.Name == "all") && len(f.Args) < 2 {
-		c = iterate // they look at each member
+		c = iterate // they read each member
 	}
 	for _, arg := range f.Args {
 		c = c.then(costOf(arg))
@@ -79,7 +78,7 @@ func costOfCall(f *gojq.Func) cost {
 	case "any", "all", "first", "IN":
 		c.values = 1
 	case "tostring":
-		c.steps = iterateValues * iterateValues // it writes all that is below
+		c.steps = iterateValues * iterateValues // it encodes everything below
 	}
 	return c
 }

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// queryTime bounds one jq expression: an event must not hold up those
-	// behind it. Expressions take microseconds.
+	// queryTime bounds the run of a jq expression, because the events after it wait. Most
+	// expressions take microseconds.
 	queryTime = 250 * time.Millisecond
-	// maxValue bounds the JSON of what an expression gives.
+	// maxValue bounds the result of an expression, in bytes of JSON.
 	maxValue = 64 << 10
-	// maxDigits bounds a number that is kept exactly: to read a longer one takes
-	// a time that grows with its square, and no deadline ends it.
+	// maxDigits bounds the numbers that stay exact: parsing takes quadratic time, which no
+	// deadline ends.
 	maxDigits = 1000
 )
 
 // query is a jq expression on an event.
 type query struct{ code *gojq.Code }
 
-// compileQuery compiles a jq expression. It sees the event and nothing else:
-// no environment, no files and no input.
+// compileQuery compiles a jq expression. It can access the event, but no environment, no
+// files, and no input.
 func compileQuery(text string) (*query, error) {
 	parsed, err := parseQuery(text)
 	if err != nil {
@@ -45,9 +45,9 @@ func parseQuery(text string) (*gojq.Query, error) {
 	if err != nil {
 		var p *gojq.ParseError
 		if errors.As(err, &p) {
-			return nil, fmt.Errorf("the jq expression has a mistake at character %d: %w", p.Offset, err)
+			return nil, fmt.Errorf("the jq expression has an error at character %d: %w", p.Offset, err)
 		}
-		return nil, fmt.Errorf("the jq expression has a mistake: %w", err)
+		return nil, fmt.Errorf("the jq expression has an error: %w", err)
 	}
 	return parsed, nil
 }
@@ -55,24 +55,23 @@ func parseQuery(text string) (*gojq.Query, error) {
 func compileParsed(parsed *gojq.Query) (*query, error) {
 	code, err := gojq.Compile(parsed)
 	if err != nil {
-		return nil, fmt.Errorf("the jq expression has a mistake: %w", err)
+		return nil, fmt.Errorf("the jq expression has an error: %w", err)
 	}
 	return &query{code}, nil
 }
 
-// Subject is an event that expressions look at. It is decoded once, when the
-// first of them looks.
+// Subject is an event for expressions. It is decoded once, for the first expression.
 type Subject struct {
 	event event.EnvEvent
 	value func() (any, error)
 }
 
-// NewSubject is the event as a subject.
+// NewSubject returns a Subject for an event.
 func NewSubject(e event.EnvEvent) Subject {
 	return Subject{e, sync.OnceValues(func() (any, error) { return eventValue(e) })}
 }
 
-// run returns the first thing that the expression gives, null if it gives nothing.
+// run returns the first result of the expression, or nil if there is none.
 func (q *query) run(ctx context.Context, s Subject) (any, error) {
 	in, err := s.value()
 	if err != nil {
@@ -90,8 +89,8 @@ func (q *query) run(ctx context.Context, s Subject) (any, error) {
 	return out, nil
 }
 
-// eventValue is the event as jq sees it. Numbers stay as they are written: ids are
-// larger than a float can hold.
+// eventValue returns the event as a value for jq. Numbers stay exact, because ids can be
+// larger than a float can represent.
 func eventValue(e event.EnvEvent) (any, error) {
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -106,12 +105,12 @@ func eventValue(e event.EnvEvent) (any, error) {
 	return roundLongNumbers(v), nil
 }
 
-// roundLongNumbers rounds the numbers that are longer than [maxDigits].
+// roundLongNumbers rounds numbers with more than [maxDigits] digits.
 func roundLongNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if len(v) > maxDigits {
-			rounded, _ := v.Float64() // one that is too large is infinite
+			rounded, _ := v.Float64() // a number that is too large becomes infinite
 			return rounded
 		}
 	case []any:
@@ -133,31 +132,31 @@ func (q *query) json(s Subject) (json.RawMessage, error) {
 	}
 	raw, err := gojq.Marshal(out)
 	if err != nil {
-		return nil, fmt.Errorf("encode what the jq expression gives: %w", err)
+		return nil, fmt.Errorf("encode the result of the jq expression: %w", err)
 	}
 	if len(raw) > maxValue {
-		return nil, fmt.Errorf("the jq expression gives %d bytes, more than %d", len(raw), maxValue)
+		return nil, fmt.Errorf("the result of the jq expression has %d bytes, more than %d", len(raw), maxValue)
 	}
 	return raw, nil
 }
 
-// condition is what jq's select takes for true: all but false and null.
+// condition reports whether the result is true, like jq's select: all but false and null.
 func (q *query) condition(ctx context.Context, s Subject) (bool, error) {
 	out, err := q.run(ctx, s)
 	return out != nil && out != false, err
 }
 
-// template is a text with jq expressions between {{ and }}.
+// template is a text with jq expressions in {{ and }}.
 type template []segment
 
-// segment is a text, or a query if that is set.
+// segment is a query, or a text if query is nil.
 type segment struct {
 	text  string
 	query *query
 }
 
-// compileTemplate takes a text apart. An expression ends at the first }} that
-// makes it one, because jq has }} of its own.
+// compileTemplate compiles a template. An expression ends at the first }} that makes it
+// valid, because jq expressions can contain }}.
 func compileTemplate(text string) (template, error) {
 	var out template
 	for {
@@ -177,7 +176,7 @@ func compileTemplate(text string) (template, error) {
 			case at < 0 && mistake != nil:
 				return nil, mistake
 			case at < 0:
-				return nil, errors.New("a {{ has no }}")
+				return nil, errors.New("a {{ has no matching }}")
 			}
 			end += at + 2
 			var err error
@@ -193,9 +192,8 @@ func compileTemplate(text string) (template, error) {
 	}
 }
 
-// prompt renders the template for the agent. What comes from the event stands
-// in JSON, strings in quotation marks: it cannot end its place and go on as
-// the words of the operator.
+// renderPrompt renders the template for the agent. Values of the event are JSON, with
+// strings in quotation marks, so that they cannot pose as text of the operator.
 func (t template) renderPrompt(e event.EnvEvent) (string, error) {
 	return t.render(e, func(raw json.RawMessage) (string, error) {
 		var s string
@@ -206,8 +204,7 @@ func (t template) renderPrompt(e event.EnvEvent) (string, error) {
 	})
 }
 
-// name renders the template for an id: every expression has to give a text or
-// a number.
+// renderName renders the template for an id. Every result must be a string or a number.
 func (t template) renderName(e event.EnvEvent) (string, error) {
 	return t.render(e, func(raw json.RawMessage) (string, error) {
 		var s string
@@ -217,7 +214,7 @@ func (t template) renderName(e event.EnvEvent) (string, error) {
 		if strings.ContainsAny(string(raw[:1]), "-0123456789") {
 			return string(raw), nil
 		}
-		return "", fmt.Errorf("an expression gives %s, no text", text.TruncateWith(string(raw), 100, more))
+		return "", fmt.Errorf("the result of an expression is %s, not a string or a number", text.TruncateWith(string(raw), 100, more))
 	})
 }
 

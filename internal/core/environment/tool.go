@@ -55,7 +55,7 @@ func (l *eventInfoTool) run(ctx context.Context, call tool.Call, in eventInfoInp
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 			missing = true
-			found = append(found, "No event with the id "+quote(id)+" was told in this conversation.")
+			found = append(found, "No event with the id "+quote(id)+" is known in this conversation.")
 			continue
 		case err != nil:
 			return tool.Result{}, fmt.Errorf("look up event: %w", err)

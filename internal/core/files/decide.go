@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Change is what became of a file.
+// Change is the kind of a change.
 type Change string
 
 // The changes.
@@ -17,11 +17,12 @@ const (
 	Remove Change = "remove"
 )
 
-// Changes are all of them.
+// Changes lists all kinds of changes.
 var Changes = []Change{Create, Write, Rename, Remove}
 
-// ChangeOf says what became of a file that rests: whether it was known before, is
-// there now, and was moved last. A file that came and went is nothing.
+// ChangeOf returns the change of a file that is stable: known reports whether it existed
+// before, exists whether it exists now, and moved whether it was moved last. A file that
+// appeared and disappeared again has no change.
 func ChangeOf(known, exists, moved bool) (Change, bool) {
 	switch {
 	case exists && known:
@@ -36,20 +37,20 @@ func ChangeOf(known, exists, moved bool) (Change, bool) {
 	return "", false
 }
 
-// Stamp tells one content of a file from another.
+// Stamp distinguishes versions of a file.
 type Stamp struct {
 	Size int64
 	// Modified is in Unix nanoseconds.
 	Modified int64
 }
 
-// maxDebounces bounds how long a file that never rests is waited for: so many times
-// the debounce.
+// maxDebounces bounds the wait for a file that never becomes stable: this many times the
+// debounce.
 const maxDebounces = 10
 
-// Pending are files that changed and do not rest yet.
+// Pending holds the changed files that are not stable yet.
 type Pending struct {
-	// Wait is how long a file has to rest, Limit how many may wait.
+	// Wait is the debounce, and Limit the maximum number of files.
 	Wait  time.Duration
 	Limit int
 
@@ -61,7 +62,7 @@ type item struct {
 	moved      bool
 }
 
-// Add notes that a file changed. It reports false when too many wait.
+// Add adds a file that changed. It returns false if there are too many.
 func (p *Pending) Add(path string, moved bool, now time.Time) bool {
 	it, waits := p.items[path]
 	if !waits {
@@ -82,13 +83,13 @@ func (p *Pending) Add(path string, moved bool, now time.Time) bool {
 	return true
 }
 
-// Settled is a file that rests.
+// Settled is a file that is stable.
 type Settled struct {
 	Path  string
 	Moved bool
 }
 
-// Take returns the files that rest, by path, and forgets them.
+// Settled removes and returns the files that are stable, sorted by path.
 func (p *Pending) Settled(now time.Time) (out []Settled) {
 	for path, it := range p.items {
 		if !it.due.After(now) {
@@ -100,7 +101,7 @@ func (p *Pending) Settled(now time.Time) (out []Settled) {
 	return out
 }
 
-// Due is when the next file rests, zero if none waits.
+// Due returns when the next file becomes stable, zero if there is none.
 func (p *Pending) Due() (due time.Time) {
 	for _, it := range p.items {
 		if due.IsZero() || it.due.Before(due) {

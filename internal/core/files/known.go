@@ -11,27 +11,27 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// KnownFiles remembers what was there when it was told last, so that what changed
-// while nobody watched is found at the next start.
+// KnownFiles keeps the reported state of files, so that the next start finds the changes
+// that happened while the process was down.
 type KnownFiles interface {
-	// SeenFiles are those of a source; known is false when its paths were others,
-	// or when not all of them were looked at yet.
+	// KnownFiles returns the files of a source. known is false if the source had other
+	// paths, or if its first scan did not end.
 	KnownFiles(q db.Queryer, source, scope string) (files map[string]Stamp, known bool, err error)
-	// ForgetFiles forgets a source, AllSeen says that all of its paths were
-	// looked at.
+	// ForgetFiles removes a source, and MarkScanned records the end of its first
+	// scan.
 	ForgetFiles(tx *db.Tx, source string) error
 	MarkScanned(tx *db.Tx, source, scope string) error
-	// SeeFile remembers a file as it is, MissFile that it is not there.
+	// PutWatchedFile saves a file, and DeleteWatchedFile removes it.
 	PutWatchedFile(tx *db.Tx, source, path string, s Stamp) error
 	DeleteWatchedFile(tx *db.Tx, source, path string) error
-	// KeepSources forgets all sources but those.
+	// KeepSources removes all sources that are not listed.
 	KeepSources(tx *db.Tx, names []string) error
 }
 
-// saveBatch is how many files one transaction remembers at the first look.
+// saveBatch is the number of files per transaction after the first scan.
 const saveBatch = 500
 
-// scope is what the source watches. With other paths another source begins.
+// scope identifies the paths of the source. A source with other paths starts anew.
 func (s Source) scope() string {
 	paths := make([]string, len(s.Patterns))
 	for i, p := range s.Patterns {
@@ -44,7 +44,7 @@ func stampOf(info fs.FileInfo) Stamp {
 	return Stamp{Size: info.Size(), Modified: info.ModTime().UnixNano()}
 }
 
-// recall fills in what was seen of the files of a source.
+// loadKnown loads the reported state of a source.
 func (s *Service) loadKnown(ctx context.Context, b *sourceFiles) error {
 	if b.loaded || b.source.SkipMissed {
 		return nil
@@ -57,13 +57,13 @@ func (s *Service) loadKnown(ctx context.Context, b *sourceFiles) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("read what was seen of files: %w", err)
+		return fmt.Errorf("read known files: %w", err)
 	}
 	return nil
 }
 
-// remember keeps what the first look at a source has found. Until it is over, a
-// start is the first one again.
+// saveKnown saves the result of the first scan of a source. If the process ends before
+// that, the next start scans for the first time again.
 func (s *Service) saveKnown(ctx context.Context, b *sourceFiles) error {
 	if b.loaded || b.source.SkipMissed {
 		return nil
@@ -71,7 +71,7 @@ func (s *Service) saveKnown(ctx context.Context, b *sourceFiles) error {
 	name := b.source.Name
 	keep := func(fn func(tx *db.Tx) error) error {
 		if err := s.o.DB.Update(ctx, fn); err != nil {
-			return fmt.Errorf("remember files: %w", err)
+			return fmt.Errorf("save known files: %w", err)
 		}
 		return nil
 	}
@@ -94,7 +94,7 @@ func (s *Service) saveKnown(ctx context.Context, b *sourceFiles) error {
 	return keep(func(tx *db.Tx) error { return s.o.Known.MarkScanned(tx, name, b.source.scope()) })
 }
 
-// notes is what a transaction remembers of a file that rests.
+// recordOf returns the function that saves the state of a stable file.
 func (s *Service) recordOf(b *sourceFiles, path string, info fs.FileInfo) func(tx *db.Tx) error {
 	switch {
 	case b.source.SkipMissed, info != nil && !b.hasRoom(path):

@@ -9,26 +9,26 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Pattern is a path of a source: a fixed directory, and what is meant in it.
+// Pattern is a path of a source: a fixed directory and a glob below it.
 type Pattern struct {
-	// Base is absolute and has no glob in it.
+	// Base is absolute and contains no glob.
 	Base string
-	// glob is relative to it.
+	// glob is relative to Base.
 	glob string
-	// depth is how many directories below the base can hold what is meant;
+	// depth is the number of directory levels below the base that can contain matches;
 	// negative is any number.
 	depth int
 }
 
-// Compile reads an absolute path. One that ends with a slash means all that is
-// below, one with *, ?, [ or { is a glob in which ** stands for any number of
-// directories, any other is one file.
+// Compile compiles an absolute path. A path that ends with a slash matches everything
+// below. A path with *, ?, [, or { is a glob, in which ** matches any number of
+// directories. Any other path is one file.
 func Compile(path string) (Pattern, error) {
 	switch {
 	case !filepath.IsAbs(path):
-		return Pattern{}, fault.New(fault.Invalid, "The path %q is neither absolute nor begins with ~/.", path)
+		return Pattern{}, fault.New(fault.Invalid, "The path %q is not absolute. Use a path that begins with / or ~/.", path)
 	case !doublestar.ValidatePattern(path):
-		return Pattern{}, fault.New(fault.Invalid, "The path %q is not a glob that can be read.", path)
+		return Pattern{}, fault.New(fault.Invalid, "The path %q is not a valid glob.", path)
 	case strings.HasSuffix(path, "/"):
 		return Pattern{Base: filepath.Clean(path), glob: "**", depth: -1}, nil
 	case !strings.ContainsAny(path, `*?[{\`):
@@ -37,20 +37,20 @@ func Compile(path string) (Pattern, error) {
 	}
 	base, glob := doublestar.SplitPattern(path)
 	p := Pattern{Base: filepath.Clean(base), glob: glob, depth: strings.Count(glob, "/")}
-	// Alternatives may hold slashes of their own.
+	// Alternatives may contain slashes.
 	if strings.Contains(glob, "**") || strings.Contains(glob, "{") {
 		p.depth = -1
 	}
 	return p, nil
 }
 
-// Matches reports whether the pattern means the file.
+// Matches reports whether the pattern matches the file.
 func (p Pattern) Matches(path string) bool {
 	rel, ok := p.rel(path)
 	return ok && rel != "." && doublestar.MatchUnvalidated(p.glob, rel)
 }
 
-// holds reports whether a directory can hold what is meant.
+// mayContain reports whether a directory can contain matches.
 func (p Pattern) mayContain(dir string) bool {
 	rel, ok := p.rel(dir)
 	if !ok {
@@ -59,14 +59,14 @@ func (p Pattern) mayContain(dir string) bool {
 	return rel == "." || p.depth < 0 || strings.Count(rel, "/") < p.depth
 }
 
-// rel is a path below the base, with slashes.
+// rel returns a path relative to the base, with slashes.
 func (p Pattern) rel(path string) (string, bool) {
 	rel, err := filepath.Rel(p.Base, path)
 	rel = filepath.ToSlash(rel)
 	return rel, err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// isWithin reports whether a path is a directory or below it.
+// isWithin reports whether a path is the directory or below it.
 func isWithin(path, dir string) bool {
 	_, ok := Pattern{Base: dir}.rel(path)
 	return ok

@@ -12,8 +12,8 @@ import (
 	"lilac/internal/foundation/realpath"
 )
 
-// stat looks at a directory. Links on the way are followed, but not one that the
-// agent may have made: it would choose what is watched.
+// stat returns the info of a directory. It follows the links in the path, except a link
+// that the agent may have made: the agent must not choose what is watched.
 func (t *tree) stat(dir string) (os.FileInfo, error) {
 	way, _, err := t.resolve(dir)
 	if err != nil {
@@ -22,7 +22,8 @@ func (t *tree) stat(dir string) (os.FileInfo, error) {
 	return os.Lstat(way)
 }
 
-// follow says where a directory really is, and in which one of the agent's, if any.
+// resolve returns the real path of a directory, and the directory of the agent that
+// contains it, if any.
 func (t *tree) resolve(dir string) (real, agents string, err error) {
 	way, err := realpath.Follow(dir)
 	if err != nil {
@@ -30,7 +31,7 @@ func (t *tree) resolve(dir string) (real, agents string, err error) {
 	}
 	for _, written := range t.o.AgentWritable {
 		if slices.ContainsFunc(way.Links, func(link string) bool { return isWithin(link, written) }) {
-			return "", "", fmt.Errorf("%s is reached by a link of the agent: %w", dir, fs.ErrNotExist)
+			return "", "", fmt.Errorf("%s contains a link that the agent may have made: %w", dir, fs.ErrNotExist)
 		}
 		if isWithin(way.Real, written) {
 			agents = written
@@ -39,8 +40,8 @@ func (t *tree) resolve(dir string) (real, agents string, err error) {
 	return way.Real, agents, nil
 }
 
-// open opens a fixed directory. One of the agent's is reached through the directory
-// that the agent may write: it may put a link there at any moment.
+// open opens a fixed directory. A directory in a directory of the agent is opened through
+// an os.Root there, because the agent may create a link at any time.
 func (t *tree) open(dir string) (*os.Root, error) {
 	real, agents, err := t.resolve(dir)
 	if err != nil {
@@ -61,7 +62,7 @@ func (t *tree) open(dir string) (*os.Root, error) {
 	return root.OpenRoot(rel)
 }
 
-// lstat looks at a file without following a link on the way to it; nil is none.
+// lstat returns the info of a file, or nil if it does not exist. It follows no links.
 func (t *tree) lstat(b *sourceFiles, path string) os.FileInfo {
 	for _, p := range b.source.Patterns {
 		rel, ok := p.rel(path)
@@ -81,7 +82,7 @@ func (t *tree) lstat(b *sourceFiles, path string) os.FileInfo {
 	return nil
 }
 
-// lstatWithoutLinks is of a file in directories of which none is a link.
+// lstatWithoutLinks returns the info of a file if no directory in its path is a link.
 func lstatWithoutLinks(root *os.Root, rel string) (os.FileInfo, error) {
 	for i, r := range rel {
 		if r != '/' {

@@ -22,26 +22,26 @@ import (
 )
 
 const (
-	// DefaultDebounce is how long a file rests before it is told.
+	// DefaultDebounce is how long a file must be stable before it is reported.
 	DefaultDebounce = 500 * time.Millisecond
-	// DefaultQueue is how many changes may wait, and how many events.
+	// DefaultQueue bounds the pending changes and the waiting events of a source.
 	DefaultQueue = 1000
-	// rescanInterval is how often the fixed directories are looked at: one of them can be
-	// moved away together with what it is in, which no watch tells.
+	// rescanInterval is the interval of the checks of the fixed directories: if a parent
+	// is moved away, no watch reports it.
 	rescanInterval = time.Minute
-	// retryPause is how soon a change is tried again that could not be written.
+	// retryPause is the pause before a change that could not be saved is retried.
 	retryPause = time.Second
 )
 
-// Source is what is watched under a name.
+// Source is a named set of paths to watch.
 type Source struct {
 	Name     string
 	Patterns []Pattern
-	// Changes are those that are told.
+	// Changes are the kinds of changes to report.
 	Changes  []Change
 	Debounce time.Duration
 	Queue    int
-	// SkipMissed leaves out what changed while nobody watched.
+	// SkipMissed omits changes that happened while the process was down.
 	SkipMissed bool
 }
 
@@ -52,14 +52,14 @@ type Intake interface {
 	SetTrouble(from environment.SourceID, why string)
 }
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	DB     *db.DB
 	Known  KnownFiles
 	Intake Intake
 	// Exclude are directories that are never watched.
 	Exclude []string
-	// Written are directories, links followed, that the agent may write.
+	// AgentWritable are the real paths of directories that the agent may write.
 	AgentWritable []string
 	Logger        *slog.Logger
 }
@@ -68,7 +68,7 @@ type Options struct {
 type Service struct {
 	o       Options
 	sources atomic.Pointer[[]Source]
-	// rung holds one wake-up: a second would say nothing more.
+	// wakeup wakes Run. It holds one signal, because a second would add nothing.
 	wakeup chan struct{}
 }
 
@@ -82,7 +82,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Set replaces the sources. The same ones again change nothing.
+// Set replaces the sources. Setting equal sources changes nothing.
 func (s *Service) Set(sources []Source) {
 	if reflect.DeepEqual(sources, *s.sources.Load()) {
 		return
@@ -97,9 +97,9 @@ func (s *Service) Set(sources []Source) {
 
 // Run watches until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	var watched []*sourceFiles // until now
+	var watched []*sourceFiles // in the last round
 	for ctx.Err() == nil {
-		select { // what was set before is taken now
+		select { // this round uses the newest sources
 		case <-s.wakeup:
 		default:
 		}
@@ -120,7 +120,7 @@ func (s *Service) Run(ctx context.Context) error {
 			for _, src := range sources {
 				s.o.Intake.SetTrouble(src.id(), "files cannot be watched: "+err.Error())
 			}
-			s.o.Logger.ErrorContext(ctx, "files cannot be watched", "error", err)
+			s.o.Logger.ErrorContext(ctx, "cannot watch files", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-s.wakeup:
@@ -131,7 +131,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// keep forgets what was seen of sources that are gone.
+// removeOldSources removes the known files of sources that do not exist any more.
 func (s *Service) removeOldSources(ctx context.Context, sources []Source) error {
 	var names []string
 	for _, src := range sources {
@@ -146,8 +146,8 @@ func (s Source) id() environment.SourceID {
 	return environment.SourceID{Kind: environment.SourceFiles, Name: s.Name}
 }
 
-// watch watches the sources until they are replaced or ctx ends, and returns
-// what is known of them then. A source that was watched like that goes on.
+// watch watches the sources until they are replaced or ctx ends, and returns their state.
+// A source that is equal to one before keeps its state.
 func (s *Service) watch(ctx context.Context, sources []Source, before []*sourceFiles) ([]*sourceFiles, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -187,8 +187,8 @@ func (s *Service) watch(ctx context.Context, sources []Source, before []*sourceF
 			}
 			t.handle(e)
 		case err := <-watcher.Errors:
-			// Of what was lost only this is known: what is there now.
-			s.o.Logger.WarnContext(ctx, "changes of files were lost", "error", err)
+			// The watcher has lost events, so compare with the files that exist now.
+			s.o.Logger.WarnContext(ctx, "the watcher lost changes of files", "error", err)
 			for _, src := range sources {
 				s.o.Intake.Drop(src.id(), 1)
 			}
@@ -201,7 +201,7 @@ func (s *Service) watch(ctx context.Context, sources []Source, before []*sourceF
 	}
 }
 
-// tell publishes the files that rest.
+// publishSettled publishes the changes of the files that are stable.
 func (s *Service) publishSettled(ctx context.Context, t *tree) {
 	for _, b := range t.sources {
 		for _, r := range b.pending.Settled(time.Now()) {
@@ -216,7 +216,7 @@ func (s *Service) publishSettled(ctx context.Context, t *tree) {
 			}
 			if err != nil {
 				if ctx.Err() == nil {
-					s.o.Logger.WarnContext(ctx, "a change of a file could not be told, it is tried again", "source", b.source.Name, "error", err)
+					s.o.Logger.WarnContext(ctx, "cannot publish a change of a file; trying again", "source", b.source.Name, "error", err)
 				}
 				b.pending.Add(r.Path, r.Moved, time.Now().Add(retryPause))
 				continue
@@ -231,12 +231,12 @@ type Payload struct {
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	Change Change `json:"change"`
-	// Size and Modified (Unix milliseconds) are of a file that is there.
+	// Size and Modified (Unix milliseconds) are set if the file exists.
 	Size     *int64 `json:"size,omitempty"`
 	Modified int64  `json:"modified,omitempty"`
 }
 
-// publish tells a change and remembers it in one transaction.
+// publish publishes a change and saves it in one transaction.
 func (s *Service) publish(ctx context.Context, src Source, path string, change Change, info os.FileInfo, remember func(*db.Tx) error) error {
 	p := Payload{Name: src.Name, Path: path, Change: change}
 	if info != nil {
@@ -252,7 +252,7 @@ func (s *Service) publish(ctx context.Context, src Source, path string, change C
 		Metadata: event.EnvMetadata{EnvName: src.Name, Source: "env"},
 	}, func(tx *db.Tx) (bool, error) { return true, remember(tx) })
 	if fault.KindOf(err) == fault.RateLimited {
-		return s.o.DB.UpdateRelaxed(ctx, remember) // it is dropped and counted
+		return s.o.DB.UpdateRelaxed(ctx, remember) // the intake has dropped and counted it
 	}
 	return err
 }

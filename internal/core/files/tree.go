@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// maxDirs bounds the directories that are watched by all sources.
+	// maxDirs bounds the watched directories of all sources.
 	maxDirs = 4096
-	// maxKnown bounds the files that a source knows. One beyond is a create
-	// each time that it changes.
+	// maxKnown bounds the known files of a source. A file beyond the limit is reported
+	// as a create each time that it changes.
 	maxKnown = 50_000
-	// readBatch is how many names of a directory are read at once.
+	// readBatch is the number of directory entries per read.
 	readBatch = 1000
 )
 
-// tree is what is watched, in memory. One goroutine uses it.
+// tree is the watched state in memory. One goroutine owns it.
 type tree struct {
 	watcher *fsnotify.Watcher
 	o       Options
 	sources []*sourceFiles
-	// dirs are the directories that are watched, with what they were then.
+	// dirs are the watched directories, with their info at that time.
 	dirs map[string]os.FileInfo
-	// room is how many there may be.
+	// maxDirs bounds dirs.
 	maxDirs int
 }
 
-// sourceFiles is a source with what is known of its files.
+// sourceFiles is a source with the state of its files.
 type sourceFiles struct {
 	source  Source
 	pending Pending
 	known   map[string]Stamp
-	// recalled says that known is what was seen before a restart, or before other
-	// sources changed.
+	// loaded reports that known is from before a restart, or from before a change of
+	// other sources.
 	loaded  bool
 	problem string
 }
@@ -59,7 +59,7 @@ func newTree(w *fsnotify.Watcher, o Options, sources []Source, before []*sourceF
 	return t
 }
 
-// learn takes what is there; info is nil when the file is not.
+// setKnown updates the known state of a file; info is nil if it does not exist.
 func (b *sourceFiles) setKnown(path string, info fs.FileInfo) {
 	if info == nil {
 		delete(b.known, path)
@@ -77,7 +77,7 @@ func (b *sourceFiles) matches(path string) bool {
 	return slices.ContainsFunc(b.source.Patterns, func(p Pattern) bool { return p.Matches(path) })
 }
 
-// due is when the next file rests.
+// due returns when the next file becomes stable.
 func (t *tree) due() (due time.Time) {
 	for _, b := range t.sources {
 		if d := b.pending.Due(); !d.IsZero() && (due.IsZero() || d.Before(due)) {
@@ -87,7 +87,7 @@ func (t *tree) due() (due time.Time) {
 	return due
 }
 
-// changed notes a change for every source that means the file.
+// noteChange adds a change to every source that matches the file.
 func (t *tree) noteChange(path string, moved bool) {
 	for _, b := range t.sources {
 		if b.matches(path) {
@@ -96,7 +96,7 @@ func (t *tree) noteChange(path string, moved bool) {
 	}
 }
 
-// observe takes what the system tells.
+// handle handles an event of the watcher.
 func (t *tree) handle(e fsnotify.Event) {
 	if e.Op == fsnotify.Chmod || t.excluded(e.Name) {
 		return
@@ -112,7 +112,7 @@ func (t *tree) handle(e fsnotify.Event) {
 		return
 	}
 	if info, err := os.Lstat(e.Name); err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0) {
-		// It may be a directory of a pattern, or on the way to one.
+		// It may be in the path of a pattern, or below its base.
 		for _, b := range t.sources {
 			for _, p := range b.source.Patterns {
 				switch {
@@ -127,7 +127,7 @@ func (t *tree) handle(e fsnotify.Event) {
 	}
 }
 
-// forget ends the watches of a directory that is gone, and of all below.
+// unwatch removes the watches of a directory that is gone, and of those below it.
 func (t *tree) unwatch(dir string, moved bool) {
 	for d := range t.dirs {
 		if isWithin(d, dir) {
@@ -144,9 +144,8 @@ func (t *tree) unwatch(dir string, moved bool) {
 	}
 }
 
-// scan watches all that has to be and learns the files. With tell, or when what
-// was known is from before, it tells what is other than that: nobody saw it
-// change.
+// scan watches all directories and reads the files. With tell, or if the known state was
+// loaded, it adds the differences to the known state as changes.
 func (t *tree) scan(tell bool) {
 	for _, b := range t.sources {
 		b.problem = ""
@@ -166,15 +165,15 @@ func (t *tree) scan(tell bool) {
 	t.reportProblems()
 }
 
-// add notes a change, or counts it when too many wait.
+// add adds a change, or counts it as dropped if too many are pending.
 func (b *sourceFiles) add(intake Intake, path string, moved bool) {
 	if !b.pending.Add(path, moved, time.Now()) {
 		intake.Drop(b.source.id(), 1)
 	}
 }
 
-// rescanInterval sees which fixed directories are there now and were not, or are others.
-// moved says how those went that are gone.
+// checkBases finds the fixed directories that appeared, disappeared, or were replaced.
+// moved reports whether those that are gone were moved.
 func (t *tree) checkBases(moved bool) {
 	for _, b := range t.sources {
 		for _, p := range b.source.Patterns {
@@ -192,8 +191,8 @@ func (t *tree) checkBases(moved bool) {
 	t.reportProblems()
 }
 
-// lookAgain looks after a while. What could not be watched may be by now:
-// directories went, or the machine allows more.
+// recheck checks the fixed directories, and retries the directories that could not be
+// watched: there may be fewer now, or the limit of the machine may be higher.
 func (t *tree) recheck() {
 	t.checkBases(true)
 	if slices.ContainsFunc(t.sources, func(b *sourceFiles) bool { return b.problem != "" }) {
@@ -207,8 +206,8 @@ func (t *tree) reportProblems() {
 	}
 }
 
-// begin watches the base of a pattern, or, while there is none, the nearest
-// directory in which it can appear.
+// watchPattern watches the base of a pattern, or, if it does not exist, the nearest
+// existing parent.
 func (t *tree) watchPattern(b *sourceFiles, p Pattern, tell bool) {
 	if info, err := t.stat(p.Base); err == nil && info.IsDir() {
 		t.walk(b, p, p.Base, tell)
@@ -217,7 +216,7 @@ func (t *tree) watchPattern(b *sourceFiles, p Pattern, tell bool) {
 	for dir := filepath.Dir(p.Base); ; dir = filepath.Dir(dir) {
 		if info, err := t.stat(dir); err == nil && info.IsDir() {
 			t.watchDir(b, dir)
-			// It may have appeared before the watch was there.
+			// It may have appeared before the watch was set.
 			if now, err := t.stat(p.Base); err == nil && now.IsDir() {
 				t.walk(b, p, p.Base, tell)
 			}
@@ -229,7 +228,7 @@ func (t *tree) watchPattern(b *sourceFiles, p Pattern, tell bool) {
 	}
 }
 
-// walk watches a directory of a pattern and those below, and learns the files.
+// walk watches a directory and the ones below it, and reads the files.
 func (t *tree) walk(b *sourceFiles, p Pattern, dir string, tell bool) {
 	if t.excluded(dir) || !t.watchDir(b, dir) {
 		return
@@ -245,7 +244,7 @@ func (t *tree) walk(b *sourceFiles, p Pattern, dir string, tell bool) {
 		default:
 			info, err := entry.Info()
 			if err != nil {
-				return // it is gone again
+				return // it was removed just now
 			}
 			if was, known := b.known[path]; !tell {
 				b.setKnown(path, info)
@@ -259,8 +258,8 @@ func (t *tree) walk(b *sourceFiles, p Pattern, dir string, tell bool) {
 	}
 }
 
-// eachEntry reads a directory piece by piece, so that a large one does not
-// stand in memory as a whole.
+// eachEntry calls fn for each entry of a directory. It reads in batches, because a
+// directory can be large.
 func eachEntry(dir string, fn func(fs.DirEntry)) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -281,7 +280,7 @@ func eachEntry(dir string, fn func(fs.DirEntry)) error {
 	}
 }
 
-// add watches a directory. What stands in the way is the trouble of the source.
+// watchDir watches a directory. An error becomes the problem of the source.
 func (t *tree) watchDir(b *sourceFiles, dir string) bool {
 	if _, watched := t.dirs[dir]; watched {
 		return true
@@ -289,14 +288,14 @@ func (t *tree) watchDir(b *sourceFiles, dir string) bool {
 	info, err := t.stat(dir)
 	switch {
 	case err != nil:
-		return false // it is gone again
+		return false // it was removed just now
 	case len(t.dirs) >= t.maxDirs:
-		b.problem = "more than 4096 directories would have to be watched; name narrower paths"
+		b.problem = "the paths contain more than 4096 directories; use narrower paths"
 		return false
 	}
 	switch err := t.watcher.Add(dir); {
 	case errors.Is(err, syscall.ENOSPC):
-		b.problem = "this machine allows no more watches; raise the sysctl fs.inotify.max_user_watches, or name narrower paths"
+		b.problem = "the limit of watches on this machine is reached; raise the sysctl fs.inotify.max_user_watches, or use narrower paths"
 		return false
 	case errors.Is(err, fs.ErrNotExist):
 		return false
@@ -308,7 +307,7 @@ func (t *tree) watchDir(b *sourceFiles, dir string) bool {
 	return true
 }
 
-// excluded reports whether a path is one of ours.
+// excluded reports whether a path is below an excluded directory.
 func (t *tree) excluded(path string) bool {
 	return slices.ContainsFunc(t.o.Exclude, func(dir string) bool { return isWithin(path, dir) })
 }

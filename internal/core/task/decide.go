@@ -9,7 +9,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Input is something that happened to a task.
+// Input is a fact that concerns a task.
 type Input interface{ input() }
 
 // Start asks for a new task with an unused id.
@@ -22,42 +22,42 @@ type Start struct {
 	MaxDepth int
 }
 
-// Output is what a command had printed when it ended.
+// Output is the output of a command that ended.
 type Output struct {
 	Bytes int64
 	Tail  string
 }
 
-// Exited is the command having ended by itself, or for a limit.
+// Exited reports that the command ended by itself, or was killed for a limit.
 type Exited struct {
 	Exit
 	Output
 }
 
-// NotRun is the command not having been run to its end. Reason is for people.
+// NotRun reports that the command could not be run. Reason is for people.
 type NotRun struct {
 	Reason string
 	Output
 }
 
-// Expired is the time being up.
+// Expired reports that the time limit is over.
 type Expired struct{ Output }
 
-// Stop is somebody having stopped it.
+// Stop reports that a person or the agent stopped the task.
 type Stop struct {
 	By Actor
 	Output
 }
 
-// Lost is the program having ended while the command ran.
+// Lost reports that the process ended while the task ran.
 type Lost struct{ Output }
 
-// Answered is the sub-agent's request having ended.
+// Answered reports that the sub-agent's request ended.
 type Answered struct {
 	State event.RequestState
-	// Text is what it said last, Detail why it did not end well.
+	// Text is the last answer, and Detail the reason of a failure.
 	Text, Detail string
-	// Unreadable says why what it said last is not known.
+	// Unreadable is the reason why the last answer cannot be read.
 	Unreadable string
 }
 
@@ -81,7 +81,7 @@ type Prompt struct{}
 // PublishStart publishes the event of the task's start.
 type PublishStart struct{}
 
-// Follow follows the task after the commit, and runs its command.
+// Follow tracks the task after the commit, and runs its command.
 type Follow struct{ Limits Limits }
 
 // PublishEnd publishes the event of the task's end.
@@ -100,7 +100,7 @@ func (CancelRequest) effect() {}
 const (
 	// maxDescription bounds a description, in characters.
 	maxDescription = 120
-	reasonLost     = "Lilac was stopped or restarted while it ran, and the command was ended with it."
+	reasonLost     = "Lilac was stopped or restarted while the command ran, which ended the command."
 	reasonStopped  = "It was stopped."
 )
 
@@ -138,7 +138,7 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 		t.State, t.Reason, t.StoppedBy = Stopped, reasonStopped, in.By
 	case Lost:
 		if t.Kind != Command {
-			return t, nil // its request goes on
+			return t, nil // its request continues
 		}
 		t = t.withOutput(in.Output)
 		t.State, t.Reason = Failed, reasonLost
@@ -150,7 +150,7 @@ func Decide(t Task, in Input, now time.Time) (Task, []Effect) {
 		case in.State == event.StateDone:
 			t.State = Completed
 		case in.State == event.StateCancelled:
-			// Cancelled by somebody who did not mean the task: its request.
+			// A person cancelled the request instead of the task.
 			t.State, t.Reason, t.StoppedBy = Stopped, reasonStopped, ByPerson
 		default:
 			t.State, t.Reason = Failed, "The sub-agent's request failed: "+in.Detail
@@ -206,36 +206,36 @@ func (t Task) withOutput(p Output) Task {
 	return t
 }
 
-// allowed is how long the task may run.
+// timeLimit returns how long the task may run.
 func (t Task) timeLimit() time.Duration {
 	return (time.Duration(t.Deadline-t.CreatedAt) * time.Millisecond).Round(time.Second)
 }
 
-// Facts is what a start is judged by.
+// Facts are what the decision about a start needs to know.
 type Facts struct {
-	// InSession and InAll are how many tasks run.
+	// InSession and InAll count the running tasks.
 	InSession, InAll int
-	// Sub says that a sub-agent asks.
+	// Sub reports that a sub-agent wants to start the task.
 	Sub bool
-	// Depth counts the events that led to the request which asks.
+	// Depth counts the events that led to the request.
 	Depth int
 }
 
-// Admit says why a task must not be started now, or nil.
+// Admit returns the reason why a task must not be started now, or nil.
 func Admit(o Spec, s Facts, l Limits, maxDepth int) error {
 	switch {
 	case (o.Command == "") == (o.Prompt == ""):
-		return fault.InvalidField("command", "Give either a command or a prompt to start.")
+		return fault.InvalidField("command", "Set either a command or a prompt to start.")
 	case o.Time < 0 || o.Time > l.MaxTime:
 		return fault.InvalidField("timeout", "A task may run for at most %s.", l.MaxTime)
 	case s.Sub:
-		return fault.New(fault.Denied, "A sub-agent starts no background tasks: it works in the background itself. Do the work here.")
+		return fault.New(fault.Denied, "A sub-agent cannot start background tasks. Do the work here.")
 	case s.Depth >= maxDepth:
-		return fault.New(fault.LimitReached, "This request was set off by the last of %d events that each set off the next, and the end of another task would not be told. Ask the person whether to go on.", maxDepth)
+		return fault.New(fault.LimitReached, "This request was caused by a chain of %d events that caused each other, so the end of another task could not be reported. Ask a person whether to continue.", maxDepth)
 	case s.InSession >= l.PerSession:
-		return fault.New(fault.LimitReached, "%d background tasks run in this conversation, which is as many as may. Wait for one to end, or stop one.", s.InSession)
+		return fault.New(fault.LimitReached, "%d background tasks run in this conversation, the maximum. Wait for one to end, or stop one.", s.InSession)
 	case s.InAll >= l.Total:
-		return fault.New(fault.LimitReached, "%d background tasks run, which is as many as may in all conversations together. Try again when one has ended.", s.InAll)
+		return fault.New(fault.LimitReached, "%d background tasks run in all conversations together, the maximum. Try again when one has ended.", s.InAll)
 	}
 	return nil
 }

@@ -92,8 +92,8 @@ func TestAdmission(t *testing.T) {
 		{"nothing", Spec{}, Facts{}, "either a command or a prompt", fault.Invalid},
 		{"both", Spec{Command: "make", Prompt: "look"}, Facts{}, "either a command or a prompt", fault.Invalid},
 		{"too long", Spec{Command: "make", Time: 3 * time.Hour}, Facts{}, "at most 2h0m0s", fault.Invalid},
-		{"by a sub-agent", Spec{Prompt: "look"}, Facts{Sub: true}, "A sub-agent starts no background tasks", fault.Denied},
-		{"at the end of a chain", Spec{Command: "make"}, Facts{Depth: 8}, "last of 8 events", fault.LimitReached},
+		{"by a sub-agent", Spec{Prompt: "look"}, Facts{Sub: true}, "A sub-agent cannot start background tasks", fault.Denied},
+		{"at the end of a chain", Spec{Command: "make"}, Facts{Depth: 8}, "a chain of 8 events", fault.LimitReached},
 		{"too many in the session", Spec{Command: "make"}, Facts{InSession: 2, InAll: 2}, "2 background tasks run in this conversation", fault.LimitReached},
 		{"too many in all", Spec{Command: "make"}, Facts{InSession: 0, InAll: 3}, "all conversations together", fault.LimitReached},
 	} {

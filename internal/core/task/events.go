@@ -16,31 +16,31 @@ type Payload struct {
 	Description string `json:"description"`
 	// RequestID is the request that started it.
 	RequestID string `json:"requestId"`
-	// Result is there when the task has ended.
+	// Result is set when the task has ended.
 	Result *Result `json:"result,omitempty"`
-	// Error says why it did not complete.
+	// Error is the reason why it did not complete.
 	Error string `json:"error,omitempty"`
 	// StoppedBy is agent or person.
 	StoppedBy Actor `json:"stoppedBy,omitempty"`
-	// RunningMS is how long it has run.
+	// RunningMS is the running time, in milliseconds.
 	RunningMS int64 `json:"runningMs"`
-	// Line is the last line that a command printed, or what a sub-agent does, in
-	// a progress.
+	// Line, in a progress event, is the last line of a command's output, or the
+	// activity of a sub-agent.
 	Line string `json:"line,omitempty"`
-	// Steps is how many steps a sub-agent has begun, in a progress.
+	// Steps, in a progress event, counts the steps of a sub-agent.
 	Steps int `json:"steps,omitempty"`
-	// OutputBytes is how much a command has printed.
+	// OutputBytes is the size of a command's output.
 	OutputBytes int64 `json:"outputBytes,omitempty"`
 }
 
-// Result is what came of a task.
+// Result is the result of a task.
 type Result struct {
 	ExitCode *int `json:"exitCode,omitempty"`
-	// Output is the end of what a command printed; Cut says that there was more,
-	// which the tool task reads.
+	// Output is the end of a command's output. Cut reports that there was more, which
+	// the tool task reads.
 	Output string `json:"output,omitempty"`
 	Cut    bool   `json:"cut,omitempty"`
-	// Answer is what a sub-agent said last.
+	// Answer is the last answer of a sub-agent.
 	Answer string `json:"answer,omitempty"`
 }
 
@@ -49,7 +49,7 @@ var endTypes = map[State]event.Type{
 	Timeout: event.BackgroundTaskTimeout, Stopped: event.BackgroundTaskStopped,
 }
 
-// endEvent tells of the end of a task.
+// endEvent returns the event of the end of a task.
 func endEvent(t Task) (event.EnvEvent, error) {
 	p := t.payload(t.EndedAt)
 	p.Error, p.StoppedBy, p.OutputBytes = t.Reason, t.StoppedBy, t.Printed
@@ -79,7 +79,7 @@ func (t Task) payload(at int64) Payload {
 	return Payload{TaskID: t.ID, Kind: t.Kind, Description: t.Description, RequestID: t.RequestID, RunningMS: max(0, at-t.CreatedAt)}
 }
 
-// event makes the one event of a task with a name.
+// event returns an event of a task. name identifies it within the task.
 func (t Task) event(typ event.Type, name string, p Payload, at int64) (event.EnvEvent, error) {
 	payload, err := json.Marshal(p)
 	if err != nil {
@@ -89,8 +89,8 @@ func (t Task) event(typ event.Type, name string, p Payload, at int64) (event.Env
 		ID: "task-" + t.ID + "-" + name, Type: typ, Timestamp: at, Payload: payload,
 		Metadata: event.EnvMetadata{
 			TriggerSessionID: t.SessionID, Source: "tool",
-			// The rules end chains of events by it. It was allowed at the start,
-			// whatever has come into the request since.
+			// The rules end long chains of events by their depth. This depth was
+			// allowed at the start of the task.
 			Extra: map[string]json.RawMessage{"depth": json.RawMessage(strconv.Itoa(t.Depth))},
 		},
 	}, nil

@@ -15,34 +15,35 @@ import (
 )
 
 const (
-	// segments is in how many files an output is kept: when it is too long the
-	// oldest goes, so a quarter of the limit at most is missing from it.
+	// segments is the number of files of an output. If the output is too long, the
+	// oldest file is removed, so at least three quarters of the limit are kept.
 	segments = 4
-	// tailBytes is how much of the end of an output an event tells. What the
-	// event says of it has to fit into a conversation.
+	// tailBytes bounds the end of an output in an event, which must fit into a
+	// conversation.
 	tailBytes = 4 << 10
-	// maxLine is how much of a line a progress shows, in characters.
+	// maxLine bounds the line in a progress event, in characters.
 	maxLine = 200
 )
 
-// OutputPart is a piece of what a task has put out.
+// OutputPart is a part of the output of a task.
 type OutputPart struct {
 	Text string `json:"text"`
-	// Offset is where Text begins, Next where it ends: what to ask for next.
+	// Offset is where Text begins, and Next where it ends and the next part begins.
 	Offset int64 `json:"offset"`
 	Next   int64 `json:"next"`
-	// Bytes is how much was put out in all, First where what is kept begins.
+	// Bytes is the size of the whole output, and First where the kept part begins.
 	Bytes int64 `json:"bytes"`
 	First int64 `json:"first"`
-	// State is that of the task.
+	// State is the state of the task.
 	State State `json:"state"`
 }
 
-// outputDir is where the output of a task is kept: in files that are named
-// after the offset of their first byte.
+// outputDir returns the directory with the output of a task. The names of its files are
+// the offsets of their first bytes.
 func (s *Service) outputDir(id string) string { return filepath.Join(s.o.Dir, id) }
 
-// outputLog is the output of a command that runs. What is written is made clean.
+// outputLog writes the output of a running command to files, without control
+// characters.
 type outputLog struct {
 	clean *tool.CleanWriter
 
@@ -52,31 +53,31 @@ type outputLog struct {
 	file  *os.File
 	begin int64 // of the segment
 	total int64
-	// failed is why nothing is kept any more; the command goes on.
+	// failed is the error after which nothing is kept; the command continues.
 	failed error
-	// line are the newest bytes, for the progress.
+	// line holds the newest bytes, for the progress.
 	line []byte
 }
 
 func newLog(dir string, limit int64) (*outputLog, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make directory for output: %w", err)
+		return nil, fmt.Errorf("create output directory: %w", err)
 	}
 	l := &outputLog{dir: dir, limit: max(limit/segments, 1)}
 	l.clean = tool.NewCleanWriter(segmentWriter{l})
 	return l, nil
 }
 
-// Write takes what a command prints. It never fails: work does not end because
-// its words cannot be kept.
+// Write implements io.Writer. It never fails: a command continues if its output cannot
+// be kept.
 func (l *outputLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.clean.Write(p) // what fails is kept in failed
+	_, _ = l.clean.Write(p) // l.failed has the error
 	return len(p), nil
 }
 
-// segmentWriter writes what is clean; the log is locked.
+// segmentWriter writes clean output to the files. The lock of the log is held.
 type segmentWriter struct{ l *outputLog }
 
 func (k segmentWriter) Write(p []byte) (int, error) {
@@ -98,7 +99,7 @@ func (k segmentWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// nextLocked begins a segment and removes what is too old.
+// nextLocked begins a new file and removes the oldest ones.
 func (l *outputLog) nextLocked() error {
 	if l.file != nil {
 		if err := l.file.Close(); err != nil {
@@ -121,18 +122,18 @@ func (l *outputLog) nextLocked() error {
 	return err
 }
 
-// progress is how much there is, and the last line that is not empty.
+// progress returns the size of the output and its last line that is not empty.
 func (l *outputLog) progress() (bytes int64, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total, lastLine(string(l.line))
 }
 
-// Close ends the output.
+// Close closes the files.
 func (l *outputLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.clean.Flush() // what fails is kept in failed
+	_ = l.clean.Flush() // l.failed has the error
 	var err error
 	if l.file != nil {
 		err = l.file.Close()
@@ -159,7 +160,7 @@ func segmentsIn(dir string) (out []segment, err error) {
 		begin, err := strconv.ParseInt(e.Name(), 10, 64)
 		info, infoErr := e.Info()
 		if err != nil || infoErr != nil {
-			continue // not ours, or gone just now
+			continue // another file, or removed just now
 		}
 		out = append(out, segment{filepath.Join(dir, e.Name()), begin, info.Size()})
 	}
@@ -167,9 +168,8 @@ func segmentsIn(dir string) (out []segment, err error) {
 	return out, nil
 }
 
-// readOutput reads at most limit bytes from an offset on; a negative offset
-// counts from the end. What is not kept any more is skipped, characters stay
-// whole.
+// readOutput reads at most limit bytes from an offset on; a negative offset counts from
+// the end. It skips removed output, and never splits a character.
 func readOutput(dir string, offset int64, limit int) (OutputPart, error) {
 	kept, err := segmentsIn(dir)
 	if err != nil || len(kept) == 0 {
@@ -189,7 +189,7 @@ func readOutput(dir string, offset int64, limit int) (OutputPart, error) {
 		}
 		piece, err := readPiece(s.path, from, min(int64(left), s.size-from))
 		if errors.Is(err, fs.ErrNotExist) {
-			return readOutput(dir, offset, limit) // it was too old just now
+			return readOutput(dir, offset, limit) // the file was removed just now
 		}
 		if err != nil {
 			return p, err
@@ -228,11 +228,11 @@ func readPiece(path string, from, n int64) ([]byte, error) {
 	return nil, err
 }
 
-// readTail is the end of an output, as an event tells it.
+// readTail returns the end of an output for an event.
 func readTail(dir string) Output {
 	p, err := readOutput(dir, -tailBytes, tailBytes)
 	if err != nil {
-		return Output{Tail: "[what it printed cannot be read]"}
+		return Output{Tail: "[the output cannot be read]"}
 	}
 	return Output{Bytes: p.Bytes, Tail: p.Text}
 }

@@ -39,7 +39,7 @@ type Requests interface {
 	// agent in a session.
 	LastAnswer(q db.Queryer, sessionID, requestID string) (string, error)
 	AnswersIn(q db.Queryer, sessionID string) ([]string, error)
-	// WorkOf returns the progress of a request.
+	// ProgressOf returns the progress of a request.
 	ProgressOf(q db.Queryer, requestID string) (Progress, error)
 	// DepthOf counts the events that led to a request, each caused by the one
 	// before; 0 if none did.
@@ -48,18 +48,18 @@ type Requests interface {
 
 // Commands runs commands.
 type Commands interface {
-	// Check says what is wrong with a command before it is started.
+	// Check returns the reason why a command cannot be started, or nil.
 	Check(command, dir string) error
-	// Run runs the task's command to its end and hands what it prints to out.
-	// The error is the end of ctx (its cause), or why it could not be run; no
-	// process of it is left.
+	// Run runs the task's command to its end and writes its output to out. The error
+	// is the cause of ctx, or the reason why the command could not be run. No process of
+	// the command is left when Run returns.
 	Run(ctx context.Context, t Task, out io.Writer) (Exit, error)
 }
 
-// Exit is how a command ended.
+// Exit describes how a command ended.
 type Exit struct {
 	Code int
-	// Exceeded says for people which limit it was killed for, or "".
+	// Exceeded tells people for which limit the command was killed, or is "".
 	Exceeded string
 }
 

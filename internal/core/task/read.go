@@ -15,7 +15,7 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// MaxRead bounds what one reading of an output returns, in bytes.
+// MaxRead bounds one read of an output, in bytes.
 const MaxRead = 256 << 10
 
 // Task returns one task.
@@ -27,7 +27,8 @@ func (s *Service) Task(ctx context.Context, id string) (t Task, err error) {
 	return t, err
 }
 
-// Of returns a task of a session; those of others are a fault.NotFound.
+// TaskInSession returns a task of a session. Tasks of other sessions are a
+// fault.NotFound.
 func (s *Service) TaskInSession(ctx context.Context, sessionID, id string) (Task, error) {
 	t, err := s.Task(ctx, id)
 	if err == nil && t.SessionID != sessionID {
@@ -36,8 +37,7 @@ func (s *Service) TaskInSession(ctx context.Context, sessionID, id string) (Task
 	return t, err
 }
 
-// Tasks lists the newest first, older than the one named by before; an empty
-// session means all.
+// Tasks lists tasks; see [Store].
 func (s *Service) Tasks(ctx context.Context, sessionID string, limit int, before string) (out []Task, err error) {
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
 		out, err = s.o.Store.Tasks(q, sessionID, limit, before)
@@ -46,9 +46,8 @@ func (s *Service) Tasks(ctx context.Context, sessionID string, limit int, before
 	return out, err
 }
 
-// Output reads at most limit bytes of what a task has put out, from an offset
-// on; a negative offset counts from the end. Of a sub-agent that is what it has
-// said.
+// Output reads at most limit bytes of the output of a task, from an offset on; a negative
+// offset counts from the end. The output of a sub-agent is its answers.
 func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (p OutputPart, err error) {
 	limit = min(max(limit, 1), MaxRead)
 	if t.Kind == Command {
@@ -62,7 +61,7 @@ func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (
 		return err
 	})
 	if err != nil {
-		return p, fmt.Errorf("read what a sub-agent said: %w", err)
+		return p, fmt.Errorf("read the answers of a sub-agent: %w", err)
 	}
 	content := strings.Join(said, "\n\n")
 	p = OutputPart{Bytes: int64(len(content)), State: t.State}
@@ -75,8 +74,7 @@ func (s *Service) Output(ctx context.Context, t Task, offset int64, limit int) (
 	return p, nil
 }
 
-// Trim forgets tasks that ended before a time, and removes outputs whose task
-// is not known.
+// Trim removes the tasks that ended before a time, and the outputs of unknown tasks.
 func (s *Service) Trim(ctx context.Context, before time.Time) error {
 	for more := true; more; {
 		err := s.o.DB.Update(ctx, func(tx *db.Tx) (err error) {
@@ -106,7 +104,7 @@ func (s *Service) Trim(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// lastLine is the last line that is not empty, short enough to be shown.
+// lastLine returns the last line that is not empty, truncated to maxLine.
 func lastLine(s string) string {
 	s = strings.TrimRight(s, "\n\t ")
 	return tool.Line(s[strings.LastIndexByte(s, '\n')+1:], maxLine)

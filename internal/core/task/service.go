@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// recordTime bounds one attempt to write down how a task ended.
+	// recordTime bounds one attempt to record the end of a task.
 	recordTime = 10 * time.Second
-	// stopTime bounds how long somebody waits for a task that was stopped.
+	// stopTime bounds how long Stop waits for the end of a task.
 	stopTime = 10 * time.Second
-	// maxAnswer bounds what an event tells of a sub-agent's answer, in bytes.
+	// maxAnswer bounds a sub-agent's answer in an event, in bytes.
 	maxAnswer = 32 << 10
 )
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	DB       *db.DB
 	Store    Store
 	Requests Requests
 	Publish  Publish
 	Commands Commands
-	// Dir is where the outputs of commands are kept.
+	// Dir is the directory for the outputs of commands.
 	Dir string
-	// Limits are those in force.
+	// Limits returns the limits in force.
 	Limits func() Limits
-	// MaxDepth is how many events may set each other off.
+	// MaxDepth is how many events may cause each other.
 	MaxDepth int
 	Logger   *slog.Logger
-	// Look is how often what runs is looked at: for deadlines of sub-agents and
-	// for progress; 0 means a second.
+	// CheckInterval is the interval of the checks for deadlines of sub-agents and for
+	// progress; 0 means a second.
 	CheckInterval time.Duration
-	// Progress is the shortest time between two events of a task's progress; 0
-	// means ten seconds. After a while it is a tenth of the task's age.
+	// ProgressInterval is the shortest time between two progress events of a task; 0
+	// means ten seconds. It grows to a tenth of the task's age.
 	ProgressInterval time.Duration
 }
 
@@ -55,26 +55,27 @@ type Service struct {
 	o    Options
 	core kernel.Core[string, Task, Input, Effect]
 	wg   sync.WaitGroup
-	// wake holds one hint that something runs.
+	// wake wakes watch. It holds one signal, because a second would add nothing.
 	wake chan struct{}
 
-	// mu guards what follows; it is never held during I/O.
+	// mu guards the fields below. It is never held during I/O.
 	mu       sync.Mutex
 	ctx      context.Context // of the commands; nil before Run
 	stopping bool
 	live     map[string]*runningTask
 }
 
-// runningTask is a task that runs and that this process works on.
+// runningTask is a running task of this process.
 type runningTask struct {
 	task Task
-	// since is when this process began to follow it.
+	// trackedSince is when this process began to track it.
 	trackedSince time.Time
-	// cancel, log and done are there for commands.
+	// cancel, log, and done are set for commands.
 	cancel context.CancelCauseFunc
 	log    *outputLog
 	done   chan struct{}
-	// told is when the last progress was told, amount how much of it there was.
+	// lastProgress and lastAmount are the time and the amount of the last progress
+	// event.
 	lastProgress time.Time
 	lastAmount   int64
 }
@@ -102,8 +103,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// Recover takes up what ran when the program ended: commands are lost,
-// sub-agents go on. Call it before anything can start a task.
+// Recover recovers the tasks that ran when the process ended: commands are lost, and
+// sub-agents continue. Call it before anything can start a task.
 func (s *Service) Recover(ctx context.Context) error {
 	var running []Task
 	err := s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
@@ -121,13 +122,13 @@ func (s *Service) Recover(ctx context.Context) error {
 		if _, err := s.change(ctx, t.ID, Lost{readTail(s.outputDir(t.ID))}); err != nil {
 			return fmt.Errorf("end lost task: %w", err)
 		}
-		s.o.Logger.InfoContext(ctx, "a background command was lost with the program", "task_id", t.ID, "session_id", t.SessionID)
+		s.o.Logger.InfoContext(ctx, "a background command was lost in a restart", "task_id", t.ID, "session_id", t.SessionID)
 	}
 	return nil
 }
 
-// Run runs commands until ctx ends, then ends those that run; the next start
-// finds them lost. It returns when no process of theirs is left.
+// Run runs commands until ctx ends. It then kills the running ones, which the next start
+// reports as lost, and returns when all their processes have ended.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = ctx
@@ -140,14 +141,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Works reports whether a task runs.
+// IsRunning reports whether a task runs in this process.
 func (s *Service) IsRunning(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[id] != nil
 }
 
-// Running is how many tasks run.
+// Running returns the number of running tasks.
 func (s *Service) Running() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +161,7 @@ func (s *Service) track(l *runningTask) {
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // one signal is pending already
 	}
 }
 
@@ -176,8 +177,8 @@ func (s *Service) untrack(id string) {
 	delete(s.live, id)
 }
 
-// Start starts what is ordered and returns when that is durable. What was
-// started under the key before is returned as it is now; fresh tells.
+// Start starts a task and returns when the start is durable. If a task with the key
+// exists, Start returns that task, and fresh is false.
 func (s *Service) Start(ctx context.Context, o Spec) (t Task, fresh bool, err error) {
 	limits := s.o.Limits()
 	if o.Command != "" {
@@ -189,7 +190,7 @@ func (s *Service) Start(ctx context.Context, o Spec) (t Task, fresh bool, err er
 	ready := s.ctx != nil && !s.stopping
 	s.mu.Unlock()
 	if !ready {
-		return t, false, fault.New(fault.Unavailable, "Lilac is stopping; nothing is started any more.")
+		return t, false, fault.New(fault.Unavailable, "Lilac is stopping and cannot start tasks. Try again after the restart.")
 	}
 	err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
 		t, fresh, err = s.start(tx, o, limits)
@@ -245,13 +246,13 @@ func (s *Service) facts(tx *db.Tx, o Spec) (out Facts, err error) {
 	return out, nil
 }
 
-// SessionPrefix begins the ids of the sessions of sub-agents.
+// SessionPrefix is the prefix of the session ids of sub-agents.
 const SessionPrefix = "sub-"
 
-// IsChild reports whether a session's id is that of a sub-agent's.
+// IsChild reports whether a session belongs to a sub-agent.
 func IsChild(sessionID string) bool { return strings.HasPrefix(sessionID, SessionPrefix) }
 
-// publishPrompt makes the request of a sub-agent, in a session of its own.
+// publishPrompt starts the request of a sub-agent in a session of its own.
 func publishPrompt(tx *db.Tx, t Task) error {
 	e, err := event.New(event.Meta{
 		ID: "task-" + t.ID + "/prompt", Time: tx.Now(), Headers: event.RequestHeaders(t.ChildRequest, t.ChildSession, Client),
@@ -272,8 +273,7 @@ func publishCancel(tx *db.Tx, t Task) error {
 	return tx.Publish(e)
 }
 
-// launch makes a task known within the transaction that starts it, and runs
-// its command behind the commit.
+// follow tracks a task after the commit of its start, and then runs its command.
 func (s *Service) follow(tx *db.Tx, t Task, limits Limits) {
 	if t.Kind == Agent {
 		tx.AfterCommit(func() { s.track(&runningTask{task: t, trackedSince: time.Now()}) })
@@ -283,7 +283,7 @@ func (s *Service) follow(tx *db.Tx, t Task, limits Limits) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.stopping {
-			return // it is lost, and told at the next start
+			return // the next start reports it as lost
 		}
 		ctx, cancel := context.WithCancelCause(s.ctx)
 		l := &runningTask{task: t, trackedSince: time.Now(), cancel: cancel, done: make(chan struct{})}
@@ -340,8 +340,8 @@ func (s *Service) carryOut(tx *db.Tx, _ string, t Task, e Effect) error {
 	return fmt.Errorf("unknown effect %T", e)
 }
 
-// Stop stops a task and returns it when nothing of it runs any more. One that
-// has ended is returned as it is.
+// Stop stops a task and returns it when all its processes have ended. A task that has
+// ended is returned unchanged.
 func (s *Service) Stop(ctx context.Context, id string, by Actor) (Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil || t.State != Running {
@@ -351,7 +351,7 @@ func (s *Service) Stop(ctx context.Context, id string, by Actor) (Task, error) {
 	if t.Kind == Agent {
 		return s.change(ctx, id, Stop{By: by})
 	}
-	if l == nil { // it ends just now, or its process is not ours
+	if l == nil { // it is ending, or another process runs it
 		return s.Task(ctx, id)
 	}
 	l.cancel(stopped{by})
@@ -361,21 +361,20 @@ func (s *Service) Stop(ctx context.Context, id string, by Actor) (Task, error) {
 	case <-l.done:
 		return s.Task(ctx, id)
 	case <-ctx.Done():
-		return t, fault.Wrap(fault.Timeout, context.Cause(ctx), "The task was told to stop and has not ended yet.")
+		return t, fault.Wrap(fault.Timeout, context.Cause(ctx), "The task is stopping and has not ended yet.")
 	}
 }
 
-// stopped is the cause with which the context of a command ends that somebody
-// stopped.
+// stopped is the cancellation cause of a command that was stopped.
 type stopped struct{ by Actor }
 
 func (stopped) Error() string { return "the task was stopped" }
 
-var errTimeUp = errors.New("the time of the task is up")
+var errTimeUp = errors.New("the time limit of the task is over")
 
-// RequestEnded takes in that a request has ended, in the transaction that ends
-// it. Those that are not of sub-agents change nothing. What is damaged keeps no
-// request from ending: of a task whose row is nothing is told.
+// RequestEnded ends the task of a sub-agent in the transaction that ends its request. It
+// ignores other requests. A damaged row never prevents the end of a request: the end of
+// a damaged task is logged, and not reported to the session.
 func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state event.RequestState, detail string) error {
 	if !IsChild(sessionID) {
 		return nil
@@ -385,7 +384,7 @@ func (s *Service) RequestEnded(tx *db.Tx, requestID, sessionID string, state eve
 		return nil
 	}
 	if db.IsDamaged(err) {
-		s.o.Logger.Error("a sub-agent has ended whose task cannot be read", "session_id", sessionID, "request_id", requestID, "error", err)
+		s.o.Logger.Error("cannot read the task of a sub-agent that ended", "session_id", sessionID, "request_id", requestID, "error", err)
 		tx.AfterCommit(func() { s.untrack(t.ID) })
 		return nil
 	}

@@ -5,7 +5,7 @@ import "time"
 // Client is the surface of the sessions and requests of sub-agents.
 const Client = "sub"
 
-// Kind is what a task runs.
+// Kind is the kind of a task.
 type Kind string
 
 // The kinds.
@@ -19,11 +19,11 @@ const (
 //
 //	state    input     condition                           next       effects
 //	-        Start     refused by a limit                  -          Refuse
-//	-        Start     a command                           running    PublishStart, Launch
-//	-        Start     a sub-agent                         running    Prompt, PublishStart, Launch
+//	-        Start     a command                           running    PublishStart, Follow
+//	-        Start     a sub-agent                         running    Prompt, PublishStart, Follow
 //	running  Exited    exit code 0                         completed  PublishEnd
 //	running  Exited    another exit code, or over a limit  failed     PublishEnd
-//	running  Broken    -                                   failed     PublishEnd
+//	running  NotRun    -                                   failed     PublishEnd
 //	running  Expired   -                                   timeout    PublishEnd, CancelRequest
 //	running  Stop      -                                   stopped    PublishEnd, CancelRequest
 //	running  Lost      a command                           failed     PublishEnd
@@ -43,8 +43,8 @@ const (
 	Stopped   State = "stopped"
 )
 
-// Damaged is the state that a list gives a task that cannot be read: its ID is
-// known and, in Reason, what is wrong.
+// Damaged is the state, in a list, of a task whose row cannot be read. Only its ID and,
+// in Reason, the reason are known.
 const Damaged State = "damaged"
 
 // Valid reports whether s is one of the states.
@@ -59,84 +59,83 @@ func (s State) Valid() bool {
 // Task is a piece of background work. Times are Unix milliseconds.
 type Task struct {
 	ID string `json:"id"`
-	// Key names the act that started it.
+	// Key identifies the tool call that started it.
 	Key string `json:"key,omitempty"`
-	// SessionID is the session that is told, RequestID the request that started
-	// it there.
+	// SessionID is the session that receives the end, and RequestID the request that
+	// started the task there.
 	SessionID string `json:"sessionId"`
 	RequestID string `json:"requestId"`
 	Client    string `json:"client"`
-	// Depth is the place of its end in a chain of events that set each other off.
+	// Depth is the position of its end in a chain of events that cause each other.
 	Depth int `json:"depth"`
 
 	Kind        Kind   `json:"kind"`
 	Description string `json:"description"`
-	// Command and Dir are those of a command.
+	// Command and Dir are for commands.
 	Command string `json:"command,omitempty"`
 	Dir     string `json:"dir,omitempty"`
-	// Prompt is what a sub-agent works on, in a session and a request of its own.
+	// Prompt is the task of a sub-agent, which has a session and a request of its own.
 	Prompt       string `json:"prompt,omitempty"`
 	ChildSession string `json:"childSession,omitempty"`
 	ChildRequest string `json:"childRequest,omitempty"`
 
 	State State `json:"state"`
-	// Reason says why it ended otherwise than completed, for people.
+	// Reason tells people why the task did not complete.
 	Reason string `json:"reason,omitempty"`
-	// ExitCode is that of a command that ended by itself.
+	// ExitCode is set for a command that ended by itself.
 	ExitCode *int `json:"exitCode,omitempty"`
-	// StoppedBy says who stopped it.
+	// StoppedBy is set if the task was stopped.
 	StoppedBy Actor `json:"stoppedBy,omitempty"`
-	// Result is the end of what a command printed, or a sub-agent's answer.
+	// Result is the end of a command's output, or a sub-agent's answer.
 	Result string `json:"result,omitempty"`
-	// Output is how much a command printed, in bytes.
+	// Printed is the size of a command's output, in bytes.
 	Printed int64 `json:"printed,omitempty"`
 
 	CreatedAt int64 `json:"createdAt"`
-	// Deadline is when its time is up.
+	// Deadline is the end of its time limit.
 	Deadline int64 `json:"deadline"`
 	EndedAt  int64 `json:"endedAt,omitempty"`
 }
 
-// Actor is who stops a task.
+// Actor is the kind of user that stops a task.
 type Actor string
 
-// Those who stop tasks.
+// The actors.
 const (
 	ByAgent  Actor = "agent"
 	ByPerson Actor = "person"
 )
 
-// Spec is what is to be started: a command or a prompt.
+// Spec describes a task to start: a command or a prompt.
 type Spec struct {
-	// Key names the act; ordered again, it is the same task. Empty is an act of
-	// its own.
+	// Key identifies the tool call: starting again with it returns the same task. An
+	// empty key is always new.
 	Key                          string
 	SessionID, RequestID, Client string
 	Description                  string
 	Command, Dir                 string
 	Prompt                       string
-	// Time is how long it may run; zero means the default.
+	// Time is the time limit; zero means the default.
 	Time time.Duration
 }
 
-// Limits bound what runs.
+// Limits bound the running tasks.
 type Limits struct {
-	// PerSession and Total are how many tasks may run at a time.
+	// PerSession and Total bound the number of running tasks.
 	PerSession, Total int
-	// Time is how long a task may run that does not say, MaxTime how long one
-	// may ask for.
+	// Time is the default time limit, and MaxTime the longest one.
 	Time, MaxTime time.Duration
-	// OutputBytes is how much of what a command prints is kept.
+	// OutputBytes bounds the kept output of a command.
 	OutputBytes int64
 }
 
-// Progress is how far a task has got.
+// Progress is the progress of a task.
 type Progress struct {
-	// Amount only grows: what a command printed, in bytes, or how much was
-	// recorded of a sub-agent's request.
+	// Amount only grows: the bytes that a command printed, or the number of journal
+	// entries of a sub-agent's request.
 	Amount int64
-	// Steps are those of a sub-agent.
+	// Steps counts the steps of a sub-agent.
 	Steps int
-	// Line says what it did last.
+	// LastLine is the last line of output, or the last activity.
 	LastLine string
 }

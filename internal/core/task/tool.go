@@ -17,20 +17,20 @@ import (
 //go:embed tool.md
 var toolText string
 
-// ToolName is the tool with which the agent works with tasks.
+// ToolName is the name of the agent's tool for tasks.
 const ToolName = "task"
 
 const (
-	// maxPrompt bounds what a sub-agent is given, in bytes.
+	// maxPrompt bounds the prompt of a sub-agent, in bytes.
 	maxPrompt = 100_000
-	// maxShownBytes is how much of an output one call shows.
+	// maxShownBytes bounds the output that one call shows.
 	maxShownBytes = 16 << 10
-	// maxShownTasks is how many tasks one call lists.
+	// maxShownTasks bounds the tasks that one call lists.
 	maxShownTasks = 30
 )
 
-// Tool returns the tool task. Its calls may be repeated: a start is for the
-// call that asked.
+// Tool returns the tool task. Its calls can be repeated, because a start belongs to its
+// call.
 func Tool(s *Service) tool.Tool {
 	t := &taskTool{s}
 	return tool.New(tool.Spec{Name: ToolName, Description: toolText, Idempotent: true}, toolInput.display,
@@ -81,7 +81,7 @@ func (t *taskTool) run(ctx context.Context, call tool.Call, in toolInput) (strin
 
 func (t *taskTool) start(ctx context.Context, call tool.Call, in toolInput) (string, error) {
 	o := Spec{
-		// Some providers use the id of a call again within a request.
+		// Some providers reuse the id of a call within a request.
 		Key:       digest(call.RequestID, call.ID, string(call.Input)),
 		SessionID: call.SessionID, RequestID: call.RequestID, Client: call.Client,
 		Command: strings.TrimSpace(in.Command), Dir: in.Dir, Prompt: strings.TrimSpace(in.Prompt),
@@ -89,20 +89,20 @@ func (t *taskTool) start(ctx context.Context, call tool.Call, in toolInput) (str
 		Time:        time.Duration(in.Timeout) * time.Second,
 	}
 	if len(o.Prompt) > maxPrompt {
-		return "", fault.InvalidField("prompt", "The prompt has %d bytes, the limit is %d: write it to a file and name that.", len(o.Prompt), maxPrompt)
+		return "", fault.InvalidField("prompt", "The prompt has %d bytes, more than the limit of %d. Write it to a file, and name the file in the prompt.", len(o.Prompt), maxPrompt)
 	}
 	task, fresh, err := t.s.Start(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	if !fresh {
-		return "It was started before, by this same call:\n" + Describe(task, time.Now()), nil
+		return "This call has started the task before:\n" + Describe(task, time.Now()), nil
 	}
 	what := "command"
 	if task.Kind == Agent {
 		what = "sub-agent"
 	}
-	return fmt.Sprintf("The %s runs in the background as task %s, for at most %s. You will be told here when it has ended; do not wait for it.", what, task.ID, task.timeLimit()), nil
+	return fmt.Sprintf("The %s runs in the background as task %s, for at most %s. You will get a message here when it ends; do not wait for it.", what, task.ID, task.timeLimit()), nil
 }
 
 func (t *taskTool) list(ctx context.Context, sessionID string) (string, error) {
@@ -133,18 +133,18 @@ func (t *taskTool) output(ctx context.Context, sessionID, id string, offset int6
 	b.WriteString(Describe(task, time.Now()) + "\n")
 	switch {
 	case p.Bytes == 0:
-		b.WriteString("(nothing was put out yet)")
+		b.WriteString("(no output yet)")
 		return b.String(), nil
 	case p.Offset > 0:
 		fmt.Fprintf(&b, "[from byte %d of %d", p.Offset, p.Bytes)
 		if p.First > 0 {
-			fmt.Fprintf(&b, "; what is before byte %d is not kept", p.First)
+			fmt.Fprintf(&b, "; the output before byte %d was removed", p.First)
 		}
 		b.WriteString("]\n")
 	}
 	b.WriteString(p.Text)
 	if p.Next < p.Bytes {
-		fmt.Fprintf(&b, "\n[it goes on: offset %d]", p.Next)
+		fmt.Fprintf(&b, "\n[more from offset %d]", p.Next)
 	}
 	return b.String(), nil
 }
@@ -160,7 +160,7 @@ func (t *taskTool) stop(ctx context.Context, sessionID, id string) (string, erro
 	return Describe(task, time.Now()), nil
 }
 
-// Describe is a task in one line, for the agent.
+// Describe describes a task in one line, for the agent.
 func Describe(t Task, now time.Time) string {
 	if t.State == Damaged {
 		return tool.Line(fmt.Sprintf("%s %s [%s]", t.ID, t.State, t.Reason), 400)

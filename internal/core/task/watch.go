@@ -9,8 +9,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// runCommand owns a command from the commit that started it to the one that
-// ends it.
+// runCommand runs a command and records its end. It owns the command from the commit of
+// its start to the commit of its end.
 func (s *Service) runCommand(ctx context.Context, l *runningTask, limits Limits) {
 	defer close(l.done)
 	defer l.cancel(nil)
@@ -20,30 +20,29 @@ func (s *Service) runCommand(ctx context.Context, l *runningTask, limits Limits)
 	defer timeUp()
 	in := s.execute(ctx, l, limits)
 	for wait := time.Second; in != nil; wait = min(2*wait, time.Minute) {
-		// The end is recorded also when the program stops just now.
+		// Record the end even if the process is stopping.
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 		_, err := s.change(rctx, t.ID, in)
 		cancel()
 		if err == nil {
 			return
 		}
-		s.o.Logger.Error("the end of a background task was not recorded", "task_id", t.ID, "session_id", t.SessionID, "error", err)
+		s.o.Logger.Error("cannot record the end of a background task", "task_id", t.ID, "session_id", t.SessionID, "error", err)
 		if !sleep(s.ctx, wait) {
-			return // the next start finds it lost
+			return // the next start reports it as lost
 		}
 	}
 	s.untrack(t.ID)
 }
 
-// execute runs the command and says how it ended, or nil when the program
-// stopped.
+// execute runs the command and returns how it ended, or nil if the process is stopping.
 func (s *Service) execute(ctx context.Context, l *runningTask, limits Limits) Input {
 	t := l.task
 	dir := s.outputDir(t.ID)
 	out, err := newLog(dir, limits.OutputBytes)
 	if err != nil {
-		s.o.Logger.Error("a background task could not be started", "task_id", t.ID, "error", err)
-		return NotRun{Reason: "The command was not run: its output could not be kept."}
+		s.o.Logger.Error("cannot start a background task", "task_id", t.ID, "error", err)
+		return NotRun{Reason: "The command was not run, because its output cannot be saved."}
 	}
 	s.mu.Lock()
 	l.log = out
@@ -51,7 +50,7 @@ func (s *Service) execute(ctx context.Context, l *runningTask, limits Limits) In
 	s.wakeWatch()
 	exit, err := s.o.Commands.Run(ctx, t, out)
 	if cerr := out.Close(); cerr != nil {
-		s.o.Logger.Warn("not all of a background task's output was kept", "task_id", t.ID, "error", cerr)
+		s.o.Logger.Warn("cannot save the whole output of a background task", "task_id", t.ID, "error", cerr)
 	}
 	said := readTail(dir)
 	if err == nil {
@@ -72,11 +71,11 @@ func (s *Service) execute(ctx context.Context, l *runningTask, limits Limits) In
 func (s *Service) wakeWatch() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is going to look anyway
+	default: // one signal is pending already
 	}
 }
 
-// watch looks at what runs until ctx ends. While nothing runs it sleeps.
+// watch checks the running tasks until ctx ends. It sleeps while nothing runs.
 func (s *Service) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s.Running() == 0 {
@@ -93,7 +92,7 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// look ends the sub-agents whose time is up, and tells of progress.
+// check ends the sub-agents whose time limit is over, and publishes progress.
 func (s *Service) check(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	var late []Task
@@ -109,30 +108,31 @@ func (s *Service) check(ctx context.Context, now time.Time) {
 	s.mu.Unlock()
 	for _, t := range late {
 		_, err := s.change(ctx, t.ID, Expired{})
-		if db.IsDamaged(err) { // its row stays as it is, and its request ends
-			s.o.Logger.ErrorContext(ctx, "a sub-agent's time is up whose task cannot be read", "task_id", t.ID, "error", err)
+		if db.IsDamaged(err) { // leave its row, but end its request
+			s.o.Logger.ErrorContext(ctx, "cannot read the task of a sub-agent whose time limit is over", "task_id", t.ID, "error", err)
 			err = s.o.DB.Update(ctx, func(tx *db.Tx) error {
 				tx.AfterCommit(func() { s.untrack(t.ID) })
 				return s.carryOut(tx, t.ID, t, CancelRequest{})
 			})
 		}
 		if err != nil && ctx.Err() == nil {
-			s.o.Logger.ErrorContext(ctx, "a sub-agent whose time is up was not ended", "task_id", t.ID, "error", err)
+			s.o.Logger.ErrorContext(ctx, "cannot end a sub-agent whose time limit is over", "task_id", t.ID, "error", err)
 		}
 	}
 	for _, l := range moved {
 		if err := s.publishProgress(ctx, l, now); err != nil && ctx.Err() == nil {
-			s.o.Logger.WarnContext(ctx, "the progress of a background task was not told", "task_id", l.task.ID, "error", err)
+			s.o.Logger.WarnContext(ctx, "cannot publish the progress of a background task", "task_id", l.task.ID, "error", err)
 		}
 	}
 }
 
-// over reports whether its time is up. A clock that was set back gives it no more.
+// expired reports whether the time limit is over. Setting the clock back does not extend
+// it.
 func (l *runningTask) expired(now time.Time) bool {
 	return now.UnixMilli() >= l.task.Deadline || now.Sub(l.trackedSince) >= time.UnixMilli(l.task.Deadline).Sub(time.UnixMilli(l.task.CreatedAt))
 }
 
-// dueLocked reports whether it is time for another progress.
+// progressDueLocked reports whether the next progress event is due.
 func (s *Service) progressDueLocked(l *runningTask, now time.Time) bool {
 	began := time.UnixMilli(l.task.CreatedAt)
 	last := l.lastProgress
@@ -142,8 +142,8 @@ func (s *Service) progressDueLocked(l *runningTask, now time.Time) bool {
 	return now.Sub(last) >= max(s.o.ProgressInterval, now.Sub(began)/10)
 }
 
-// tellProgress publishes a progress when there is more than at the last one.
-// It may be lost with the power: it only describes.
+// publishProgress publishes a progress event if there is progress since the last one. It
+// does not wait for the disk, because a lost progress event does no harm.
 func (s *Service) publishProgress(ctx context.Context, l *runningTask, now time.Time) error {
 	w, err := s.progressOf(ctx, l)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Service) progressOf(ctx context.Context, l *runningTask) (w Progress, e
 	return w, err
 }
 
-// sleep reports whether ctx still goes on after d.
+// sleep waits for d, and reports whether ctx is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

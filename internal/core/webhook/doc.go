@@ -1,17 +1,18 @@
-// Package webhook tells a webhook that its sender signed from any other
-// request, and makes an environment event of it.
+// Package webhook verifies the signatures of webhooks and turns deliveries into
+// environment events.
 //
-// Two forms of signatures are known: GitHub's, and that of the Standard
-// Webhooks. What it promises:
+// It supports two forms of signatures: GitHub's, and the Standard Webhooks form. The
+// package guarantees:
 //
-//   - Verify looks at the bytes of the body as they came, before anything reads
-//     them, and compares in constant time. A header that occurs twice is as good
-//     as none, and a refusal does not say what was wrong with the signature.
-//   - A delivery has an id, which is the id of the event that it becomes: the
-//     inbox drops it when it comes again. The Standard form signs the id and a
-//     time, which may be five minutes off. GitHub signs the body alone.
-//   - Of the headers the event keeps a few that hold no secret.
+//   - [Hook.Verify] checks the bytes of the body as they arrived, before anything
+//     parses them, and compares in constant time. A header that occurs twice counts
+//     as missing, and a refusal does not say what was wrong with the signature.
+//   - The id of a delivery becomes the id of its event, so the inbox drops a delivery
+//     that is repeated. The Standard form signs the id and a time, which may be off
+//     by five minutes. GitHub signs only the body.
+//   - The event keeps only a few headers, which contain no secrets.
 //
-// Everything here is pure: the clock comes in as an argument. httpapi and the
-// command line use it; it follows the specification of environment events.
+// Everything here is pure and has no state, so there is no Decide: the time is an
+// argument. Packages httpapi and cmd/lilac use it. It implements the specification
+// of environment events.
 package webhook

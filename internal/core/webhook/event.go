@@ -18,28 +18,27 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// maxHeader bounds what is kept of a header, in bytes.
+// maxHeader bounds the kept value of a header, in bytes.
 const maxHeader = 200
 
-// keptHeaders are the headers that an event keeps: they say what was sent, and none
-// of them lets anybody in.
+// keptHeaders are the headers that an event keeps. None of them is a credential.
 var keptHeaders = []string{"Content-Type", "User-Agent", "X-Github-Hook-Id", "X-Github-Hook-Installation-Target-Id", "X-Github-Hook-Installation-Target-Type"}
 
 // Payload is the payload of a webhook.received.
 type Payload struct {
-	// Name is the webhook's, Event the sender's name for what happened.
+	// Name is the name of the webhook. Event is the sender's name for the event.
 	Name       string `json:"name"`
 	Event      string `json:"event,omitempty"`
 	DeliveryID string `json:"deliveryId"`
-	// Body is the JSON that was sent, or its text.
+	// Body is the body as JSON, or as a JSON string.
 	Body json.RawMessage `json:"body"`
 	// Headers have lower-case names.
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// EnvEvent is the event that a delivery becomes. Its id is made of the
-// delivery's, so that a delivery which comes again is the same event. It has no
-// session: that is for the rules to say.
+// EnvEvent returns the environment event of a delivery. Its id contains the id of the
+// delivery, so a repeated delivery is the same event. It has no session; the rules
+// choose one.
 func (h Hook) EnvEvent(d Delivery, header http.Header) (event.EnvEvent, error) {
 	body, err := decodeBody(singleValue(header, "Content-Type"), d.Body)
 	if err != nil {
@@ -64,15 +63,15 @@ func (h Hook) EnvEvent(d Delivery, header http.Header) (event.EnvEvent, error) {
 	}, nil
 }
 
-// BodyID names a body, for a hook that takes each only once.
+// BodyID identifies a body, for a hook that accepts each body once.
 func (h Hook) BodyID(d Delivery) string {
 	sum := sha256.Sum256(d.Body)
 	return h.Name + ":" + hex.EncodeToString(sum[:])
 }
 
-// decodeBody makes JSON of a body: what is said to be JSON must be, a form with
-// a field payload holds JSON there, as GitHub sends it, an object or a list of
-// which nothing is said is what it looks like, and everything else is text.
+// decodeBody returns a body as JSON. A body with a JSON content type must be JSON. A form
+// with a field payload has JSON in that field, as GitHub sends it. Without a content
+// type, an object or a list is JSON. Everything else becomes a string.
 func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -91,7 +90,7 @@ func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 		}
 	}
 	if !utf8.Valid(body) {
-		return nil, fault.New(fault.Invalid, "The body is neither JSON nor text in UTF-8.")
+		return nil, fault.New(fault.Invalid, "The body is neither JSON nor UTF-8 text.")
 	}
 	return json.Marshal(string(body))
 }
@@ -99,12 +98,12 @@ func decodeBody(contentType string, body []byte) (json.RawMessage, error) {
 func compactJSON(body []byte) (json.RawMessage, error) {
 	var out bytes.Buffer
 	if err := json.Compact(&out, body); err != nil || !utf8.Valid(body) {
-		return nil, fault.New(fault.Invalid, "The body is said to be JSON and is not.")
+		return nil, fault.New(fault.Invalid, "The content type of the body is JSON, but the body is not valid JSON.")
 	}
 	return out.Bytes(), nil
 }
 
-// bodyType is the type that a Standard webhook has in its body, or "".
+// bodyType returns the field type of the body of a Standard webhook, or "".
 func bodyType(body []byte) string {
 	var v struct {
 		Type string `json:"type"`
@@ -115,8 +114,8 @@ func bodyType(body []byte) string {
 	return printable(v.Type)
 }
 
-// printable is a value of a header that can stand in a log: short, on one line, and
-// without what a terminal obeys.
+// printable returns a header value that is safe in a log: short, on one line, and without
+// control characters.
 func printable(s string) string {
 	return text.Truncate(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

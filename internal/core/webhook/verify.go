@@ -24,26 +24,27 @@ const (
 )
 
 const (
-	// Tolerance is how far the time of a Standard webhook may be from ours.
+	// Tolerance bounds the difference between the time of a Standard webhook and the
+	// local time.
 	Tolerance = 5 * time.Minute
-	// maxSignatures bounds how many signatures of a header are tried: a sender
-	// that changes its secret sends two.
+	// maxSignatures bounds the signatures of a header. A sender that rotates its secret
+	// sends two.
 	maxSignatures = 16
-	// maxID bounds the id of a delivery.
+	// maxID bounds the id of a delivery, in bytes.
 	maxID = 128
 )
 
-// Delivery is a webhook whose sender is known.
+// Delivery is a verified delivery of a webhook.
 type Delivery struct {
-	// ID is the sender's; it is the same when it is sent again.
+	// ID is the sender's id, which is the same for a repeated delivery.
 	ID string
-	// Event is the sender's name for what happened, if it has one.
+	// Event is the sender's name for the event, if it has one.
 	Event string
 	Body  []byte
 }
 
-// Verify checks the signature of a body. A refusal is fault.Unauthenticated; a
-// delivery that is signed and has no usable id is fault.Invalid.
+// Verify checks the signature of a body. An invalid signature is a
+// fault.Unauthenticated; a signed delivery without a usable id is a fault.Invalid.
 func (h Hook) Verify(header http.Header, body []byte, now time.Time) (Delivery, error) {
 	if !h.authentic(header, body, now) {
 		return Delivery{}, errSignature
@@ -51,13 +52,14 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) (Delivery, 
 	return h.delivery(header, body)
 }
 
-// errSignature is every refusal, so that none says how near a guess was.
+// errSignature is the error for every invalid signature, so that it does not help an
+// attacker to guess.
 var errSignature = &fault.Error{
 	Kind: fault.Unauthenticated, Code: "signature_invalid",
-	Message: "The signature of this webhook is missing, wrong or too old.",
+	Message: "The signature of this webhook is missing, invalid, or too old.",
 }
 
-// read takes a delivery as it says of itself.
+// delivery returns the delivery without checking its signature.
 func (h Hook) delivery(header http.Header, body []byte) (Delivery, error) {
 	d := Delivery{ID: singleValue(header, githubDelivery), Event: printable(singleValue(header, githubEvent)), Body: body}
 	if h.Form == Standard {
@@ -82,8 +84,8 @@ func (h Hook) authentic(header http.Header, body []byte, now time.Time) bool {
 		return ok && hmac.Equal(given, h.mac(body))
 	}
 	id, stamp := singleValue(header, standardID), singleValue(header, standardTimestamp)
-	// The id, the time and the body are signed with dots between them. An id
-	// with a dot could take one of the body for the end of another time.
+	// The signed text is the id, the time, and the body, separated by dots. An id with a
+	// dot would make the separation ambiguous.
 	at, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil || strconv.FormatInt(at, 10) != stamp || !validID(id) {
 		return false
@@ -96,7 +98,7 @@ func (h Hook) authentic(header http.Header, body []byte, now time.Time) bool {
 	return found && at >= now.Add(-Tolerance).Unix() && at <= now.Add(Tolerance).Unix()
 }
 
-// githubMAC reads "sha256=" and 64 hexadecimal digits.
+// githubMAC decodes "sha256=" and 64 hexadecimal digits.
 func githubMAC(s string) ([]byte, bool) {
 	digits, ok := strings.CutPrefix(s, "sha256=")
 	if !ok {
@@ -106,8 +108,8 @@ func githubMAC(s string) ([]byte, bool) {
 	return mac, err == nil
 }
 
-// standardMACs reads the signatures of a header: "v1," and base64 each, with
-// spaces between them. Those of other versions are left out.
+// standardMACs decodes the signatures of a header: "v1," and base64, separated by spaces.
+// It ignores other versions.
 func standardMACs(s string) (out [][]byte) {
 	for i, one := range strings.Fields(s) {
 		if i == maxSignatures {
@@ -124,7 +126,7 @@ func standardMACs(s string) (out [][]byte) {
 	return out
 }
 
-// singleValue is the value of a header that occurs once, else "".
+// singleValue returns the value of a header that occurs once, otherwise "".
 func singleValue(h http.Header, name string) string {
 	if v := h.Values(name); len(v) == 1 {
 		return v[0]
@@ -132,8 +134,8 @@ func singleValue(h http.Header, name string) string {
 	return ""
 }
 
-// validID reports whether an id is made of what can stand in logs and in the
-// signed text without being taken for something else.
+// validID reports whether an id has only characters that are unambiguous in logs and in
+// the signed text.
 func validID(s string) bool {
 	if s == "" || len(s) > maxID {
 		return false
@@ -143,7 +145,7 @@ func validID(s string) bool {
 	})
 }
 
-// Sign returns the headers of a delivery, for trying a webhook.
+// Sign returns the headers of a delivery, for tests of a webhook.
 func (h Hook) Sign(d Delivery, now time.Time) http.Header {
 	out := http.Header{}
 	if h.Form == Standard {

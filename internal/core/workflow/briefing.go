@@ -12,25 +12,24 @@ import (
 )
 
 const (
-	// maxMessage bounds what is kept of what a person wrote, maxShown what the
-	// agent is shown of an event, in bytes.
+	// maxMessage bounds the text of a person that a result keeps, and maxShown the part
+	// of an event that the agent sees, in bytes.
 	maxMessage = 8 << 10
 	maxShown   = 8 << 10
 )
 
-// Surface stands in the place of a surface in the ids of requests that
-// workflows make.
+// Surface is the surface in the ids of the requests of workflows.
 const Surface = "wf"
 
-// RequestID is the n-th request that a workflow makes.
+// RequestID returns the id of the n-th request of a workflow.
 func RequestID(id string, n int) string { return Surface + ":" + id + ":" + strconv.Itoa(n) }
 
-// EventID is the event with which a workflow makes a request.
+// EventID returns the id of the event that starts a request of a workflow.
 func EventID(requestID string) string { return Group + ":" + requestID }
 
-// Briefing is the system message of a request that a workflow makes: what it
-// was for, and what came of it. What people wrote is not in it: no words of
-// theirs may stand among the operator's.
+// Briefing returns the system message of a request of a workflow: its purpose and its
+// results. It contains no text of people, because a system message has the authority
+// of the operator.
 func Briefing(w Workflow, taskID string) chat.Message {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You are woken by the workflow %s, which you set up on %s.\n", w.ID, formatTime(w.CreatedAt))
@@ -59,7 +58,7 @@ func Briefing(w Workflow, taskID string) chat.Message {
 	return chat.Text(chat.System, b.String())
 }
 
-// describeResult is what a task came to, in words of ours alone.
+// describeResult describes the result of a task, without text of people.
 func describeResult(t Task) string {
 	r := t.Result
 	switch {
@@ -81,8 +80,8 @@ func describeResult(t Task) string {
 	return "no longer waited for"
 }
 
-// Trigger is the user message of a request that a workflow makes, unless a
-// person's reply set it off: then it is that reply.
+// Trigger returns the user message of a request of a workflow, unless a person's reply
+// caused it: then the reply is the user message.
 func Trigger(w Workflow, taskID string) chat.Message {
 	t, _ := w.Task(taskID)
 	var b strings.Builder
@@ -102,7 +101,7 @@ func Trigger(w Workflow, taskID string) chat.Message {
 	return chat.Text(chat.User, b.String()+otherResults(w, taskID))
 }
 
-// WithOtherResults adds to a person's reply what others wrote before it.
+// WithOtherResults appends the results of the other tasks to a person's reply.
 func WithOtherResults(reply chat.Message, w Workflow, taskID string) chat.Message {
 	if more := otherResults(w, taskID); more != "" {
 		if reply.IsString && len(reply.Parts) == 1 {
@@ -114,8 +113,8 @@ func WithOtherResults(reply chat.Message, w Workflow, taskID string) chat.Messag
 	return reply
 }
 
-// otherResults are the results of the other tasks that hold somebody's words, each
-// in one line of JSON, so that nothing in them can end it.
+// otherResults lists the results of the other tasks that contain foreign text, each as
+// one line of JSON, so that the text cannot pose as anything else.
 func otherResults(w Workflow, taskID string) string {
 	var b strings.Builder
 	for _, t := range w.Tasks {
@@ -136,7 +135,7 @@ func otherResults(w Workflow, taskID string) string {
 	return b.String()
 }
 
-// oneLine is an event in one line of JSON, cut to what a conversation can hold.
+// oneLine returns an event as one line of JSON, truncated to maxShown.
 func oneLine(e any) string {
 	data, err := json.Marshal(e)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestHowDeepAWorkflowGoes(t *testing.T) {
 	}
 	awaits := spec("e", workflow.KindEvent, workflow.TaskInput{Types: []string{"custom.x"}, TimeoutMS: time.Hour.Milliseconds()})
 	const ends, last = "ends the chain at 9", event.MaxDepth
-	failed := "failed Too many events have set each other off and no person was asked, so it wakes nobody."
+	failed := "failed Too many events caused each other and no person was asked, so it wakes nobody."
 	for name, c := range map[string]struct {
 		steps []at
 		depth int
@@ -83,7 +83,7 @@ func TestHowDeepAWorkflowGoes(t *testing.T) {
 	}
 }
 
-const tooDeep = "This request was set off by the last of 8 events that each set off the next, and what a time sets off would be one too many. Ask the person whether to go on: a reply can be waited for."
+const tooDeep = "This request was caused by a chain of 8 events that caused each other, and waiting for a time would make the chain too long. Ask a person whether to continue: you can wait for a reply."
 
 // causes are what a test knows of them. All requests are at a depth, for a rule
 // that pays for some requests and then for none.

@@ -9,7 +9,7 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// scanBatch is how many workflows are looked at in one go.
+// scanBatch is the number of workflows per read.
 const scanBatch = 100
 
 // ClockSetBack is the clock having been ahead, perhaps, when something was planned, and
@@ -18,9 +18,9 @@ type ClockSetBack struct{ By time.Duration }
 
 func (ClockSetBack) incoming() {}
 
-// setRight lets nothing wait for a moment that is one only by a clock that was ahead.
-// What waits for so long, and began in the future, began as much earlier as the clock
-// was set back, now at the latest. A moment that somebody named stays.
+// clockSetBack corrects due times that a clock which was ahead has computed. A wait
+// that seems to have begun in the future began earlier by the amount of the
+// correction, and now at the latest. A time that was given as such stays.
 func (d *decision) clockSetBack(in ClockSetBack) {
 	if d.State.Ended() {
 		return
@@ -38,9 +38,9 @@ func (d *decision) clockSetBack(in ClockSetBack) {
 	}
 }
 
-// scheduleRight has a schedule go on now that a clock which was far ahead would let
-// rest until that time has come. A run that is the next one, or one behind it because
-// the clock went back a little over the last, stays: it is not made twice.
+// reschedule corrects the next run of a schedule that a clock far ahead has put into
+// the future. It keeps the next run and the one after it: the clock may have gone
+// back only a little past the last run, which must not happen twice.
 func (d *decision) reschedule(t *Task) {
 	next, err := nextRun(t.Wait, d.now)
 	if err != nil || next.IsZero() {
@@ -51,10 +51,10 @@ func (d *decision) reschedule(t *Task) {
 	}
 }
 
-// setRight looks at all that waits. It is done at the start and when the clock went
-// back, so that nothing has to be looked at all the time.
+// correctClock corrects all waiting workflows. It runs at the start and when the clock
+// was set back.
 func (s *Service) correctClock(ctx context.Context, in ClockSetBack) error {
-	var wrong []string // gathered first: what is set right has another place in the list
+	var wrong []string // collected first, because a correction changes the order of the list
 	before := ""
 	for more := true; more; {
 		var found []Workflow
@@ -63,7 +63,7 @@ func (s *Service) correctClock(ctx context.Context, in ClockSetBack) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("look at what waits: %w", err)
+			return fmt.Errorf("list waiting workflows: %w", err)
 		}
 		for _, w := range found {
 			before = w.ID
@@ -75,10 +75,10 @@ func (s *Service) correctClock(ctx context.Context, in ClockSetBack) error {
 		more = len(found) == scanBatch
 	}
 	for _, id := range wrong {
-		s.o.Logger.WarnContext(ctx, "a workflow was planned by a clock that was ahead, and goes on from now", "workflow_id", id)
+		s.o.Logger.WarnContext(ctx, "corrected a workflow that was scheduled by a clock that was ahead", "workflow_id", id)
 		err := s.o.DB.Update(ctx, func(tx *db.Tx) error { _, err := s.apply(tx, id, in); return err })
 		if err != nil {
-			return fmt.Errorf("plan the workflow %s again: %w", id, err)
+			return fmt.Errorf("reschedule workflow %s: %w", id, err)
 		}
 	}
 	return nil

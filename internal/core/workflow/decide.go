@@ -10,11 +10,11 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Input is something that concerns a workflow.
+// Input is a fact that concerns a workflow.
 type Input interface{ incoming() }
 
-// Create begins a workflow. Cause is what led to the request that asks,
-// InSession and InAll are how many wait already.
+// Create creates a workflow. Cause describes what led to the request. InSession and
+// InAll count the workflows that wait already.
 type Create struct {
 	ID               string
 	From             Origin
@@ -23,7 +23,7 @@ type Create struct {
 	InSession, InAll int
 }
 
-// Add gives a workflow another task.
+// Add adds a task to a workflow.
 type Add struct {
 	ID    string
 	From  Origin
@@ -38,36 +38,35 @@ type Cancel struct {
 	Reason string
 }
 
-// Reply is a reply to a message of a platform. Program says that no person
-// wrote it.
+// Reply is a reply to a message on a platform. Program reports that no person wrote
+// it.
 type Reply struct {
 	Platform, ChannelID, To string
 	Program                 bool
 	Message                 HumanMessage
 }
 
-// MessagePosted is what a person wrote in a conversation that has no replies.
+// MessagePosted is a message of a person in a conversation that has no replies.
 type MessagePosted struct {
 	SessionID string
 	Message   HumanMessage
 }
 
-// Occurred is an event of the environment that some tasks wait for. Depth is
-// its place among those that set each other off.
+// Occurred is an environment event that some tasks wait for. Depth is its position in
+// its chain of causes.
 type Occurred struct {
 	TaskIDs []string
 	Event   event.EnvEvent
 	Depth   int
 }
 
-// Sent says what became of the message that a task had to send: its id, or
-// why there is none.
+// Sent reports the id of the message of a task, or the reason why it was not sent.
 type Sent struct {
 	TaskID, MessageID, Reason string
 }
 
-// Tick is the time having come for whatever is due. Queued says that the last
-// request of the workflow has not begun.
+// Tick reports that the workflow may be due. Queued reports that its last request has
+// not begun.
 type Tick struct{ Queued bool }
 
 func (Create) incoming()        {}
@@ -79,23 +78,22 @@ func (Occurred) incoming()      {}
 func (Sent) incoming()          {}
 func (Tick) incoming()          {}
 
-// Effect is one thing to do.
+// Effect is one thing to do in the transaction of a decision.
 type Effect interface{ effect() }
 
-// Publish publishes an event. Act names what it tells of within the workflow.
+// Publish publishes an event. Key identifies it within the workflow.
 type Publish struct {
 	Key     string
 	Payload event.Payload
 }
 
-// SendMessage sends the message that a task waits for a reply to.
+// SendMessage sends the message whose reply a task waits for.
 type SendMessage struct{ Task Task }
 
-// WithdrawMessage takes back the message of a task that is over before it was sent.
+// WithdrawMessage withdraws the message of a task that ended before it was sent.
 type WithdrawMessage struct{ TaskID string }
 
-// Wake lets the agent go on: the request N of the workflow, which the task
-// set off.
+// Wake wakes the agent with request N of the workflow, which the task caused.
 type Wake struct {
 	N      int
 	TaskID string
@@ -104,11 +102,11 @@ type Wake struct {
 // Abandon reports that the agent cannot be woken, because the session is gone.
 type Abandon struct{}
 
-// EndChain says that a chain of events that set each other off ends with the
+// EndChain records that a chain of events that caused each other ends with the
 // workflow, which wakes nobody.
 type EndChain struct{ Depth int }
 
-// Refuse says why a command was not taken.
+// Refuse returns the reason why a command was refused to the caller.
 type Refuse struct{ Err error }
 
 func (Publish) effect()         {}
@@ -119,20 +117,20 @@ func (Abandon) effect()         {}
 func (EndChain) effect()        {}
 func (Refuse) effect()          {}
 
-// The details of ends that nobody asked for.
+// The details of a workflow that ended by itself.
 const (
 	detailNeverCreated = "It was never created."
-	detailNoTask       = "It was given nothing to wait for."
-	detailOver         = "The workflow is over."
+	detailNoTask       = "It has no task to wait for."
+	detailOver         = "The workflow has ended."
 	detailCancelled    = "Cancelled."
 	detailGone         = "Its conversation is gone."
-	detailTooDeep      = "Too many events have set each other off and no person was asked, so it wakes nobody."
+	detailTooDeep      = "Too many events caused each other and no person was asked, so it wakes nobody."
 	stateSent          = "sent"
 	stateRun           = "run"
 )
 
-// Decide is the rules of workflows. It returns the next state and what is to
-// be done, and changes nothing that it was given.
+// Decide decides what an input means for a workflow; see [State] for the
+// transitions. It is pure, and does not modify its arguments.
 func Decide(w Workflow, in Input, now time.Time) (Workflow, []Effect) {
 	d := decision{Workflow: w, now: now}
 	d.Tasks = slices.Clone(w.Tasks)
@@ -229,15 +227,15 @@ func (d *decision) publishTask(id, act, state, detail string) {
 
 func (d *decision) create(in Create) {
 	if d.State != "" {
-		return // it was created before
+		return // a repeated command
 	}
 	made, err := newWorkflow(in.ID, in.From, in.Cause, in.Definition, d.now)
 	switch {
 	case err != nil:
 	case in.InSession >= MaxWaitingSession:
-		err = fault.New(fault.LimitReached, "%d workflows wait for this conversation already; cancel some that are not needed any more.", in.InSession)
+		err = fault.New(fault.LimitReached, "%d workflows wait for this conversation already, the maximum. Cancel some that are no longer needed.", in.InSession)
 	case in.InAll >= MaxWaiting:
-		err = fault.New(fault.LimitReached, "%d workflows wait already, more than Lilac keeps.", in.InAll)
+		err = fault.New(fault.LimitReached, "%d workflows wait already, the maximum. Try again when some have ended.", in.InAll)
 	}
 	if err != nil {
 		d.ID, d.Origin = in.ID, in.From
@@ -267,7 +265,7 @@ func (d *decision) create(in Create) {
 
 func (d *decision) add(in Add) {
 	if _, twice := d.Task(in.Spec.TaskID); twice {
-		return // it was added before
+		return // a repeated command
 	}
 	if d.State == "" && d.ID == "" {
 		d.ID, d.Origin, d.CreatedAt = in.ID, in.From, d.now.UnixMilli()
@@ -292,7 +290,7 @@ func (d *decision) refuseTask(id string, err error) {
 	}
 }
 
-// take makes the task one of the workflow's.
+// accept adds the task to the workflow.
 func (d *decision) accept(t Task) {
 	if err := d.checkTask(t); err != nil {
 		d.refuseTask(t.ID, err)
@@ -331,8 +329,8 @@ func (d *decision) cancelled(in Cancel) {
 	}
 }
 
-// settle gives a result to each waiting task that match has one for, in the
-// order of the tasks.
+// settle resolves each waiting task for which match returns a result, in the order of
+// the tasks.
 func (d *decision) settle(match func(Task) *Result) {
 	last := ""
 	for i, t := range d.Tasks {
@@ -380,7 +378,7 @@ func (d *decision) wake(taskID string) {
 	d.emit(Wake{N: d.Resumes, TaskID: taskID})
 }
 
-// end ends the workflow, and what of it still waits.
+// end ends the workflow and the tasks that still wait.
 func (d *decision) end(state State, detail string) {
 	d.State, d.Detail, d.EndedAt = state, detail, d.now.UnixMilli()
 	for i, t := range d.Tasks {
@@ -404,8 +402,8 @@ func (d *decision) end(state State, detail string) {
 	d.publishState(state, detail)
 }
 
-// sent binds the message to its task, also to one that has ended meanwhile: a
-// reply to it is still the workflow's.
+// sent records the id of the message of a task, even if the task has ended: a reply to
+// the message still belongs to the workflow.
 func (d *decision) sent(in Sent) {
 	i := slices.IndexFunc(d.Tasks, func(t Task) bool { return t.ID == in.TaskID })
 	if i < 0 || !d.Tasks[i].Sending {
@@ -448,10 +446,9 @@ func (d *decision) tick(in Tick) {
 	})
 }
 
-// run does what a schedule is for: once, however often it was missed, or not
-// at all if what was missed is to be left out. A run that has not begun stands
-// for this one, too: they would pile up in a conversation that is busy or waits
-// at a limit.
+// run performs one run of a schedule, however many were missed, or none if missed runs
+// are to be skipped. If the last run has not begun, it counts for this one, too:
+// otherwise, runs would pile up in a conversation that is busy or waits at a limit.
 func (d *decision) run(queued bool) {
 	t := &d.Tasks[0]
 	missed := d.now.UnixMilli()-t.Due > missedAfter.Milliseconds()
@@ -473,7 +470,7 @@ func (d *decision) run(queued bool) {
 func encode(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return json.RawMessage("null") // results are texts, numbers and JSON that was decoded
+		return json.RawMessage("null") // results are strings, numbers, and JSON that was decoded
 	}
 	return data
 }

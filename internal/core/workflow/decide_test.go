@@ -195,12 +195,12 @@ func TestDecide(t *testing.T) {
 		"the same task again": {[]at{{0, create("", reply("a", "5", ""))}, {1, add(reply("a", "6", ""))}}, nil, workflow.Waiting},
 		"a task that makes no sense": {
 			[]at{{0, create("", reply("a", "5", ""))}, {1, add(spec("b", "teleport", workflow.TaskInput{}))}},
-			[]string{"refuse invalid", `b failed There is no kind of task "teleport": there are <platform>.wait_for_reply, <platform>.send_and_wait, wait_until, delay, wait_for_event and schedule.`},
+			[]string{"refuse invalid", `b failed The kind of task "teleport" is unknown. Use <platform>.wait_for_reply, <platform>.send_and_wait, wait_until, delay, wait_for_event, or schedule.`},
 			workflow.Waiting,
 		},
 		"a task after the end": {
 			[]at{{0, create("", reply("a", "5", ""))}, {1, says("10", "5", "7")}, {2, add(question("b"))}},
-			[]string{"refuse gone", "b failed The workflow is over."},
+			[]string{"refuse gone", "b failed The workflow has ended."},
 			workflow.Resolved,
 		},
 		"a task before its workflow waits for it": {[]at{{0, add(question("a"))}}, nil, ""},
@@ -208,7 +208,7 @@ func TestDecide(t *testing.T) {
 		"but not for ever":                        {[]at{{0, add(question("a"))}, {10 * time.Minute, workflow.Tick{}}}, []string{"a cancelled It was never created.", "failed It was never created."}, workflow.Failed},
 		"nor is it created then":                  {[]at{{0, add(question("a"))}, {10 * time.Minute, workflow.Tick{}}, {time.Hour, create("", reply("b", "5", ""))}}, nil, workflow.Failed},
 		"a workflow without a task waits for one": {[]at{{0, create("")}, {time.Minute, workflow.Tick{}}}, nil, workflow.Waiting},
-		"but not for ever either":                 {[]at{{0, create("")}, {10 * time.Minute, workflow.Tick{}}}, []string{"failed It was given nothing to wait for."}, workflow.Failed},
+		"but not for ever either":                 {[]at{{0, create("")}, {10 * time.Minute, workflow.Tick{}}}, []string{"failed It has no task to wait for."}, workflow.Failed},
 
 		"cancel": {
 			[]at{{0, create("", reply("a", "5", ""), question("b"))}, {1, workflow.Cancel{Reason: "not needed"}}},
@@ -233,8 +233,8 @@ func TestDecide(t *testing.T) {
 		"and is forgotten without it":     {[]at{{0, workflow.Cancel{ID: "w", From: asker}}, {10 * time.Minute, workflow.Tick{}}}, []string{"failed It was never created."}, workflow.Failed},
 		"time passes for nothing":         {[]at{{0, workflow.Tick{}}}, nil, ""},
 		"a reply for what nobody knows":   {[]at{{0, says("10", "5", "7")}}, nil, ""},
-		"too many for the conversation":   {[]at{{0, workflow.Create{ID: "w", From: asker, InSession: workflow.MaxWaitingSession, Definition: workflow.Definition{Summary: "x"}}}}, []string{"refuse limit_reached", "failed 200 workflows wait for this conversation already; cancel some that are not needed any more."}, ""},
-		"too many for all":                {[]at{{0, workflow.Create{ID: "w", From: asker, InAll: workflow.MaxWaiting, Definition: workflow.Definition{Summary: "x"}}}}, []string{"refuse limit_reached", "failed 10000 workflows wait already, more than Lilac keeps."}, ""},
+		"too many for the conversation":   {[]at{{0, workflow.Create{ID: "w", From: asker, InSession: workflow.MaxWaitingSession, Definition: workflow.Definition{Summary: "x"}}}}, []string{"refuse limit_reached", "failed 200 workflows wait for this conversation already, the maximum. Cancel some that are no longer needed."}, ""},
+		"too many for all":                {[]at{{0, workflow.Create{ID: "w", From: asker, InAll: workflow.MaxWaiting, Definition: workflow.Definition{Summary: "x"}}}}, []string{"refuse limit_reached", "failed 10000 workflows wait already, the maximum. Try again when some have ended."}, ""},
 		"a schedule is alone":             {[]at{{0, create("", reply("a", "5", ""))}, {1, add(daily(workflow.TaskInput{}))}}, []string{"refuse invalid", "s failed A schedule is the only task of its workflow."}, workflow.Waiting},
 		"a schedule runs and goes on":     {[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}}, []string{"s run", "wake 1 by s"}, workflow.Waiting},
 		"and runs again":                  {[]at{{0, create("", daily(workflow.TaskInput{}))}, {21 * time.Hour, workflow.Tick{}}, {45 * time.Hour, workflow.Tick{}}}, []string{"s run", "wake 2 by s"}, workflow.Waiting},

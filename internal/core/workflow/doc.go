@@ -1,30 +1,38 @@
-// Package workflow waits for days: for a reply, for a moment, for an event of
-// the environment, or by a calendar, and wakes the agent when it is over. It
-// follows the design's section on workflows and part F of the surface-tools
-// specification.
+// Package workflow lets the agent wait, for days if necessary: for a reply, for a
+// time, for an environment event, or by a calendar. When the wait is over, it
+// wakes the agent.
 //
-// What it promises:
+// [Decide] is the pure decider; state.go has the states and their transitions, and
+// the table test of Decide is the specification. [Service] loads a workflow and
+// the facts about its surroundings, runs the decider through the kernel, and
+// carries out the effects.
 //
-//   - [Decide] is pure and knows every rule; its table test is the
-//     specification. What waits is in the store, and what a wait comes to
-//     (the state, the events, and the request that wakes the agent) is one
-//     transaction with the end of the wait: it happens once, or not yet.
-//   - A reply to a message that a task waits or waited for is the workflow's:
-//     [Service.ClaimReply] runs in the router's own transaction, so that a reply
-//     wakes the agent by one way and never by two. A reply to a message of ours
-//     whose id is not known yet is held until it is.
-//   - Replies are strict: that channel, that message, that person when one is
-//     named, and never a program.
-//   - Nothing polls: one timer is set for what is due next. What fell due while
-//     the program was away happens once after the start, and a schedule has
-//     one run that waits for its turn at most. What a clock planned that was
-//     ahead goes on when the clock is right: a schedule with its next run, and
-//     nothing waits longer than it was to.
-//   - Nothing waits for ever: replies and events have a time-out, and that is a
-//     result too; what can come to nothing is refused or ended with a reason.
-//   - An event is held up for a second by all who look whether they waited for
-//     it, each in its share of that.
+// The package guarantees:
+//
+//   - The end of a wait and everything that follows from it (the state, the events,
+//     and the request that wakes the agent) are one transaction: they happen once,
+//     or not yet.
+//   - A reply to a message that a task waits for, or waited for, belongs to the
+//     workflow. [Service.ClaimReply] runs in the router's transaction, so a reply
+//     wakes the agent once. A reply to a message of the agent whose id is not known
+//     yet is held until the id is known.
+//   - Replies are matched strictly: by channel, by message, by person if one is
+//     named. A reply of a program never counts.
+//   - There is no polling: one timer is set for the next due time. What became due
+//     while the process was down happens once after the start, and at most one run
+//     of a schedule is queued. If the clock is set back, schedules continue with
+//     their next run, and nothing waits longer than planned.
+//   - Nothing waits forever: waits for replies and events have a timeout, and the
+//     timeout is a result. A workflow that can never end is refused, or ends with a
+//     reason.
+//   - All conditions on one event share a time limit of one second.
 //
 // Commands come from the topic cmd.workflow, or through [Service.Submit], which
 // publishes the command and carries it out in one transaction.
+//
+// A Service is safe for concurrent use. Decisions about one workflow are ordered by
+// their transactions; the goroutine of Run owns the timer. The package implements
+// the section on workflows in the system design, and part F of the surface-tools
+// specification. Package app builds it; the router, the outbox, and the callables
+// use it.
 package workflow

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// matchTime bounds how long an event holds up those behind it while the tasks
-	// that wait look whether it is theirs.
+	// matchTime bounds how long all waiting tasks together may match one event, because
+	// the events after it wait.
 	matchTime = time.Second
-	// minMatchTime is what each of them has, as long as there is time. It takes most
-	// of them microseconds.
+	// minMatchTime is the least time for each task. Most conditions take
+	// microseconds.
 	minMatchTime = 5 * time.Millisecond
 )
 
-var errNoTime = errors.New("the conditions of others took the time of this event")
+var errNoTime = errors.New("the time limit of the event was used up by other conditions")
 
-// Observe tells of an event of the environment. Telling of it again changes
-// nothing.
+// Observe gives an environment event to the workflows that wait for it. A repeated
+// event changes nothing.
 func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 	if e.Type == event.UserQuery || e.Type == event.UserStop {
-		return nil // what people say to others is nobody's to wait for
+		return nil // nothing may wait for messages between people
 	}
 	waiting, err := s.waiting(ctx, e)
 	if err != nil {
@@ -39,11 +39,11 @@ func (s *Service) Observe(ctx context.Context, e event.EnvEvent) error {
 		depth := 0
 		if s.o.Causes != nil {
 			if depth, err = s.o.Causes.DepthOf(tx, e); err != nil {
-				return fmt.Errorf("look at the chain of events: %w", err)
+				return fmt.Errorf("read the depth of an event: %w", err)
 			}
 		}
 		if depth > event.MaxDepth {
-			s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other, and a workflow goes on waiting", "event_id", e.ID)
+			s.o.Logger.WarnContext(ctx, "a chain of events ends here: too many caused each other; the workflow keeps waiting", "event_id", e.ID)
 			return nil
 		}
 		if _, seen, err := s.o.Inbox.Seen(tx, Group+"-env", e.ID, nil); err != nil || seen {
@@ -64,8 +64,8 @@ type waiter struct {
 	wait           Wait
 }
 
-// waiting are the tasks that may wait for the event: one of the session that the
-// task names, or one of no session at all.
+// waiting returns the tasks that may wait for the event: it has the session that the
+// task names, or none.
 func (s *Service) waiting(ctx context.Context, e event.EnvEvent) (out []waiter, err error) {
 	at := e.Metadata.TriggerSessionID
 	err = s.o.DB.Read(ctx, func(q db.Queryer) error {
@@ -93,28 +93,28 @@ func (s *Service) waiting(ctx context.Context, e event.EnvEvent) (out []waiter, 
 	return out, err
 }
 
-// matching are the tasks, by their workflow, that wait for the event. A condition
-// that takes too long takes its share of the time and not that of the others; one
-// that could not be decided does not hold.
+// matching returns the tasks that wait for the event, by workflow. Each condition has a
+// share of the time, so a slow one cannot use up the time of the others. A condition
+// that could not be evaluated does not hold.
 func (s *Service) matching(ctx context.Context, waiting []waiter, e event.EnvEvent) map[string][]string {
 	matching := map[string][]string{}
 	match, end := s.o.NewMatcher(e), time.Now().Add(matchTime)
 	undecided, why := waiting, error(nil)
-	// A busy machine can take longer than a share for nothing at all, hence again.
+	// On a busy machine, even a trivial condition can exceed its share, so retry once.
 	for range 2 {
 		undecided, why = matchAll(ctx, undecided, match, end, func(w waiter) {
 			matching[w.workflow] = append(matching[w.workflow], w.task)
 		})
 	}
 	if len(undecided) > 0 {
-		s.o.Logger.WarnContext(ctx, "workflows could not decide about an event",
+		s.o.Logger.WarnContext(ctx, "cannot evaluate the conditions of workflows",
 			"workflow_id", undecided[0].workflow, "task_id", undecided[0].task, "error", why, "event_id", e.ID, "tasks", len(undecided))
 	}
 	return matching
 }
 
-// match tells which tasks match, and returns those that could not be asked before
-// end, with the reason of the first. Each has its share of the time.
+// matchAll calls matches for each task that matches. It returns the tasks whose
+// condition could not be evaluated before end, and the error of the first.
 func matchAll(ctx context.Context, waiting []waiter, match Matcher, end time.Time, matches func(waiter)) (undecided []waiter, why error) {
 	for i, w := range waiting {
 		holds, err := false, errNoTime
@@ -135,11 +135,11 @@ func matchAll(ctx context.Context, waiting []waiter, match Matcher, end time.Tim
 	return undecided, why
 }
 
-// bounded is an event as it is kept in a result: a payload that is too large is
-// only named.
+// bounded returns an event as a result keeps it: a large payload is replaced by its
+// size.
 func bounded(e event.EnvEvent) event.EnvEvent {
 	if len(e.Payload) > maxMessage {
-		e.Payload = encode(fmt.Sprintf("(%d bytes of payload, more than is kept)", len(e.Payload)))
+		e.Payload = encode(fmt.Sprintf("(%d bytes of payload, too large to keep)", len(e.Payload)))
 	}
 	return e
 }

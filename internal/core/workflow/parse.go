@@ -11,10 +11,10 @@ import (
 	"lilac/internal/foundation/lazyregexp"
 )
 
-// Limits. What is larger is refused with a sentence that names the bound.
+// Limits. Larger inputs are refused with an error that names the limit.
 const (
-	// MaxTasks bounds the tasks of one workflow, MaxWaiting the workflows that
-	// wait for one session and for all.
+	// MaxTasks bounds the tasks of a workflow. MaxWaitingSession and MaxWaiting bound
+	// the waiting workflows of one session and of all.
 	MaxTasks          = 32
 	MaxWaitingSession = 200
 	MaxWaiting        = 10_000
@@ -24,18 +24,17 @@ const (
 	maxTypes          = 16
 	maxCondition      = 2000
 	maxInput          = 16 << 10
-	// maxAhead bounds how far away a moment or a time-out may be, DefaultTimeout
-	// is that of a reply or event that names none.
+	// maxAhead bounds times and timeouts. DefaultTimeout applies to replies and events
+	// without a timeout.
 	maxAhead       = 366 * 24 * time.Hour
 	DefaultTimeout = 30 * 24 * time.Hour
-	// loneLimit is how long a task waits for its workflow, and a workflow for
-	// its first task.
+	// loneLimit bounds how long a task waits for its workflow, and a workflow for its
+	// first task.
 	loneLimit = 10 * time.Minute
 )
 
-// The kinds of tasks that have nothing to do with a platform. "delay" is a
-// moment from now on; "<platform>.wait_for_reply" and
-// "<platform>.send_and_wait" are the others.
+// The kinds of tasks that need no platform. The others are "<platform>.wait_for_reply"
+// and "<platform>.send_and_wait".
 const (
 	KindMoment   = "wait_until"
 	KindDelay    = "delay"
@@ -43,16 +42,17 @@ const (
 	KindSchedule = "schedule"
 )
 
-// Definition is what a workflow is created from.
+// Definition is the JSON definition of a workflow.
 type Definition struct {
 	Summary    string     `json:"summary"`
 	Completion Completion `json:"completion,omitempty"`
-	// Resume is where the agent goes on; nil means where it was asked.
+	// Resume is the conversation in which the agent continues; nil means the one that
+	// created the workflow.
 	Resume *Target `json:"resumeTarget,omitempty"`
 	Tasks  []Spec  `json:"tasks,omitempty"`
 }
 
-// Spec is a task as it is asked for.
+// Spec is the JSON definition of a task.
 type Spec struct {
 	TaskID      string          `json:"taskId"`
 	Kind        string          `json:"kind"`
@@ -60,8 +60,8 @@ type Spec struct {
 	Input       json.RawMessage `json:"input,omitempty"`
 }
 
-// TaskInput is what a task waits for, as it is asked for; which fields are needed
-// depends on the kind.
+// TaskInput is the JSON description of what a task waits for. The kind of the task
+// determines which fields are needed.
 type TaskInput struct {
 	// SessionID is the conversation: of the reply, or of the event.
 	SessionID string `json:"sessionId,omitempty"`
@@ -85,17 +85,17 @@ type TaskInput struct {
 
 var validID = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
-// withoutReplies are the surfaces on which nothing replies to a message: there
-// the next message of the conversation is waited for.
+// withoutReplies are the surfaces without replies: there, a task waits for the next
+// message of the conversation.
 var withoutReplies = []string{"web", "terminal"}
 
-// platformOf takes the platform off a kind that begins with one.
+// platformOf returns the platform of a kind with a suffix.
 func platformOf(kind, suffix string) (platform string, ok bool) {
 	platform, ok = strings.CutSuffix(kind, suffix)
 	return platform, ok && platform != "" && !strings.Contains(platform, ".")
 }
 
-// newTask makes a task of what is asked for by a request of some depth.
+// newTask validates a spec and returns the task. depth is that of the request.
 func newTask(s Spec, depth int, now time.Time) (Task, error) {
 	t := Task{ID: s.TaskID, Kind: s.Kind, Description: strings.TrimSpace(s.Description), State: Waiting, Depth: depth, CreatedAt: now.UnixMilli()}
 	var in TaskInput
@@ -103,20 +103,20 @@ func newTask(s Spec, depth int, now time.Time) (Task, error) {
 	case !validID().MatchString(s.TaskID):
 		return t, fault.InvalidField("taskId", "A task needs an id of 1 to 64 letters, digits, - and _.")
 	case t.Description == "" || len(t.Description) > maxDescription:
-		return t, fault.InvalidField("description", "A task needs a description of at most %d bytes: what is waited for, in words for a person.", maxDescription)
+		return t, fault.InvalidField("description", "A task needs a description of at most %d bytes: what it waits for, in words for a person.", maxDescription)
 	case len(s.Input) > maxInput:
-		return t, fault.InvalidField("input", "What the task waits for is larger than %d bytes.", maxInput)
+		return t, fault.InvalidField("input", "The input of the task is larger than %d bytes.", maxInput)
 	}
 	if len(s.Input) > 0 {
 		if err := json.Unmarshal(s.Input, &in); err != nil {
-			return t, fault.Wrap(fault.Invalid, err, "The input of the task %s has another shape.", s.TaskID)
+			return t, fault.Wrap(fault.Invalid, err, "The input of the task %s is not an object with the expected fields.", s.TaskID)
 		}
 	}
 	err := t.read(in, now)
 	return t, err
 }
 
-// read says what the task waits for.
+// read sets what the task waits for.
 func (t *Task) read(in TaskInput, now time.Time) error {
 	if platform, ok := platformOf(t.Kind, replyKind); ok {
 		return t.forReply(platform, in, now)
@@ -132,7 +132,7 @@ func (t *Task) read(in TaskInput, now time.Time) error {
 	case KindSchedule:
 		return t.bySchedule(in, now)
 	}
-	return fault.InvalidField("kind", "There is no kind of task %q: there are <platform>%s, <platform>%s, %s, %s, %s and %s.",
+	return fault.InvalidField("kind", "The kind of task %q is unknown. Use <platform>%s, <platform>%s, %s, %s, %s, or %s.",
 		t.Kind, replyKind, sendKind, KindMoment, KindDelay, KindEvent, KindSchedule)
 }
 
@@ -140,13 +140,13 @@ func (t *Task) forReply(platform string, in TaskInput, now time.Time) error {
 	t.Wait = Wait{Kind: ForReply, Platform: platform, ChannelID: in.SessionID, MessageID: in.MessageID, UserID: in.UserID}
 	switch {
 	case in.SessionID == "":
-		return fault.InvalidField("sessionId", "Say in which conversation the reply is waited for.")
+		return fault.InvalidField("sessionId", "Set the conversation in which to wait for the reply.")
 	case slices.Contains(withoutReplies, platform) && (in.MessageID != "" || in.UserID != ""):
-		return fault.InvalidField("messageId", "On %s nobody replies to a message: leave out messageId and userId, and the next message of a person is waited for.", platform)
+		return fault.InvalidField("messageId", "%s has no replies to messages. Omit messageId and userId to wait for the next message of a person.", platform)
 	case slices.Contains(withoutReplies, platform):
 		t.Wait = Wait{Kind: ForMessage, ChannelID: in.SessionID}
 	case in.MessageID == "":
-		return fault.InvalidField("messageId", "Say to which message the reply is waited for.")
+		return fault.InvalidField("messageId", "Set the message whose reply to wait for.")
 	}
 	return t.until(in, now)
 }
@@ -155,13 +155,13 @@ func (t *Task) forSent(platform string, in TaskInput, now time.Time) error {
 	t.Wait = Wait{Kind: ForReply, Platform: platform, ChannelID: in.SessionID, UserID: in.UserID, Text: in.Text, ReplyTo: in.ReplyTo}
 	switch {
 	case slices.Contains(withoutReplies, platform):
-		return fault.InvalidField("kind", "Nothing can be sent to a conversation on %s.", platform)
+		return fault.InvalidField("kind", "Messages cannot be sent to a conversation on %s.", platform)
 	case in.SessionID == "":
-		return fault.InvalidField("sessionId", "Say to which conversation the message goes.")
+		return fault.InvalidField("sessionId", "Set the conversation to send the message to.")
 	case strings.TrimSpace(in.Text) == "":
-		return fault.InvalidField("text", "Say what to send.")
+		return fault.InvalidField("text", "Set the text to send.")
 	case utf16Len(in.Text) > maxText:
-		return fault.InvalidField("text", "The text is longer than %d characters, so it is more than one message; shorten it.", maxText)
+		return fault.InvalidField("text", "The text is longer than %d characters, the limit of one message. Shorten it.", maxText)
 	}
 	return t.until(in, now)
 }
@@ -170,14 +170,14 @@ func (t *Task) forMoment(in TaskInput, now time.Time) error {
 	t.Wait = Wait{Kind: ForMoment}
 	switch {
 	case t.Kind == KindDelay && (in.DelayMS < time.Second.Milliseconds() || in.DelayMS > maxAhead.Milliseconds()):
-		return fault.InvalidField("delayMs", "A delay is between a second and %d days.", int(maxAhead.Hours()/24))
+		return fault.InvalidField("delayMs", "A delay must be between one second and %d days.", int(maxAhead.Hours()/24))
 	case t.Kind == KindDelay:
 		t.Due = now.UnixMilli() + in.DelayMS
 		return nil
 	case in.At <= 0:
-		return fault.InvalidField("at", "Say until when, in Unix milliseconds.")
+		return fault.InvalidField("at", "Set the time to wait for, in Unix milliseconds.")
 	case in.At > now.Add(maxAhead).UnixMilli():
-		return fault.InvalidField("at", "The moment is more than %d days away.", int(maxAhead.Hours()/24))
+		return fault.InvalidField("at", "The time is more than %d days away.", int(maxAhead.Hours()/24))
 	}
 	t.Due = in.At
 	return nil
@@ -187,7 +187,7 @@ func (t *Task) forEvent(in TaskInput, now time.Time) error {
 	t.Wait = Wait{Kind: ForEvent, Types: in.Types, SessionID: in.SessionID, If: in.If}
 	switch {
 	case len(in.Types) == 0 || len(in.Types) > maxTypes:
-		return fault.InvalidField("types", "Say which types of events are waited for, at most %d.", maxTypes)
+		return fault.InvalidField("types", "Set the types of events to wait for, at most %d.", maxTypes)
 	case len(in.If) > maxCondition:
 		return fault.InvalidField("if", "The condition is longer than %d bytes.", maxCondition)
 	}
@@ -197,33 +197,33 @@ func (t *Task) forEvent(in TaskInput, now time.Time) error {
 func (t *Task) bySchedule(in TaskInput, now time.Time) error {
 	t.Wait = Wait{Kind: BySchedule, Cron: strings.TrimSpace(in.Cron), Zone: in.Timezone, Skip: in.Missed == "skip", Until: in.Until}
 	if in.Missed != "" && in.Missed != "once" && in.Missed != "skip" {
-		return fault.InvalidField("missed", "What was missed while the program was away is done %q or left out (%q).", "once", "skip")
+		return fault.InvalidField("missed", "Runs that were missed are done %q or skipped (%q).", "once", "skip")
 	}
 	next, err := nextRun(t.Wait, now)
 	if err != nil {
 		return err
 	}
 	if next.IsZero() {
-		return fault.InvalidField("until", "The schedule would never run: its end comes first.")
+		return fault.InvalidField("until", "The schedule never runs: its end is before the first run.")
 	}
 	t.Due = next.UnixMilli()
 	return nil
 }
 
-// until gives a task its time-out.
+// until sets the timeout of a task.
 func (t *Task) until(in TaskInput, now time.Time) error {
 	timeout := in.TimeoutMS
 	if timeout == 0 {
 		timeout = DefaultTimeout.Milliseconds()
 	}
 	if timeout < time.Second.Milliseconds() || timeout > maxAhead.Milliseconds() {
-		return fault.InvalidField("timeoutMs", "A time-out is between a second and %d days.", int(maxAhead.Hours()/24))
+		return fault.InvalidField("timeoutMs", "A timeout must be between one second and %d days.", int(maxAhead.Hours()/24))
 	}
 	t.Due = now.UnixMilli() + timeout
 	return nil
 }
 
-// utf16Len is how platforms count characters.
+// utf16Len returns the length in UTF-16 code units, in which platforms count.
 func utf16Len(s string) (n int) {
 	for _, r := range s {
 		if n++; r > 0xFFFF {
@@ -233,8 +233,8 @@ func utf16Len(s string) (n int) {
 	return n
 }
 
-// newWorkflow checks a definition and makes the workflow of it. Tasks that
-// came before it are not in it.
+// newWorkflow validates a definition and returns the workflow, without the tasks that
+// arrived before it.
 func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Time) (Workflow, error) {
 	w := Workflow{
 		ID: id, State: Waiting, Summary: strings.TrimSpace(d.Summary), Completion: d.Completion, Origin: from, Payer: cause.Payer,
@@ -253,13 +253,13 @@ func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Tim
 	case !validID().MatchString(id):
 		return w, fault.InvalidField("workflowId", "A workflow needs an id of 1 to 64 letters, digits, - and _.")
 	case w.Summary == "" || len(w.Summary) > maxSummary:
-		return w, fault.InvalidField("summary", "A workflow needs a summary of at most %d bytes: what it is for, so that you know when it is over.", maxSummary)
+		return w, fault.InvalidField("summary", "A workflow needs a summary of at most %d bytes: its purpose, so that you know it when the workflow ends.", maxSummary)
 	case w.Completion != All && w.Completion != Any:
-		return w, fault.InvalidField("completion", "A workflow is over when %q of its tasks are, or %q.", All, Any)
+		return w, fault.InvalidField("completion", "The completion must be %q or %q.", All, Any)
 	case w.Resume.Client == "":
-		return w, fault.InvalidField("resumeTarget", "The conversation to go on in needs a sessionId and a client.")
+		return w, fault.InvalidField("resumeTarget", "The conversation to continue in needs a sessionId and a client.")
 	case len(d.Tasks) > MaxTasks:
-		return w, fault.InvalidField("tasks", "A workflow has at most %d tasks.", MaxTasks)
+		return w, fault.InvalidField("tasks", "A workflow can have at most %d tasks.", MaxTasks)
 	}
 	for _, s := range d.Tasks {
 		t, err := newTask(s, cause.Depth, now)
@@ -274,17 +274,17 @@ func newWorkflow(id string, from Origin, cause Cause, d Definition, now time.Tim
 	return w, nil
 }
 
-// errTooDeep refuses to wait for a time at the end of a chain. Who asks can
-// still ask a person, whose answer begins a new one.
-var errTooDeep = fault.New(fault.LimitReached, "This request was set off by the last of %d events that each set off the next, and what a time sets off would be one too many. Ask the person whether to go on: a reply can be waited for.", event.MaxDepth)
+// errTooDeep refuses to wait for a time at the end of a chain. The agent can still ask
+// a person, whose answer starts a new chain.
+var errTooDeep = fault.New(fault.LimitReached, "This request was caused by a chain of %d events that caused each other, and waiting for a time would make the chain too long. Ask a person whether to continue: you can wait for a reply.", event.MaxDepth)
 
-// mayHave reports why a task cannot be one of the workflow's.
+// checkTask reports why a task cannot be added to the workflow.
 func (w Workflow) checkTask(t Task) error {
 	if _, twice := w.Task(t.ID); twice {
-		return fault.InvalidField("taskId", "The workflow has two tasks %q.", t.ID)
+		return fault.InvalidField("taskId", "The workflow already has a task %q.", t.ID)
 	}
 	if len(w.Tasks) >= MaxTasks {
-		return fault.New(fault.LimitReached, "A workflow has at most %d tasks.", MaxTasks)
+		return fault.New(fault.LimitReached, "A workflow can have at most %d tasks.", MaxTasks)
 	}
 	if t.Depth >= event.MaxDepth && (t.Wait.Kind == ForMoment || t.Wait.Kind == BySchedule) {
 		return errTooDeep
@@ -297,10 +297,10 @@ func (w Workflow) checkTask(t Task) error {
 	return nil
 }
 
-// definitionOf reads the definition of a command.
+// definitionOf decodes the definition of a command.
 func definitionOf(c event.WorkflowCreate) (d Definition, err error) {
 	if err := json.Unmarshal(c.Definition, &d); err != nil {
-		return d, fault.Wrap(fault.Invalid, err, "The definition of the workflow %s has another shape.", c.WorkflowID)
+		return d, fault.Wrap(fault.Invalid, err, "The definition of the workflow %s is not an object with the expected fields.", c.WorkflowID)
 	}
 	return d, nil
 }

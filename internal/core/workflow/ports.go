@@ -57,42 +57,44 @@ type Replies interface {
 	DropHeld(tx *db.Tx, h HeldReply) error
 }
 
-// HeldReply is a reply to a message that may be ours and about to be known.
+// HeldReply is a reply to a message that the agent may have sent, and whose id is not
+// known yet.
 type HeldReply struct {
 	Platform, ChannelID, MessageID, ReplyTo string
 }
 
-// Inbox remembers which commands were handled.
+// Inbox remembers which commands and events were handled.
 type Inbox interface {
 	Seen(tx *db.Tx, source, externalID string, value []byte) (prior []byte, seen bool, err error)
 }
 
-// Causes knows what causes what, and which rule pays for it.
+// Causes finds the causes of requests and events, and charges the rules that began
+// them.
 type Causes interface {
-	// CauseOf is what led to a request.
+	// CauseOf returns what led to a request.
 	CauseOf(q db.Queryer, requestID string) (Cause, error)
-	// DepthOf is the place of an event among those that set each other off.
+	// DepthOf returns the position of an event in its chain of causes.
 	DepthOf(q db.Queryer, e event.EnvEvent) (int, error)
-	// Spend counts for a rule a request that a workflow makes. It is false if
-	// the rule must not spend any more, so that the request must not be made.
+	// Charge counts a request of a workflow for a rule. If it returns false, the
+	// budget of the rule is used up, and the request must not be made.
 	Charge(tx *db.Tx, p Payer, depth int, command event.Event) (bool, error)
-	// EndChain notes for a rule that a workflow ended a chain that it began.
+	// EndChain records for a rule that a workflow ended a chain that the rule began.
 	EndChain(tx *db.Tx, p Payer, depth int, workflowID string) error
 }
 
-// Matcher tells whether an event is what a task waits for, before ctx ends.
+// Matcher reports whether a task waits for an event. It returns when ctx ends.
 type Matcher func(ctx context.Context, types []string, condition string) (bool, error)
 
-// Platform is what a workflow needs of a place where people talk.
+// Platform connects workflows to a messaging platform.
 type Platform struct {
 	Outbox outbox.Outbox
-	// Read is how the model reads a message of a person.
+	// Render returns a message of a person as the model reads it.
 	Render func(q db.Queryer, m surface.Message) chat.Message
-	// Told remembers that a session's history holds a message, nil remembers
-	// nothing. Without it a reply to that message would tell it again.
+	// MarkDelivered records that the history of a session contains a message, so that a
+	// reply to it does not quote it again. It may be nil.
 	MarkDelivered func(tx *db.Tx, sessionID, messageID string) error
-	// Rewrite turns names in a text of ours into mentions.
+	// ResolveMentions replaces the names of people in a text with mentions.
 	ResolveMentions func(q db.Queryer, text string) (out string, users []string)
-	// Route gives a reply that turned out to be nobody's to the router.
+	// Route gives a held reply that belongs to no workflow to the router.
 	Route func(tx *db.Tx, m surface.Message) error
 }

@@ -11,17 +11,17 @@ import (
 const (
 	// missedAfter is how far behind its moment a run counts as missed.
 	missedAfter = time.Minute
-	// minEvery is how often a schedule may wake the agent at most.
+	// minEvery is the shortest interval between two runs of a schedule.
 	minEvery = time.Minute
 	maxCron  = 200
 )
 
-// nextRun is the first moment of the schedule after a time, or zero when none
-// comes before its end.
+// nextRun returns the first run of the schedule after a time, or zero if there is none
+// before its end.
 func nextRun(w Wait, after time.Time) (time.Time, error) {
 	zone, err := time.LoadLocation(w.Zone) // "" is UTC
 	if err != nil || w.Zone == "Local" {
-		return time.Time{}, fault.InvalidField("timezone", "The time zone %q is not known here; it is a name like Europe/Berlin.", w.Zone)
+		return time.Time{}, fault.InvalidField("timezone", "The time zone %q is unknown. Use a name like Europe/Berlin.", w.Zone)
 	}
 	if len(w.Cron) > maxCron {
 		return time.Time{}, fault.InvalidField("cron", "The schedule is longer than %d characters.", maxCron)

@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// Group is the work group of the commands, and the owner in the keys of the
-	// outbox's rows that a workflow plans.
+	// Group is the consumer group of the commands, and the owner in the keys of the
+	// outbox rows of workflows.
 	Group = "workflow"
-	// maxSleep cuts a long wait short: the machine may have slept, or its clock
-	// may have been set, and a timer knows of neither.
+	// maxSleep bounds the sleep of the timer, which notices neither a machine that slept
+	// nor a clock that was set.
 	maxSleep = 10 * time.Minute
-	// dueBatch bounds what is read of what is due in one go.
+	// dueBatch is the number of due workflows per read.
 	dueBatch = 100
-	// retryPause is the wait after trouble, of the store or with one workflow.
+	// retryPause is the pause after an error of the store, and troubleFor the pause
+	// after an error with one workflow.
 	retryPause = time.Second
 	troubleFor = time.Minute
 )
 
-// Options are what a [Service] is made of.
+// Options configure a [Service].
 type Options struct {
 	DB      *db.DB
 	Bus     bus.Bus
@@ -41,27 +42,28 @@ type Options struct {
 	Replies Replies
 	Inbox   Inbox
 	Cache   surface.Cache
-	// Check says what is wrong with the events that a task is to wait for, Look
-	// takes one up that happened.
+	// Check validates the types and the condition of events to wait for. NewMatcher
+	// returns the matcher for an event that occurred.
 	Check      func(types []string, condition string) error
 	NewMatcher func(event.EnvEvent) Matcher
-	// Known reports whether a session exists; nil knows all.
+	// SessionExists reports whether a session exists. If it is nil, all do.
 	SessionExists func(q db.Queryer, sessionID string) (bool, error)
-	// Queued reports whether a request waits for its turn; nil says of none.
+	// RequestQueued reports whether a request has not begun. If it is nil, none is
+	// queued.
 	RequestQueued func(q db.Queryer, requestID string) (bool, error)
-	// Causes may be nil: then nothing causes anything, and nobody pays.
+	// Causes may be nil: then nothing has a cause, and no rule is charged.
 	Causes Causes
 	Logger *slog.Logger
-	// Now is the clock on the wall, that of the database too; default [time.Now].
+	// Now returns the wall clock time, like that of the database; default [time.Now].
 	Now func() time.Time
 }
 
-// Service keeps workflows.
+// Service runs workflows.
 type Service struct {
 	o         Options
 	platforms map[string]Platform
 	core      kernel.Core[string, Workflow, Input, Effect]
-	// rung holds one wake-up of the timer: a second would say nothing more.
+	// wakeup wakes the timer. It holds one signal, because a second would add nothing.
 	wakeup chan struct{}
 }
 
@@ -85,8 +87,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Connect makes a place known where messages can be replied to. It is called
-// before Run.
+// Connect adds a platform on which people can reply to messages. Call it before Run.
 func (s *Service) Connect(name string, p Platform) { s.platforms[name] = p }
 
 func (s *Service) subscription() bus.Subscription {
@@ -96,12 +97,12 @@ func (s *Service) subscription() bus.Subscription {
 	}
 }
 
-// Declare makes the service's group exist; call it before anything publishes.
+// Declare creates the service's consumer group. Call it before anything publishes.
 func (s *Service) Declare(ctx context.Context) error {
 	return s.o.Bus.Declare(ctx, s.subscription())
 }
 
-// Run takes commands and lets time pass until ctx ends.
+// Run handles commands and due workflows until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() error { return s.watch(ctx) })
@@ -127,15 +128,15 @@ func (s *Service) handle(ctx context.Context, d bus.Delivery) error {
 			err = errors.Join(err, s.endRefusedChain(tx, originOf(d.Headers), id))
 		}
 		if refused != nil {
-			s.o.Logger.WarnContext(ctx, "a command for a workflow was refused", "event_id", d.ID, "type", d.Type, "reason", fault.ToWire(refused).Message)
+			s.o.Logger.WarnContext(ctx, "refused a command for a workflow", "event_id", d.ID, "type", d.Type, "reason", fault.ToWire(refused).Message)
 		}
 		return err
 	})
 }
 
-// Submit publishes a command and carries it out, in one transaction. It fails
-// when the command is refused, or names a workflow that does not exist or that
-// visible, if set, does not let through.
+// Submit publishes commands and carries them out in one transaction. It fails if a
+// command is refused, or if its workflow does not exist or is not visible. If visible
+// is nil, all workflows are.
 func (s *Service) Submit(ctx context.Context, from Origin, visible func(Workflow) bool, payloads ...event.Payload) error {
 	id := ""
 	err := s.o.DB.Update(ctx, func(tx *db.Tx) error {
@@ -147,14 +148,14 @@ func (s *Service) Submit(ctx context.Context, from Origin, visible func(Workflow
 		}
 		return nil
 	})
-	if errors.Is(err, errTooDeep) { // of what was refused nothing else is left
+	if errors.Is(err, errTooDeep) { // the transaction that would have recorded it was undone
 		noted := s.o.DB.Update(ctx, func(tx *db.Tx) error { return s.endRefusedChain(tx, from, id) })
 		return errors.Join(err, noted)
 	}
 	return err
 }
 
-// named are the workflow that a command is for and what names the command there.
+// named returns the workflow of a command, and the key of the command within it.
 func named(p event.Payload) (id, act string) {
 	switch p := p.(type) {
 	case event.WorkflowCreate:
@@ -207,7 +208,7 @@ func (s *Service) Get(ctx context.Context, id string) (w Workflow, err error) {
 	return w, err
 }
 
-// List returns workflows, the newest first; see [Table].
+// List lists workflows, the newest first; see [Table].
 func (s *Service) List(ctx context.Context, sessionID string, waiting bool, limit int, before string) (all []Workflow, err error) {
 	err = s.o.DB.Read(ctx, func(q db.Queryer) (err error) {
 		all, err = s.o.Table.Workflows(q, sessionID, waiting, limit, before)
@@ -216,12 +217,13 @@ func (s *Service) List(ctx context.Context, sessionID string, waiting bool, limi
 	return all, err
 }
 
-// NotFound is the error for an id that is not known, or not to whoever asks.
+// NotFound returns the error for a workflow that does not exist, or is not visible to
+// the caller.
 func NotFound(id string) error {
 	return fault.New(fault.NotFound, "There is no workflow %s.", id)
 }
 
-// command carries out a command; refused says why it was not taken.
+// command carries out a command. refused is the reason why it was refused.
 func (s *Service) command(tx *db.Tx, h event.Headers, payload event.Payload) (refused, err error) {
 	from := originOf(h)
 	switch p := payload.(type) {
@@ -259,19 +261,19 @@ func (s *Service) command(tx *db.Tx, h event.Headers, payload event.Payload) (re
 	return nil, nil
 }
 
-// causeOf is what led to the request that asks.
+// causeOf returns what led to a request.
 func (s *Service) causeOf(q db.Queryer, from Origin) (Cause, error) {
 	if s.o.Causes == nil {
 		return Cause{}, nil
 	}
 	cause, err := s.o.Causes.CauseOf(q, from.RequestID)
 	if err != nil {
-		return cause, fmt.Errorf("look at what led to %s: %w", from.RequestID, err)
+		return cause, fmt.Errorf("read the cause of request %s: %w", from.RequestID, err)
 	}
 	return cause, nil
 }
 
-// checkEvent checks what only a compiler of conditions can.
+// checkEvent validates the condition of a task that waits for events.
 func (s *Service) checkEvent(spec Spec) error {
 	if spec.Kind != KindEvent {
 		return nil
@@ -384,7 +386,7 @@ func (s *Service) carryOut(tx *db.Tx, _ string, w Workflow, e Effect) error {
 	return fmt.Errorf("unknown effect %T", e)
 }
 
-// chainEnds notes that a chain ends with a workflow.
+// endChain records that a chain of events ends with a workflow.
 func (s *Service) endChain(tx *db.Tx, p Payer, depth int, id string) error {
 	s.o.Logger.Warn("a chain of events ends here: too many caused each other", "workflow_id", id, "depth", depth)
 	if s.o.Causes == nil || p == (Payer{}) {
@@ -393,7 +395,7 @@ func (s *Service) endChain(tx *db.Tx, p Payer, depth int, id string) error {
 	return s.o.Causes.EndChain(tx, p, depth, id)
 }
 
-// chainRefused is chainEnds for what a request was refused.
+// endRefusedChain is like endChain, for a workflow that was refused.
 func (s *Service) endRefusedChain(tx *db.Tx, from Origin, id string) error {
 	cause, err := s.causeOf(tx, from)
 	if err != nil {
@@ -414,15 +416,14 @@ func (s *Service) publish(tx *db.Tx, h event.Headers, id string, p event.Payload
 func (s *Service) wakeTimer() {
 	select {
 	case s.wakeup <- struct{}{}:
-	default: // it is going to look anyway
+	default: // one signal is pending already
 	}
 }
 
-// watch lets happen what is due, until ctx ends. Nothing ticks while nothing
-// is due.
+// watch handles due workflows until ctx ends. It sleeps while nothing is due.
 func (s *Service) watch(ctx context.Context) error {
-	trouble := map[string]time.Time{} // what could not be done, and since when
-	last := int64(math.MaxInt64)      // the clock at the last look, which was at looked
+	trouble := map[string]time.Time{} // workflows that failed, and since when
+	last := int64(math.MaxInt64)      // the wall clock at the time looked
 	looked := time.Now()
 	for {
 		now := s.o.Now().UnixMilli()
@@ -432,14 +433,14 @@ func (s *Service) watch(ctx context.Context) error {
 				in.By = time.Since(looked) + time.Duration(last-now)*time.Millisecond
 			}
 			if err := s.correctClock(ctx, in); err != nil && ctx.Err() == nil {
-				s.o.Logger.ErrorContext(ctx, "what waits could not be looked at", "error", err)
-				now = math.MaxInt64 // the next look does it
+				s.o.Logger.ErrorContext(ctx, "cannot correct the waiting workflows after the clock was set back", "error", err)
+				now = math.MaxInt64 // the next round retries
 			}
 		}
 		last, looked = now, time.Now()
 		next, err := s.due(ctx, trouble)
 		if err != nil && ctx.Err() == nil {
-			s.o.Logger.ErrorContext(ctx, "what is due of workflows could not be read", "error", err)
+			s.o.Logger.ErrorContext(ctx, "cannot read the due workflows", "error", err)
 			next = retryPause
 		}
 		var timer *time.Timer
@@ -462,9 +463,9 @@ func (s *Service) watch(ctx context.Context) error {
 	}
 }
 
-// due lets happen all that is due. It returns how long until the next, less
-// than zero for never. A workflow that fails is left alone for a while, so that
-// it does not hold up the others.
+// due handles all due workflows. It returns the time until the next is due, negative
+// for never. It skips a workflow that failed for a minute, so that it does not block
+// the others.
 func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next time.Duration, err error) {
 	const never = time.Duration(-1)
 	for {
@@ -493,7 +494,7 @@ func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next t
 				delete(trouble, id)
 				continue
 			} else if ctx.Err() == nil {
-				s.o.Logger.ErrorContext(ctx, "a workflow that is due could not go on", "workflow_id", id, "error", err)
+				s.o.Logger.ErrorContext(ctx, "cannot handle a due workflow", "workflow_id", id, "error", err)
 			}
 			trouble[id] = time.Now()
 		}
@@ -502,7 +503,7 @@ func (s *Service) due(ctx context.Context, trouble map[string]time.Time) (next t
 			return never, ctx.Err()
 		case done > 0:
 			continue
-		case len(ids) > 0: // all of them made trouble lately
+		case len(ids) > 0: // all of them failed recently
 			return troubleFor, nil
 		case at == 0:
 			return never, nil
@@ -522,7 +523,7 @@ func (s *Service) tick(ctx context.Context, id string) error {
 	})
 }
 
-// queued reports whether the last request of a workflow waits for its turn.
+// queued reports whether the last request of a workflow has not begun.
 func (s *Service) queued(q db.Queryer, id string) (bool, error) {
 	if s.o.RequestQueued == nil {
 		return false, nil
@@ -533,7 +534,7 @@ func (s *Service) queued(q db.Queryer, id string) (bool, error) {
 	}
 	is, err := s.o.RequestQueued(q, RequestID(id, w.Resumes))
 	if err != nil {
-		return false, fmt.Errorf("look whether run %d has begun: %w", w.Resumes, err)
+		return false, fmt.Errorf("check whether run %d has begun: %w", w.Resumes, err)
 	}
 	return is, nil
 }

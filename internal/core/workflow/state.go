@@ -6,11 +6,30 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// State is where a workflow or a task is in its life.
+// State is the state of a workflow or a task. These are the legal transitions of a
+// workflow; an input that is not listed changes at most its tasks:
+//
+//	state    input                        condition               next
+//	(zero)   Create                       valid                   waiting
+//	(zero)   Create                       cancelled before        cancelled
+//	(zero)   Create                       invalid, or a limit     (zero), Refuse
+//	(zero)   Add, Cancel                  before the Create       (zero)
+//	(zero)   Tick                         no Create in 10 min     failed
+//	waiting  Cancel                       -                       cancelled
+//	waiting  Reply, MessagePosted,        completes the workflow  resolved, Wake
+//	         Occurred, Sent, Tick
+//	waiting  the same                     the chain is too deep   failed, EndChain
+//	waiting  Tick                         no task in 10 min       failed
+//	waiting  Tick, schedule               a run is due            waiting, Wake
+//	waiting  Tick, schedule               it was the last run     resolved, Wake
+//	waiting  Tick, schedule               the session is gone     cancelled, Abandon
+//
+// A task is waiting until it has a result (resolved), or until its workflow ends
+// without it (cancelled).
 type State string
 
-// The states. Waiting is the only one that is not an end; the zero State is a
-// workflow whose commands came before the one that creates it.
+// The states. All but Waiting are final. The zero State is a workflow whose commands
+// arrived before the one that creates it.
 const (
 	Waiting   State = "waiting"
 	Resolved  State = "resolved"
@@ -18,8 +37,8 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Damaged is the state that a list gives a workflow that cannot be read: its ID is
-// known and, in Detail, what is wrong.
+// Damaged is the state, in a list, of a workflow whose row cannot be read. Only its
+// ID and, in Detail, the reason are known.
 const Damaged State = "damaged"
 
 // Completion says when a workflow is over.
@@ -31,18 +50,19 @@ const (
 	Any Completion = "any"
 )
 
-// Workflow is something that the agent waits for, with all that is known of it.
+// Workflow is a set of tasks that the agent waits for.
 type Workflow struct {
 	ID      string `json:"id"`
 	State   State  `json:"state"`
 	Summary string `json:"summary"`
-	// Detail says why it failed or was cancelled.
+	// Detail is the reason why it failed or was cancelled.
 	Detail     string     `json:"detail,omitempty"`
 	Completion Completion `json:"completion"`
-	// Origin is the request that asked for it, Resume where the agent goes on.
+	// Origin is the request that created it. Resume is the conversation in which the
+	// agent continues.
 	Origin Origin `json:"origin"`
 	Resume Target `json:"resumeTarget"`
-	// Payer is the rule that pays for what it sets off.
+	// Payer is the rule whose budget its requests count for.
 	Payer Payer  `json:"payer,omitzero"`
 	Tasks []Task `json:"tasks"`
 	// Resumes counts the requests that it made.
@@ -50,7 +70,7 @@ type Workflow struct {
 	// CreatedAt and EndedAt are Unix milliseconds.
 	CreatedAt int64 `json:"createdAt"`
 	EndedAt   int64 `json:"endedAt,omitempty"`
-	// Early says that it was cancelled before it was created.
+	// Early reports that it was cancelled before it was created.
 	Early bool `json:"early,omitempty"`
 	// Facts are loaded for each decision and never saved.
 	Facts Facts `json:"-"`
@@ -66,7 +86,7 @@ type Facts struct {
 	Disconnected []string
 }
 
-// Origin is the request that asked for a workflow.
+// Origin is the request that created a workflow.
 type Origin struct {
 	RequestID string `json:"requestId"`
 	SessionID string `json:"sessionId"`
@@ -81,79 +101,79 @@ func (o Origin) headers() event.Headers {
 	return event.RequestHeaders(o.RequestID, o.SessionID, o.Client)
 }
 
-// Cause is what led to a request.
+// Cause describes what led to a request.
 type Cause struct {
-	// Depth is how many events set each other off up to it, none of them a
-	// person's doing.
+	// Depth is the number of events that caused each other before it, since the last
+	// message of a person.
 	Depth int
-	// Payer is the rule that set it off.
+	// Payer is the rule that caused it.
 	Payer Payer
 }
 
-// Payer is a rule and the session for which it acted; zero is none.
+// Payer is a rule and the session in which it acted. The zero value is none.
 type Payer struct {
 	Rule      string `json:"rule"`
 	SessionID string `json:"sessionId"`
 }
 
-// Target is the conversation in which the agent goes on.
+// Target is the conversation in which the agent continues.
 type Target struct {
 	SessionID string `json:"sessionId"`
 	Client    string `json:"client"`
-	// Mention is the person whom the answer mentions, as the platform's id.
+	// Mention is the platform's id of the person whom the answer mentions.
 	Mention string `json:"mentionUserId,omitempty"`
 }
 
-// Task is one thing that is waited for.
+// Task is one thing to wait for.
 type Task struct {
 	ID          string `json:"id"`
 	Kind        string `json:"kind"`
 	Description string `json:"description"`
 	State       State  `json:"state"`
 	Wait        Wait   `json:"wait"`
-	// Depth is how many events set each other off up to the request that asked
-	// for it.
+	// Depth is the number of events that caused each other before the request that
+	// added it.
 	Depth int `json:"depth,omitempty"`
-	// Due is when something happens by itself: its moment, or its time-out;
-	// Unix milliseconds, zero for never.
+	// Due is the time that it waits for, or its timeout, in Unix milliseconds; zero
+	// for never.
 	Due int64 `json:"due,omitempty"`
-	// Sending says that its message is on the way and has no id yet.
+	// Sending reports that its message has no id yet.
 	Sending bool `json:"sending,omitempty"`
-	// Runs counts what a schedule has set off.
+	// Runs counts the runs of a schedule.
 	Runs       int     `json:"runs,omitempty"`
 	CreatedAt  int64   `json:"createdAt"`
 	ResolvedAt int64   `json:"resolvedAt,omitempty"`
 	Result     *Result `json:"result,omitempty"`
 }
 
-// Wait is what a task waits for; which fields are used depends on its way.
+// Wait describes what a task waits for. Its kind determines which fields are used.
 type Wait struct {
 	Kind WaitKind `json:"way"`
-	// Platform, ChannelID, MessageID and UserID name the reply. A message that
-	// is still to be sent has Text, and its MessageID comes later.
+	// Platform, ChannelID, MessageID, and UserID identify the reply. If Text is set,
+	// the workflow sends the message itself, and its MessageID comes later.
 	Platform  string `json:"platform,omitempty"`
 	ChannelID string `json:"channelId,omitempty"`
 	MessageID string `json:"messageId,omitempty"`
 	UserID    string `json:"userId,omitempty"`
 	ReplyTo   string `json:"replyTo,omitempty"`
 	Text      string `json:"text,omitempty"`
-	// Types, SessionID and If choose the event.
+	// Types, SessionID, and If select the event.
 	Types     []string `json:"types,omitempty"`
 	SessionID string   `json:"sessionId,omitempty"`
 	If        string   `json:"if,omitempty"`
-	// Cron, Zone, Skip and Until are the calendar: Skip leaves out what was
-	// missed, Until is its end in Unix milliseconds.
+	// Cron, Zone, Skip, and Until are the schedule: Skip omits missed runs, and Until
+	// is the end in Unix milliseconds.
 	Cron  string `json:"cron,omitempty"`
 	Zone  string `json:"timezone,omitempty"`
 	Skip  bool   `json:"skipMissed,omitempty"`
 	Until int64  `json:"until,omitempty"`
 }
 
-// WaitKind is how a task waits.
+// WaitKind is the kind of a wait.
 type WaitKind string
 
-// The ways. A reply answers one message; a message is the next that a person
-// writes in a conversation that has no replies.
+// The kinds of waits. A reply answers one message. In a conversation without
+// replies, the next message of a person counts instead.
 const (
 	ForReply   WaitKind = "reply"
 	ForMessage WaitKind = "message"
@@ -164,7 +184,7 @@ const (
 	sendKind            = ".send_and_wait"
 )
 
-// Outcome says what a wait came to.
+// Outcome is the outcome of a wait.
 type Outcome string
 
 // The outcomes.
@@ -178,19 +198,19 @@ const (
 	Finished  Outcome = "finished"
 )
 
-// Result is what a task came to. A time-out is one, too.
+// Result is the result of a task. A timeout is a result, too.
 type Result struct {
 	Outcome Outcome `json:"outcome"`
 	// MessagePosted is what a person wrote, Event what happened.
 	Message *HumanMessage   `json:"message,omitempty"`
 	Event   *event.EnvEvent `json:"event,omitempty"`
-	// Depth is the place of the event among those that set each other off.
+	// Depth is the position of the event in its chain of causes.
 	Depth int `json:"depth,omitempty"`
-	// Reason says why a message was not sent.
+	// Reason is the reason why a message was not sent.
 	Reason string `json:"reason,omitempty"`
 }
 
-// HumanMessage is what a person wrote. Text is cut to a bounded length.
+// HumanMessage is a message of a person. Text is truncated to 8 KiB.
 type HumanMessage struct {
 	MessageID string `json:"messageId"`
 	UserID    string `json:"userId,omitempty"`
@@ -199,7 +219,7 @@ type HumanMessage struct {
 	At        int64  `json:"at"` // Unix milliseconds
 }
 
-// Ended reports whether nothing happens to it any more.
+// Ended reports whether the state is final.
 func (s State) Ended() bool { return s == Resolved || s == Failed || s == Cancelled }
 
 // Task returns a task by its id.
@@ -211,8 +231,7 @@ func (w Workflow) Task(id string) (Task, bool) {
 	return w.Tasks[i], true
 }
 
-// Due is when something of the workflow is due next, Unix milliseconds; zero
-// for never.
+// Due returns when the workflow is due next, in Unix milliseconds; zero for never.
 func (w Workflow) Due() (due int64) {
 	earlier := func(at int64) {
 		if at > 0 && (due == 0 || at < due) {
@@ -233,23 +252,23 @@ func (w Workflow) Due() (due int64) {
 	return due
 }
 
-// Spoken reports whether something that a person wrote is among the results:
-// what the workflow sets off is then that person's doing.
+// PersonInvolved reports whether a message of a person is among the results. Then
+// that person, and no event, causes what follows.
 func (w Workflow) PersonInvolved() bool {
 	return slices.ContainsFunc(w.Tasks, func(t Task) bool { return t.Result != nil && t.Result.Message != nil })
 }
 
-// Depth is the place of what the workflow sets off among the events that set
-// each other off. Time that passes is one more after the request that waited for
-// it, so that nothing goes on by waiting again and again; a schedule is that one
-// however often it runs. An event has a place of its own. A person begins anew.
+// Depth returns the position, in the chain of causes, of what the workflow causes. A
+// time that is reached adds one, so that waiting again and again ends; a schedule
+// adds one however often it runs. An event has a position of its own. A message of a
+// person starts a new chain.
 func (w Workflow) Depth() (depth int) {
 	if w.PersonInvolved() {
 		return 0
 	}
 	for _, t := range w.Tasks {
 		switch r := t.Result; {
-		case t.Wait.Kind == BySchedule: // also cancelled, while its last run goes on
+		case t.Wait.Kind == BySchedule: // also after it is cancelled, for its last run
 			depth = max(depth, t.Depth+1)
 		case r == nil || r.Outcome == Abandoned:
 		case r.Event != nil:
@@ -261,5 +280,5 @@ func (w Workflow) Depth() (depth int) {
 	return depth
 }
 
-// waits reports whether the task still waits, in a workflow that does.
+// isWaiting reports whether the task and its workflow still wait.
 func (w Workflow) isWaiting(t Task) bool { return w.State == Waiting && t.State == Waiting }

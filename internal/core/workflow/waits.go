@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// postTTL is how long a message that a workflow sends is worth sending.
+	// postTTL is the time after which the message of a workflow is not sent any more.
 	postTTL = time.Hour
-	// maxOrigins bounds how far the workflows of workflows are followed.
+	// maxOrigins bounds how many workflows of workflows OriginRequest follows.
 	maxOrigins = 100
 )
 
-// Take gives a reply to the workflows that wait for it, in the transaction of
-// the router, which calls it for what people reply. It is true if the reply is
-// a workflow's, so that it wakes nobody else: a task waits or waited for a
-// reply to that message, or may turn out to.
+// ClaimReply gives a reply to the workflows that wait for it. The router calls it in
+// its transaction for every reply. It returns true if the reply belongs to a
+// workflow, so that nothing else may react to it: a task waits or waited for a reply to
+// the message, or may turn out to.
 func (s *Service) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	if m.ReplyTo == "" {
 		return false, nil
@@ -48,8 +48,8 @@ func (s *Service) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 	return true, s.o.Replies.HoldReply(tx, HeldReply{m.Platform, m.ChannelID, m.ID, m.ReplyTo})
 }
 
-// mayBeOurs reports whether what a message replies to may be one that is being
-// sent, and whose id is not known yet.
+// mayBeReplyToUnsent reports whether a message may reply to one that is being sent, and
+// whose id is not known yet.
 func (s *Service) mayBeReplyToUnsent(q db.Queryer, m surface.Message) (bool, error) {
 	waits, err := s.o.Waits.AwaitsSending(q, m.Platform, m.ChannelID)
 	if err != nil || !waits {
@@ -59,7 +59,7 @@ func (s *Service) mayBeReplyToUnsent(q db.Queryer, m surface.Message) (bool, err
 	if fault.KindOf(err) == fault.NotFound {
 		return true, nil
 	}
-	// One that a relay made is known as its request's.
+	// A relay's message already has a request.
 	return to.FromSelf && to.RequestID == "", err
 }
 
@@ -71,8 +71,8 @@ func (s *Service) reply(tx *db.Tx, id string, m surface.Message) error {
 	return err
 }
 
-// Wanted reports whether the message of a task is still to be sent. A platform
-// that is switched off is told of no end.
+// StillWanted reports whether the message of a task must still be sent. While a platform
+// is switched off, messages cannot be withdrawn from it.
 func (s *Service) StillWanted(tx *db.Tx, r outbox.Row) (bool, error) {
 	id, taskID, err := taskOf(r)
 	if err != nil {
@@ -89,18 +89,17 @@ func (s *Service) StillWanted(tx *db.Tx, r outbox.Row) (bool, error) {
 	return w.isWaiting(t), nil
 }
 
-// taskOf says whose message a row is.
+// taskOf returns the task of an outbox row.
 func taskOf(r outbox.Row) (id, taskID string, err error) {
 	parts := strings.Split(r.Key, ":") // see postKey
 	if len(parts) != 3 {
-		return "", "", fmt.Errorf("find whose message %s is: the key names no task", r.Key)
+		return "", "", fmt.Errorf("find the task of outbox row %s: malformed key", r.Key)
 	}
 	return parts[1], parts[2], nil
 }
 
-// OnSent binds the message of a task when its id becomes known, in the
-// transaction that marks the outbox's row; replies that were held are given to
-// whom they belong.
+// OnSent records the id of the message of a task, in the transaction that updates the
+// outbox row, and then delivers the held replies of the channel.
 func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 	id, taskID, err := taskOf(r)
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 			m.CreatedAt = tx.Now().UnixMilli()
 		}
 		if err := s.o.Cache.PutMessage(tx, m); err != nil {
-			return fmt.Errorf("remember our message: %w", err)
+			return fmt.Errorf("cache the sent message: %w", err)
 		}
 	}
 	if _, err := s.apply(tx, id, in); err != nil {
@@ -123,7 +122,7 @@ func (s *Service) OnSent(tx *db.Tx, r outbox.Row, m surface.Message) error {
 	return s.releaseHeld(tx, r.Platform, r.Send.ChannelID)
 }
 
-// release gives what was held in a channel to whom it belongs by now.
+// releaseHeld delivers the held replies of a channel whose owner is known now.
 func (s *Service) releaseHeld(tx *db.Tx, platform, channelID string) error {
 	held, err := s.o.Replies.HeldReplies(tx, platform, channelID)
 	if err != nil {
@@ -161,14 +160,14 @@ func (s *Service) releaseHeld(tx *db.Tx, platform, channelID string) error {
 			}
 		case route != nil:
 			if err := route(tx, m); err != nil {
-				return fmt.Errorf("route a reply that was held: %w", err)
+				return fmt.Errorf("route a held reply: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// post plans the message that a task waits for a reply to.
+// planMessage puts the message whose reply a task waits for into the outbox.
 func (s *Service) planMessage(tx *db.Tx, w Workflow, t Task) error {
 	p := s.platforms[t.Wait.Platform] // see Facts.Disconnected
 	content := surface.Content{Text: t.Wait.Text}
@@ -182,20 +181,21 @@ func (s *Service) planMessage(tx *db.Tx, w Workflow, t Task) error {
 	})
 }
 
-// postKey names the message of a task in the outbox.
+// postKey returns the outbox key of the message of a task.
 func postKey(id, taskID string) string { return Group + ":" + id + ":" + taskID }
 
-// withdraw takes back the message of a task. [Service.OnSent] hears of it.
+// withdrawMessage withdraws the message of a task; the outbox then calls
+// [Service.OnSent].
 func (s *Service) withdrawMessage(tx *db.Tx, w Workflow, taskID string) error {
 	t, _ := w.Task(taskID)
 	p, ok := s.platforms[t.Wait.Platform]
 	if !ok {
-		return nil // nothing is sent there; should it be back in time, see Wanted
+		return nil // nothing is sent there; if it comes back in time, see StillWanted
 	}
 	return p.Outbox.Withdraw(tx, postKey(w.ID, taskID))
 }
 
-// wake publishes the request with which the agent goes on.
+// wake publishes the request that wakes the agent.
 func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 	trigger, err := s.trigger(tx, w, e.TaskID)
 	if err != nil {
@@ -219,8 +219,8 @@ func (s *Service) wake(tx *db.Tx, w Workflow, e Wake) error {
 	return tx.Publish(command)
 }
 
-// told remembers that the agent is told of what a person wrote, where that was
-// written in the conversation that is woken.
+// markDelivered records that the agent receives a person's message, if the message is in
+// the conversation that is woken.
 func (s *Service) markDelivered(tx *db.Tx, w Workflow, taskID string) error {
 	t, _ := w.Task(taskID)
 	p, ok := s.platforms[t.Wait.Platform]
@@ -230,24 +230,24 @@ func (s *Service) markDelivered(tx *db.Tx, w Workflow, taskID string) error {
 	return p.MarkDelivered(tx, w.Resume.SessionID, t.Result.Message.MessageID)
 }
 
-// paid has the rule pay that led to the workflow, unless a person has spoken
-// since, and reports whether the request may be made.
+// charge counts the request for the rule that led to the workflow, unless a person has
+// taken part since, and reports whether the budget allows the request.
 func (s *Service) charge(tx *db.Tx, w Workflow, command event.Event) (bool, error) {
 	if s.o.Causes == nil || w.Payer == (Payer{}) || w.PersonInvolved() {
 		return true, nil
 	}
 	paid, err := s.o.Causes.Charge(tx, w.Payer, w.Depth(), command)
 	if err != nil {
-		return false, fmt.Errorf("let the rule %s pay: %w", w.Payer.Rule, err)
+		return false, fmt.Errorf("charge rule %s: %w", w.Payer.Rule, err)
 	}
 	if !paid {
-		s.o.Logger.Warn("a workflow wakes nobody: the rule that led to it has used up its budget", "workflow_id", w.ID, "rule", w.Payer.Rule)
+		s.o.Logger.Warn("cannot wake the agent for a workflow: its rule has used up its budget", "workflow_id", w.ID, "rule", w.Payer.Rule)
 	}
 	return paid, nil
 }
 
-// trigger is what set the request off: what a person wrote, as people's
-// messages are always read, or words of ours.
+// trigger returns the user message of the request: the message of a person, rendered as
+// all messages of people are, or a fixed text.
 func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message, error) {
 	t, _ := w.Task(taskID)
 	if t.Result == nil || t.Result.Message == nil {
@@ -271,10 +271,11 @@ func (s *Service) trigger(q db.Queryer, w Workflow, taskID string) (chat.Message
 	return WithOtherResults(chat.Text(chat.User, m.Text), w, taskID), nil
 }
 
-// Hear tells of what a person wrote in a conversation that has no replies, in
-// the transaction that makes it a request. It returns what the request has to
-// begin with: the briefings of the workflows that waited for it and go on in
-// that conversation. Those of other conversations are woken by themselves.
+// OnMessage gives a person's message, in a conversation without replies, to the
+// workflows that wait for it, in the transaction that makes it a request. It returns
+// the messages that the request must begin with: the briefings of the workflows that
+// continue in this conversation. Workflows of other conversations get requests of
+// their own.
 func (s *Service) OnMessage(tx *db.Tx, sessionID, messageID, content string) (briefings []chat.Message, err error) {
 	ids, err := s.o.Waits.WaitingForMessage(tx, sessionID)
 	if err != nil {
@@ -306,14 +307,14 @@ func (s *Service) OnMessage(tx *db.Tx, sessionID, messageID, content string) (br
 	return briefings, nil
 }
 
-// unreadable tells of a workflow that cannot hear what it may wait for. What
-// happens is not for it alone, so the others hear it.
+// logDamaged logs a workflow whose row cannot be read, so that the other workflows still
+// receive the message or event.
 func (s *Service) logDamaged(id string, err error) {
-	s.o.Logger.Error("a workflow that waits cannot be read", "workflow_id", id, "error", err)
+	s.o.Logger.Error("cannot read a waiting workflow", "workflow_id", id, "error", err)
 }
 
-// Mention is the person whom the answer to a request of a workflow begins
-// with, or "".
+// Mention returns the person whom the answer to a request of a workflow mentions, or
+// "".
 func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
 	r, err := event.ParseRequestID(requestID)
 	if err != nil || r.Surface != Surface {
@@ -326,8 +327,8 @@ func (s *Service) Mention(q db.Queryer, requestID string) (string, error) {
 	return w.Resume.Mention, err
 }
 
-// OriginRequest is the request in which a person asked for what a request is about:
-// the origin of its workflow if a workflow made it, else itself.
+// OriginRequest returns the request of a person that a request goes back to: the origin
+// of its workflow if a workflow made it, otherwise the request itself.
 func (s *Service) OriginRequest(q db.Queryer, requestID string) (string, error) {
 	for range maxOrigins {
 		r, err := event.ParseRequestID(requestID)

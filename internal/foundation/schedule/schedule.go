@@ -12,15 +12,15 @@ import (
 // MinEvery is the shortest interval.
 const MinEvery = time.Second
 
-// horizon is how many years ahead a slot is looked for: between two 29th of
-// February there can be eight.
+// horizon is the number of years to search for a slot: two 29ths of February can be eight
+// years apart.
 const horizon = 9
 
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.Extended | cron.DowOrDom).
 	WithMaxSearchYears(horizon)
 
-// Schedule is when something is due. Make one with [Cron] or [Every]; the zero
-// value is never due.
+// Schedule is a set of times. Create one with [Cron] or [Every]; the zero value is
+// empty.
 type Schedule struct {
 	every time.Duration
 	cron  cron.Schedule
@@ -29,12 +29,11 @@ type Schedule struct {
 	hourly bool
 }
 
-// Cron reads an expression of five fields (minute, hour, day of the month,
-// month, day of the week) or one of @hourly, @daily, @weekly, @monthly,
-// @yearly, whose times are those of the zone; nil is UTC. "@every 10m" is
-// [Every]. As in crontab, a day matches when it has either the day of the month
-// or that of the week, if both are restricted. The errors tell a person what is
-// wrong.
+// Cron parses an expression of five fields (minute, hour, day of the month, month, day of
+// the week), or one of @hourly, @daily, @weekly, @monthly, and @yearly, in a time zone;
+// nil is UTC. "@every 10m" is like [Every]. As in crontab, if both the day of the month
+// and the day of the week are restricted, a day matches if either does. The errors are
+// for people.
 func Cron(expression string, zone *time.Location) (Schedule, error) {
 	if zone == nil {
 		zone = time.UTC
@@ -43,25 +42,25 @@ func Cron(expression string, zone *time.Location) (Schedule, error) {
 	if rest, ok := strings.CutPrefix(expression, "@every "); ok {
 		d, err := time.ParseDuration(strings.TrimSpace(rest))
 		if err != nil {
-			return Schedule{}, fault.New(fault.Invalid, "The interval of %q is not one such as 10m or 24h.", expression)
+			return Schedule{}, fault.New(fault.Invalid, "The interval of %q is invalid. Use a form like 10m or 24h.", expression)
 		}
 		return Every(d)
 	}
 	if strings.Contains(expression, "=") {
-		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q names a time zone; it has a setting of its own.", expression)
+		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q contains a time zone. Use the separate setting for it.", expression)
 	}
 	parsed, err := parser.Parse(expression)
 	if err != nil {
-		return Schedule{}, fault.Wrap(fault.Invalid, err, "The cron expression %q cannot be read; it has five fields: minute, hour, day of the month, month, day of the week, for example 30 8 * * 1-5.", expression)
+		return Schedule{}, fault.Wrap(fault.Invalid, err, "The cron expression %q is invalid. Use five fields: minute, hour, day of the month, month, day of the week, for example 30 8 * * 1-5.", expression)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q is not one of five fields.", expression)
+		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q does not have five fields.", expression)
 	}
-	spec.Location = time.UTC // it is asked about what clocks show, see wall
+	spec.Location = time.UTC // it computes with wall clock times, see wall.go
 	s := Schedule{cron: spec, zone: zone, hourly: spec.Hour&everyHour == everyHour}
 	if s.Next(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q never comes: there is no such day.", expression)
+		return Schedule{}, fault.New(fault.Invalid, "The cron expression %q never matches: there is no such day.", expression)
 	}
 	return s, nil
 }
@@ -69,17 +68,16 @@ func Cron(expression string, zone *time.Location) (Schedule, error) {
 // everyHour has a bit for each hour.
 const everyHour = 1<<24 - 1
 
-// Every is due at each multiple of d since the beginning of 1970 in UTC, so
-// that 10m is at :00, :10, …, whenever it was set up. d is whole seconds, at
-// least [MinEvery].
+// Every returns the multiples of d since the beginning of 1970 in UTC, so 10m is at :00,
+// :10, …, independent of the start. d must be whole seconds, at least [MinEvery].
 func Every(d time.Duration) (Schedule, error) {
 	if d < MinEvery || d%time.Second != 0 {
-		return Schedule{}, fault.New(fault.Invalid, "The interval %s is not whole seconds, at least %s.", d, MinEvery)
+		return Schedule{}, fault.New(fault.Invalid, "The interval %s is invalid. Use whole seconds, at least %s.", d, MinEvery)
 	}
 	return Schedule{every: d}, nil
 }
 
-// Next is the first slot after the moment, or zero if there is none.
+// Next returns the first slot after a time, or zero if there is none.
 func (s Schedule) Next(after time.Time) time.Time {
 	switch {
 	case s.every > 0:
@@ -93,7 +91,7 @@ func (s Schedule) Next(after time.Time) time.Time {
 	}
 	var next, nextWall time.Time
 	for w := s.cron.Next(from); !w.IsZero(); w = s.cron.Next(w) {
-		// Where the clocks change, a later time of the clock can come first.
+		// Near a clock change, a later wall clock time can come first.
 		if !next.IsZero() && (!s.clockChangesNear(next) || w.Sub(nextWall) > maxClockChange) {
 			break
 		}
@@ -106,7 +104,7 @@ func (s Schedule) Next(after time.Time) time.Time {
 	return next
 }
 
-// multiple is the newest multiple of the interval that is not after t.
+// lastMultiple returns the newest multiple of the interval that is not after t.
 func (s Schedule) lastMultiple(t time.Time) time.Time {
 	seconds, step := t.Unix(), int64(s.every/time.Second)
 	rest := seconds % step
@@ -116,8 +114,8 @@ func (s Schedule) lastMultiple(t time.Time) time.Time {
 	return time.Unix(seconds-rest, 0).UTC()
 }
 
-// Latest is the newest slot that is not after the moment, or zero if there is
-// none in nine years.
+// Latest returns the newest slot that is not after a time, or zero if there is none within
+// nine years.
 func (s Schedule) Latest(upTo time.Time) time.Time {
 	if s.every > 0 {
 		return s.lastMultiple(upTo)
@@ -125,8 +123,8 @@ func (s Schedule) Latest(upTo time.Time) time.Time {
 	if s.cron == nil {
 		return time.Time{}
 	}
-	// Widen the look back until it holds a slot, so that the walk is short for
-	// what is due often and for what is due once a year.
+	// Double the search window until it contains a slot, so that the search is short both
+	// for frequent and for yearly schedules.
 	now := wallClock(upTo.In(s.zone))
 	for back := maxClockChange; back < horizon*366*24*time.Hour; back *= 2 {
 		var latest time.Time

@@ -77,7 +77,7 @@ surface:
 		"12:41: sandbox.network.hosts.a.org.headers: The header Host belongs to the connection",
 		`15:12: "?" is no type of events`,
 		"17:5: ",
-		"19:8: The secret of the webhook w1 is shorter",
+		"19:8: The secret of the webhook w1 is too short",
 		`20:8: The webhook w2 has the unknown form "none"`,
 		"20:28: the environment variable ALSO_NOT is not set",
 		`22:14: "often" is not a duration`,

@@ -36,7 +36,7 @@ func TestWebhooksWithMistakes(t *testing.T) {
 		"webhooks:\n  ci: {}\n":                                          ":2:3: The webhook ci has no secret",
 		"webhooks:\n  ci:\n    form: github\n":                           ":2:3: The webhook ci has no secret",
 		"webhooks:\n  ci:\n    secret: ${CI_SECRET}\n":                   ":3:13: the environment variable CI_SECRET is not set",
-		"webhooks:\n  ci:\n    secret: short\n":                          ":3:5: The secret of the webhook ci is shorter",
+		"webhooks:\n  ci:\n    secret: short\n":                          ":3:5: The secret of the webhook ci is too short",
 		"webhooks:\n  ci:\n    form: x\n    secret: long-enough-it-is\n": ":3:5: The webhook ci has the unknown form",
 		"webhooks:\n  a/b: {secret: long-enough-it-is}\n":                ":2:3: \"a/b\" is not a name",
 	} {

@@ -36,7 +36,7 @@ func TestWhoMayWaitForWhat(t *testing.T) {
 		{"sending to a closed one", "workflow.send_and_wait", `{"sessionId":"12","text":"x","summary":"x"}`, inOps, []string{"denied"}},
 		{"sending to the page", "workflow.send_and_wait", `{"text":"x","summary":"x"}`, onWeb, []string{"denied"}},
 		{"sending nothing", "workflow.send_and_wait", `{"text":" ","summary":"x"}`, inOps, []string{"invalid"}},
-		{"a time-out that is none", "workflow.send_and_wait", `{"text":"x","summary":"x","timeout":"soon"}`, inOps, []string{`invalid: "soon" is not how long`}},
+		{"a time-out that is none", "workflow.send_and_wait", `{"text":"x","summary":"x","timeout":"soon"}`, inOps, []string{`invalid: "soon" is not a duration`}},
 
 		{"a calendar", "workflow.schedule", `{"cron":"0 9 * * mon-fri","timezone":"Europe/Berlin","summary":"x","until":"2099-01-01T00:00:00Z"}`, inOps, []string{`"timezone":"Europe/Berlin"`, `"way":"schedule"`}},
 		{"a calendar that is none", "workflow.schedule", `{"cron":"now and then","summary":"x"}`, inOps, []string{"invalid"}},

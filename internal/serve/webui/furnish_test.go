@@ -100,7 +100,7 @@ func (f *fake) furnish(said string) {
 		open, calendar := workflow("w1", "waiting", "Ann asked when the release is; tell her what Bob says. ", asked, build), workflow("w2", "waiting", "Post the list of open reviews. ", daily)
 		open["due"], calendar["due"], calendar["resumes"] = 1_760_090_000_000, 1_760_090_000_000, 3
 		failed := workflow("w3", "failed", "Remind Ann. ")
-		failed["detail"], failed["endedAt"] = "It was given nothing to wait for. "+said, 1_760_000_600_000
+		failed["detail"], failed["endedAt"] = "It has no task to wait for. "+said, 1_760_000_600_000
 		f.views.workflows = []object{open, calendar, failed}
 		f.views.groups = []object{
 			{"topic": "env", "group": "environment", "mode": "work", "pending": 1, "backlog": 0, "oldestMs": 12, "active": true},

@@ -63,7 +63,7 @@ rules:
 `))...)
 			session := firstInChain(t, s)
 			e2e.Eventually(t, 2*answerWithin, "the chain ends", func() bool {
-				return strings.Contains(s.Log(), "a chain of events ends here") || wasAsked(model, "set off by the last of 8 events")
+				return strings.Contains(s.Log(), "a chain of events ends here") || wasAsked(model, "a chain of 8 events that caused each other")
 			})
 			e2e.Eventually(t, answerWithin, "what runs is over", func() bool {
 				var info struct{ State string }

@@ -53,7 +53,7 @@ func TestConditionsThatTakeTooLong(t *testing.T) {
 				if c.workflows > 0 {
 					want = 1
 				}
-				if got := strings.Count(log.String(), "could not decide"); got != want {
+				if got := strings.Count(log.String(), "cannot evaluate the conditions"); got != want {
 					t.Errorf("it is told %d times:\n%s", got, log.String())
 				}
 			})
