@@ -1,5 +1,4 @@
-// Command lilac is the whole program: the server and the commands that talk to
-// it.
+// Command lilac is the server and the commands that talk to it.
 package main
 
 import (

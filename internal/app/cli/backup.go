@@ -17,15 +17,15 @@ import (
 func (c *cli) backup() *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write a backup into one file, also while the server runs",
-		Long: "Writes the database as it is at one moment, and the stored files, into a new file that only you\n" +
-			"can read, and reads it again to see that it is whole. The server need not stop. The token, the\n" +
-			"configuration and the workspace are not in it.",
+		Short: "Back up the database and files, also while the server runs",
+		Long: "Writes a snapshot of the database and the stored files to a new file that only you can read, and\n" +
+			"verifies the file. The server can keep running. The backup does not contain the token, the\n" +
+			"configuration or the workspace.",
 		Example: "  lilac backup /backups/lilac-$(date +%F).tar.gz\n  lilac backup lilac.tar.gz --data /var/lib/lilac/data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] == "-" { // elsewhere it means standard output
-				return fault.New(fault.Invalid, "A backup is written into a file, which is read again; it cannot go to standard output. Give the file a name.")
+			if args[0] == "-" { // other commands use it for standard output
+				return fault.New(fault.Invalid, "A backup cannot be written to standard output, because it is verified after it is written. Name a file.")
 			}
 			at, err := c.locate()
 			if err != nil {
@@ -37,7 +37,7 @@ func (c *cli) backup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.printBackup(m, fmt.Sprintf("%s holds %s", args[0], at.DataDir))
+			return c.printBackup(m, fmt.Sprintf("%s is a backup of %s", args[0], at.DataDir))
 		},
 	})
 }
@@ -46,10 +46,10 @@ func (c *cli) restore() *cobra.Command {
 	var check bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make a data directory out of a backup",
-		Long: "Verifies the backup and writes it into the data directory, which must be empty. Requests that ran\n" +
-			"when the backup was made go on at the next start.",
-		Example: "  lilac restore lilac.tar.gz --data /var/lib/lilac/data\n  lilac restore lilac.tar.gz --check    # only look whether it is whole",
+		Short: "Restore a data directory from a backup",
+		Long: "Verifies the backup and restores it to the data directory, which must be empty. Requests that\n" +
+			"were running at the time of the backup resume at the next start.",
+		Example: "  lilac restore lilac.tar.gz --data /var/lib/lilac/data\n  lilac restore lilac.tar.gz --check    # only verify the backup",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
@@ -59,7 +59,7 @@ func (c *cli) restore() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.printBackup(m, args[0]+" is whole")
+				return c.printBackup(m, args[0]+" is valid")
 			}
 			at, err := c.locate()
 			if err != nil {
@@ -69,10 +69,10 @@ func (c *cli) restore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.printBackup(m, fmt.Sprintf("%s was made out of %s", at.DataDir, filepath.Base(args[0])))
+			return c.printBackup(m, fmt.Sprintf("%s was restored from %s", at.DataDir, filepath.Base(args[0])))
 		},
 	})
-	cmd.Flags().BoolVar(&check, "check", false, "verify the backup and restore nothing")
+	cmd.Flags().BoolVar(&check, "check", false, "only verify the backup")
 	return cmd
 }
 
@@ -84,28 +84,28 @@ func (c *cli) printBackup(m backup.Manifest, what string) error {
 	}
 	verified := "all verified"
 	if len(bad)+len(m.Unread) > 0 {
-		verified = "not all whole"
+		verified = "some damaged or missing"
 	}
-	_, err := fmt.Fprintf(c.out, "%s: store %s as of %s, the database and %d stored files, %d KiB, %s.\n",
+	_, err := fmt.Fprintf(c.out, "%s: store %s at %s, database and %d stored files, %d KiB, %s.\n",
 		text.Sanitize(what), m.StoreID, m.Made.Local().Format(time.DateTime), len(m.Entries)-1, m.Bytes()>>10, verified)
 	return errors.Join(err, damagedFiles(bad), unreadDirs(m.Unread))
 }
 
-// unreadDirs is the error of a backup that lacks what nobody could find when it was
-// made.
+// unreadDirs returns the error of a backup that lacks files, because some directories
+// could not be read.
 func unreadDirs(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fault.New(fault.Internal, "Directories of stored files could not be read when the backup was made, so it lacks files that are in them: %s. The rest is whole. Look for what is missing in an older backup.",
+	return fault.New(fault.Internal, "The backup is incomplete: directories of stored files could not be read: %s. Everything else is valid. Look for the missing files in an older backup.",
 		text.SingleLine(strings.Join(names, ", ")))
 }
 
-// damagedFiles is the error of a backup that holds what was damaged before. There
-// is no better one to be had: the rest of it is whole, and it can be used.
+// damagedFiles returns the error of a backup of files that were already damaged. The
+// backup is usable.
 func damagedFiles(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fault.New(fault.Internal, "Of the stored files %d had been damaged before the backup was made, the first: %s. What is damaged was taken over as it is, and the rest is whole. Look for it in an older backup.", len(names), names[0])
+	return fault.New(fault.Internal, "%d stored files were already damaged, the first is %s. The backup contains them unchanged; everything else is valid. Look for intact copies in an older backup.", len(names), names[0])
 }

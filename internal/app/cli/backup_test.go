@@ -15,7 +15,7 @@ import (
 
 // A backup of what is damaged is made and can be restored, and whoever makes or
 // restores it without reading is told by the exit code.
-func TestABackupTellsOfDamagedFiles(t *testing.T) {
+func TestBackupReportsDamagedFiles(t *testing.T) {
 	dir, temp := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	d, err := db.Open(t.Context(), db.Options{Dir: dir, Migrations: store.Migrations})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestABackupTellsOfDamagedFiles(t *testing.T) {
 }
 
 // So is who makes or restores one in which files are missing that nobody could list.
-func TestABackupTellsOfDirectoriesThatCouldNotBeRead(t *testing.T) {
+func TestBackupReportsUnreadableDirectories(t *testing.T) {
 	m := backup.Manifest{Entries: []backup.Entry{{Name: db.FileName}}, Unread: []string{"blobs/ab", "blobs/\x1bcd"}}
 	for _, json := range []bool{false, true} {
 		var out strings.Builder

@@ -22,17 +22,17 @@ import (
 	"lilac/internal/operate/client"
 )
 
-// maxPiped bounds what is read from a pipe as one message.
+// maxPiped limits a message that is read from a pipe, in bytes.
 const maxPiped = 900 << 10
 
 func (c *cli) chat() *cobra.Command {
 	var sessionID string
 	cmd := &cobra.Command{
 		Use:   "chat [MESSAGE...]",
-		Short: "Talk in the terminal",
-		Long: "Talks to the running server. A line that is typed while it answers is taken into the answer\n" +
-			"(it steers). Ctrl-C stops the answer; a second Ctrl-C, or Ctrl-D, leaves. /stop stops, /quit leaves.\n\n" +
-			"With a message, or with text from a pipe, it says that, prints the answer and ends.",
+		Short: "Chat in the terminal",
+		Long: "Chats with the running server. A line that you type during an answer steers the answer. To stop\n" +
+			"the answer, press Ctrl-C or type /stop. To leave, press Ctrl-C again or Ctrl-D, or type /quit.\n\n" +
+			"With a message as an argument or from a pipe, the command sends it, prints the answer and ends.",
 		Args:    cobra.ArbitraryArgs,
 		Example: "  lilac chat\n  lilac chat --session 01k2…\n  lilac chat what is new\n  echo hi | lilac chat",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,27 +56,27 @@ type talk struct {
 	cli     *cli
 	server  *client.Client
 	session string
-	// typed says that lines come from a terminal, terminal that answers go to one.
+	// typed reports that input is a terminal, terminal that output is one.
 	typed, terminal bool
-	// done has an element when a request of the session has ended; one is
-	// enough, since who waits looks at the state.
+	// done receives an element when a request of the session ends. One slot is
+	// enough, because the receiver checks the state.
 	done chan struct{}
 
-	mu sync.Mutex // guards what follows and cli.out
-	// running is the request that runs, mine the one that once waits for.
+	mu sync.Mutex // guards the fields below and cli.out
+	// running is the running request, mine the one that once waits for.
 	running, mine string
 	screen        screen
 	midline       bool
 	ended         map[string]error
-	// unprinted is why some of an answer could not be printed.
-	unprinted error
-	// asked says that something was said and nothing came since, heard that
-	// something came lately.
+	// printErr is the error of printing the answer.
+	printErr error
+	// asked reports that no event arrived since the last message, heard that one
+	// arrived since the last check.
 	asked, heard bool
 }
 
-// open finds or makes the session and returns a cursor from before anything
-// that is said now.
+// open creates the session if necessary and returns a cursor from before the first
+// message.
 func (t *talk) open(ctx context.Context) (cursor string, err error) {
 	if t.session == "" {
 		s, err := t.server.CreateSession(ctx, "terminal", "")
@@ -88,7 +88,7 @@ func (t *talk) open(ctx context.Context) (cursor string, err error) {
 	return t.server.Now(ctx, t.session, t.waiting)
 }
 
-// waiting tells why nothing comes.
+// waiting prints why no answer comes.
 func (t *talk) waiting(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,33 +99,33 @@ func (t *talk) waitingLocked(why error) {
 	fmt.Fprintf(t.cli.err, "%sWaiting: %s\n", t.newLineLocked(), oneLine(fault.ToWire(why).Message))
 }
 
-// quiet is how long nothing may come before the server is asked why.
+// quiet is the silence after which the server is asked for the reason.
 const quiet = 5 * time.Second
 
-// watch tells who waits for an answer why none comes, once for each reason.
+// watch prints why no answer comes, once for each reason, while one is expected.
 func (t *talk) watch(ctx context.Context, tick <-chan time.Time) {
-	for told := ""; ; {
+	for printed := ""; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick:
 		}
 		if !t.silent() {
-			told = ""
+			printed = ""
 			continue
 		}
-		why := t.server.Hindrance(ctx)
+		why := t.server.OutageReason(ctx)
 		if why == nil || ctx.Err() != nil {
-			told = ""
-		} else if text := fault.ToWire(why).Message; text != told {
-			told = text
+			printed = ""
+		} else if text := fault.ToWire(why).Message; text != printed {
+			printed = text
 			t.waiting(why)
 		}
 	}
 }
 
-// silent reports whether something is awaited and nothing came since it was
-// asked last.
+// silent reports whether an answer is expected and no event arrived since the last
+// call.
 func (t *talk) silent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +134,7 @@ func (t *talk) silent() bool {
 	return !heard && (t.asked || t.running != "")
 }
 
-// ask says something in the conversation.
+// ask sends a message to the conversation.
 func (t *talk) ask(ctx context.Context, text string, queue event.Queue) (client.Accepted, error) {
 	t.mu.Lock()
 	t.asked = true
@@ -148,11 +148,11 @@ func (t *talk) ask(ctx context.Context, text string, queue event.Queue) (client.
 	return accepted, err
 }
 
-// sendGrace is how long sending a message may still take when its sender gives up:
-// what the server has taken can be stopped only by who knows its request.
+// sendGrace is the time that sending a message may still take after Ctrl-C, because
+// the request can be cancelled only when its id is known.
 const sendGrace = 2 * time.Second
 
-// once says one thing and prints the answer.
+// once sends one message and prints the answer.
 func (t *talk) once(ctx context.Context, message string) error {
 	if !t.typed && message == "" {
 		data, err := io.ReadAll(io.LimitReader(t.cli.in, maxPiped+1))
@@ -165,7 +165,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 		message = strings.TrimSpace(string(data))
 	}
 	if strings.TrimSpace(message) == "" {
-		return fault.New(fault.Invalid, "there is nothing to say: give a message, or text on standard input")
+		return fault.New(fault.Invalid, "there is no message: pass one as an argument or on standard input")
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -179,7 +179,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendGrace, cancel) })()
 	accepted, err := t.ask(sending, message, event.Prompt)
 	if err != nil && sending.Err() != nil {
-		return fault.Wrap(fault.Timeout, err, "the server did not say in time whether it took the message; see: lilac requests list")
+		return fault.Wrap(fault.Timeout, err, "the server did not confirm the message in time; to check, run: lilac requests list")
 	}
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (t *talk) once(ctx context.Context, message string) error {
 	end()
 	wg.Wait()
 	if errors.Is(err, io.EOF) {
-		return cmp.Or(t.ended[t.mine], t.unprinted)
+		return cmp.Or(t.ended[t.mine], t.printErr)
 	}
 	if ctx.Err() != nil {
 		if err := t.server.Cancel(context.WithoutCancel(ctx), t.session, t.mine); err != nil {
@@ -211,16 +211,16 @@ func (t *talk) once(ctx context.Context, message string) error {
 	return err
 }
 
-// interactive talks until the user leaves.
+// interactive chats until the user leaves.
 func (t *talk) interactive(ctx context.Context) error {
 	cursor, err := t.open(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.cli.out, "Session %s. Ctrl-C stops an answer, Ctrl-D leaves.\n", t.session)
+	fmt.Fprintf(t.cli.out, "Session %s. To stop an answer, press Ctrl-C; to leave, Ctrl-D.\n", t.session)
 	t.prompt()
 
-	signals := make(chan os.Signal, 2) // room for the second Ctrl-C
+	signals := make(chan os.Signal, 2) // the second Ctrl-C must not be dropped
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
@@ -240,26 +240,26 @@ func (t *talk) interactive(ctx context.Context) error {
 	tick := time.NewTicker(quiet)
 	defer tick.Stop()
 	wg.Go(func() { t.watch(ctx, tick.C) })
-	// The reader of standard input ends with the process: a read of a
-	// terminal cannot be stopped.
+	// This goroutine ends with the process, because a read from a terminal cannot be
+	// cancelled.
 	lines, ended := make(chan string, 16), make(chan struct{})
 	go readLines(t.cli.in, lines, ended, ctx.Done())
 	return t.converse(ctx, signals, lines, ended)
 }
 
-// converse says the lines of the user, one after the other. The server may hang:
-// signals and the end of the lines are heeded all the while.
+// converse sends the user's lines, one at a time. It handles signals and the end of
+// input even while the server hangs.
 func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-chan string, ended <-chan struct{}) error {
 	calling, stop := context.WithCancel(ctx)
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	defer stop()
-	said, failed := make(chan bool, 1), make(chan error)
-	saying, interrupted := false, false
+	handled, failed := make(chan bool, 1), make(chan error)
+	handling, interrupted := false, false
 	var late <-chan time.Time
 	for {
 		next := lines
-		if saying {
+		if handling {
 			next = nil
 		}
 		select {
@@ -271,7 +271,7 @@ func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-c
 				return nil
 			}
 			interrupted = true
-			t.note("stopping; Ctrl-C again leaves")
+			t.note("stopping; to leave, press Ctrl-C again")
 			calls.Go(func() {
 				if err := t.server.Cancel(calling, t.session, ""); err != nil {
 					select {
@@ -289,10 +289,10 @@ func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-c
 			if !ok {
 				return nil
 			}
-			saying = true
-			calls.Go(func() { said <- t.said(calling, line) })
-		case leave := <-said:
-			if saying = false; leave {
+			handling = true
+			calls.Go(func() { handled <- t.handleLine(calling, line) })
+		case leave := <-handled:
+			if handling = false; leave {
 				return nil
 			}
 		case <-ended:
@@ -303,11 +303,10 @@ func (t *talk) converse(ctx context.Context, signals <-chan os.Signal, lines <-c
 	}
 }
 
-// maxTyped is how much of a line a terminal passes on; what is typed or pasted
-// beyond it is lost.
+// maxTyped is the length of a line, in bytes, beyond which a terminal drops input.
 const maxTyped = 4095
 
-// readLines closes ended when there are no more, and lines behind them.
+// readLines sends the lines of in. At the end of input it closes ended, then lines.
 func readLines(in io.Reader, lines chan<- string, ended chan<- struct{}, stop <-chan struct{}) {
 	defer close(lines)
 	defer close(ended)
@@ -322,8 +321,8 @@ func readLines(in io.Reader, lines chan<- string, ended chan<- struct{}, stop <-
 	}
 }
 
-// said handles a line of the user and reports whether to leave.
-func (t *talk) said(ctx context.Context, line string) (leave bool) {
+// handleLine handles a line of the user and reports whether to leave.
+func (t *talk) handleLine(ctx context.Context, line string) (leave bool) {
 	cut := t.typed && len(line) >= maxTyped
 	line = strings.TrimSpace(line)
 	queue := event.Prompt
@@ -339,7 +338,7 @@ func (t *talk) said(ctx context.Context, line string) (leave bool) {
 		}
 		return false
 	case cut:
-		t.note(fmt.Sprintf("not said: a terminal passes on no more than %d bytes of a line. Use: lilac chat --session %s < FILE", maxTyped, t.session))
+		t.note(fmt.Sprintf("not sent: a terminal accepts at most %d bytes per line. Use: lilac chat --session %s < FILE", maxTyped, t.session))
 		t.prompt()
 		return false
 	case t.busy():
@@ -376,7 +375,7 @@ func (t *talk) prompt() {
 	}
 }
 
-// note prints a line beside the answer.
+// note prints a line between parts of the answer.
 func (t *talk) note(s string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -387,7 +386,7 @@ func (t *talk) noteLocked(s string) {
 	fmt.Fprintf(t.cli.out, "%s  · %s\n", t.newLineLocked(), text.TruncateRunes(oneLine(s), 240))
 }
 
-// newLineLocked is what has to be printed to be at the beginning of a line.
+// newLineLocked returns the line break that is needed to start a new line.
 func (t *talk) newLineLocked() string {
 	if !t.midline {
 		return ""

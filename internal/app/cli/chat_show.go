@@ -11,8 +11,7 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// streamPayload holds the fields of the stream's events that the terminal
-// shows.
+// streamPayload holds the fields of events that the terminal shows.
 type streamPayload struct {
 	RequestID string           `json:"requestId"`
 	Content   string           `json:"content"`
@@ -38,7 +37,7 @@ type streamPayload struct {
 func (t *talk) show(e event.EnvEvent) {
 	var p streamPayload
 	if err := json.Unmarshal(e.Payload, &p); err != nil {
-		return // an event of a shape that the terminal does not show
+		return // the terminal does not show events of this form
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +57,7 @@ func (t *talk) show(e event.EnvEvent) {
 	case event.SessionMessageApplied:
 		if p.Queue == event.Steer || p.Queue == event.Interrupt || p.Queue == event.FollowUp {
 			if t.terminal {
-				t.noteLocked("your message was taken into the running answer")
+				t.noteLocked("your message was added to the answer in progress")
 			}
 		}
 	case event.SessionPaused:
@@ -77,14 +76,14 @@ func (t *talk) printLocked(s string) {
 		return
 	}
 	if _, err := fmt.Fprint(t.cli.out, text.Sanitize(s)); err != nil {
-		t.unprinted = fmt.Errorf("print answer: %w", err)
+		t.printErr = fmt.Errorf("print answer: %w", err)
 	}
 	t.midline = !strings.HasSuffix(s, "\n")
 }
 
 func (t *talk) toolLocked(p streamPayload) {
 	if !t.terminal {
-		return // only the answer goes into a pipe
+		return // a pipe gets only the answer
 	}
 	switch {
 	case p.Status == event.ToolStart:
@@ -95,13 +94,13 @@ func (t *talk) toolLocked(p streamPayload) {
 		t.noteLocked(what)
 	case p.Status == event.ToolEnd && p.OK != nil && !*p.OK:
 		var reason string
-		_ = json.Unmarshal(p.Error, &reason) // without a reason the name must do
+		_ = json.Unmarshal(p.Error, &reason) // the name is enough without a reason
 		t.noteLocked(p.Name + " failed " + reason)
 	}
 }
 
-// fileLocked says where a file is that the agent gives. It is no part of the
-// answer, so it does not go into a pipe.
+// fileLocked prints where to find a file that the agent sent. It is not part of the
+// answer, so a pipe does not get it.
 func (t *talk) fileLocked(p streamPayload) {
 	where := cmp.Or(p.Path, t.server.Addr()+p.URL)
 	line := fmt.Sprintf("  · file %s (%d bytes): %s\n", oneLine(p.Filename), p.Bytes, oneLine(where))
@@ -112,9 +111,9 @@ func (t *talk) fileLocked(p streamPayload) {
 	fmt.Fprint(t.cli.out, t.newLineLocked(), line)
 }
 
-// pausedLocked handles a request that asks whether to go on beyond a limit. The
-// question is in its text; who said one thing and waits is told how to answer,
-// also when it is a request before his that asks.
+// pausedLocked handles a request that is paused at a limit. The answer's text contains
+// the question. A command that waits for one answer prints how to continue, also if
+// an earlier request is the paused one.
 func (t *talk) pausedLocked(p streamPayload) {
 	switch {
 	case t.ended != nil && p.RequestID == t.mine:
@@ -157,7 +156,7 @@ func (t *talk) finishLocked(p streamPayload, err error) {
 	}
 	select {
 	case t.done <- struct{}{}:
-	default: // the one that waits has not looked yet
+	default: // a notification is already pending
 	}
 }
 

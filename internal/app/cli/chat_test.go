@@ -21,7 +21,7 @@ import (
 )
 
 // A message is accepted while Redis is away, and the stream is silent then.
-func TestChatTellsWhyNothingComes(t *testing.T) {
+func TestChatPrintsWhyNoAnswerComes(t *testing.T) {
 	var away atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -78,7 +78,7 @@ func TestChatTellsWhyNothingComes(t *testing.T) {
 }
 
 // What runs may be somebody else's answer, which mine waits behind.
-func TestWhoGivesUpStopsWhatHeSaidAlone(t *testing.T) {
+func TestInterruptedChatCancelsOnlyItsRequest(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	stopped := make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func TestWhoGivesUpStopsWhatHeSaidAlone(t *testing.T) {
 }
 
 // Who gives up while the message is sent stops it, if the server has taken it.
-func TestWhoGivesUpBeforeTheServerAnswersStopsItToo(t *testing.T) {
+func TestChatInterruptedWhileSendingCancelsItsRequest(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	stopped := make(chan string, 1)
 	talk := talkTo(t, func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // A script that keeps the answer in a file learns that it is not there.
-func TestAnAnswerThatCannotBePrintedIsAFailure(t *testing.T) {
+func TestAnswerThatCannotBePrintedIsAnError(t *testing.T) {
 	talk := talkTo(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/sessions/s1/messages":
@@ -179,7 +179,7 @@ func talkTo(t *testing.T, h http.HandlerFunc) *talk {
 
 // Of a line that a terminal has cut off nothing is said: who pasted it does not see
 // that its end is gone.
-func TestALineThatATerminalCutsOffIsNotSaid(t *testing.T) {
+func TestLineThatATerminalTruncatesIsNotSent(t *testing.T) {
 	said := 0
 	talk := talkTo(t, func(w http.ResponseWriter, _ *http.Request) {
 		said++
@@ -187,15 +187,15 @@ func TestALineThatATerminalCutsOffIsNotSaid(t *testing.T) {
 	})
 	var out bytes.Buffer
 	talk.cli.out, talk.typed = &out, true
-	if talk.said(t.Context(), strings.Repeat("x", maxTyped)); said != 0 || !strings.Contains(out.String(), "lilac chat --session s1 < FILE") {
+	if talk.handleLine(t.Context(), strings.Repeat("x", maxTyped)); said != 0 || !strings.Contains(out.String(), "lilac chat --session s1 < FILE") {
 		t.Errorf("said %d times: %q", said, out.String())
 	}
-	if talk.said(t.Context(), strings.Repeat("x", maxTyped-1)); said != 1 {
+	if talk.handleLine(t.Context(), strings.Repeat("x", maxTyped-1)); said != 1 {
 		t.Errorf("a line that just fits is said %d times", said)
 	}
 }
 
-func TestAServerThatHangsKeepsNobody(t *testing.T) {
+func TestChatCanBeLeftWhileTheServerHangs(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // else nobody notices that the client goes
@@ -226,7 +226,7 @@ func TestAServerThatHangsKeepsNobody(t *testing.T) {
 }
 
 // A Ctrl-C behind one that could not stop the answer is not the second one.
-func TestAStopThatFailsCanBeTriedAgain(t *testing.T) {
+func TestFailedStopCanBeRetried(t *testing.T) {
 	stops := make(chan struct{})
 	talk := talkTo(t, func(w http.ResponseWriter, _ *http.Request) {
 		stops <- struct{}{}
@@ -240,7 +240,7 @@ func TestAStopThatFailsCanBeTriedAgain(t *testing.T) {
 	go func() { left <- talk.converse(t.Context(), signals, make(chan string), make(chan struct{})) }()
 	for range 3 {
 		signals <- os.Interrupt
-		if notes.Scan(); !strings.Contains(notes.Text(), "Ctrl-C again leaves") {
+		if notes.Scan(); !strings.Contains(notes.Text(), "press Ctrl-C again") {
 			t.Fatalf("it says %q", notes.Text())
 		}
 		<-stops

@@ -96,8 +96,8 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 		{"bad configuration", map[string]string{"LILAC_MODEL": "x"}, []string{"config", "check"}, 2, "provider/model"},
 		{"no server", nil, []string{"sessions", "list"}, 6, "lilac serve"},
 		{"not found", env, []string{"requests", "show", "r"}, 4, "no such thing"},
-		{"nothing to say", env, []string{"chat"}, 2, "nothing to say"},
-		{"only spaces to say", env, []string{"chat", "  "}, 2, "nothing to say"},
+		{"nothing to say", env, []string{"chat"}, 2, "no message"},
+		{"only spaces to say", env, []string{"chat", "  "}, 2, "no message"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, errOut, code := call(t, "", tt.env, tt.args...)
@@ -113,7 +113,7 @@ func TestExitCodesComeFromKinds(t *testing.T) {
 
 // A health check that fails while the file has a mistake would have a server
 // restarted that works, and would not start again.
-func TestAServerIsReachedWithAConfigurationThatHasAMistake(t *testing.T) {
+func TestServerIsReachedDespiteAConfigurationMistake(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("webhooks: {ci: {secret: \"${NOT_OF_THIS_SHELL}\"}}\nlog: {level: loud}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestConfigCommands(t *testing.T) {
 	}
 }
 
-func TestPipedChatPrintsTheAnswerAlone(t *testing.T) {
+func TestPipedChatPrintsOnlyTheAnswer(t *testing.T) {
 	frame := func(kind, payload string) string {
 		return fmt.Sprintf("id: c\nevent: %s\ndata: {\"id\":\"e\",\"type\":%q,\"payload\":%s}\n\n", kind, kind, payload)
 	}
@@ -215,7 +215,7 @@ func TestPipedChatPrintsTheAnswerAlone(t *testing.T) {
 }
 
 // A request before mine asks, which the stream also tells who comes later.
-func TestWhoWaitsBehindALimitIsTold(t *testing.T) {
+func TestChatReportsARequestPausedAtALimit(t *testing.T) {
 	frame := func(kind, payload string) string {
 		return fmt.Sprintf("id: c\nevent: %s\ndata: {\"id\":\"e\",\"type\":%q,\"payload\":%s}\n\n", kind, kind, payload)
 	}
@@ -231,7 +231,7 @@ func TestWhoWaitsBehindALimitIsTold(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysWhatToDo(t *testing.T) {
+func TestDoctorSuggestsFixes(t *testing.T) {
 	// Lilac may run here, at the address it has by itself.
 	out, errOut, code := call(t, "", nil, "doctor", "--addr", freeport.Loopback(t))
 	if code != 0 || !strings.Contains(out, "lilac serve") || !strings.Contains(out, "demo") {
@@ -243,14 +243,14 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestDoctorNamesWhatAStartRefuses(t *testing.T) {
+func TestDoctorReportsWhatServeRefuses(t *testing.T) {
 	out, errOut, code := call(t, "", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector"}, "doctor", "--addr", freeport.Loopback(t))
 	if code == 0 || !strings.Contains(out, "OTEL_EXPORTER_OTLP_ENDPOINT is not the URL") {
 		t.Errorf("ended with %d: %s%s", code, out, errOut)
 	}
 }
 
-func TestDoctorLooksAlsoWhereItMayNot(t *testing.T) {
+func TestDoctorReportsUnreadableFiles(t *testing.T) {
 	data := t.TempDir()
 	if err := os.Mkdir(filepath.Join(data, "server.json"), 0o700); err != nil { // no user can read it as a file
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestDoctorLooksAlsoWhereItMayNot(t *testing.T) {
 	}
 }
 
-func TestFlagsThatCannotBeMeantAreRefused(t *testing.T) {
+func TestMeaninglessFlagsAreRefused(t *testing.T) {
 	for _, args := range []string{
 		"sessions list --limit 0", "dlq list --limit -3", "requests list --limit 1001", "events tail --from-begin",
 	} {

@@ -12,7 +12,7 @@ import (
 func (c *cli) config() *cobra.Command {
 	check := &cobra.Command{
 		Use:     "check",
-		Short:   "Say whether the configuration is usable",
+		Short:   "Check the configuration",
 		Example: "  lilac config check\n  lilac config check --config ./lilac.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -28,14 +28,14 @@ func (c *cli) config() *cobra.Command {
 			if file == "" {
 				file = "no file"
 			}
-			_, err = fmt.Fprintf(c.out, "The configuration is good (%s). The model is %s: %s.\n", file, model, model.Why)
+			_, err = fmt.Fprintf(c.out, "The configuration is valid (%s). The model is %s: %s.\n", file, model, model.Why)
 			return err
 		},
 	}
 	var defaults bool
 	show := c.withJSON(&cobra.Command{
 		Use:     "print",
-		Short:   "Print the configuration that is in effect, secrets as ***",
+		Short:   "Print the effective configuration, with secrets as ***",
 		Example: "  lilac config print\n  lilac config print --json\n  lilac config print --defaults > ~/.lilac/config.yaml    # every key, explained",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -57,7 +57,7 @@ func (c *cli) config() *cobra.Command {
 			return err
 		},
 	})
-	show.Flags().BoolVar(&defaults, "defaults", false, "print a file with every key, what it is for, and its default")
+	show.Flags().BoolVar(&defaults, "defaults", false, "print a configuration file with every key, its description and its default")
 	schema := &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of the configuration file",
@@ -71,7 +71,7 @@ func (c *cli) config() *cobra.Command {
 			return c.printJSON(s)
 		},
 	}
-	cmd := &cobra.Command{Use: "config", Short: "The configuration: check, print, schema", Example: "  lilac config check"}
+	cmd := &cobra.Command{Use: "config", Short: "Check and print the configuration", Example: "  lilac config check"}
 	cmd.AddCommand(check, show, schema)
 	return cmd
 }

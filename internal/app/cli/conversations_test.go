@@ -6,7 +6,7 @@ import (
 )
 
 // What is damaged is named in its place, and no time is made up for it.
-func TestConversationsAndStoriesNameWhatIsDamaged(t *testing.T) {
+func TestDamagedMessagesAndEntriesAreNamed(t *testing.T) {
 	const why = "The row bad is damaged."
 	env := fake(t, map[string]string{
 		"GET /sessions/s1/messages": `{"messages":[{"role":"user","content":"hello"},{"role":"system","content":"` + why + `","damaged":true}]}`,
@@ -17,7 +17,7 @@ func TestConversationsAndStoriesNameWhatIsDamaged(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"sessions", "show", "s1"}, "── user\nhello\n── cannot be read\n" + why + "\n"},
+		{[]string{"sessions", "show", "s1"}, "── user\nhello\n── unreadable\n" + why + "\n"},
 		{[]string{"requests", "show", "r1"}, "\n           " + why + "\n   2.000s  step 1   paused       Go on?\n"},
 	} {
 		if out, errOut, code := call(t, "", env, c.args...); code != 0 || !strings.Contains(out, c.want) {

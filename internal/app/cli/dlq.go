@@ -13,7 +13,7 @@ func (c *cli) dlq() *cobra.Command {
 	var page client.Page
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
-		Short:   "List dead letters, the newest first",
+		Short:   "List dead letters, newest first",
 		Example: "  lilac dlq list --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +54,7 @@ func (c *cli) dlq() *cobra.Command {
 	}
 	replay := &cobra.Command{
 		Use:     "replay ID...",
-		Short:   "Hand dead letters to their group again",
+		Short:   "Deliver dead letters to their group again",
 		Example: "  lilac dlq replay 12 13",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ func (c *cli) dlq() *cobra.Command {
 	}
 	drop := &cobra.Command{
 		Use:     "drop ID...",
-		Short:   "Remove dead letters for good",
+		Short:   "Delete dead letters permanently",
 		Example: "  lilac dlq drop 12",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,7 +75,7 @@ func (c *cli) dlq() *cobra.Command {
 		},
 	}
 	cmd := &cobra.Command{
-		Use: "dlq", Short: "Dead letters, events that could not be handled: list, show, replay, drop", Example: "  lilac dlq list",
+		Use: "dlq", Short: "List, show, replay and drop dead letters (events that could not be handled)", Example: "  lilac dlq list",
 	}
 	cmd.AddCommand(list, show, replay, drop)
 	return cmd

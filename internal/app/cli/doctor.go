@@ -14,11 +14,11 @@ func (c *cli) doctor() *cobra.Command {
 	var deep, online bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong and say what to do",
-		Long: "Checks the configuration, the directories, the disk, the database, the bus, the clock, the sandbox,\n" +
-			"the keys, the model, the bot on Discord, the ports and the running server, and says for each what to do. It changes nothing. It\n" +
-			"ends with 1 when something has failed.",
-		Example: "  lilac doctor\n  lilac doctor --online    # asks the provider about the key, the model and the time\n  lilac doctor --deep    # reads every row of the database, every stored file and every event in Redis; stop the server first",
+		Short: "Diagnose problems and suggest fixes",
+		Long: "Checks the configuration, directories, disk, database, bus, clock, sandbox, keys, model, Discord\n" +
+			"bot, ports and running server, and suggests fixes. It changes nothing. The exit code is 1 if a\n" +
+			"check fails.",
+		Example: "  lilac doctor\n  lilac doctor --online    # also ask the provider about the key, the model and the time\n  lilac doctor --deep    # also read every row, stored file and event in Redis; stop the server first",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, warnings, err := c.read()
@@ -37,12 +37,12 @@ func (c *cli) doctor() *cobra.Command {
 			}))
 		},
 	})
-	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether it takes the key")
-	cmd.Flags().BoolVar(&deep, "deep", false, "read every row of the database, every stored file and every event in Redis")
+	cmd.Flags().BoolVar(&online, "online", false, "ask the model's provider whether the key is valid")
+	cmd.Flags().BoolVar(&deep, "deep", false, "verify every row of the database, every stored file and every event in Redis")
 	return cmd
 }
 
-// diagnose prints findings; one that failed is the error.
+// diagnose prints the findings and returns the first failed one as an error.
 func (c *cli) diagnose(findings []doctor.Finding) error {
 	if err := c.printFindings(findings); err != nil {
 		return err

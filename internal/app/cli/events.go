@@ -21,13 +21,13 @@ func (c *cli) events() *cobra.Command {
 	tail := c.withJSON(&cobra.Command{
 		Use:   "tail",
 		Short: "Print every event as it happens",
-		Long: "Follows the bus until Ctrl-C, through restarts of the server. Without --topic it prints the\n" +
+		Long: "Follows the bus until Ctrl-C, through restarts of the server. Without --topic, it prints the\n" +
 			"events of every fixed topic, and the output of requests as stream.* events.",
 		Example: "  lilac events tail\n  lilac events tail --session 01k2…\n  lilac events tail --topic cmd.request --from-begin --json\n  lilac events tail --topic out.req.web:01k2…:01k2… --from-begin",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if t.fromBegin && t.topic == "" {
-				return fault.New(fault.Invalid, "--from-begin needs a --topic.")
+				return fault.New(fault.Invalid, "--from-begin requires --topic.")
 			}
 			server, err := c.connect()
 			if err != nil {
@@ -41,14 +41,14 @@ func (c *cli) events() *cobra.Command {
 	})
 	tail.Flags().StringVar(&t.topic, "topic", "", "only this topic of the bus")
 	tail.Flags().StringVar(&t.session, "session", "", "only events of this session `id`")
-	tail.Flags().BoolVar(&t.fromBegin, "from-begin", false, "with --topic: begin with the oldest event that is kept")
-	cmd := &cobra.Command{Use: "events", Short: "Events: tail, publish", Example: "  lilac events tail\n  lilac events publish --type deploy.done"}
+	tail.Flags().BoolVar(&t.fromBegin, "from-begin", false, "with --topic: start with the oldest retained event")
+	cmd := &cobra.Command{Use: "events", Short: "Follow and publish events", Example: "  lilac events tail\n  lilac events publish --type deploy.done"}
 	cmd.AddCommand(tail, c.publish())
 	return cmd
 }
 
-// tailer follows one or all fixed topics (the outputs of requests are then seen
-// as stream.* events) and prints what comes.
+// tailer follows one topic, or all fixed topics and the output of requests as
+// stream.* events, and prints the events.
 type tailer struct {
 	cli       *cli
 	server    *client.Client
@@ -79,7 +79,7 @@ func (t *tailer) run(ctx context.Context) error {
 	wg.Go(func() {
 		err := t.server.Events(ctx, t.session, "", func(f client.Frame) error {
 			if !strings.HasPrefix(string(f.Event.Type), "stream.") {
-				return nil // it comes with its topic
+				return nil // printed with its topic
 			}
 			data, err := json.Marshal(f.Event)
 			if err != nil {

@@ -18,7 +18,7 @@ import (
 func (c *cli) groups() *cobra.Command {
 	list := c.withJSON(&cobra.Command{
 		Use:     "list",
-		Short:   "List the groups and how far each is",
+		Short:   "List consumer groups and their backlog",
 		Example: "  lilac groups list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,20 +34,20 @@ func (c *cli) groups() *cobra.Command {
 			}
 			rows := make([][]string, 0, len(found))
 			for _, g := range found {
-				served := "yes"
+				active := "yes"
 				if !g.Active {
-					served = "not for " + (time.Duration(g.SilentMS) * time.Millisecond).Round(time.Second).String()
+					active = "no, for " + (time.Duration(g.SilentMS) * time.Millisecond).Round(time.Second).String()
 				}
 				rows = append(rows, []string{
-					string(g.Topic), g.Group, strconv.FormatInt(g.Backlog, 10), strconv.FormatInt(g.Pending, 10), served,
+					string(g.Topic), g.Group, strconv.FormatInt(g.Backlog, 10), strconv.FormatInt(g.Pending, 10), active,
 				})
 			}
-			return c.table("TOPIC GROUP BACKLOG PENDING SERVED", rows)
+			return c.table("TOPIC GROUP BACKLOG PENDING ACTIVE", rows)
 		},
 	})
 	drop := &cobra.Command{
 		Use:     "drop TOPIC GROUP",
-		Short:   "Drop a group that nobody serves, with what it had not handled",
+		Short:   "Drop an unused consumer group and its backlog",
 		Example: "  lilac groups drop env old-rules",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,13 +67,13 @@ func (c *cli) groups() *cobra.Command {
 		},
 	}
 	cmd := &cobra.Command{
-		Use: "groups", Short: "Groups that handle events: list, drop the ones nobody serves", Example: "  lilac groups list",
+		Use: "groups", Short: "List consumer groups and their backlog; drop unused groups", Example: "  lilac groups list",
 	}
 	cmd.AddCommand(list, drop)
 	return cmd
 }
 
-// onGroups asks the running server, or opens the database when none runs.
+// onGroups calls the running server, or opens the database if no server runs.
 func (c *cli) onGroups(ctx context.Context, ask func(*client.Client) error, open func(*sqlitebus.Bus) error) error {
 	server, err := c.connect()
 	if err == nil {

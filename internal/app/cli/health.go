@@ -13,8 +13,8 @@ import (
 func (c *cli) health() *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:     "health",
-		Short:   "Say whether the running server does its work",
-		Long:    "Prints how each part of the running server is, and ends with 0 when it is ready. For health checks of containers and for scripts.",
+		Short:   "Report whether the server is healthy",
+		Long:    "Prints the status of each component of the running server. The exit code is 0 if the server is ready. Use it for container health checks and in scripts.",
 		Example: "  lilac health\n  lilac health --json | jq .parts",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -9,8 +9,8 @@ import (
 func (c *cli) login() *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:     "login",
-		Short:   "Print a new link that opens the page",
-		Long:    "Asks the running server for a link that logs a browser in. It works once and for a few minutes.",
+		Short:   "Print a new login link for the page",
+		Long:    "Gets a link from the running server that logs a browser in. The link is valid once, for ten minutes.",
 		Example: "  lilac login\n  xdg-open \"$(lilac login)\"",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,6 +1,6 @@
-// Package cli is the command line of lilac: the server and the commands that talk
-// to it, one file for each. A command reads its flags and prints; everything else
-// is in other packages.
+// Package cli is the command line of lilac: the server and the commands that talk to
+// it, one file per command. A command reads its flags and prints results; everything
+// else is in other packages.
 package cli
 
 import (

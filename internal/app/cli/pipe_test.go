@@ -105,14 +105,14 @@ func serveWithoutReader(t *testing.T, mode string) (alive bool, lost bool) {
 	return true, false
 }
 
-func TestTheServerSurvivesTheEndOfTheReaderOfItsLog(t *testing.T) {
+func TestServerSurvivesABrokenLogPipe(t *testing.T) {
 	if alive, lost := serveWithoutReader(t, "serve"); !alive || !lost {
 		t.Errorf("alive %t, lost lines counted %t, want both", alive, lost)
 	}
 }
 
 // Control: without the handling of SIGPIPE, the server ends.
-func TestTheServerSurvivesTheEndOfTheReaderOfItsLogControl(t *testing.T) {
+func TestServerSurvivesABrokenLogPipeControl(t *testing.T) {
 	if alive, _ := serveWithoutReader(t, "control"); alive {
 		t.Error("the server survives SIGPIPE without handling it: the test shows nothing")
 	}

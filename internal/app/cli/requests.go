@@ -17,7 +17,7 @@ func (c *cli) requests() *cobra.Command {
 	var sessionID string
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
-		Short:   "List requests, the newest first",
+		Short:   "List requests, newest first",
 		Example: "  lilac requests list\n  lilac requests list --session 01k2… --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,15 +39,15 @@ func (c *cli) requests() *cobra.Command {
 					strconv.FormatInt(r.Usage.InputTokens+r.Usage.OutputTokens, 10), dollars(r.Usage.CostMicros),
 				})
 			}
-			return c.page("ID STATE CREATED STEPS TOKENS MONEY", rows, next)
+			return c.page("ID STATE CREATED STEPS TOKENS COST", rows, next)
 		},
 	}), &page)
-	list.Flags().StringVar(&sessionID, "session", "", "only those of this session `id`")
+	list.Flags().StringVar(&sessionID, "session", "", "only requests of this session `id`")
 
 	show := c.withJSON(&cobra.Command{
 		Use:     "show ID",
-		Short:   "Tell the story of a request",
-		Long:    "Prints what woke the request, each step with its tools, tokens, money and times, and how it ended.",
+		Short:   "Show the timeline of a request",
+		Long:    "Prints the trigger of the request, each step with its tools, tokens, cost and times, and its end.",
 		Example: "  lilac requests show web:01k2…:01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,17 +66,17 @@ func (c *cli) requests() *cobra.Command {
 			return nil
 		},
 	})
-	cmd := &cobra.Command{Use: "requests", Short: "Units of work: list, show, continue, stop", Example: "  lilac requests show web:01k2…:01k2…"}
+	cmd := &cobra.Command{Use: "requests", Short: "List, show, continue and stop requests", Example: "  lilac requests show web:01k2…:01k2…"}
 	cmd.AddCommand(list, show,
-		c.answer(session.Continue, "Let a request go on that waits at a limit"),
-		c.answer(session.Stop, "End a request that waits at a limit"))
+		c.answer(session.Continue, "Continue a request that is paused at a limit"),
+		c.answer(session.Stop, "End a request that is paused at a limit"))
 	return cmd
 }
 
-// stateOf says of a request that waits for a person that it does.
+// stateOf returns the state to print: a paused request needs an answer.
 func stateOf(r session.Request) string {
 	if r.AwaitsAnswer() {
-		return "asks"
+		return "needs-answer"
 	}
 	return string(r.State)
 }
@@ -91,28 +91,28 @@ func (c *cli) printStory(s session.Story) {
 	line("session", s.SessionID+" ("+s.Client+")")
 	line("state", stateOf(s.Request))
 	line("detail", s.Detail)
-	line("woken by", s.WokenBy)
+	line("trigger", s.WokenBy)
 	line("model", s.Model)
 	line("created", when(s.CreatedAt))
 	line("started", when(s.StartedAt))
 	line("ended", when(s.EndedAt))
 	if s.EndedAt > 0 && s.StartedAt > 0 {
-		line("took", (time.Duration(s.EndedAt-s.StartedAt) * time.Millisecond).String())
+		line("duration", (time.Duration(s.EndedAt-s.StartedAt) * time.Millisecond).String())
 	}
 	line("steps", strconv.Itoa(s.Steps))
 	line("recoveries", strconv.Itoa(s.Recoveries))
-	line("tokens", fmt.Sprintf("%d read (%d cached), %d written", s.Usage.InputTokens, s.Usage.CacheReadTokens, s.Usage.OutputTokens))
-	line("money", dollars(s.Usage.CostMicros))
+	line("tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Usage.InputTokens, s.Usage.CacheReadTokens, s.Usage.OutputTokens))
+	line("cost", dollars(s.Usage.CostMicros))
 	if len(s.Entries) == 0 {
 		return
 	}
 	fmt.Fprintln(c.out)
 	for _, e := range s.Entries {
-		if e.Kind == session.EntryDamaged { // when it was cannot be said either
+		if e.Kind == session.EntryDamaged { // its time is unknown
 			fmt.Fprintf(c.out, "%10s %s\n", "", oneLine(e.Detail))
 			continue
 		}
-		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, text.Sanitize(e.Kind), text.TruncateRunes(oneLine(tell(e)), 160))
+		fmt.Fprintf(c.out, "%8.3fs  step %-3d %-12s %s\n", float64(e.At-s.CreatedAt)/1000, e.Step, text.Sanitize(e.Kind), text.TruncateRunes(oneLine(describe(e)), 160))
 	}
 }
 

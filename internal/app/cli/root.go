@@ -25,14 +25,14 @@ import (
 	"lilac/internal/telemetry/logs"
 )
 
-// cli is what every command shares: the streams and the global flags.
+// cli holds what every command shares: the streams and the global flags.
 type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 	seams    app.Seams
 	release  string
-	// secrets are kept out of what goes to standard error.
+	// secrets are redacted on standard error.
 	secrets logs.Secrets
 
 	file  string
@@ -54,18 +54,19 @@ func (c *cli) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	c.complain(err)
+	c.printError(err)
 	return fault.KindOf(err).ExitCode()
 }
 
-// complain prints an error on one line; mistakes of the configuration on one each.
-func (c *cli) complain(err error) {
+// printError prints an error on one line, and each mistake in the configuration on its
+// own line.
+func (c *cli) printError(err error) {
 	found, more := config.Each(err)
 	for _, e := range found {
 		fmt.Fprintln(c.err, "lilac:", oneLine(c.secrets.Redact(e.Error())))
 	}
 	if more > 0 {
-		fmt.Fprintf(c.err, "lilac: there are %d more mistakes.\n", more)
+		fmt.Fprintf(c.err, "lilac: %d more mistakes\n", more)
 	}
 }
 
@@ -74,11 +75,11 @@ func oneLine(s string) string { return strings.Join(strings.Fields(text.Sanitize
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lilac",
-		Short: "An assistant that never loses what it was told",
-		Long: "Lilac answers people and reacts to events. What it accepted is never lost and is answered\n" +
-			"exactly once, also through kill -9. Start the server with \"lilac serve\"; the other commands\n" +
-			"talk to it.",
-		Example:       "  lilac serve                  # the server; prints the link of its page\n  lilac chat                   # talk in the terminal\n  lilac doctor                 # what is wrong, and what to do",
+		Short: "An AI agent that never loses a message",
+		Long: "Lilac answers people and reacts to events. Everything that it accepts is never lost and is\n" +
+			"answered exactly once, even through kill -9. Start the server with \"lilac serve\"; the other\n" +
+			"commands talk to it.",
+		Example:       "  lilac serve                  # run the server; prints a login link for the page\n  lilac chat                   # chat in the terminal\n  lilac doctor                 # diagnose problems and suggest fixes",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -94,13 +95,13 @@ func (c *cli) root() *cobra.Command {
 	return root
 }
 
-// addHelp adds cobra's command help, and has it and --help refuse the name of
-// no command: cobra shows them the help of what stands before it.
+// addHelp adds cobra's help command. It makes help and --help refuse an unknown
+// command, for which cobra shows the help of the parent command.
 func addHelp(root *cobra.Command) (refused func() error) {
 	root.InitDefaultHelpCmd()
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
-		panic(err) // it was added
+		panic(err) // InitDefaultHelpCmd added it
 	}
 	help.Run = nil
 	help.RunE = func(_ *cobra.Command, args []string) error {
@@ -126,33 +127,31 @@ func addHelp(root *cobra.Command) (refused func() error) {
 	return func() error { return mistake }
 }
 
-// unknown is the error that a command has no such subcommand.
+// unknown returns the error for an unknown subcommand.
 func unknown(cmd *cobra.Command, name string) error {
 	meant := ""
-	cmd.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	cmd.SuggestionsMinimumDistance = 2 // maximum number of wrong letters
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		meant = fmt.Sprintf(", did you mean %q?", near[0])
 	}
 	return fault.New(fault.Invalid, "unknown command %q%s (see %s --help)", name, meant, cmd.CommandPath())
 }
 
-// places are the flags that say where something is. Without their value it would be
-// elsewhere: in the data directory of the user, say, instead of the service's, or in
-// a conversation of its own.
-var places = []string{"config", "data", "addr", "workspace", "session"}
+// nonEmpty are the flags that must not be empty. An empty value, such as an unset shell
+// variable, would select the default: the wrong data directory, or a new conversation.
+var nonEmpty = []string{"config", "data", "addr", "workspace", "session"}
 
-// checkArgs turns wrong arguments and missing flags into usage errors, and a
-// group without a known subcommand too. An argument that is empty, as an unset
-// variable of a shell leaves it, names nothing.
+// checkArgs makes wrong arguments, missing flags and unknown subcommands usage errors.
+// An empty argument, such as an unset shell variable, is one as well.
 func checkArgs(cmd *cobra.Command) {
-	cmd.InitDefaultHelpFlag() // else the word behind -h is taken for its value
+	cmd.InitDefaultHelpFlag() // otherwise pflag takes the word after -h as its value
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := cmp.Or(check(cmd, args), cmd.ValidateRequiredFlags())
 			if err == nil && slices.Contains(args, "") {
 				err = errors.New("an argument is empty")
 			}
-			for _, name := range places {
+			for _, name := range nonEmpty {
 				if f := cmd.Flag(name); err == nil && f != nil && f.Changed && f.Value.String() == "" {
 					err = fmt.Errorf("--%s is empty", name)
 				}
@@ -189,20 +188,20 @@ func (c *cli) load() (*config.Config, error) {
 	return cfg, err
 }
 
-// read reads the configuration from where the command line says.
+// read reads the configuration that the command line selects.
 func (c *cli) read() (*config.Config, []config.Warning, error) {
 	return config.Load(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
 }
 
-// locate finds the data directory, also with a configuration that has mistakes.
+// locate finds the data directory, even if the configuration has mistakes.
 func (c *cli) locate() (config.Location, error) {
 	at, err := config.Locate(config.Source{File: c.file, Flags: c.flags, Getenv: c.getenv})
 	c.secrets.Add(at.Token.Reveal())
 	return at, err
 }
 
-// connect finds the running server. An address counts only if it was given
-// for this call: the server says in its data directory where it listens.
+// connect finds the running server. Without --addr or LILAC_ADDR it uses the address
+// that the server wrote to its data directory, not the configured one.
 func (c *cli) connect() (*client.Client, error) {
 	addr := c.flags.Addr
 	if addr == "" {
@@ -215,7 +214,7 @@ func (c *cli) connect() (*client.Client, error) {
 	return client.Connect(client.Options{Addr: addr, DataDir: at.DataDir, Token: at.Token.Reveal()})
 }
 
-// withJSON adds --json to a command that lists or shows.
+// withJSON adds --json to a command that prints data.
 func (c *cli) withJSON(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
 	return cmd
@@ -247,7 +246,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// stopped makes the end that the user asked for no error.
+// stopped returns nil if the error is only that the user stopped the command.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || fault.KindOf(err) == fault.Cancelled) {
 		return nil

@@ -19,11 +19,11 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// maxEventFile bounds what is read of a file with an event.
+// maxEventFile limits a file with an event, in bytes.
 const maxEventFile = 1 << 20
 
-// shownRule is what is printed of a rule of GET /rules.
-type shownRule struct {
+// ruleStatus holds the printed fields of GET /rules.
+type ruleStatus struct {
 	Name     string             `json:"name"`
 	Types    []string           `json:"types"`
 	Enabled  bool               `json:"enabled"`
@@ -38,10 +38,10 @@ type shownRule struct {
 func (c *cli) rules() *cobra.Command {
 	list := c.withJSON(&cobra.Command{
 		Use:   "list",
-		Short: "List the rules in force, with what they did today and what it cost",
-		Long: "Asks the server. The rules are in the order of their registration; the one with the highest\n" +
-			"priority that matches handles an event. HELD-BACK are events of today about which it did nothing:\n" +
-			"there were too many, or there is no such session; lilac rules show tells. A day begins at midnight UTC.",
+		Short: "List the rules with their activity and cost today",
+		Long: "Lists the rules of the running server in the order of their registration. The matching rule with\n" +
+			"the highest priority handles an event. HELD-BACK counts events without an action, for example\n" +
+			"because of a rate limit; \"lilac rules show\" prints the reasons. Days begin at midnight UTC.",
 		Example: "  lilac rules list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,10 +61,10 @@ func (c *cli) rules() *cobra.Command {
 	})
 	test := c.withJSON(&cobra.Command{
 		Use:   "test FILE",
-		Short: "Say what an event would set off, without doing it",
-		Long: "Reads an event as JSON from a file (- is standard input) and holds it against the rules of the\n" +
-			"configuration file and those that come with the program. It needs no server and changes nothing,\n" +
-			"so it cannot say whether the session is there: lilac sessions list does.",
+		Short: "Report which rule would handle an event, without running it",
+		Long: "Reads an event as JSON from a file (- is standard input) and matches it against the rules of the\n" +
+			"configuration file and the built-in rules. It needs no server and changes nothing, so it does not\n" +
+			"check whether the session exists (see \"lilac sessions list\").",
 		Example: "  lilac rules test event.json\n  echo '{\"type\":\"deploy.done\",\"payload\":{}}' | lilac rules test -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -90,13 +90,13 @@ func (c *cli) rules() *cobra.Command {
 	show := c.withJSON(&cobra.Command{
 		Use:   "show RULE",
 		Short: "Show the last matches of a rule",
-		Long: "Asks the server. A match is an event that the rule acted on, or that it did nothing about for a\n" +
-			"reason that is told. Of both the newest ten are shown; all are counted in lilac rules list.",
+		Long: "Lists the ten newest matches: events that the rule acted on, and events that it held back, with\n" +
+			"the reason. \"lilac rules list\" counts all of them.",
 		Example: "  lilac rules show ci-failed",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.showRule(cmd.Context(), args[0]) },
 	})
-	cmd := &cobra.Command{Use: "rules", Short: "What events set off: list, show, test", Example: "  lilac rules list\n  lilac rules show ci-failed\n  lilac rules test event.json"}
+	cmd := &cobra.Command{Use: "rules", Short: "List, show and test the rules for events", Example: "  lilac rules list\n  lilac rules show ci-failed\n  lilac rules test event.json"}
 	cmd.AddCommand(list, show, test)
 	return cmd
 }
@@ -107,14 +107,14 @@ func (c *cli) showRule(ctx context.Context, name string) error {
 		return err
 	}
 	var answer struct {
-		Rules []shownRule `json:"rules"`
+		Rules []ruleStatus `json:"rules"`
 	}
 	if err := server.Call(ctx, "GET", "/rules", nil, &answer); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(answer.Rules, func(r shownRule) bool { return r.Name == name })
+	i := slices.IndexFunc(answer.Rules, func(r ruleStatus) bool { return r.Name == name })
 	if i < 0 {
-		return fault.New(fault.NotFound, "There is no rule %q; \"lilac rules list\" names those that there are.", name)
+		return fault.New(fault.NotFound, "There is no rule %q. To list the rules, run \"lilac rules list\".", name)
 	}
 	r := answer.Rules[i]
 	if c.json {
@@ -129,7 +129,7 @@ func (c *cli) showRule(ctx context.Context, name string) error {
 
 func (c *cli) printRules(raw json.RawMessage) error {
 	var answer struct {
-		Rules []shownRule `json:"rules"`
+		Rules []ruleStatus `json:"rules"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read rules: %w", err)
@@ -179,7 +179,7 @@ func (c *cli) printTrial(t environment.Trial) error {
 		}
 	}
 	if t.DryRun {
-		b.WriteString("  dry run: it would only be counted\n")
+		b.WriteString("  dry run: the event is only counted\n")
 	}
 	if t.Prompt != "" {
 		fmt.Fprintf(&b, "\n%s\n", text.Sanitize(t.Prompt))
@@ -195,7 +195,7 @@ func (c *cli) printTrial(t environment.Trial) error {
 	return err
 }
 
-// readEvent reads an event from a file and gives it what it may leave out.
+// readEvent reads an event from a file and fills in the id and the time.
 func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 	var e event.EnvEvent
 	in := c.in
@@ -215,7 +215,7 @@ func (c *cli) readEvent(path string) (event.EnvEvent, error) {
 		return e, fault.New(fault.TooLarge, "The event is larger than 1 MiB.")
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return e, fault.New(fault.Invalid, "%s is not an event as JSON: %s.", path, err)
+		return e, fault.New(fault.Invalid, "%s is not a valid event: %s.", path, err)
 	}
 	if e.ID == "" {
 		e.ID = "test"
@@ -232,14 +232,13 @@ func (c *cli) publish() *cobra.Command {
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "publish",
 		Short: "Publish an environment event",
-		Long: "The event is durable when the command returns. An id that was published before does nothing,\n" +
-			"so that the command can be repeated. What the event sets off is for the rules to say\n" +
-			"(lilac rules test).",
+		Long: "The event is durable when the command returns. Publishing the same id again has no effect, so\n" +
+			"you can repeat the command. The rules decide what the event triggers (see \"lilac rules test\").",
 		Example: "  lilac events publish --type deploy.done --payload '{\"version\":\"1.2\"}'\n  lilac events publish --type build.failed --session 01k2… --id build-4711",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !json.Valid([]byte(payload)) {
-				return fault.InvalidField("payload", "--payload is not JSON.")
+				return fault.InvalidField("payload", "--payload is not valid JSON.")
 			}
 			server, err := c.connect()
 			if err != nil {
@@ -258,15 +257,15 @@ func (c *cli) publish() *cobra.Command {
 			}
 			note := ""
 			if answer.Duplicate {
-				note = "  (it was published before)"
+				note = "  (already published)"
 			}
 			_, err = fmt.Fprintf(c.out, "%s%s\n", text.Sanitize(answer.ID), note)
 			return err
 		},
 	})
-	cmd.Flags().StringVar(&typ, "type", "", "the `type`, of a-z, 0-9, _ and dots")
-	cmd.Flags().StringVar(&id, "id", "", "the `id`; without it the server makes one")
-	cmd.Flags().StringVar(&session, "session", "", "the session `id` that it belongs to")
+	cmd.Flags().StringVar(&typ, "type", "", "the event `type`: a-z, 0-9, _ and dots")
+	cmd.Flags().StringVar(&id, "id", "", "the event `id` (default: a new one)")
+	cmd.Flags().StringVar(&session, "session", "", "the session `id` that the event belongs to")
 	cmd.Flags().StringVar(&payload, "payload", "null", "the payload, as `JSON`")
 	_ = cmd.MarkFlagRequired("type") // it exists
 	return cmd

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestRulesAreTriedWithoutAServer(t *testing.T) {
+func TestRulesAreTestedWithoutAServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	rules := "rules: {ci: {when: {type: build.*, if: '.payload.branch == \"main\"'}, do: {agent: {prompt: 'See {{ .payload.branch }}.'}}, session: ops}}\n"
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
@@ -45,7 +45,7 @@ func TestRulesAreListedAndEventsPublished(t *testing.T) {
 	if _, errOut, code := call(t, "", env, "rules", "show", "none"); code != 4 || !strings.Contains(errOut, "no rule") {
 		t.Errorf("%d %s", code, errOut)
 	}
-	if out, errOut, code := call(t, "", env, "events", "publish", "--type", "a.b", "--id", "e1"); code != 0 || !strings.HasPrefix(out, "e1") || !strings.Contains(out, "before") {
+	if out, errOut, code := call(t, "", env, "events", "publish", "--type", "a.b", "--id", "e1"); code != 0 || !strings.HasPrefix(out, "e1") || !strings.Contains(out, "already published") {
 		t.Errorf("%d %s%s", code, out, errOut)
 	}
 	if _, _, code := call(t, "", env, "events", "publish", "--type", "a.b", "--payload", "{"); code == 0 {

@@ -2,23 +2,21 @@ package cli
 
 import "strings"
 
-// screen is what the terminal shows of one answer. A terminal cannot take
-// text back, so when the server cuts the text and says it again, the screen
-// stays silent as long as what is said again is the same, and marks the place
-// where it is not.
+// screen tracks what the terminal shows of one answer. A terminal cannot delete text.
+// If the server resets the text, the screen prints nothing while the new text equals
+// the printed one, and prints a mark where it starts to differ.
 type screen struct {
-	text  string // what the answer is now
-	shown string // what stands on the terminal
+	text  string // current text of the answer
+	shown string // text on the terminal
 }
 
-// retake stands before text that replaces what was shown.
-const retake = "\n[taken back; again from here]\n"
+// resetMark is printed before text that replaces printed text.
+const resetMark = "\n[the answer was reset; it continues from here]\n"
 
-// Delta takes a piece of the answer that begins at a byte offset and returns
-// what to print.
+// Delta adds text at a byte offset of the answer and returns what to print.
 func (s *screen) Delta(offset int, delta string) string {
 	if offset < 0 || offset > len(s.text) {
-		offset = len(s.text) // a gap cannot be shown; the end brings the whole text
+		offset = len(s.text) // a gap: the end of the answer contains the complete text
 	}
 	s.text = s.text[:offset] + delta
 	if delta == "" {
@@ -27,7 +25,7 @@ func (s *screen) Delta(offset int, delta string) string {
 	return s.catchUp()
 }
 
-// End takes the whole text and returns what is still to print.
+// End sets the complete text and returns what is left to print.
 func (s *screen) End(final string) string {
 	s.text = final
 	return s.catchUp()
@@ -48,5 +46,5 @@ func (s *screen) catchUp() string {
 	}
 	line := strings.LastIndexByte(s.text[:same], '\n') + 1
 	s.shown = s.text
-	return retake + s.text[line:]
+	return resetMark + s.text[line:]
 }

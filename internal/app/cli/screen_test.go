@@ -9,7 +9,7 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-func TestScreenShowsWhatIsSaidAgainOnce(t *testing.T) {
+func TestScreenPrintsRepeatedTextOnce(t *testing.T) {
 	type delta struct {
 		offset int
 		text   string
@@ -23,7 +23,7 @@ func TestScreenShowsWhatIsSaidAgainOnce(t *testing.T) {
 		{"one after the other", []delta{{0, "Hel"}, {3, "lo"}}, "Hello", "Hello"},
 		{"a delta comes twice", []delta{{0, "Hel"}, {0, "Hel"}, {3, "lo"}}, "Hello", "Hello"},
 		{"cut and said again", []delta{{0, "Hello wor"}, {6, ""}, {6, "world"}}, "Hello world", "Hello world"},
-		{"cut and said otherwise", []delta{{0, "one\ntwo thr"}, {8, ""}, {8, "four"}}, "one\ntwo four", "one\ntwo thr" + retake + "two four"},
+		{"cut and said otherwise", []delta{{0, "one\ntwo thr"}, {8, ""}, {8, "four"}}, "one\ntwo four", "one\ntwo thr" + resetMark + "two four"},
 		{"cut and ended", []delta{{0, "Hello wor"}, {5, ""}}, "Hello", "Hello wor"},
 		{"the end brings what was missed", []delta{{0, "Hel"}}, "Hello", "Hello"},
 	} {
@@ -54,7 +54,7 @@ func FuzzScreenNeverFails(f *testing.F) {
 	})
 }
 
-func TestTerminalDoesNotObeyTheModel(t *testing.T) {
+func TestModelCannotControlTheTerminal(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\n\ttext":         "plain\n\ttext",
 		"\x1b[2J\x1b]0;x\x07ok": "[2J]0;xok",
@@ -68,7 +68,7 @@ func TestTerminalDoesNotObeyTheModel(t *testing.T) {
 	}
 }
 
-func TestTerminalDoesNotObeyJSON(t *testing.T) {
+func TestJSONCannotControlTheTerminal(t *testing.T) {
 	var out bytes.Buffer
 	c := cli{out: &out}
 	if err := c.printJSON(map[string]string{"title": "a\u009b31m\u202eb\x1b\x7f"}); err != nil {

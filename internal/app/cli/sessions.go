@@ -15,7 +15,7 @@ func (c *cli) sessions() *cobra.Command {
 	var page client.Page
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
-		Short:   "List conversations, the most recently used first",
+		Short:   "List conversations, most recently used first",
 		Example: "  lilac sessions list\n  lilac sessions list --limit 100 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,7 +67,7 @@ func (c *cli) sessions() *cobra.Command {
 
 	remove := &cobra.Command{
 		Use:     "delete ID",
-		Short:   "Delete a conversation with its history",
+		Short:   "Delete a conversation and its history",
 		Example: "  lilac sessions delete 01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,7 +78,7 @@ func (c *cli) sessions() *cobra.Command {
 			return server.DeleteSession(cmd.Context(), args[0])
 		},
 	}
-	cmd := &cobra.Command{Use: "sessions", Short: "Conversations: list, show, delete", Example: "  lilac sessions list"}
+	cmd := &cobra.Command{Use: "sessions", Short: "List, show and delete conversations", Example: "  lilac sessions list"}
 	cmd.AddCommand(list, show, remove)
 	return cmd
 }
@@ -90,7 +90,7 @@ func (c *cli) printMessage(raw json.RawMessage) error {
 	}
 	role := string(m.Role)
 	if m.Extra["damaged"] != nil {
-		role = "cannot be read"
+		role = "unreadable"
 	}
 	fmt.Fprintf(c.out, "── %s\n", role)
 	for _, p := range m.Parts {

@@ -26,9 +26,9 @@ import (
 func (c *cli) sources() *cobra.Command {
 	return c.withJSON(&cobra.Command{
 		Use:   "sources",
-		Short: "List what events come from: webhooks, files, timers, with what came since the start",
-		Long: "Asks the server. DROPPED are events beyond the queue of the source, WAITING those that no rule\n" +
-			"has handled yet, REFUSED webhooks without a good signature.",
+		Short: "List event sources (webhooks, files, timers) with their counts",
+		Long: "Counts since the start of the server. DROPPED are events beyond the queue of the source, WAITING\n" +
+			"are events that no rule has handled yet, and REFUSED are webhooks without a valid signature.",
 		Example: "  lilac sources",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,11 +67,10 @@ func (c *cli) webhooks() *cobra.Command {
 	var file, name, id, contentType string
 	sign := c.withJSON(&cobra.Command{
 		Use:   "sign NAME",
-		Short: "Print the curl command that sends a webhook as its sender would",
-		Long: "Signs the body with the secret of webhooks.NAME in the configuration and prints a command for\n" +
-			"the shell; --json prints the headers alone. Each call makes a delivery of its own: with the same\n" +
-			"--id it is one that comes again. The body is a file, or - for standard input, which the\n" +
-			"command then reads as well.",
+		Short: "Print a curl command that sends a signed webhook",
+		Long: "Signs the body with the secret of webhooks.NAME in the configuration and prints a shell command;\n" +
+			"--json prints only the headers. Each call creates a new delivery; to repeat one, pass its --id. The\n" +
+			"body is a file, or - for standard input, which the printed command then reads as well.",
 		Example: "  lilac webhooks sign github --file body.json --event workflow_run\n  lilac webhooks sign github --file body.json --event workflow_run | sh\n  lilac webhooks sign billing --file body.json --id msg_1 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -86,7 +85,7 @@ func (c *cli) webhooks() *cobra.Command {
 			hook, ok := hooks[args[0]]
 			if !ok {
 				there := strings.Join(slices.Sorted(maps.Keys(hooks)), ", ")
-				return fault.New(fault.NotFound, "There is no webhook %q in the configuration; there are: %s.", args[0], cmp.Or(there, "none"))
+				return fault.New(fault.NotFound, "There is no webhook %q in the configuration. Webhooks: %s.", args[0], cmp.Or(there, "none"))
 			}
 			body, err := c.readBody(file, hook.MaxBytes)
 			if err != nil {
@@ -110,18 +109,18 @@ func (c *cli) webhooks() *cobra.Command {
 			return c.printCurl(base+"/webhooks/"+hook.Name, header, file)
 		},
 	})
-	sign.Flags().StringVar(&file, "file", "", "the `file` with the body, or -")
-	sign.Flags().StringVar(&name, "event", "", "the `name` of the event, for GitHub's form")
-	sign.Flags().StringVar(&id, "id", "", "the `id` of the delivery; without it a new one")
+	sign.Flags().StringVar(&file, "file", "", "the `file` with the body, or - for standard input")
+	sign.Flags().StringVar(&name, "event", "", "the `name` of the event, for GitHub webhooks")
+	sign.Flags().StringVar(&id, "id", "", "the `id` of the delivery (default: a new one)")
 	sign.Flags().StringVar(&contentType, "content-type", "application/json", "the `type` of the body")
 	_ = sign.MarkFlagRequired("file") // it exists
-	cmd := &cobra.Command{Use: "webhooks", Short: "Webhooks: sign", Example: "  lilac webhooks sign github --file body.json --event workflow_run"}
+	cmd := &cobra.Command{Use: "webhooks", Short: "Sign webhooks for testing", Example: "  lilac webhooks sign github --file body.json --event workflow_run"}
 	cmd.AddCommand(sign)
 	return cmd
 }
 
-// addressOf is where the server listens that runs, which may have been started
-// with another address, else where it would listen.
+// addressOf returns the address of the running server, or the configured one if no
+// server runs.
 func (c *cli) addressOf(cfg *config.Config) (string, error) {
 	if c.flags.Addr == "" && c.getenv("LILAC_ADDR") == "" {
 		if base, err := (client.Options{DataDir: cfg.DataDir}).Find(); err == nil {
@@ -146,7 +145,7 @@ func (c *cli) readBody(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, fault.Wrap(fault.Invalid, err, "The body cannot be read")
 	case int64(len(body)) > limit:
-		return nil, fault.New(fault.TooLarge, "The body is larger than the %d bytes that the webhook takes.", limit)
+		return nil, fault.New(fault.TooLarge, "The body is larger than the webhook's limit of %d bytes.", limit)
 	}
 	return body, nil
 }
@@ -162,5 +161,5 @@ func (c *cli) printCurl(url string, header http.Header, file string) error {
 	return err
 }
 
-// shellQuote makes one word of the shell of any text.
+// shellQuote quotes text as one word for the shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/core/webhook"
 )
 
-func TestSignPrintsWhatTheServerTakes(t *testing.T) {
+func TestSignPrintsACommandThatTheServerAccepts(t *testing.T) {
 	dir := t.TempDir()
 	file, body := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "it's a body.json")
 	for path, text := range map[string]string{file: "webhooks: {ci: {secret: '${CI_SECRET}'}}\n", body: `{"a":1}`} {
@@ -53,10 +53,10 @@ func TestSignPrintsWhatTheServerTakes(t *testing.T) {
 		t.Errorf("%s, %v", args, err)
 	}
 
-	if _, errOut, code := call(t, "", env, "--config", file, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "there are: ci") {
+	if _, errOut, code := call(t, "", env, "--config", file, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "Webhooks: ci") {
 		t.Errorf("an unknown name ended with %d: %s", code, errOut)
 	}
-	if _, errOut, code := call(t, "", nil, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "there are: none") {
+	if _, errOut, code := call(t, "", nil, "webhooks", "sign", "nobody", "--file", body); code != 4 || !strings.Contains(errOut, "Webhooks: none") {
 		t.Errorf("without a webhook it ended with %d: %s", code, errOut)
 	}
 }

@@ -9,35 +9,33 @@ import (
 	"lilac/internal/foundation/chat"
 )
 
-// told is what the entries of a story hold, as far as people are told.
-type told struct {
-	MessageID string        `json:"messageId"`
-	Queue     string        `json:"queue"`
-	Message   *chat.Message `json:"message"`
-	Usage     chat.Usage    `json:"usage"`
-	Stop      string        `json:"stop"`
-	ModelMS   int64         `json:"modelMs"`
-	Error     string        `json:"error"`
-	DelayMS   int64         `json:"delayMs"`
-	Name      string        `json:"name"`
-	Display   string        `json:"display"`
-	Result    *chat.Part    `json:"result"`
-	Recovery  int           `json:"recovery"`
-	Question  string        `json:"question"`
-	Answer    string        `json:"answer"`
-	State     string        `json:"state"`
-	Detail    string        `json:"detail"`
-	// Description is that of a task.
-	Description string `json:"description"`
-	Callable    string `json:"callable"`
-	TaskID      string `json:"taskId"`
-	Outcome     string `json:"outcome"`
+// entryData holds the fields of journal entries that are printed.
+type entryData struct {
+	MessageID   string        `json:"messageId"`
+	Queue       string        `json:"queue"`
+	Message     *chat.Message `json:"message"`
+	Usage       chat.Usage    `json:"usage"`
+	Stop        string        `json:"stop"`
+	ModelMS     int64         `json:"modelMs"`
+	Error       string        `json:"error"`
+	DelayMS     int64         `json:"delayMs"`
+	Name        string        `json:"name"`
+	Display     string        `json:"display"`
+	Result      *chat.Part    `json:"result"`
+	Recovery    int           `json:"recovery"`
+	Question    string        `json:"question"`
+	Answer      string        `json:"answer"`
+	State       string        `json:"state"`
+	Detail      string        `json:"detail"`
+	Description string        `json:"description"`
+	Callable    string        `json:"callable"`
+	TaskID      string        `json:"taskId"`
+	Outcome     string        `json:"outcome"`
 }
 
-// tell puts an entry of a request's story into words. What it does not know it
-// shows as it is.
-func tell(e session.StoryEntry) string {
-	var t told
+// describe describes a journal entry of a request. It prints unknown entries as JSON.
+func describe(e session.StoryEntry) string {
+	var t entryData
 	if json.Unmarshal(e.Data, &t) != nil {
 		return string(e.Data)
 	}
@@ -45,19 +43,19 @@ func tell(e session.StoryEntry) string {
 	case "queued", "started", "compacted":
 		return ""
 	case "input":
-		return fmt.Sprintf("message %s came in as %s", t.MessageID, t.Queue)
+		return fmt.Sprintf("message %s received as %s", t.MessageID, t.Queue)
 	case "model":
-		return tellModel(t)
+		return describeModel(t)
 	case "model_failed":
-		return fmt.Sprintf("%s Repeated after %.1f s.", t.Error, float64(t.DelayMS)/1000)
+		return fmt.Sprintf("%s Retried after %.1f s.", t.Error, float64(t.DelayMS)/1000)
 	case "tool_start":
-		return orName(t)
+		return displayName(t)
 	case "tool_end":
 		if t.Result == nil {
-			return orName(t)
+			return displayName(t)
 		}
 		text, failed := t.Result.OutputText()
-		outcome := "answered: "
+		outcome := "returned: "
 		if failed {
 			outcome = "failed: "
 		}
@@ -67,7 +65,7 @@ func tell(e session.StoryEntry) string {
 	case "call":
 		return strings.TrimSpace(t.Callable + " " + t.Outcome + " " + t.Detail)
 	case "recovered":
-		return fmt.Sprintf("taken up again after a restart (%d)", t.Recovery)
+		return fmt.Sprintf("resumed after a restart (%d)", t.Recovery)
 	case "paused":
 		return t.Question
 	case "resumed":
@@ -78,14 +76,14 @@ func tell(e session.StoryEntry) string {
 	return string(e.Data)
 }
 
-func orName(t told) string {
+func displayName(t entryData) string {
 	if t.Display != "" {
 		return t.Display
 	}
 	return t.Name
 }
 
-func tellModel(t told) string {
+func describeModel(t entryData) string {
 	if t.Message == nil {
 		return ""
 	}
@@ -93,12 +91,12 @@ func tellModel(t told) string {
 	for _, c := range t.Message.ToolCalls() {
 		calls = append(calls, c.ToolName)
 	}
-	said := fmt.Sprintf("%.1f s, %d tokens read, %d written", float64(t.ModelMS)/1000, t.Usage.InputTokens, t.Usage.OutputTokens)
+	line := fmt.Sprintf("%.1f s, %d tokens in, %d out", float64(t.ModelMS)/1000, t.Usage.InputTokens, t.Usage.OutputTokens)
 	if len(calls) > 0 {
-		said += ", calls " + strings.Join(calls, ", ")
+		line += ", calls " + strings.Join(calls, ", ")
 	}
 	if text := strings.TrimSpace(t.Message.Text()); text != "" {
-		said += ": " + text
+		line += ": " + text
 	}
-	return said
+	return line
 }

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/operate/client"
 )
 
-// table prints rows under a head, in columns.
+// table prints rows in columns below a header.
 func (c *cli) table(head string, rows [][]string) error {
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
@@ -29,16 +29,16 @@ func (c *cli) table(head string, rows [][]string) error {
 	return nil
 }
 
-// page prints a page of a list as a table, and beside the output how it goes on.
+// page prints a page of a list as a table, and on standard error how to get the next.
 func (c *cli) page(head string, rows [][]string, next string) error {
 	if err := c.table(head, rows); err != nil || next == "" {
 		return err
 	}
-	fmt.Fprintf(c.err, "There are older ones: --before %s\n", oneLine(next))
+	fmt.Fprintf(c.err, "For older entries, use --before %s\n", oneLine(next))
 	return nil
 }
 
-// when prints Unix milliseconds for people.
+// when formats Unix milliseconds.
 func when(ms int64) string {
 	if ms == 0 {
 		return "-"
@@ -46,7 +46,7 @@ func when(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
 }
 
-// dollars prints millionths of a dollar.
+// dollars formats millionths of a US dollar.
 func dollars(micros int64) string {
 	if micros == 0 {
 		return "-"
@@ -54,18 +54,18 @@ func dollars(micros int64) string {
 	return fmt.Sprintf("$%.4f", float64(micros)/1e6)
 }
 
-// maxListed is what the server answers with at most.
+// maxListed is the largest page of the server.
 const maxListed = 1000
 
-// withPage adds the flags of a list that is read page by page.
+// withPage adds the paging flags to a list.
 func withPage(cmd *cobra.Command, p *client.Page) *cobra.Command {
-	cmd.Flags().IntVar(&p.Limit, "limit", 20, "how many to print")
+	cmd.Flags().IntVar(&p.Limit, "limit", 20, "maximum `number` of entries")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if p.Limit < 1 || p.Limit > maxListed {
-			return fault.New(fault.Invalid, "--limit has to be a number from 1 to %d.", maxListed)
+			return fault.New(fault.Invalid, "--limit must be a number from 1 to %d.", maxListed)
 		}
 		return nil
 	}
-	cmd.Flags().StringVar(&p.Before, "before", "", "only what is older than this `id`, or what follows where a list says that it goes on")
+	cmd.Flags().StringVar(&p.Before, "before", "", "only entries older than this `id`, or the value that the previous page printed")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 	"lilac/internal/operate/client"
 )
 
-// followEvery is how often an output that grows is asked for.
+// followEvery is the polling interval of a growing output.
 const followEvery = 500 * time.Millisecond
 
 func (c *cli) tasks() *cobra.Command {
@@ -23,7 +23,7 @@ func (c *cli) tasks() *cobra.Command {
 	var sessionID string
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
-		Short:   "List background tasks, the newest first",
+		Short:   "List background tasks, newest first",
 		Example: "  lilac tasks list\n  lilac tasks list --session 01k2… --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,14 +42,14 @@ func (c *cli) tasks() *cobra.Command {
 			for _, t := range tasks {
 				rows = append(rows, []string{t.ID, string(t.State), string(t.Kind), when(t.CreatedAt), ranFor(t), cmp.Or(t.Description, t.Reason)})
 			}
-			return c.page("ID STATE KIND STARTED RAN DESCRIPTION", rows, next)
+			return c.page("ID STATE KIND STARTED DURATION DESCRIPTION", rows, next)
 		},
 	}), &page)
-	list.Flags().StringVar(&sessionID, "session", "", "only those of this session `id`")
+	list.Flags().StringVar(&sessionID, "session", "", "only tasks of this session `id`")
 
 	show := c.withJSON(&cobra.Command{
 		Use:     "show ID",
-		Short:   "Tell what a background task is and how it ended",
+		Short:   "Show a background task and its outcome",
 		Example: "  lilac tasks show 01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,8 +66,8 @@ func (c *cli) tasks() *cobra.Command {
 	})
 	stop := c.withJSON(&cobra.Command{
 		Use:     "stop ID",
-		Short:   "Stop a background task with everything it started",
-		Long:    "Returns when nothing of it runs any more. The agent is told in the conversation that started it.",
+		Short:   "Stop a background task and everything that it started",
+		Long:    "Returns when all processes of the task have ended. The agent is notified in the conversation that started the task.",
 		Example: "  lilac tasks stop 01k2…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +82,7 @@ func (c *cli) tasks() *cobra.Command {
 			return c.showTask(t)
 		},
 	})
-	cmd := &cobra.Command{Use: "tasks", Short: "Work in the background: list, show, output, stop", Example: "  lilac tasks list\n  lilac tasks output 01k2… --follow"}
+	cmd := &cobra.Command{Use: "tasks", Short: "List, show and stop background tasks; print their output", Example: "  lilac tasks list\n  lilac tasks output 01k2… --follow"}
 	cmd.AddCommand(list, show, c.taskOutput(), stop)
 	return cmd
 }
@@ -92,14 +92,14 @@ func (c *cli) taskOutput() *cobra.Command {
 	var follow bool
 	cmd := c.withJSON(&cobra.Command{
 		Use:   "output ID",
-		Short: "Print what a background task has put out, also while it runs",
-		Long: "Of a command that is what it printed, of which the newest part is kept (tasks.output); of a\n" +
-			"sub-agent it is what it has said.",
+		Short: "Print the output of a background task, also while it runs",
+		Long: "Prints the output of a command, of which the newest part is kept (tasks.output), or the text of a\n" +
+			"sub-agent.",
 		Example: "  lilac tasks output 01k2…\n  lilac tasks output 01k2… --follow\n  lilac tasks output 01k2… --offset -2000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if follow && c.json {
-				return fault.InvalidField("json", "Of --follow and --json take one.")
+				return fault.InvalidField("json", "Use either --follow or --json.")
 			}
 			server, err := c.connect()
 			if err != nil {
@@ -134,7 +134,7 @@ func (c *cli) taskOutput() *cobra.Command {
 		},
 	})
 	cmd.Flags().Int64Var(&offset, "offset", 0, "the first `byte` to print; a negative number counts from the end")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the task ends")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the output until the task ends")
 	return cmd
 }
 
@@ -160,7 +160,7 @@ func (c *cli) showTask(t task.Task) error {
 	line("sub-agent", t.ChildRequest)
 	line("started", when(t.CreatedAt))
 	line("ended", when(t.EndedAt))
-	line("ran", ranFor(t))
+	line("duration", ranFor(t))
 	if t.ExitCode != nil {
 		line("exit code", strconv.Itoa(*t.ExitCode))
 	}
@@ -170,7 +170,7 @@ func (c *cli) showTask(t task.Task) error {
 	return nil
 }
 
-// ranFor is how long a task has run.
+// ranFor formats the running time of a task.
 func ranFor(t task.Task) string {
 	if t.State == task.Damaged {
 		return "-"

@@ -29,12 +29,12 @@ func TestTasksAreListedShownReadAndStopped(t *testing.T) {
 		}
 	}
 	env = fake(t, map[string]string{"GET /tasks": `{"tasks":[{"id":"t2","state":"damaged","reason":"The row t2 is damaged."}]}`})
-	if out, errOut, code := call(t, "", env, "tasks", "list"); code != 0 || !strings.Contains(out, "t2  damaged        -        -    The row t2 is damaged.") {
+	if out, errOut, code := call(t, "", env, "tasks", "list"); code != 0 || !strings.Contains(out, "t2  damaged        -        -         The row t2 is damaged.") {
 		t.Errorf("a damaged one: %d\n%s%s", code, out, errOut)
 	}
 	env = fake(t, map[string]string{"GET /tasks": `{"tasks":[` + oneTask + `],"next":"1000:t1"}`, "GET /workflows": `{"workflows":[],"next":"1000:w1"}`})
 	for list, place := range map[string]string{"tasks": "1000:t1", "workflows": "1000:w1"} {
-		if out, errOut, code := call(t, "", env, list, "list"); code != 0 || errOut != "There are older ones: --before "+place+"\n" || strings.Contains(out, "older") {
+		if out, errOut, code := call(t, "", env, list, "list"); code != 0 || errOut != "For older entries, use --before "+place+"\n" || strings.Contains(out, "older") {
 			t.Errorf("a list of %s that goes on: %d\n%s%s", list, code, out, errOut)
 		}
 	}

@@ -17,12 +17,12 @@ import (
 	"lilac/internal/serve/toolserver"
 )
 
-// ownTools are the subcommands of "lilac tools" that the command tools has not:
-// they are for the operator alone.
+// ownTools are the subcommands of "lilac tools" for operators, which the command
+// tools does not have.
 var ownTools = []string{"token", "calls"}
 
-// isTools returns the arguments of the command tools when the program was called
-// by that name or as "lilac tools", else nil.
+// isTools returns the arguments of the command tools if the program was called by that
+// name or as "lilac tools", otherwise nil.
 func isTools(argv []string) []string {
 	if filepath.Base(argv[0]) == "tools" {
 		return append([]string{}, argv[1:]...)
@@ -33,9 +33,8 @@ func isTools(argv []string) []string {
 	return append([]string{}, argv[2:]...)
 }
 
-// runTools is the command tools, when the program was called as that; ran is
-// false when it was not. It comes before everything else that the program does,
-// so that it starts at once.
+// runTools runs the command tools if the program was called as that; otherwise ran is
+// false. It comes first, so that tools starts without delay.
 func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	args := isTools(argv)
 	if args == nil {
@@ -46,13 +45,13 @@ func runTools(ctx context.Context, argv []string) (code int, ran bool) {
 	c := &cli{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}
 	tools := c.toolcli()
 	if filepath.Base(argv[0]) == "tools" {
-		tools.DataDir = nil // commands of the agent have no configuration
+		tools.DataDir = nil // the agent's commands have no configuration
 	}
 	return tools.Main(ctx, args), true
 }
 
-// toolcli is the command tools for the operator. The configuration is read only when
-// nothing else says where the server is.
+// toolcli returns the command tools for operators. It reads the configuration only if
+// the address of the server is not given otherwise.
 func (c *cli) toolcli() toolcli.Command {
 	return toolcli.Command{Getenv: c.getenv, Stdin: c.in, Stdout: c.out, Stderr: c.err, DataDir: func() (string, error) {
 		at, err := c.locate()
@@ -60,19 +59,19 @@ func (c *cli) toolcli() toolcli.Command {
 	}}
 }
 
-// tools lists the command in the help. [runTools] has run it before, unless a
-// flag stood in front of it, which means nothing to it.
+// tools adds the command to the help. [runTools] has already run it, unless a flag
+// precedes it, which is an error.
 func (c *cli) tools() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools",
-		Short: "Call what a tool server offers, as the agent does: --list, help, ID; tokens for it",
-		Long: "Calls what a tool server offers. From a terminal that needs a token: make one with\n" +
-			"\"lilac tools token create\" and put it into LILAC_TOOL_TOKEN.",
+		Short: "Call the callables of the tool server, as the agent does; manage tokens",
+		Long: "Calls a callable of the tool server. From a terminal this requires a token: create one with\n" +
+			"\"lilac tools token create\" and set LILAC_TOOL_TOKEN to it.",
 		Example: "  lilac tools --list\n  lilac tools help surface.sessions.list\n" +
 			"  export LILAC_TOOL_TOKEN=$(lilac tools token create laptop --allow 'surface.*')",
 		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return fault.New(fault.Invalid, "The flags of lilac mean nothing to tools: write \"lilac tools …\".")
+			return fault.New(fault.Invalid, "Flags before \"tools\" are not supported. Use \"lilac tools …\".")
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, last string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return c.toolcli().Complete(cmd.Context(), append(args, last)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
@@ -87,10 +86,10 @@ func (c *cli) toolTokens() *cobra.Command {
 	var expires string
 	create := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token and print it, once",
-		Long: "Makes a token with which tools can be called from a terminal or a script, and prints it\n" +
-			"to standard output. It is kept as a hash only, so it cannot be shown again. It lives for 90 days unless\n" +
-			"--expires says something else.",
+		Short: "Create a token and print it once",
+		Long: "Creates a token for calling tools from a terminal or a script, and prints it to standard output.\n" +
+			"Lilac stores only a hash, so the token cannot be shown again. It expires after 90 days unless you\n" +
+			"set --expires.",
 		Example: "  lilac tools token create laptop --allow 'surface.*' --allow events.publish\n" +
 			"  export LILAC_TOOL_TOKEN=$(lilac tools token create laptop --allow '*')\n" +
 			"  lilac tools token create nightly --allow events.publish --expires never",
@@ -105,12 +104,12 @@ func (c *cli) toolTokens() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(c.out, token)
-			fmt.Fprintln(c.err, "lilac: put it into LILAC_TOOL_TOKEN, then: lilac tools --list. It is not shown again.")
+			fmt.Fprintln(c.err, "lilac: set LILAC_TOOL_TOKEN to this token, then run: lilac tools --list. The token is not shown again.")
 			return nil
 		},
 	}
-	create.Flags().StringVar(&expires, "expires", toolserver.DefaultLife, "how long it lives, like 36h or 30d, or "+toolserver.Forever)
-	create.Flags().StringArrayVar(&allow, "allow", nil, "a `callable` that it allows, or a beginning such as 'surface.*'; again for more; '*' is every one")
+	create.Flags().StringVar(&expires, "expires", toolserver.DefaultLife, "lifetime, such as 36h or 30d, or "+toolserver.Forever)
+	create.Flags().StringArrayVar(&allow, "allow", nil, "a `callable` that the token allows, or a prefix such as 'surface.*'; repeat for more; '*' allows all")
 	list := c.withJSON(&cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens, by name",
@@ -141,7 +140,7 @@ func (c *cli) toolTokens() *cobra.Command {
 	})
 	revoke := &cobra.Command{
 		Use:     "revoke NAME...",
-		Short:   "Make tokens worth nothing, at once",
+		Short:   "Revoke tokens immediately",
 		Example: "  lilac tools token revoke laptop",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -158,7 +157,7 @@ func (c *cli) toolTokens() *cobra.Command {
 			return nil
 		},
 	}
-	cmd := &cobra.Command{Use: "token", Short: "Tokens for the tool server: create, list, revoke", Example: "  lilac tools token list"}
+	cmd := &cobra.Command{Use: "token", Short: "Create, list and revoke tokens for the tool server", Example: "  lilac tools token list"}
 	cmd.AddCommand(create, list, revoke)
 	return cmd
 }
@@ -167,7 +166,7 @@ func (c *cli) toolCalls() *cobra.Command {
 	var page client.Page
 	return withPage(c.withJSON(&cobra.Command{
 		Use:     "calls",
-		Short:   "List what was called with operators' tokens, the newest first",
+		Short:   "List the calls that used operator tokens, newest first",
 		Example: "  lilac tools calls --limit 5",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -10,7 +10,7 @@ import (
 	"lilac/internal/serve/toolwire"
 )
 
-func TestTokensForToolsAreMadeListedAndRevoked(t *testing.T) {
+func TestToolTokensAreCreatedListedAndRevoked(t *testing.T) {
 	env := fake(t, map[string]string{
 		"POST /tools/tokens":          `{"name":"laptop","callables":["surface.*"],"token":"lilac_secret"}`,
 		"GET /tools/tokens":           `{"tokens":[{"name":"laptop","callables":["surface.*","events.publish"],"createdAt":1700000000000}]}`,
@@ -40,7 +40,7 @@ func TestTokensForToolsAreMadeListedAndRevoked(t *testing.T) {
 	}
 }
 
-func TestToolsIsTheCommandUnlessTheOperatorIsMeant(t *testing.T) {
+func TestToolsSubcommandsForOperatorsAreSeparate(t *testing.T) {
 	for line, want := range map[string]bool{
 		"/run/lilac/bin/tools --help":       true,
 		"tools token --help":                true,
@@ -60,7 +60,7 @@ func TestToolsIsTheCommandUnlessTheOperatorIsMeant(t *testing.T) {
 
 // The data directory is the one that the other commands find, unless something else
 // says where the server is.
-func TestToolsFindsTheDataDirectoryThatIsConfigured(t *testing.T) {
+func TestToolsFindsTheConfiguredDataDirectory(t *testing.T) {
 	home, data := t.TempDir(), t.TempDir()
 	configured := filepath.Join(home, "lilac.yaml")
 	if err := os.WriteFile(configured, []byte("dataDir: "+data+"\n"), 0o600); err != nil {

@@ -15,8 +15,8 @@ import (
 	"lilac/internal/operate/client"
 )
 
-// shownWorkflow is what is printed of a workflow of GET /workflows.
-type shownWorkflow struct {
+// dueWorkflow is a workflow of GET /workflows.
+type dueWorkflow struct {
 	workflow.Workflow
 	Due int64 `json:"due"`
 }
@@ -27,8 +27,8 @@ func (c *cli) workflows() *cobra.Command {
 	var all bool
 	list := withPage(c.withJSON(&cobra.Command{
 		Use:     "list",
-		Short:   "List what the agent waits for, the newest first",
-		Long:    "Lists workflows that wait: for whom, since when, until when at most. --all also lists those that have ended.",
+		Short:   "List workflows, newest first",
+		Long:    "Lists waiting workflows with their conversation, creation time and next timer. --all includes workflows that have ended.",
 		Example: "  lilac workflows list\n  lilac workflows list --all --session 123456789 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,12 +51,12 @@ func (c *cli) workflows() *cobra.Command {
 			return c.printWorkflows(raw)
 		},
 	}), &page)
-	list.Flags().BoolVar(&all, "all", false, "also those that have ended")
-	list.Flags().StringVar(&sessionID, "session", "", "only those of this session `id`")
+	list.Flags().BoolVar(&all, "all", false, "include workflows that have ended")
+	list.Flags().StringVar(&sessionID, "session", "", "only workflows of this session `id`")
 
 	show := c.withJSON(&cobra.Command{
 		Use:     "show ID",
-		Short:   "Show a workflow with its tasks and what came of them",
+		Short:   "Show a workflow with its tasks and their results",
 		Example: "  lilac workflows show w3k0…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func (c *cli) workflows() *cobra.Command {
 	})
 	cancel := c.withJSON(&cobra.Command{
 		Use:     "cancel ID",
-		Short:   "End a workflow; the agent is not woken",
+		Short:   "Cancel a workflow without notifying the agent",
 		Example: "  lilac workflows cancel w3k0… --reason 'Bob has called'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,9 +80,9 @@ func (c *cli) workflows() *cobra.Command {
 			return c.printWorkflow(raw)
 		},
 	})
-	cancel.Flags().StringVar(&reason, "reason", "", "why, for people who look at it")
+	cancel.Flags().StringVar(&reason, "reason", "", "the reason, for people who look at the workflow")
 	cmd := &cobra.Command{
-		Use: "workflows", Short: "What the agent waits for: list, show, cancel",
+		Use: "workflows", Short: "List, show and cancel workflows",
 		Example: "  lilac workflows list\n  lilac workflows cancel w3k0…",
 	}
 	cmd.AddCommand(list, show, cancel)
@@ -106,8 +106,8 @@ func (c *cli) orJSON(raw json.RawMessage, err error) error {
 
 func (c *cli) printWorkflows(raw json.RawMessage) error {
 	var answer struct {
-		Workflows []shownWorkflow `json:"workflows"`
-		Next      string          `json:"next"`
+		Workflows []dueWorkflow `json:"workflows"`
+		Next      string        `json:"next"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return fmt.Errorf("read workflows: %w", err)
@@ -116,24 +116,24 @@ func (c *cli) printWorkflows(raw json.RawMessage) error {
 	for _, w := range answer.Workflows {
 		rows = append(rows, []string{w.ID, string(w.State), when(w.CreatedAt), when(w.Due), w.Origin.Client + " " + w.Origin.SessionID, cmp.Or(w.Summary, w.Detail)})
 	}
-	return c.page("ID STATE SINCE NEXT FOR SUMMARY", rows, answer.Next)
+	return c.page("ID STATE CREATED NEXT SESSION SUMMARY", rows, answer.Next)
 }
 
 func (c *cli) printWorkflow(raw json.RawMessage) error {
-	var w shownWorkflow
+	var w dueWorkflow
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return fmt.Errorf("read workflow: %w", err)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n%s\n\n", w.ID, w.State, text.Sanitize(w.Summary))
 	for _, line := range []struct{ name, value string }{
-		{"because", w.Detail},
-		{"for", w.Origin.Client + " " + w.Origin.SessionID},
-		{"asked by", w.Origin.RequestID},
-		{"since", when(w.CreatedAt)},
+		{"detail", w.Detail},
+		{"session", w.Origin.Client + " " + w.Origin.SessionID},
+		{"request", w.Origin.RequestID},
+		{"created", when(w.CreatedAt)},
 		{"ended", when(w.EndedAt)},
 		{"next", when(w.Due)},
-		{"over when", string(w.Completion) + " tasks have a result"},
+		{"ends when", string(w.Completion) + " tasks have a result"},
 	} {
 		if line.value != "" && line.value != "-" {
 			fmt.Fprintf(&b, "%-10s %s\n", line.name, text.Sanitize(line.value))

@@ -17,8 +17,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Page limits a list: at most Limit entries, older than the one that Before names, or behind the
-// next of an earlier page.
+// Page selects a page of a list: at most Limit entries, older than the entry with the
+// id Before, or after the page whose next is Before.
 type Page struct {
 	Limit  int
 	Before string
@@ -42,7 +42,7 @@ func withQuery(path string, v url.Values) string {
 	return path + "?" + v.Encode()
 }
 
-// CreateSession begins a conversation of a surface named client.
+// CreateSession creates a conversation of the named client.
 func (c *Client) CreateSession(ctx context.Context, client, title string) (session.Session, error) {
 	in := map[string]string{"client": client}
 	if title != "" {
@@ -53,8 +53,8 @@ func (c *Client) CreateSession(ctx context.Context, client, title string) (sessi
 	return out, err
 }
 
-// Sessions lists conversations, the most recently used first; next is the Before
-// of the next page, if one follows.
+// Sessions lists conversations, most recently used first. Next is the Before of the
+// next page, or "".
 func (c *Client) Sessions(ctx context.Context, p Page) (sessions []session.Session, next string, err error) {
 	var out struct {
 		Sessions []session.Session
@@ -71,7 +71,7 @@ func (c *Client) Session(ctx context.Context, id string) (session.Session, error
 	return out, err
 }
 
-// DeleteSession removes a conversation with its history.
+// DeleteSession deletes a conversation and its history.
 func (c *Client) DeleteSession(ctx context.Context, id string) error {
 	return c.Call(ctx, "DELETE", "/sessions/"+url.PathEscape(id), nil, nil)
 }
@@ -79,9 +79,9 @@ func (c *Client) DeleteSession(ctx context.Context, id string) error {
 // History is a page of a session's messages, oldest first, as JSON.
 type History struct {
 	Messages []json.RawMessage `json:"messages"`
-	// Cursor stands for the moment of the page: [Client.Events] after it
-	// misses nothing that the page does not show. It is empty while a part that
-	// is needed for it is away; then Waiting says which.
+	// Cursor is the position of the page in the event stream: [Client.Events] after it
+	// returns everything that the page does not contain. It is empty while the bus is
+	// unavailable; Waiting then says why.
 	Cursor  string `json:"cursor"`
 	Waiting string `json:"waiting"`
 }
@@ -93,10 +93,9 @@ func (c *Client) Messages(ctx context.Context, id string, p Page) (History, erro
 	return out, err
 }
 
-// Now returns a cursor of this moment in a conversation, from which [Client.Events]
-// follows. When a part that the server needs for it is away, say Redis, it is
-// waited for as long as [Client.Events] would, and waiting is told why, once. A
-// server that does not answer is not waited for.
+// Now returns a cursor for [Client.Events] that starts now. While the bus is
+// unavailable, it retries for as long as [Client.Events] does, and calls waiting once
+// with the reason. It does not retry if no server answers.
 func (c *Client) Now(ctx context.Context, id string, waiting func(why error)) (cursor string, err error) {
 	for attempt, deadline := 0, time.Now().Add(c.patience); ; attempt++ {
 		h, err := c.Messages(ctx, id, Page{Limit: 1})
@@ -115,17 +114,17 @@ func (c *Client) Now(ctx context.Context, id string, waiting func(why error)) (c
 	}
 }
 
-// Accepted is the answer to a prompt.
+// Accepted is the response to a prompt.
 type Accepted struct {
 	RequestID string `json:"requestId"`
 	MessageID string `json:"messageId"`
 }
 
-// promptPatience is for how long a prompt is offered to a server that is away.
+// promptPatience is how long Prompt retries while no server answers.
 const promptPatience = 10 * time.Second
 
-// Prompt says something in a conversation. It is offered again when the server
-// went away in between; the server takes it once.
+// Prompt sends a message to a conversation. It retries if the connection fails; the
+// server accepts the message once.
 func (c *Client) Prompt(ctx context.Context, id, content string, queue event.Queue) (Accepted, error) {
 	key := rand.Text()
 	in := map[string]any{"content": content, "queue": queue}
@@ -155,19 +154,19 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Cancel stops a request of a conversation; "" is the one that runs.
+// Cancel stops a request of a conversation; "" means the running one.
 func (c *Client) Cancel(ctx context.Context, id, requestID string) error {
 	in := map[string]string{"requestId": requestID}
 	return c.Call(ctx, "POST", "/sessions/"+url.PathEscape(id)+"/cancel", in, nil)
 }
 
-// Answer says continue or stop to a request that waits at a limit.
+// Answer continues or stops a request that is paused at a limit.
 func (c *Client) Answer(ctx context.Context, requestID string, a session.Answer) error {
 	return c.Call(ctx, "POST", "/requests/"+url.PathEscape(requestID)+"/"+string(a), struct{}{}, nil)
 }
 
-// Requests lists requests, the newest first; an empty session means all. next is as
-// in [Client.Sessions].
+// Requests lists requests, newest first; an empty session means all. Next is as in
+// [Client.Sessions].
 func (c *Client) Requests(ctx context.Context, sessionID string, p Page) (requests []session.Request, next string, err error) {
 	v := p.query()
 	if sessionID != "" {
@@ -181,14 +180,14 @@ func (c *Client) Requests(ctx context.Context, sessionID string, p Page) (reques
 	return out.Requests, out.Next, err
 }
 
-// Story returns everything that happened to a request.
+// Story returns a request with its messages and journal.
 func (c *Client) Story(ctx context.Context, id string) (session.Story, error) {
 	var out session.Story
 	err := c.Call(ctx, "GET", "/requests/"+url.PathEscape(id), nil, &out)
 	return out, err
 }
 
-// DeadLetters lists events that could not be handled, the newest first.
+// DeadLetters lists events that could not be handled, newest first.
 func (c *Client) DeadLetters(ctx context.Context, p Page) ([]bus.DeadLetter, error) {
 	var out struct{ DeadLetters []bus.DeadLetter }
 	err := c.Call(ctx, "GET", withQuery("/dlq", p.query()), nil, &out)
@@ -202,22 +201,22 @@ func (c *Client) DeadLetter(ctx context.Context, id string) (bus.DeadLetter, err
 	return out, err
 }
 
-// ReplayDeadLetter hands a dead letter to its group again.
+// ReplayDeadLetter delivers a dead letter to its group again.
 func (c *Client) ReplayDeadLetter(ctx context.Context, id string) error {
 	return c.Call(ctx, "POST", "/dlq/"+url.PathEscape(id)+"/replay", nil, nil)
 }
 
-// DropDeadLetter removes a dead letter for good.
+// DropDeadLetter deletes a dead letter permanently.
 func (c *Client) DropDeadLetter(ctx context.Context, id string) error {
 	return c.Call(ctx, "DELETE", "/dlq/"+url.PathEscape(id), nil, nil)
 }
 
-// DropGroup removes a group that nobody serves.
+// DropGroup drops an unused consumer group and its backlog.
 func (c *Client) DropGroup(ctx context.Context, topic event.Topic, group string) error {
 	return c.Call(ctx, "DELETE", "/bus/groups/"+url.PathEscape(string(topic))+"/"+url.PathEscape(group), nil, nil)
 }
 
-// Login returns a new one-time link that opens the page.
+// Login returns a new one-time login link for the page.
 func (c *Client) Login(ctx context.Context) (string, error) {
 	var out struct{ URL, Code string }
 	if err := c.Call(ctx, "POST", "/login-codes", nil, &out); err != nil {
@@ -229,13 +228,13 @@ func (c *Client) Login(ctx context.Context) (string, error) {
 	return c.base + "/login?code=" + url.QueryEscape(out.Code), nil
 }
 
-// Ready asks the server whether it can do its work.
+// Ready returns an error if the server is not ready.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.Call(ctx, "GET", "/readyz", nil, nil)
 }
 
-// Tasks lists background tasks, of one session or of all, the newest first. next is
-// as in [Client.Sessions].
+// Tasks lists background tasks, newest first; an empty session means all. Next is as in
+// [Client.Sessions].
 func (c *Client) Tasks(ctx context.Context, sessionID string, p Page) (tasks []task.Task, next string, err error) {
 	q := p.query()
 	if sessionID != "" {
@@ -255,14 +254,14 @@ func (c *Client) Task(ctx context.Context, id string) (t task.Task, err error) {
 	return t, err
 }
 
-// TaskOutput reads what a task has put out from an offset on; a negative one
-// counts from the end.
+// TaskOutput reads the output of a task from an offset; a negative one counts from the
+// end.
 func (c *Client) TaskOutput(ctx context.Context, id string, offset int64) (p task.OutputPart, err error) {
 	err = c.Call(ctx, "GET", fmt.Sprintf("/tasks/%s/output?offset=%d", url.PathEscape(id), offset), nil, &p)
 	return p, err
 }
 
-// StopTask stops a task and returns it as it is then.
+// StopTask stops a task and returns its new state.
 func (c *Client) StopTask(ctx context.Context, id string) (t task.Task, err error) {
 	err = c.Call(ctx, "POST", "/tasks/"+url.PathEscape(id)+"/stop", nil, &t)
 	return t, err

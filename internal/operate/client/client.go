@@ -20,38 +20,38 @@ import (
 )
 
 const (
-	// callTimeout bounds a call that is no stream.
+	// callTimeout limits a call, except streams.
 	callTimeout = 30 * time.Second
-	// maxAnswer bounds what is read of an answer: a page of messages with files.
+	// maxAnswer limits a response, in bytes; a page of messages may contain files.
 	maxAnswer = 64 << 20
-	// noServer is the code of the fault for a server that does not answer.
+	// noServer is the code of the fault if no server answers.
 	noServer = "no_server"
 )
 
-// Options say where the server is. Their zero value finds nothing.
+// Options locate the server. The zero value finds none.
 type Options struct {
-	// Addr is host:port or a URL; empty looks into DataDir.
+	// Addr is host:port or a URL; if empty, it is read from DataDir.
 	Addr string
 	// DataDir is the server's data directory.
 	DataDir string
-	// Token is the operator's token; empty looks into DataDir.
+	// Token is the operator's token; if empty, it is read from DataDir.
 	Token string
 }
 
-// Client is a connection to one server. It may be used concurrently.
+// Client calls one server. It is safe for concurrent use.
 type Client struct {
 	base string
-	// token is the operator's, tokenFrom where it was found.
+	// token is the operator's token, tokenFrom its source.
 	token, tokenFrom string
 	http             *http.Client
-	// pause is the wait before reconnect attempt n; patience is for how long
-	// a server that is away is waited for. A stream that lasted as long as
-	// steady was one, also when nothing came.
+	// pause is the delay before reconnect attempt n; patience is how long to retry
+	// while no server answers. A connection that lasted for steady resets both, even
+	// without any event.
 	pause            func(attempt int) time.Duration
 	patience, steady time.Duration
 }
 
-// Connect finds the server; it does not call it yet.
+// Connect finds the server without calling it.
 func Connect(o Options) (*Client, error) {
 	addr, err := o.Find()
 	if err != nil {
@@ -70,18 +70,18 @@ func Connect(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Addr is the URL of the server.
+// Addr returns the URL of the server.
 func (c *Client) Addr() string { return c.base }
 
-// Find returns the URL of the server: the address that was given, or the one that
-// it told in its data directory.
+// Find returns the URL of the server: the given address, or the one that the server
+// wrote to its data directory.
 func (o Options) Find() (string, error) {
 	addr := o.Addr
 	if addr == "" {
 		path := filepath.Join(o.DataDir, "server.json")
 		data, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", &fault.Error{Kind: fault.Unavailable, Code: noServer, Message: fmt.Sprintf("No server runs on %s. Start it with: lilac serve", o.DataDir)}
+			return "", &fault.Error{Kind: fault.Unavailable, Code: noServer, Message: fmt.Sprintf("No server is running for %s. Start one with: lilac serve", o.DataDir)}
 		}
 		if err != nil {
 			return "", fault.Wrap(fault.Unavailable, err, "The server's address in %s cannot be read", path)
@@ -90,7 +90,7 @@ func (o Options) Find() (string, error) {
 			Addr string `json:"addr"`
 		}
 		if err := json.Unmarshal(data, &announced); err != nil || announced.Addr == "" {
-			return "", fault.New(fault.Unavailable, "%s holds no address. Start the server again with: lilac serve", path)
+			return "", fault.New(fault.Unavailable, "The file %s contains no address. Restart the server with: lilac serve", path)
 		}
 		addr = announced.Addr
 	}
@@ -99,10 +99,10 @@ func (o Options) Find() (string, error) {
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", fault.InvalidField("addr", "The address %q is not of the form host:port.", addr)
+		return "", fault.InvalidField("addr", "The address %q does not have the form host:port.", addr)
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1" // a server that listens everywhere listens here too
+		host = "127.0.0.1" // an unspecified address includes loopback
 	}
 	return "http://" + net.JoinHostPort(host, port), nil
 }
@@ -112,12 +112,12 @@ func (o Options) findToken(base string) (token, from string, err error) {
 		return o.Token, "LILAC_TOKEN", nil
 	}
 	if !thisMachine(base) {
-		return "", "", fault.New(fault.Unauthenticated, "%s is another machine: set LILAC_TOKEN to its token.", base)
+		return "", "", fault.New(fault.Unauthenticated, "%s is another machine. Set LILAC_TOKEN to its token.", base)
 	}
 	path := filepath.Join(o.DataDir, "token")
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", "", fault.Wrap(fault.Unauthenticated, err, "The server's token cannot be read (set LILAC_TOKEN, or start it with: lilac serve)")
+		return "", "", fault.Wrap(fault.Unauthenticated, err, "Cannot read the server's token (set LILAC_TOKEN, or start the server with: lilac serve)")
 	}
 	return strings.TrimSpace(string(data)), path, nil
 }
@@ -132,7 +132,7 @@ func thisMachine(base string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Call makes one call and decodes its answer into out, which may be nil.
+// Call makes one call and decodes the response into out, which may be nil.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any, header ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -143,23 +143,23 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any, hea
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return c.away(err)
+		return c.unreachable(err)
 	}
 	if out == nil || len(data) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return fault.Wrap(fault.Internal, err, "%s answered %s %s with something else than Lilac's JSON", c.base, method, path)
+		return fault.Wrap(fault.Internal, err, "%s did not respond to %s %s with JSON of Lilac", c.base, method, path)
 	}
 	return nil
 }
 
-// send makes a request and returns its answer when the status is a success.
+// send makes a request and returns the response if its status is a success.
 func (c *Client) send(ctx context.Context, method, path string, in any, header ...string) (*http.Response, error) {
 	resource, _, _ := strings.Cut(path, "?")
 	for part := range strings.SplitSeq(resource, "/") {
-		if part == "." || part == ".." { // a path goes elsewhere with it, also when it is escaped
-			return nil, fault.New(fault.NotFound, "Nothing is called %q.", part)
+		if part == "." || part == ".." { // it would change the path, even if escaped
+			return nil, fault.New(fault.NotFound, "There is nothing with the id %q.", part)
 		}
 	}
 	var body io.Reader
@@ -172,7 +172,7 @@ func (c *Client) send(ctx context.Context, method, path string, in any, header .
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "%s is no address of a server", c.base)
+		return nil, fault.Wrap(fault.Invalid, err, "%s is not the address of a server", c.base)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if in != nil {
@@ -185,29 +185,30 @@ func (c *Client) send(ctx context.Context, method, path string, in any, header .
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.away(err)
+		return nil, c.unreachable(err)
 	}
 	if res.StatusCode < 300 {
 		return res, nil
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fault.New(fault.Unauthenticated, "The server at %s does not take the token of %s. Set LILAC_TOKEN to the one that it was started with, or --data to its directory.", c.base, c.tokenFrom)
+		return nil, fault.New(fault.Unauthenticated, "The server at %s does not accept the token from %s. Set LILAC_TOKEN to the token of the server, or --data to its data directory.", c.base, c.tokenFrom)
 	}
 	return nil, refusal(res)
 }
 
-// away is a server that does not answer, or our own end.
-func (c *Client) away(err error) error {
+// unreachable returns the error for a server that does not answer, or for a cancelled
+// call.
+func (c *Client) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return fault.Wrap(fault.Cancelled, err, "It was stopped")
+		return fault.Wrap(fault.Cancelled, err, "The call was cancelled")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fault.Wrap(fault.Timeout, err, "The server at %s did not answer in time", c.base)
 	}
 	return &fault.Error{
 		Kind: fault.Unavailable, Code: noServer, Err: err,
-		Message: fmt.Sprintf("No server answers at %s. Start it with: lilac serve", c.base),
+		Message: fmt.Sprintf("No server answers at %s. Start one with: lilac serve", c.base),
 	}
 }
 
@@ -219,11 +220,11 @@ func refusal(res *http.Response) error {
 	if err := json.Unmarshal(data, &answer); err == nil && answer.Error.Message != "" {
 		return fault.FromWire(answer.Error)
 	}
-	return fault.New(fault.Internal, "The server answered %s, which is not how Lilac answers.", res.Status)
+	return fault.New(fault.Internal, "The server responded with %s, which is not a response of Lilac.", res.Status)
 }
 
-// NoServer reports whether err says that no server answered at all, which is
-// apart from one that answers that it is not available.
+// NoServer reports whether err means that no server answered at all, as opposed to a
+// server that answers that it is unavailable.
 func NoServer(err error) bool {
 	var e *fault.Error
 	return errors.As(err, &e) && e.Code == noServer

@@ -72,7 +72,7 @@ func TestARefusedTokenIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err = c.Sessions(t.Context(), client.Page{})
-		if fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "does not take the token of "+from) {
+		if fault.KindOf(err) != fault.Unauthenticated || !strings.Contains(err.Error(), "does not accept the token from "+from) {
 			t.Errorf("a refused token of %s is told as %v", from, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestNoServerSaysHowToStartOne(t *testing.T) {
 	}
 }
 
-func TestRefusalComesBackAsItsFault(t *testing.T) {
+func TestServerErrorIsReturnedAsAFault(t *testing.T) {
 	dir, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"error":{"kind":"not_found","code":"no_session","message":"There is no such session.","field":"id"}}`)
@@ -116,7 +116,7 @@ func TestRefusalComesBackAsItsFault(t *testing.T) {
 	}
 }
 
-func TestTokenOfThisMachineStaysHere(t *testing.T) {
+func TestLocalTokenIsNotSentToOtherMachines(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "token"), token)
 	if _, err := client.Connect(client.Options{Addr: "lilac.example.org:80", DataDir: dir}); fault.KindOf(err) != fault.Unauthenticated {
@@ -130,7 +130,7 @@ func TestTokenOfThisMachineStaysHere(t *testing.T) {
 	}
 }
 
-func TestChatWaitsForWhatTheServerNeeds(t *testing.T) {
+func TestChatWaitsWhileTheBusIsUnavailable(t *testing.T) {
 	var calls atomic.Int32
 	dir, server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch calls.Add(1) {
@@ -155,7 +155,7 @@ func TestChatWaitsForWhatTheServerNeeds(t *testing.T) {
 	}
 }
 
-func TestPromptIsRepeatedUnderOneKey(t *testing.T) {
+func TestPromptIsRetriedWithTheSameKey(t *testing.T) {
 	var calls atomic.Int32
 	keys := map[string]bool{}
 	dir, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -184,7 +184,7 @@ func TestPromptIsRepeatedUnderOneKey(t *testing.T) {
 	}
 }
 
-func TestStreamResumesBehindWhatWasHandled(t *testing.T) {
+func TestStreamResumesAfterTheLastHandledEvent(t *testing.T) {
 	var calls atomic.Int32
 	dir, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from := map[string]int{"c0": 1, "c2": 3, "c3": 4}[r.Header.Get("Last-Event-ID")]
@@ -218,7 +218,7 @@ func TestStreamResumesBehindWhatWasHandled(t *testing.T) {
 }
 
 // The server says where a stream begins before anything has happened.
-func TestStreamThatBreaksBeforeItsFirstEventResumesWhereItBegan(t *testing.T) {
+func TestStreamThatBreaksBeforeItsFirstEventResumesFromItsStart(t *testing.T) {
 	var cursors []string
 	dir, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		cursors = append(cursors, r.Header.Get("Last-Event-ID"))
@@ -265,7 +265,7 @@ func TestStreamEndsWithItsContextAndWithRefusals(t *testing.T) {
 
 // An id of dots would be a step in the path, and the answer that of another
 // resource.
-func TestAnIDOfDotsIsNoPath(t *testing.T) {
+func TestIDOfDotsDoesNotChangeThePath(t *testing.T) {
 	dir, _ := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was asked for", r.URL) })
 	c := connect(t, dir)
 	for _, id := range []string{".", ".."} {

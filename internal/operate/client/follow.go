@@ -15,14 +15,14 @@ import (
 
 // Frame is one frame of the event stream.
 type Frame struct {
-	// Cursor resumes behind this frame.
+	// Cursor resumes after this frame.
 	Cursor string
 	Event  event.EnvEvent
 }
 
-// Events follows the event stream of a session, or of all when it is empty,
-// behind a cursor; without one it starts now. It returns nil when ctx ends and
-// the error of fn when fn fails.
+// Events follows the event stream of a session, or of all sessions if it is empty, after
+// a cursor, or from now on without one. It returns nil when ctx ends, and the error of
+// fn when fn fails.
 func (c *Client) Events(ctx context.Context, sessionID, cursor string, fn func(Frame) error) error {
 	v := url.Values{}
 	if sessionID != "" {
@@ -31,7 +31,7 @@ func (c *Client) Events(ctx context.Context, sessionID, cursor string, fn func(F
 	return c.follow(ctx, withQuery("/events", v), cursor, func(e sse.Event) error {
 		f := Frame{Cursor: e.ID}
 		if err := json.Unmarshal(e.Data, &f.Event); err != nil {
-			return fault.Wrap(fault.Internal, err, "The server sent a frame that is no event")
+			return fault.Wrap(fault.Internal, err, "The server sent an invalid frame")
 		}
 		if f.Event.Type == "" {
 			f.Event.Type = event.Type(e.Type)
@@ -40,8 +40,8 @@ func (c *Client) Events(ctx context.Context, sessionID, cursor string, fn func(F
 	})
 }
 
-// Tail follows one topic of the bus, every event as it is. Without fromBegin
-// it starts now.
+// Tail follows the raw events of one bus topic, from now on or from the oldest retained
+// event.
 func (c *Client) Tail(ctx context.Context, topic event.Topic, fromBegin bool, fn func(event.Event) error) error {
 	v := url.Values{}
 	if fromBegin {
@@ -51,23 +51,23 @@ func (c *Client) Tail(ctx context.Context, topic event.Topic, fromBegin bool, fn
 	return c.follow(ctx, path, "", func(e sse.Event) error {
 		var ev event.Event
 		if err := json.Unmarshal(e.Data, &ev); err != nil {
-			return fault.Wrap(fault.Internal, err, "The server sent a frame that is no event")
+			return fault.Wrap(fault.Internal, err, "The server sent an invalid frame")
 		}
 		return fn(ev)
 	})
 }
 
-// errHandler marks an error of the caller's function: it ends the following.
+// errHandler marks an error of the caller's function, which ends the stream.
 type errHandler struct{ error }
 
 func (c *Client) follow(ctx context.Context, path, cursor string, fn func(sse.Event) error) error {
-	var away time.Time // since when the server is; zero while it is there
+	var away time.Time // when the server became unreachable; zero while it is connected
 	for attempt := 0; ; attempt++ {
 		opened, err := c.readStream(ctx, path, &cursor, func(e sse.Event) error {
 			attempt, away = 0, time.Time{}
 			return fn(e)
 		})
-		if !opened.IsZero() && time.Since(opened) >= c.steady { // it was there, and had nothing to say
+		if !opened.IsZero() && time.Since(opened) >= c.steady { // it was connected, without events
 			attempt, away = 0, time.Time{}
 		}
 		var stop errHandler
@@ -89,8 +89,8 @@ func (c *Client) follow(ctx context.Context, path, cursor string, fn func(sse.Ev
 	}
 }
 
-// readStream reads one connection to its end, and tells when it was opened. One
-// that was accepted and then broke is an Unavailable fault, so it is made again.
+// readStream reads one connection to its end, and returns when it was opened. A
+// connection that breaks is an Unavailable fault, so that the caller reconnects.
 func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn func(sse.Event) error) (opened time.Time, err error) {
 	res, err := c.send(ctx, "GET", path, nil, "Accept", "text/event-stream", "Last-Event-ID", *cursor)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn
 	opened = time.Now()
 	defer res.Body.Close()
 	dec := sse.NewDecoder(res.Body, maxAnswer)
-	// Also when nothing has happened yet: the server says where it begins.
+	// Without any event yet, the server sends the cursor where the stream begins.
 	defer func() {
 		if id := dec.LastID(); id != "" {
 			*cursor = id
@@ -111,7 +111,7 @@ func (c *Client) readStream(ctx context.Context, path string, cursor *string, fn
 		case errors.Is(err, sse.ErrTooLarge):
 			return opened, fault.Wrap(fault.TooLarge, err, "The server sent an event that is too large")
 		case err != nil && !errors.Is(err, io.EOF):
-			return opened, c.away(err)
+			return opened, c.unreachable(err)
 		case err != nil:
 			return opened, fault.Wrap(fault.Unavailable, err, "The server ended the stream")
 		}

@@ -13,7 +13,7 @@ import (
 
 // Who follows a conversation in which nobody speaks has heard nothing for long
 // when the server is started again.
-func TestAStreamInWhichNothingHappenedIsOpenedAgain(t *testing.T) {
+func TestStreamWithoutEventsIsReopened(t *testing.T) {
 	connections := 0 // they come one after the other
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if connections++; connections > 1 {

@@ -12,18 +12,18 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// Health returns how the parts of the server are, also when it is not ready.
+// Health returns the state of the server's components, also if it is not ready.
 func (c *Client) Health(ctx context.Context) (health.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var out health.Report
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz", nil)
 	if err != nil {
-		return out, fault.Wrap(fault.Invalid, err, "%s is no address of a server", c.base)
+		return out, fault.Wrap(fault.Invalid, err, "%s is not the address of a server", c.base)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return out, c.away(err)
+		return out, c.unreachable(err)
 	}
 	defer res.Body.Close()
 	out.Ready = res.StatusCode == http.StatusOK
@@ -32,14 +32,13 @@ func (c *Client) Health(ctx context.Context) (health.Report, error) {
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&out)
 	if err != nil || len(out.Parts) == 0 && !out.Ready {
-		return out, errors.Join(fault.New(fault.Internal, "%s does not say how its parts are.", c.base), err)
+		return out, errors.Join(fault.New(fault.Internal, "%s did not return a health report.", c.base), err)
 	}
 	return out, nil
 }
 
-// Hindrance is why no answer comes now, nil when the server gets on with its
-// work.
-func (c *Client) Hindrance(ctx context.Context) error {
+// OutageReason returns why no answer comes at present, or nil if the server is healthy.
+func (c *Client) OutageReason(ctx context.Context) error {
 	report, err := c.Health(ctx)
 	if err != nil {
 		return err
@@ -50,7 +49,7 @@ func (c *Client) Hindrance(ctx context.Context) error {
 	return nil
 }
 
-// Groups lists who consumes events, and how far.
+// Groups lists the consumer groups and their backlog.
 func (c *Client) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 	var out struct{ Groups []bus.GroupStatus }
 	err := c.Call(ctx, "GET", "/bus/groups", nil, &out)

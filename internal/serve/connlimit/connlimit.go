@@ -1,7 +1,7 @@
-// Package connlimit bounds how many connections a server has at a time, and how long
-// one is held by who reads nothing. Whoever opens them without end, a command of the
-// agent or a stranger, must not take the descriptors that the rest of the program
-// works with.
+// Package connlimit limits the open connections of a server, and disconnects clients
+// that do not read. A client that opens connections without end (a command of the
+// agent, or a stranger) must not use up the file descriptors of the rest of the
+// program.
 package connlimit
 
 import (
@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// writeLimit is how long the other side may take to take in a piece of what
-	// is written to it.
+	// writeLimit is the time that the client has to read one piece of a response.
 	writeLimit = 30 * time.Second
-	// pieceBytes keeps what is long within the limit for who is slow and reads on.
+	// pieceBytes is small enough for a slow client to read within writeLimit.
 	pieceBytes = 32 << 10
 )
 
-// Listener returns a listener that closes what comes while most connections are open.
-// Writing to one fails when the other side has long read nothing; this deadline takes
-// the place of any other for writing.
+// Listener returns a listener that closes new connections while most are open. Writing
+// to a connection fails if the client reads nothing for writeLimit; this deadline
+// replaces any other write deadline.
 func Listener(l net.Listener, most int) net.Listener {
 	return &limited{Listener: l, most: int64(most)}
 }
@@ -47,7 +46,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-// counted is a connection that counts until it is closed.
+// counted is a connection that counts towards the limit until it is closed.
 type counted struct {
 	net.Conn
 	gone func()
@@ -72,8 +71,8 @@ func (c *counted) Write(p []byte) (n int, err error) {
 	}
 }
 
-// CloseWrite ends our direction: an answer is read to its end although we read no
-// more of what it answers.
+// CloseWrite closes the write direction only, so that the client can read a response to
+// its end although the server stopped reading the request.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

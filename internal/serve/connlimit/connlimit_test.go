@@ -49,7 +49,7 @@ func enter(t *testing.T, l net.Listener) (net.Conn, bool) {
 }
 
 // The control is the listener itself.
-func TestNoMoreThanTheMostAreServedAtATime(t *testing.T) {
+func TestConnectionsAreLimited(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		for _, limit := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, limited %t", network, limit), func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestNoMoreThanTheMostAreServedAtATime(t *testing.T) {
 	}
 }
 
-func TestAConnectionClosedTwiceCountsOnce(t *testing.T) {
+func TestConnectionClosedTwiceIsCountedOnce(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	l := connlimit.Listener(&one{conns: []net.Conn{ours, theirs, theirs}}, 1)
@@ -100,7 +100,7 @@ func TestAConnectionClosedTwiceCountsOnce(t *testing.T) {
 }
 
 // Who reads nothing is let go, and who is slow is not, however long it takes.
-func TestWhoReadsNothingIsLetGo(t *testing.T) {
+func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	words := bytes.Repeat([]byte("0123456789"), 50_000)
 	for name, reads := range map[string]bool{"a slow reader": true, "no reader": false} {
 		t.Run(name, func(t *testing.T) {

@@ -148,7 +148,7 @@ func runMatrix(t *testing.T, h http.Handler) (all, in, out int) {
 
 // Every answer is counted, also what no route of the API gives; whoever sends them
 // makes no more than one name.
-func TestWhatNoRouteAnswersIsCounted(t *testing.T) {
+func TestUnknownPathsAreCounted(t *testing.T) {
 	var counted metrics.Registry
 	api := New(Options{Token: token, Metrics: &counted})
 	for _, one := range []struct {
@@ -183,7 +183,7 @@ func TestWhatNoRouteAnswersIsCounted(t *testing.T) {
 	}
 }
 
-func TestOnlyOurCallersAreLetIn(t *testing.T) {
+func TestOnlyAuthorizedRequestsAreAllowed(t *testing.T) {
 	o := Options{Token: token, AllowedHosts: []string{"lilac.example"}}
 	all, in, out := runMatrix(t, New(o))
 	if in != 0 || out != 0 {
@@ -192,7 +192,7 @@ func TestOnlyOurCallersAreLetIn(t *testing.T) {
 }
 
 // Control: the matrix finds what the checks keep out.
-func TestOnlyOurCallersAreLetInControl(t *testing.T) {
+func TestOnlyAuthorizedRequestsAreAllowedControl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the control runs without -short")
 	}
@@ -201,7 +201,7 @@ func TestOnlyOurCallersAreLetInControl(t *testing.T) {
 	}
 }
 
-func TestWithoutATokenNothingIsLetIn(t *testing.T) {
+func TestWithoutATokenEveryRequestIsRefused(t *testing.T) {
 	h := New(Options{})
 	for _, auth := range []string{"", "Bearer ", "Bearer x", "Bearer"} {
 		r := httptest.NewRequest("GET", "http://localhost/openapi.json", nil)
@@ -230,7 +230,7 @@ func TestEveryRouteButThePublicOnesNeedsTheToken(t *testing.T) {
 	}
 }
 
-func TestRawRequestsWithOddHosts(t *testing.T) {
+func TestRawRequestsWithInvalidHosts(t *testing.T) {
 	srv := httptest.NewServer(New(Options{Token: token}))
 	defer srv.Close()
 	for name, head := range map[string]string{
@@ -264,7 +264,7 @@ func TestRawRequestsWithOddHosts(t *testing.T) {
 	}
 }
 
-func TestLoginLinkWorksOnceAndSoon(t *testing.T) {
+func TestLoginLinkWorksOnceAndExpires(t *testing.T) {
 	now := time.Unix(1000, 0)
 	logins := NewLogins(func() time.Time { return now })
 	h := New(Options{Token: token, Logins: logins})
@@ -316,7 +316,7 @@ func TestLoginLinkWorksOnceAndSoon(t *testing.T) {
 }
 
 // A browser sends the cookies of a host to all of its ports, and keeps one of a name.
-func TestTwoServersOnAHostHaveCookiesOfTheirOwn(t *testing.T) {
+func TestTwoServersOnAHostHaveSeparateCookies(t *testing.T) {
 	jar := map[string]string{}
 	for _, one := range []string{token, "another-" + token} {
 		logins := NewLogins(time.Now)
@@ -338,7 +338,7 @@ func TestTwoServersOnAHostHaveCookiesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestALinkFromAnotherSiteIsExplained(t *testing.T) {
+func TestLinkFromAnotherSiteShowsAnExplanation(t *testing.T) {
 	for accept, want := range map[string]string{"text/html,*/*": `<a href="/">Open Lilac</a>`, "*/*": `"cross_site"`} {
 		r := httptest.NewRequest("GET", "http://localhost/", nil)
 		r.Header.Set("Accept", accept)
@@ -352,7 +352,7 @@ func TestALinkFromAnotherSiteIsExplained(t *testing.T) {
 }
 
 // Who listens on all addresses is found here, under a name that is let in.
-func TestALoginLinkLeadsToThisServer(t *testing.T) {
+func TestLoginLinkPointsToThisServer(t *testing.T) {
 	for addr, want := range map[string]string{
 		"[::]:7420":               "http://localhost:7420/login?code=",
 		"0.0.0.0:7420":            "http://localhost:7420/login?code=",
@@ -372,7 +372,7 @@ func TestALoginLinkLeadsToThisServer(t *testing.T) {
 	}
 }
 
-func TestAPersonWithoutALoginSeesAPage(t *testing.T) {
+func TestBrowserWithoutALoginGetsAPage(t *testing.T) {
 	r := httptest.NewRequest("GET", "http://localhost/", nil)
 	r.Header.Set("Accept", "text/html,*/*")
 	w := httptest.NewRecorder()

@@ -22,7 +22,7 @@ func (awayBus) Last(context.Context, event.Topic) (bus.Position, error) {
 
 // What is stored is shown while the log is away. Where the answer has to say
 // what was streamed, it waits.
-func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
+func TestStoredMessagesAreListedWhileTheBusIsUnavailable(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	request := "web:" + id + ":r1"
@@ -54,7 +54,7 @@ func TestStoredMessagesAreReadWhileTheLogIsAway(t *testing.T) {
 }
 
 // Texts are rendered one at a time; a client that disconnects stops waiting.
-func TestRenderingWaitsForItsTurn(t *testing.T) {
+func TestRenderingIsSerialized(t *testing.T) {
 	r := newRenderer()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -189,7 +189,7 @@ func FuzzCursor(f *testing.F) {
 }
 
 // Who has followed all sessions and goes on with one hears nothing of the others.
-func TestACursorOfAllSessionsGoesOnWithOne(t *testing.T) {
+func TestCursorOfAllSessionsResumesOneSession(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.newSession(), w.newSession()
 	all := w.listen("", "")

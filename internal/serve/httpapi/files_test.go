@@ -34,7 +34,7 @@ func (w *world) get(path string, headers ...string) *http.Response {
 	return resp
 }
 
-func TestFilesAreServedSoThatNothingInThemRuns(t *testing.T) {
+func TestFilesAreServedWithoutRunningTheirContent(t *testing.T) {
 	w := newWorld(t)
 	blobs := &fakeBlobs{files: map[string][]byte{}}
 	w.opt.Blobs = blobs
@@ -99,7 +99,7 @@ func TestOnlyFilesOfTheSessionAreServedAndOnlyWithTheToken(t *testing.T) {
 	}
 }
 
-func TestTheStreamTellsOfAFileAndNeverItsBytes(t *testing.T) {
+func TestStreamAnnouncesFilesWithoutTheirBytes(t *testing.T) {
 	r := newReader(t, cursor{})
 	r.state(req, event.StateRunning, "")
 	r.output(req, event.BinaryOutput{BinaryID: "c/0", MimeType: "image/png", Filename: "a.png", Blob: blobPrefix + "ab", Bytes: 3, Path: "/w/a.png"})
@@ -128,7 +128,7 @@ func TestTheStreamTellsOfAFileAndNeverItsBytes(t *testing.T) {
 	}
 }
 
-func TestFilesStandBesideTheMessagesOfTheirRequests(t *testing.T) {
+func TestFilesAreListedWithTheMessagesOfTheirRequests(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	w.tables.messages = []session.HistoryMessage{{ID: "m1", RequestID: "web:s:1", Message: chat.Text(chat.User, "hi")}}
@@ -143,7 +143,7 @@ func TestFilesStandBesideTheMessagesOfTheirRequests(t *testing.T) {
 	}
 }
 
-func TestASessionHasTheFilesOfAPromptFromTheMomentItIsAccepted(t *testing.T) {
+func TestFilesOfAPromptBelongToTheSessionWhenItIsAccepted(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	status, _, body := w.prompt(id, `{"content":"look","attachments":[{"filename":"a.png","mimeType":"image/png","text":"x"}]}`)

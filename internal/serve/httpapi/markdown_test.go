@@ -51,7 +51,7 @@ func TestRenderMarkdown(t *testing.T) {
 
 // A table has a cell in each row for each of its columns, whatever is written: in
 // this one those are a thousand times the text. It is shown as it is written.
-func TestATableIsNotMuchLargerThanItsText(t *testing.T) {
+func TestTableSizeIsBounded(t *testing.T) {
 	table := func(columns, rows int) string {
 		return strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("|\n", rows)
 	}
@@ -78,7 +78,7 @@ func TestATableIsNotMuchLargerThanItsText(t *testing.T) {
 
 // What takes much longer than its length is not worked on. The control is the same
 // with a little less of it.
-func TestATangledTextIsShownAsItIs(t *testing.T) {
+func TestTooComplexTextIsShownUnformatted(t *testing.T) {
 	for name, c := range map[string]struct {
 		part    string
 		few     int
@@ -118,7 +118,7 @@ var knots = []string{"_a*_a*", "**a_", "~a~~ *", "[", "![*a*", "]( [", "](<", "`
 
 // How much a mark has to be compared with is bounded for the text, however it is
 // spread over lines. The control is the same with a little less of it.
-func TestMarksWithoutPartnersAreShownAsTheyAre(t *testing.T) {
+func TestUnmatchedDelimitersAreShownUnformatted(t *testing.T) {
 	for _, knot := range knots {
 		text := func(lines int) string {
 			return strings.Repeat(strings.Repeat(knot, 100)+"\n", lines) + "**the end**\n"
@@ -133,7 +133,7 @@ func TestMarksWithoutPartnersAreShownAsTheyAre(t *testing.T) {
 }
 
 // A line is held against every quote and list that is open, a blank one too.
-func TestDeepListsHaveFewLines(t *testing.T) {
+func TestDeepListsAreBounded(t *testing.T) {
 	for name, deep := range map[string]string{"lists": strings.Repeat("- ", 100), "quotes": strings.Repeat("> ", 100), "an indented list": "-\n" + strings.Repeat(" ", 150) + "- "} {
 		for lines, asItIs := range map[int]bool{1000: false, 10_000: true} {
 			out, err := httpapi.RenderMarkdown(deep + "a" + strings.Repeat("\n", lines))
@@ -144,7 +144,7 @@ func TestDeepListsHaveFewLines(t *testing.T) {
 	}
 }
 
-func TestAFewDefinitionsOfLinksAreTakenOutOfAParagraph(t *testing.T) {
+func TestLinkDefinitionsAreBounded(t *testing.T) {
 	for lines, defined := range map[int]bool{1000: true, 1001: false} {
 		out, err := httpapi.RenderMarkdown(strings.Repeat("[a]: https://a.example\n", lines) + "\n[a]\n")
 		if err != nil || strings.HasPrefix(out, `<p><a href="https://a.example"`) != defined || strings.HasPrefix(out, "<p>[a]:") == defined {

@@ -28,7 +28,7 @@ func (b *troubledBus) Last(ctx context.Context, topic event.Topic) (bus.Position
 }
 
 // Clients that wait ask every second.
-func TestACauseOfAnOutageIsLoggedOnce(t *testing.T) {
+func TestCauseOfAnOutageIsLoggedOnce(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	var log strings.Builder

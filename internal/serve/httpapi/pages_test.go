@@ -45,7 +45,7 @@ func (f fewWorkflows) List(_ context.Context, _ string, _ bool, limit int, befor
 }
 
 // A list says how it goes on when something follows, and only then.
-func TestAListSaysHowItGoesOnWhenSomethingFollows(t *testing.T) {
+func TestListReturnsAPageTokenIfMoreFollows(t *testing.T) {
 	var tasks fewTasks
 	var flows fewWorkflows
 	for i := int64(4); i > 0; i-- {

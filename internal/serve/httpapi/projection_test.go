@@ -170,7 +170,7 @@ func TestStartComesFirstAndTheEndLast(t *testing.T) {
 	}
 }
 
-func TestEndWaitsForOutputOnItsWay(t *testing.T) {
+func TestEndWaitsForPendingOutput(t *testing.T) {
 	r := newReader(t, cursor{})
 	r.state(req, event.StateRunning, "")
 	r.output(req, event.TextDelta{Delta: "Hel", Offset: 0})
@@ -237,7 +237,7 @@ func TestCancelledBeforeItRanEndsAtOnce(t *testing.T) {
 	expect(t, r.lines(), "stream.completed "+payload(`,"content":"","usage":null,"cancelled":true`))
 }
 
-func TestResetTakesTextBack(t *testing.T) {
+func TestResetTruncatesText(t *testing.T) {
 	r := newReader(t, cursor{})
 	r.state(req, event.StateRunning, "")
 	r.frames()
@@ -262,7 +262,7 @@ func TestEnvironmentEventsPassUnchanged(t *testing.T) {
 
 // existing_emit_unchanged: what rules are told of requests comes to readers
 // once, from the output.
-func TestWhatRulesAreToldOfRequestsIsNoFrame(t *testing.T) {
+func TestStreamEventsForRulesAreNotForwarded(t *testing.T) {
 	r := newReader(t, cursor{})
 	for i, typ := range []event.Type{event.StreamStart, event.StreamCompleted, event.StreamError} {
 		r.buf = r.p.Env(r.buf, bus.Delivery{Event: event.Event{ID: "x", Type: typ, Data: []byte("{}")}, Position: bus.Position(fmt.Sprint(i + 1))})
@@ -273,7 +273,7 @@ func TestWhatRulesAreToldOfRequestsIsNoFrame(t *testing.T) {
 	}
 }
 
-func TestTextOfOthersCannotForgeFrames(t *testing.T) {
+func TestTextCannotForgeFrames(t *testing.T) {
 	r := newReader(t, cursor{})
 	r.state(req, event.StateRunning, "")
 	r.frames()
@@ -299,7 +299,7 @@ func TestTextOfOthersCannotForgeFrames(t *testing.T) {
 	}
 }
 
-func TestOutputRemovedByAgeSaysSoAndEnds(t *testing.T) {
+func TestExpiredOutputIsReportedAndEnds(t *testing.T) {
 	r := newReader(t, cursor{})
 	r.state(req, event.StateRunning, "")
 	r.state(req, event.StateDone, "")
@@ -315,7 +315,7 @@ func TestOutputRemovedByAgeSaysSoAndEnds(t *testing.T) {
 
 // What a broker has left after it lost the beginning is sent, behind a word
 // that there was more; the cursor does not stand behind what was not sent.
-func TestMissingTextIsSaid(t *testing.T) {
+func TestMissingTextIsReported(t *testing.T) {
 	for name, lose := range map[string]func(r *reader){
 		"a reader from the beginning": func(*reader) {},
 		"a reader that resumes":       func(r *reader) { r.gone(req) },
@@ -343,7 +343,7 @@ func TestMissingTextIsSaid(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseOutputIsGoneEnds(t *testing.T) {
+func TestRequestWithoutRetainedOutputEnds(t *testing.T) {
 	r := newReader(t, cursor{Runs: []runCursor{{Request: req, Session: sess, After: "3"}}})
 	r.gone(req)
 	r.gone(req)

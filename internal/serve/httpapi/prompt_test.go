@@ -154,7 +154,7 @@ func TestBadPromptsNameTheField(t *testing.T) {
 	}
 }
 
-func TestTheFilesOfAPromptAreAsLargeAsIsAllowed(t *testing.T) {
+func TestPromptFilesRespectTheConfiguredLimits(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
 	file := func(n int) string {
@@ -340,7 +340,7 @@ func FuzzPromptBody(f *testing.F) {
 	})
 }
 
-func TestAnAnswerReachesTheRequestThatWaits(t *testing.T) {
+func TestAnswerReachesThePausedRequest(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
 	id := "web:" + s + ":r"
@@ -389,7 +389,7 @@ func TestAnAnswerReachesTheRequestThatWaits(t *testing.T) {
 
 // What was accepted is answered, so more than can be kept is not accepted. What
 // was accepted before is, however often it is sent.
-func TestPromptsAreRefusedWhenTooManyWait(t *testing.T) {
+func TestPromptsAreRefusedWhenTheQueueIsFull(t *testing.T) {
 	w := newWorld(t)
 	path := "/sessions/" + w.newSession() + "/prompt"
 	if code, body := w.call("POST", path, `{"content":"x"}`, "Idempotency-Key", "k"); code != 200 {
@@ -412,7 +412,7 @@ func TestPromptsAreRefusedWhenTooManyWait(t *testing.T) {
 	}
 }
 
-func TestAnotherMethodIsRefusedWithThoseThatThereAre(t *testing.T) {
+func TestUnsupportedMethodNamesTheSupportedOnes(t *testing.T) {
 	w := newWorld(t)
 	for call, allow := range map[string]string{
 		"DELETE /events":            "GET",
@@ -438,7 +438,7 @@ func TestAnotherMethodIsRefusedWithThoseThatThereAre(t *testing.T) {
 }
 
 // A text in another encoding is not taken in with its characters lost.
-func TestABodyThatIsNotUTF8IsRefused(t *testing.T) {
+func TestInvalidUTF8IsRefused(t *testing.T) {
 	w := newWorld(t)
 	code, _, body := w.prompt(w.newSession(), "{\"content\":\"gr\xfc\xdfe\"}")
 	if code != 400 || !strings.Contains(body, "not valid UTF-8") || len(w.queries()) > 0 {

@@ -49,7 +49,7 @@ func TestEventsArePublishedOnce(t *testing.T) {
 	}
 }
 
-func TestAFieldOfAnotherTypeIsNamed(t *testing.T) {
+func TestFieldOfTheWrongTypeIsNamed(t *testing.T) {
 	w := newWorld(t)
 	for body, want := range map[string]string{
 		`{"type":"a","metadata":{"source":3}}`: `"message":"metadata.source must be of type string, not number.","field":"metadata.source"`,
@@ -100,7 +100,7 @@ func (records) CountsOf(db.Queryer, string, time.Time) (map[string]int64, enviro
 	return map[string]int64{"agent": 2, "rate": 7}, environment.Budget{Runs: 2, Tokens: 30, CostMicros: 4}, nil
 }
 
-func TestRulesAreToldAndTried(t *testing.T) {
+func TestRulesAreListedAndTested(t *testing.T) {
 	w := newWorld(t)
 	for _, call := range [][2]string{{"GET", "/rules"}, {"POST", "/rules/test"}} {
 		if code, _ := w.call(call[0], call[1], `{"type":"a"}`); code != http.StatusServiceUnavailable {

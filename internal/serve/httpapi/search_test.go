@@ -16,7 +16,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-func TestSearchAnswersInPages(t *testing.T) {
+func TestSearchReturnsPages(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {
 		m := message(fmt.Sprint("m", i), "r", "an apple")
@@ -50,7 +50,7 @@ func TestSearchAnswersInPages(t *testing.T) {
 	}
 }
 
-func TestSearchRefusesWhatIsNotAQuery(t *testing.T) {
+func TestSearchRefusesInvalidQueries(t *testing.T) {
 	w := newWorld(t)
 	for _, query := range []string{"", "q=%20", "q=%00", "q=" + strings.Repeat("a", 201), "q=a&before=x", "q=a&before=-1", "q=a&limit=0", "q=a&what=b"} {
 		if code, body := w.call("GET", "/search?"+query, ""); code != http.StatusBadRequest {
@@ -59,7 +59,7 @@ func TestSearchRefusesWhatIsNotAQuery(t *testing.T) {
 	}
 }
 
-func TestASessionIsRenamedAndEverybodyIsTold(t *testing.T) {
+func TestRenamingASessionPublishesAnEvent(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	l := w.listen("", "")
@@ -94,7 +94,7 @@ func (p pairs) Fetch(ctx context.Context, topic event.Topic, after bus.Position,
 
 // Whoever follows the stream of all sessions and then joins one that runs has
 // everything once: what the replay and the stream both hold has the same ids.
-func TestAReplayAndTheStreamOfAllSessionsMakeTheWholeOutput(t *testing.T) {
+func TestReplayAndStreamOfAllSessionsCoverTheCompleteOutput(t *testing.T) {
 	w := newWorld(t)
 	id := w.newSession()
 	w.begin(id, "r1")
@@ -134,7 +134,7 @@ func TestAReplayAndTheStreamOfAllSessionsMakeTheWholeOutput(t *testing.T) {
 	}
 }
 
-func TestStatusAndSettingsAreTold(t *testing.T) {
+func TestStatusAndSettings(t *testing.T) {
 	w := newWorld(t)
 	if code, body := w.call("GET", "/settings", ""); code != http.StatusOK || strings.TrimSpace(body) != `{"settings":[]}` {
 		t.Errorf("without settings: %d %s", code, body)
@@ -156,7 +156,7 @@ func TestStatusAndSettingsAreTold(t *testing.T) {
 
 // What cannot be read of a query is not left out: it may be what was to limit a
 // list, or a stream, to one conversation.
-func TestAQueryThatCannotBeReadIsRefused(t *testing.T) {
+func TestInvalidQueryStringIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/requests?session_id=100%", "/requests?limit=1;session_id=s", "/events?session_id=%zz", "/sessions?limit=%", "/search?q=50%"} {
 		if code, body := w.call("GET", path, ""); code != 400 || !strings.Contains(body, `"kind":"invalid"`) {

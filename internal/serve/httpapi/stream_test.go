@@ -146,7 +146,7 @@ func TestStreamResumesAcrossAServerRestart(t *testing.T) {
 	}
 }
 
-func TestAPageLoadsMessagesAndThenTheRunningRequestWithoutLoss(t *testing.T) {
+func TestLoadingMessagesThenTheStreamLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
 	r := "web:" + s + ":m1"
@@ -199,7 +199,7 @@ func TestStreamShowsOneSessionOrAll(t *testing.T) {
 	all.until("stream.completed")
 }
 
-func TestStreamFromTheBeginningReplaysWhatIsRetained(t *testing.T) {
+func TestStreamFromTheBeginningReplaysRetainedEvents(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
 	for i := range 3 {
@@ -254,7 +254,7 @@ func TestBadStreamRequestsAreRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWasRemovedByAgeIsSaidAndTheStreamGoesOn(t *testing.T) {
+func TestExpiredEventsAreReportedAndTheStreamContinues(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
 	w.opt = Options{Token: token, Tables: w.tables.ports()}
 	w.busOpt = sqlitebus.Options{Age: time.Millisecond, TrimEvery: -1, Grace: time.Nanosecond}
@@ -285,7 +285,7 @@ func TestWhatWasRemovedByAgeIsSaidAndTheStreamGoesOn(t *testing.T) {
 	}
 }
 
-func TestACursorOfAnotherStoreSaysSo(t *testing.T) {
+func TestCursorOfAnotherStoreReportsAGap(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("", cursor{Epoch: "other", Env: "7"}.String())
 	if f := l.until(streamGap); !strings.Contains(f[0].Data, "messages") {
@@ -294,7 +294,7 @@ func TestACursorOfAnotherStoreSaysSo(t *testing.T) {
 }
 
 // Who watched while the events passed to another engine goes on watching.
-func TestACursorOfAnotherEngineSaysSo(t *testing.T) {
+func TestCursorOfAnotherEngineReportsAGap(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("", cursor{Epoch: w.db.StoreID(), Env: "2-10", Req: "2-8"}.String())
 	if f := l.until(streamGap); !strings.Contains(f[0].Data, "messages") {
@@ -302,7 +302,7 @@ func TestACursorOfAnotherEngineSaysSo(t *testing.T) {
 	}
 }
 
-func TestASilentStreamSaysThatItLives(t *testing.T) {
+func TestSilentStreamSendsHeartbeats(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
 	w.opt = Options{Token: token, Tables: w.tables.ports(), Heartbeat: 5 * time.Millisecond}
 	w.open()
@@ -333,7 +333,7 @@ func (w *world) dial(first string) net.Conn {
 	return c
 }
 
-func TestASlowReaderSlowsNobodyAndIsDisconnected(t *testing.T) {
+func TestSlowClientIsDisconnectedAndDelaysNobody(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), tables: &tables{}}
 	w.opt = Options{Token: token, Tables: w.tables.ports(), WriteTimeout: 3 * time.Second}
 	w.open()
@@ -366,7 +366,7 @@ func TestASlowReaderSlowsNobodyAndIsDisconnected(t *testing.T) {
 	}
 }
 
-func TestBusTopicsAsTheyAre(t *testing.T) {
+func TestBusTopicsAreReturnedUnmodified(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
 	r := "web:" + s + ":1"
@@ -396,7 +396,7 @@ func TestBusTopicsAsTheyAre(t *testing.T) {
 
 // Whoever tails from now and is cut off before anything has happened comes
 // back to where it began, and misses nothing.
-func TestATailSaysWhereItBegins(t *testing.T) {
+func TestTailSendsItsStartPosition(t *testing.T) {
 	w := newWorld(t)
 	s := w.newSession()
 	r := "web:" + s + ":1"

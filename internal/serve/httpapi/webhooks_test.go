@@ -90,7 +90,7 @@ func TestAWebhookIsOneEvent(t *testing.T) {
 	}
 }
 
-func TestABodyMayBeTakenOnce(t *testing.T) {
+func TestWebhookBodyCanBeRequiredToBeUnique(t *testing.T) {
 	w := newHooked(t, webhook.Spec{Name: "once", BodyOnce: true}, webhook.Spec{Name: "often"})
 	for _, path := range []string{"/webhooks/once", "/webhooks/often"} {
 		for i := range 2 {
@@ -104,7 +104,7 @@ func TestABodyMayBeTakenOnce(t *testing.T) {
 	}
 }
 
-func TestWebhooksThatAreNotTaken(t *testing.T) {
+func TestWebhooksThatAreRefused(t *testing.T) {
 	w := newHooked(t, webhook.Spec{Name: "ci", MaxBytes: 100})
 	forged := delivery("/webhooks/ci", "d1", `{}`)
 	forged.Header.Set("X-Hub-Signature-256", "sha256="+strings.Repeat("0", 64))
@@ -152,7 +152,7 @@ func TestWebhooksThatAreNotTaken(t *testing.T) {
 	}
 }
 
-func TestAFullQueueSaysSo(t *testing.T) {
+func TestFullSourceQueueIsReported(t *testing.T) {
 	w := newHooked(t, webhook.Spec{Name: "ci", Queue: 2})
 	for i := range 2 {
 		w.send(delivery("/webhooks/ci", fmt.Sprint("d", i), `{}`))

@@ -66,7 +66,7 @@ func TestEverythingHasANameForAScreenReader(t *testing.T) {
 	})
 }
 
-func TestTextsStandOutFromWhatIsBehindThem(t *testing.T) {
+func TestTextsHaveEnoughContrast(t *testing.T) {
 	const ratio = 4.5
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		for _, dark := range []bool{false, true} {
@@ -84,7 +84,7 @@ func TestTextsStandOutFromWhatIsBehindThem(t *testing.T) {
 	})
 }
 
-func TestNothingIsWiderThanASmallScreen(t *testing.T) {
+func TestViewsFitASmallScreen(t *testing.T) {
 	const wide = "document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll('.view:not([hidden]), #scroll')].some(e => e.scrollWidth > e.clientWidth)"
 	inEveryView(t, 360, func(p *webuitest.Tab, name string) {
 		if webuitest.Eval[bool](p, wide) {
@@ -108,7 +108,7 @@ func TestNothingIsWiderThanASmallScreen(t *testing.T) {
 }
 
 // On a wide screen a view is a column in the middle, with all that is in it.
-func TestWhatStandsInAViewHasOneLeftEdge(t *testing.T) {
+func TestViewsAreAlignedLeft(t *testing.T) {
 	const edges = "[...new Set([...document.querySelectorAll('.view:not([hidden]) > :not(.pill)')].filter(e => e.clientWidth).map(e => Math.round(e.getBoundingClientRect().left)))].join(' ')"
 	inEveryView(t, 1900, func(p *webuitest.Tab, name string) {
 		if got := webuitest.Eval[string](p, edges); strings.Contains(got, " ") {
@@ -118,7 +118,7 @@ func TestWhatStandsInAViewHasOneLeftEdge(t *testing.T) {
 }
 
 // Tab reaches everything that can be used, and where one is can be seen.
-func TestTheKeyboardReachesEverythingAndShowsWhereItIs(t *testing.T) {
+func TestEverythingIsReachableByKeyboardWithVisibleFocus(t *testing.T) {
 	inEveryView(t, 1100, func(p *webuitest.Tab, name string) {
 		p.Do(chromedp.Evaluate[chromedp.Void](`
 			document.activeElement?.blur();
@@ -159,7 +159,7 @@ func TestTheKeyboardReachesEverythingAndShowsWhereItIs(t *testing.T) {
 	})
 }
 
-func TestNothingMovesForThoseWhoWantItStill(t *testing.T) {
+func TestReducedMotionIsRespected(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.sessions[0]["state"] = "running" })
@@ -174,7 +174,7 @@ func TestNothingMovesForThoseWhoWantItStill(t *testing.T) {
 
 // That an answer is being written can be seen also by who has chosen colours of
 // their own, which take backgrounds away.
-func TestWhatRunsIsSeenInForcedColours(t *testing.T) {
+func TestRunningStateIsVisibleInForcedColours(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.sessions[0]["state"] = "running" })
@@ -193,7 +193,7 @@ func TestWhatRunsIsSeenInForcedColours(t *testing.T) {
 
 // The answer is announced once, when it is whole: word by word it would be a
 // stutter.
-func TestAScreenReaderHearsTheAnswerOnce(t *testing.T) {
+func TestScreenReaderReadsTheAnswerOnce(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	p.Do(chromedp.Evaluate[chromedp.Void](`window.heard = []; new MutationObserver(() => window.heard.push(document.getElementById('live').textContent)).observe(document.getElementById('live'), { childList: true, characterData: true, subtree: true })`))

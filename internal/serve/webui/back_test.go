@@ -46,7 +46,7 @@ func TestViewsNameOldConversations(t *testing.T) {
 	p.To("#/tasks/t1")
 	p.Until("so does its page", "document.querySelector('.story-top')?.innerText.includes('For Chat 101')")
 	p.To("#/workflows")
-	p.Until("a workflow says for whom it is", "document.querySelector('[data-workflow=w1]')?.innerText.includes('for Chat 102')")
+	p.Until("a workflow says for whom it is", "document.querySelector('[data-workflow=w1]')?.innerText.includes('Chat 102')")
 	p.To("#/requests/web:r101")
 	p.Shows(".story-top a", "Chat 101")
 	p.To("#/events?session=s102")
@@ -54,7 +54,7 @@ func TestViewsNameOldConversations(t *testing.T) {
 }
 
 // A name that the server did not say when it was asked is asked for again.
-func TestANameIsAskedForAgain(t *testing.T) {
+func TestTitleIsLoadedAgain(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(101)
@@ -71,7 +71,7 @@ func TestANameIsAskedForAgain(t *testing.T) {
 }
 
 // Who looked at one of many and comes back is where he was.
-func TestWhoComesBackIsWhereHeWas(t *testing.T) {
+func TestBackButtonRestoresTheScrollPosition(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(80)
@@ -97,7 +97,7 @@ func TestWhoComesBackIsWhereHeWas(t *testing.T) {
 
 // What came meanwhile is there, too, and nothing is missing between it and what was
 // there.
-func TestWhoComesBackSeesWhatCameMeanwhile(t *testing.T) {
+func TestBackButtonShowsNewEntries(t *testing.T) {
 	f := newFake(t)
 	f.set(func() { f.views.stories = map[string]object{} })
 	f.ran(120)

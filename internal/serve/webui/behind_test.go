@@ -11,7 +11,7 @@ import (
 
 // What ran when it was listed is seen to end, also when so much came after it
 // that it is not among the newest any more.
-func TestWhatIsBehindTheNewestIsSeenToEnd(t *testing.T) {
+func TestUnfinishedEntriesBeyondTheNewestPageAreReloaded(t *testing.T) {
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("it runs", "document.querySelector('[data-key=t2] .badge')?.innerText === 'running'")
 	f.set(func() {
@@ -42,7 +42,7 @@ func TestWhatIsBehindTheNewestIsSeenToEnd(t *testing.T) {
 }
 
 // An event may have been stored with a time that is none.
-func TestAnEventWithAnOddTimeIsShown(t *testing.T) {
+func TestEventWithAnInvalidTimeIsShown(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.set(func() {
@@ -53,7 +53,7 @@ func TestAnEventWithAnOddTimeIsShown(t *testing.T) {
 }
 
 // A list offers what is older when there is something, and only then.
-func TestAListGoesOnWhenSomethingFollows(t *testing.T) {
+func TestListLoadsOlderEntries(t *testing.T) {
 	const more = "button.pill:not([hidden])"
 	for _, view := range []string{"tasks", "workflows"} {
 		t.Run(view, func(t *testing.T) {

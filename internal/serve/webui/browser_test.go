@@ -37,11 +37,11 @@ func TestAnAnswerArrivesAndAMessageSteersIt(t *testing.T) {
 	p.Until("the tool runs", "document.querySelector('[data-tool=c1]')?.dataset.status === 'run'")
 	p.Until("stop is offered", "!document.getElementById('running').hidden")
 	p.Say("only the names, please")
-	p.Shows("#outbox .said", "waiting to be read before the next step…")
+	p.Shows("#outbox .fate", "Waiting for the next step…")
 	p.Picture("running", false)
 	f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "end", "ok": true, "output": "README.md\ncmd"})
 	f.emit("session.message_applied", object{"messageId": "m2", "requestId": r, "queue": "steer"})
-	p.Shows("#transcript .said", "Applied as steer to the running answer")
+	p.Shows("#transcript .fate", "Added to the answer in progress")
 	for i := 0; i < len(answer); i += 7 {
 		f.text(r, answer[i:min(i+7, len(answer))], 7+i)
 	}
@@ -66,9 +66,9 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, question, 0)
 	f.emit("session.paused", object{"requestId": r, "pause": 1, "question": question, "until": 1_760_000_000_000})
-	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('waits at a limit')")
+	p.Until("it asks", "document.querySelector('.limit')?.innerText.includes('Paused at a limit')")
 	p.Until("a screen reader hears the question", fmt.Sprintf("document.getElementById('live').textContent === %q", question))
-	p.Shows("#hint", "Lilac waits for your answer: continue or stop. Other words are read when it goes on.")
+	p.Shows("#hint", "Lilac waits for your answer: continue or stop. It reads other messages when it continues.")
 	p.Picture("limit", false)
 	f.set(func() {
 		f.running = []string{r}
@@ -80,12 +80,12 @@ func TestARequestAtALimitAsksAndIsAnswered(t *testing.T) {
 	f.until("it was told to go on", func() bool { return slices.Equal(f.answers, []string{"continue " + r}) })
 	f.emit("session.resumed", object{"requestId": r, "pause": 1, "answer": "continue"})
 	p.Until("it asks no more", "!document.querySelector('.limit') && document.querySelector('.thinking')")
-	p.Shows("#hint", "Lilac is answering. It reads this before its next step.")
+	p.Shows("#hint", "Lilac is working. It reads your message at the next step.")
 }
 
 // A message stands where it was read, also when the words before it come later
 // than what became of it.
-func TestASteerStandsWhereItWasRead(t *testing.T) {
+func TestSteerIsShownWhereItWasApplied(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		const r = "web:s1:m0"
 		f, p := talk(t)
@@ -94,7 +94,7 @@ func TestASteerStandsWhereItWasRead(t *testing.T) {
 		f.text(r, "one ", 0)
 		p.Shows("#transcript .answer", "one")
 		p.Say("hello")
-		p.Shows("#outbox .said", "waiting to be read before the next step…")
+		p.Shows("#outbox .fate", "Waiting for the next step…")
 		applied := func() {
 			f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 8})
 		}
@@ -110,7 +110,7 @@ func TestASteerStandsWhereItWasRead(t *testing.T) {
 	}
 }
 
-func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
+func TestPageSurvivesAnUnreachableServer(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Counting")
 	const r = "web:s1:m0"
@@ -152,7 +152,7 @@ func TestAServerThatGoesAwayCostsNothing(t *testing.T) {
 	p.Picture("mobile-list", true)
 }
 
-func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
+func TestPageReloadsMissedMessages(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -172,7 +172,7 @@ func TestAPageThatMissedSomethingAsksForIt(t *testing.T) {
 
 // Words that are gone are said to be; what follows them is shown, and the whole
 // text in the end.
-func TestMissingWordsAreSaid(t *testing.T) {
+func TestMissingTextIsShown(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -181,7 +181,7 @@ func TestMissingWordsAreSaid(t *testing.T) {
 	f.text(r, "three ", 8)
 	f.text(r, "four", 14)
 	p.Shows("#transcript .answer", "three four")
-	p.Shows("#transcript .note", "Some of what was written is missing here until the answer is complete.")
+	p.Shows("#transcript .note", "Part of this answer is missing. The complete text appears when the answer ends.")
 	f.set(func() {
 		f.messages = []object{
 			{"id": "m0", "requestId": r, "role": "user", "content": "count", "createdAt": 1},
@@ -193,7 +193,7 @@ func TestMissingWordsAreSaid(t *testing.T) {
 	p.Until("nothing is missing any more", "!document.querySelector('#transcript .note')")
 }
 
-func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
+func TestLongAnswerIsRenderedInSectionsAndFinallyAsAWhole(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -221,7 +221,7 @@ func TestALongAnswerIsRenderedInPiecesAndAtTheEndAsAWhole(t *testing.T) {
 
 // A word that comes behind a space does not touch the one before it, also while
 // it is not rendered yet.
-func TestASpaceIsKeptWhileTheNextWordIsAwaited(t *testing.T) {
+func TestTrailingSpaceIsKept(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -233,7 +233,7 @@ func TestASpaceIsKeptWhileTheNextWordIsAwaited(t *testing.T) {
 
 // A table keeps its columns as the model aligned them, and its words whole: one
 // that is wider than the page is scrolled.
-func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
+func TestWideTableScrolls(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	head, row := "", ""
@@ -258,7 +258,7 @@ func TestAWideTableIsScrolledAndNotSqueezed(t *testing.T) {
 
 // What is said in Arabic or Hebrew is written from the right, also while it
 // comes, and what stands beside it in English from the left.
-func TestAnAnswerIsWrittenInTheDirectionOfItsWords(t *testing.T) {
+func TestAnswerHasTheDirectionOfItsText(t *testing.T) {
 	const r, direction = "web:s1:m0", "getComputedStyle(document.querySelector(%q)).direction === %q"
 	f, p := talk(t)
 	f.listened()
@@ -281,13 +281,13 @@ func TestAnAnswerIsWrittenInTheDirectionOfItsWords(t *testing.T) {
 	}
 }
 
-func TestALostAnswerToAPromptIsAskedForAgainAndAcceptedOnce(t *testing.T) {
+func TestPromptIsRetriedAndAcceptedOnce(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.dropAnswers = 2 })
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	p.Say("hello")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	f.set(func() {
 		if len(f.prompts) != 1 || f.dropAnswers != 0 {
 			t.Errorf("%d prompts were accepted, %d answers were still to be lost", len(f.prompts), f.dropAnswers)
@@ -298,7 +298,7 @@ func TestALostAnswerToAPromptIsAskedForAgainAndAcceptedOnce(t *testing.T) {
 }
 
 // What a rule or a workflow has told the agent does not look like a person's words.
-func TestWhatAPersonDidNotSayIsFolded(t *testing.T) {
+func TestSystemMessagesAreFolded(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() {
@@ -318,7 +318,7 @@ func TestWhatAPersonDidNotSayIsFolded(t *testing.T) {
 }
 
 // What was said since the conversation was opened has an address, too.
-func TestAMessageThatWasJustSentIsFound(t *testing.T) {
+func TestMessageThatWasJustSentIsFound(t *testing.T) {
 	const r = "web:s1:m1"
 	f, p := talk(t)
 	f.listened()
@@ -341,7 +341,7 @@ func TestAMessageThatWasJustSentIsFound(t *testing.T) {
 	p.Until("nothing is wrong", "document.getElementById('problem').hidden")
 
 	// Who asks for two in a row gets the second.
-	const gone = "This message is not in the conversation any more."
+	const gone = "This message is no longer in the conversation."
 	p.Do(chromedp.Evaluate[chromedp.Void]("window.said = []; new MutationObserver(() => window.said.push(document.getElementById('problem').textContent)).observe(document.getElementById('problem'), { childList: true })"))
 	held := make(chan struct{})
 	f.set(func() { f.held = held })
@@ -353,7 +353,7 @@ func TestAMessageThatWasJustSentIsFound(t *testing.T) {
 	p.Until("nothing else is said", fmt.Sprintf("window.said.every(e => !e || e === %q)", gone))
 }
 
-func TestFailuresAreSaidInPlainWords(t *testing.T) {
+func TestFailuresAreShownInPlainWords(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	const r = "web:s1:m9"
@@ -364,7 +364,7 @@ func TestFailuresAreSaidInPlainWords(t *testing.T) {
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
 	p.Shows(".note.bad", "The model is overloaded. Try again later.")
 	p.Say("refuse me")
-	p.Shows("#outbox .said", "Content is not liked today.")
+	p.Shows("#outbox .fate", "Content is not liked today.")
 	p.Picture("failures", true)
 	p.Click("#outbox button")
 	p.Until("the words come back", "document.getElementById('text').value === 'refuse me' && !document.querySelector('#outbox > *')")
@@ -394,7 +394,7 @@ func TestAConversationIsDeletedAfterAQuestionAndWithTheKeyboard(t *testing.T) {
 }
 
 // What was said about a conversation that is at work is over when it was stopped.
-func TestADeletionThatFailedIsForgottenAndOneElsewhereIsTold(t *testing.T) {
+func TestFailedAndRemoteDeletionsAreHandled(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	f.set(func() { f.refuseDeletion = "The conversation is at work. Stop it first, then delete it." })
@@ -406,7 +406,7 @@ func TestADeletionThatFailedIsForgottenAndOneElsewhereIsTold(t *testing.T) {
 	p.Until("it is stopped, and nothing is wrong", "document.getElementById('problem').hidden")
 	f.set(func() { f.sessions = nil })
 	f.emit("session.deleted", object{})
-	p.Shows("#problem", "This conversation does not exist any more. Choose another one or begin a new one.")
+	p.Shows("#problem", "This conversation was deleted. Choose another one, or start a new one.")
 }
 
 // A conversation that is loaded does not take the keyboard from who went on
@@ -431,7 +431,7 @@ func TestTheKeyboardStaysInTheListWhileAConversationIsLoaded(t *testing.T) {
 }
 
 // What is written in a conversation stays there when another one is shown.
-func TestADraftStaysInItsConversation(t *testing.T) {
+func TestDraftStaysInItsConversation(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Old things")
 	f.conversation("New things")
@@ -444,7 +444,7 @@ func TestADraftStaysInItsConversation(t *testing.T) {
 	p.To("#/s/s2")
 	p.Until("nothing was written in the other one", "document.getElementById('title').innerText === 'New things' && "+written(""))
 	p.Say("refuse me")
-	p.Shows("#outbox .said", "Content is not liked today.")
+	p.Shows("#outbox .fate", "Content is not liked today.")
 	p.To("#/requests")
 	p.To("#/s/s1")
 	p.Until("it is there again", written("only for the old ones"))
@@ -467,7 +467,7 @@ func TestFilesGoWithTheMessage(t *testing.T) {
 	p.Until("the file is listed", "document.querySelector('#files li')?.innerText.includes('notes.txt')")
 	p.Say("read this")
 	p.Until("the message shows it", "document.querySelector('#outbox .sent')?.innerText.includes('notes.txt')")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	got, _ := json.Marshal(f.prompts[0]["attachments"])
 	if want := `[{"dataBase64":"aGVsbG8=","filename":"notes.txt","mimeType":"text/plain"}]`; string(got) != want {
 		t.Errorf("the attachments were %s, want %s", got, want)

@@ -11,7 +11,7 @@ import (
 
 // Who pauses wants to look for something in what came: the filters go on to work
 // on that, and what comes meanwhile waits.
-func TestWhatWasPausedIsFiltered(t *testing.T) {
+func TestPausedEventsAreFiltered(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.happen(3, "stream.text")
@@ -19,30 +19,30 @@ func TestWhatWasPausedIsFiltered(t *testing.T) {
 	p.Until("they are listed", "document.querySelectorAll('.event').length === 7")
 	p.Click("#pause")
 	f.happen(2, "stream.text")
-	p.Until("what comes waits", "document.getElementById('pause').innerText === 'Go on (2 wait)'")
+	p.Until("what comes waits", "document.getElementById('pause').innerText === 'Resume (2 new)'")
 	p.Do(chromedp.SendKeys("[name=type]", "stream"))
 	p.Until("what came before fits", "document.querySelectorAll('.event').length === 3")
-	p.Until("what comes still waits", "document.getElementById('pause').innerText === 'Go on (2 wait)' && document.getElementById('events-said').innerText === 'Paused. 2 events came meanwhile.'")
+	p.Until("what comes still waits", "document.getElementById('pause').innerText === 'Resume (2 new)' && document.getElementById('events-status').innerText === 'Paused. 2 new events.'")
 	p.Do(chromedp.SendKeys("[name=text]", "qx"))
-	p.Until("it says that nothing fits", "document.getElementById('events-said').innerText.startsWith('Paused. None of the')")
+	p.Until("it says that nothing fits", "document.getElementById('events-status').innerText.startsWith('Paused. None of the')")
 	p.Do(chromedp.SendKeys("[name=text]", kb.Backspace+kb.Backspace))
 	p.Click("#pause")
 	p.Until("then all that fits is there", "document.querySelectorAll('.event').length === 5")
 }
 
 // Rows that are read stay when many others come.
-func TestAnEventThatIsReadStays(t *testing.T) {
+func TestOpenEventStays(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
 	f.streaming()
 	f.happen(1, "stream.error")
 	p.Click(".event summary")
 	p.Until("it is open", "document.querySelector('.event[open] pre') && document.activeElement.closest('.event')")
 	f.happen(400, "stream.text")
-	p.Until("the others came", "document.getElementById('events-said').innerText.startsWith('401 ') && document.querySelectorAll('.event').length === 250")
+	p.Until("the others came", "document.getElementById('events-status').innerText.startsWith('401 ') && document.querySelectorAll('.event').length === 250")
 	p.Until("it is there, with the keyboard", "document.activeElement.closest('.event[open]')?.querySelector('.type').innerText === 'stream.error'")
 }
 
-func TestTheConversationsToChooseFromHaveTheirNames(t *testing.T) {
+func TestConversationFilterShowsTitles(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, f.url("#/events?session=s1"), 1000, 700)

@@ -33,7 +33,7 @@ func drawing(t *testing.T) []byte {
 
 const shownPictures = "[...document.querySelectorAll('#transcript .picture img')].filter(i => i.complete && i.naturalWidth > 0).length"
 
-func TestAllFilesThatWereChosenAreAttached(t *testing.T) {
+func TestAllSelectedFilesAreAttached(t *testing.T) {
 	_, p := talk(t)
 	var paths []string
 	for _, name := range []string{"one.txt", "two.txt", "three.txt"} {
@@ -47,7 +47,7 @@ func TestAllFilesThatWereChosenAreAttached(t *testing.T) {
 }
 
 // What a message brings comes back with its words when it could not be sent.
-func TestFilesComeBackWithAMessageThatWasNotSent(t *testing.T) {
+func TestFilesReturnWithARefusedMessage(t *testing.T) {
 	f, p := talk(t)
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
@@ -57,7 +57,7 @@ func TestFilesComeBackWithAMessageThatWasNotSent(t *testing.T) {
 	p.Do(chromedp.SetUploadFiles("#picker", []string{path}))
 	p.Until("the file is listed", listed)
 	p.Say("refuse me")
-	p.Shows("#outbox .said", "Content is not liked today.")
+	p.Shows("#outbox .fate", "Content is not liked today.")
 	p.Do(chromedp.SendKeys("#text", "meanwhile"))
 	p.Click("#outbox button")
 	p.Until("both texts and the file are there", "document.getElementById('text').value === 'refuse me\\n\\nmeanwhile' && !document.querySelector('#outbox > *') && "+listed)
@@ -68,7 +68,7 @@ func TestFilesComeBackWithAMessageThatWasNotSent(t *testing.T) {
 	p.Until("the file is listed", listed)
 	f.down()
 	p.Say("a new conversation")
-	p.Shows("#problem", "Lilac does not answer. Is it running?")
+	p.Shows("#problem", "Cannot reach Lilac. Check that it is running.")
 	p.Until("the text and the file are there", "document.getElementById('text').value === 'a new conversation' && "+listed)
 }
 
@@ -92,7 +92,7 @@ func TestTwoMessagesInARowAreOneConversation(t *testing.T) {
 	}
 }
 
-func TestFilesOfBothSidesAreSeen(t *testing.T) {
+func TestFilesOfPersonAndAgentAreShown(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Files")
 	const r = "web:s1:m1"

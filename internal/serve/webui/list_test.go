@@ -43,13 +43,13 @@ func TestTheEndOfTheListLeadsToTheSearch(t *testing.T) {
 	p := webuitest.Open(t, f.url(""), 1000, 700)
 	p.Shows("#list .older", "Show older")
 	p.Click("#list .older button")
-	p.Shows("#list .older", "Search for older ones")
+	p.Shows("#list .older", "Search older conversations")
 	p.Click("#list .older button")
 	p.Until("the keyboard is in the search", "document.activeElement.name === 'q'")
 }
 
 // The list is kept up also while things go on happening without a pause.
-func TestTheListIsKeptUpWhileThingsGoOnHappening(t *testing.T) {
+func TestListIsUpdatedUnderLoad(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, "about:blank", 1000, 700)
@@ -79,14 +79,14 @@ func TestTheListIsKeptUpWhileThingsGoOnHappening(t *testing.T) {
 }
 
 // What was written in a conversation that is gone is not: it can begin another.
-func TestTheWordsForADeletedConversationAreGivenBack(t *testing.T) {
+func TestTextForADeletedConversationIsReturned(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	f.set(func() { f.deleted = true })
 	p := webuitest.Open(t, "about:blank", 1000, 700)
 	p.Before("sessionStorage.setItem('lilac.unsent.s9', JSON.stringify([{ key: 'k', text: 'typed offline', files: [], queue: 'prompt', createdAt: Date.now(), problem: '' }]))", f.url("#/s/s9"))
 	p.Shows("#outbox .words", "typed offline")
-	p.Shows("#outbox .said", "The conversation was deleted before this arrived.")
+	p.Shows("#outbox .fate", "The conversation was deleted before this message arrived.")
 	p.Do(chromedp.SendKeys("#text", "and this"))
 	p.Click("#new")
 	p.Until("the words are where a new one begins", "location.hash === '#/' && document.getElementById('text').value === 'typed offline\\n\\nand this'")

@@ -97,23 +97,23 @@ func TestAMessageIsFoundWhileOlderOnesAreUnderWay(t *testing.T) {
 		up(p)
 		older.holds(1)
 		p.To("#/s/" + session + "/m/m20")
-		p.Until("it is looked for", "!document.getElementById('loading').hidden && document.getElementById('loading').textContent.startsWith('Looking for')")
+		p.Until("it is looked for", "!document.getElementById('loading').hidden && document.getElementById('loading').textContent.startsWith('Searching for')")
 		older.release()
 		p.Until("it is found", "document.activeElement.dataset.message === 'm20' && document.getElementById('problem').hidden && document.getElementById('loading').hidden")
 	}
 }
 
 // Messages that cannot be had are not said to be gone.
-func TestAMessageThatCannotBeLookedForIsNotSaidToBeGone(t *testing.T) {
+func TestFailedSearchForAMessageDoesNotReportItAsDeleted(t *testing.T) {
 	f, p := slow(t, 400, "#/s/s1")
 	older := shut(p, "before=", false)
 	p.To("#/s/s1/m/m20")
 	older.holds(1)
 	p.To("#/s/s2")
 	p.Shows("#title", "Another one")
-	p.Until("it is looked for there only", "!document.getElementById('loading').textContent.includes('Looking')")
+	p.Until("it is looked for there only", "!document.getElementById('loading').textContent.includes('Searching')")
 	p.To("#/s/s1/m/m20")
-	p.Until("it is looked for again", "document.getElementById('loading').textContent.includes('Looking')")
+	p.Until("it is looked for again", "document.getElementById('loading').textContent.includes('Searching')")
 	f.set(func() { f.signedOut = true })
 	older.release()
 	p.Until("why is said", "document.getElementById('problem').innerText.includes('lilac serve') && document.getElementById('loading').hidden")
@@ -121,7 +121,7 @@ func TestAMessageThatCannotBeLookedForIsNotSaidToBeGone(t *testing.T) {
 	p.Until("nor when nothing can be loaded", "location.hash === '#/s/s2/m/m20' && document.getElementById('problem').innerText.includes('lilac serve') && document.getElementById('loading').hidden")
 	f.set(func() { f.signedOut = false })
 	p.To("#/s/s1/m/nowhere")
-	p.Shows("#problem", "This message is not in the conversation any more.") // the control
+	p.Shows("#problem", "This message is no longer in the conversation.") // the control
 }
 
 // How an old request ended is seen too.
@@ -148,10 +148,10 @@ func TestAMessageThatWasReadLongAgoDoesNotWait(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	p.Say("the long thing")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	f.set(func() { f.requests = []object{{"id": r, "state": "queued"}} })
 	p.Do(chromedp.Reload())
-	p.Shows("#outbox .said", "waiting…") // the control
+	p.Shows("#outbox .fate", "Queued") // the control
 	f.set(func() {
 		f.requests[0]["state"] = "done"
 		f.messages = append(f.messages, object{"id": "m1", "requestId": r, "role": "user", "content": "the long thing", "createdAt": 1})

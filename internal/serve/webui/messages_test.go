@@ -26,7 +26,7 @@ func answered(f *fake, state string) {
 
 // What a tool says at its end comes with the stream only in part; where the rest
 // is can be followed.
-func TestALongOutputOfAToolSaysWhereItsRestIs(t *testing.T) {
+func TestTruncatedToolOutputLinksToTheTimeline(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -42,13 +42,13 @@ func TestALongOutputOfAToolSaysWhereItsRestIs(t *testing.T) {
 	p.Until("both have ended", "document.querySelectorAll('.tool[data-status=good]').length === 2")
 	p.Until("the short one says nothing", "!document.querySelector('[data-tool=c2] .quiet')")
 	p.Click("[data-tool=c1] summary")
-	p.Shows("[data-tool=c1] .quiet", "This is only the beginning. The whole is in the timeline of the request.")
+	p.Shows("[data-tool=c1] .quiet", "Only the beginning is shown. For the complete output, see the timeline of the request.")
 	p.Picture("long-output", false)
 	p.Click("[data-tool=c1] .quiet a")
 	p.Until("it leads to the whole", "location.hash === '#/requests/' + encodeURIComponent('"+r+"')")
 }
 
-func TestWhenSomethingWasSaidCanBeSeen(t *testing.T) {
+func TestMessagesShowTheirTime(t *testing.T) {
 	f := newFake(t)
 	answered(f, "done")
 	p := webuitest.Open(t, f.url("#/s/s1"), 1000, 700)
@@ -81,17 +81,17 @@ func TestAnAnswerIsCopied(t *testing.T) {
 		p.Do(chromedp.Focus(".about button"))
 		p.Press("Enter")
 		if name == "refused" {
-			p.Shows("#problem", "The browser does not let this page copy. Select the words and press Ctrl+C.")
+			p.Shows("#problem", "The browser does not allow this page to copy. Select the text and press Ctrl+C.")
 			continue
 		}
 		p.Until(name+": it is taken as it was written", "window.taken === 'In **meadows**.'")
-		p.Until(name+": it is said, and the keyboard is where it was", "document.getElementById('live').textContent === 'The answer is in the clipboard.' && window.said.includes('Copied the answer') && document.activeElement.matches('.about button') && !document.querySelector('body > textarea')")
+		p.Until(name+": it is said, and the keyboard is where it was", "document.getElementById('live').textContent === 'The answer was copied to the clipboard.' && window.said.includes('Copied the answer') && document.activeElement.matches('.about button') && !document.querySelector('body > textarea')")
 		p.Picture("copied-"+name, false)
 		p.Until(name+": it can be done again", "document.querySelector('.about button').textContent === 'Copy the answer'")
 	}
 }
 
-func TestWhatFailedIsTriedAgain(t *testing.T) {
+func TestFailedRequestCanBeRetried(t *testing.T) {
 	f := newFake(t)
 	answered(f, "failed")
 	p := webuitest.Open(t, f.url("#/s/s1"), 360, 700)

@@ -14,7 +14,7 @@ const order = "[...[...document.querySelectorAll('.request')].at(-1)?.querySelec
 
 // A model that failed in the middle said more at first than is left of it: what
 // was read behind the rest stays there, also for who opens the page later.
-func TestAMessageStandsBehindWhatWasSaidAgain(t *testing.T) {
+func TestMessageIsAfterRepeatedText(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
 	f.conversation("Failures")
@@ -37,7 +37,7 @@ func TestAMessageStandsBehindWhatWasSaidAgain(t *testing.T) {
 
 // What became of a message may be known before a tool that ran before it, and even
 // before the words in front of that.
-func TestAMessageStandsBehindATool(t *testing.T) {
+func TestMessageIsAfterATool(t *testing.T) {
 	for name, spoken := range map[string]bool{"its words were here": true, "nothing was": false} {
 		t.Run(name, func(t *testing.T) {
 			const r = "web:s1:m0"
@@ -49,7 +49,7 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 				p.Shows("#transcript .answer", "one")
 			}
 			p.Say("hello")
-			p.Shows("#outbox .said", "waiting to be read before the next step…")
+			p.Shows("#outbox .fate", "Waiting for the next step…")
 			f.set(func() {
 				f.running = []string{r}
 				f.messages = []object{
@@ -66,9 +66,9 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 			})
 			f.emit("session.message_applied", object{"messageId": "m1", "requestId": r, "queue": "steer", "offset": 3})
 			if spoken {
-				p.Until("it was read", "document.querySelector('#transcript .said')")
+				p.Until("it was read", "document.querySelector('#transcript .fate')")
 			} else {
-				p.Until("it was read", "!document.querySelector('#outbox .said')")
+				p.Until("it was read", "!document.querySelector('#outbox .fate')")
 				f.text(r, "one", 0)
 			}
 			f.emit("stream.tool_call", object{"requestId": r, "toolCallId": "c1", "name": "bash", "status": "start", "display": "bash: ls"})
@@ -81,7 +81,7 @@ func TestAMessageStandsBehindATool(t *testing.T) {
 
 // A call that a stop kept from being begun is in the stored messages alone: what was
 // read behind it does not wait for it, and it is there in the end.
-func TestAMessageStandsBehindAToolThatNeverBegan(t *testing.T) {
+func TestMessageIsAfterAToolThatNeverRan(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
 	f.conversation("Stops")
@@ -118,7 +118,7 @@ func TestAMessageStandsBehindAToolThatNeverBegan(t *testing.T) {
 
 // A call that a stop kept from beginning is told of by its end: it is shown as it is
 // after a reload, and what was read behind it stands behind it.
-func TestACallThatNeverBeganIsShownAsAfterAReload(t *testing.T) {
+func TestToolCallThatNeverRanIsShownAsAfterAReload(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()
@@ -166,7 +166,7 @@ func TestACallThatNeverBeganIsShownAsAfterAReload(t *testing.T) {
 
 // Messages that were read at the same place stand in the order in which they were,
 // also when it is known last which of them the first one is.
-func TestMessagesStandInTheOrderInWhichTheyWereRead(t *testing.T) {
+func TestMessagesKeepTheOrderInWhichTheyWereApplied(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
 	f.conversation("Talk")
@@ -194,7 +194,7 @@ func TestMessagesStandInTheOrderInWhichTheyWereRead(t *testing.T) {
 
 // One that was read since the messages were stored stands behind those, which wait
 // for the words before them.
-func TestAMessageStandsBehindThoseThatAreStored(t *testing.T) {
+func TestMessageIsAfterStoredMessages(t *testing.T) {
 	const r = "web:s1:m0"
 	f := newFake(t)
 	f.conversation("Talk")
@@ -220,12 +220,12 @@ func TestAMessageStandsBehindThoseThatAreStored(t *testing.T) {
 
 // What is said before it is known which message it answers stands below it, also
 // when it is taken back and said again.
-func TestAFirstMessageStandsAboveWhatIsSaidAgain(t *testing.T) {
+func TestFirstMessageIsAboveRepeatedText(t *testing.T) {
 	const r = "web:s1:m1"
 	f, p := talk(t)
 	f.listened()
 	p.Say("hello")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	f.emit("stream.start", object{"requestId": r})
 	f.text(r, "I", 0)
 	p.Shows("#transcript .answer", "I")

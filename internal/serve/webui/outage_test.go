@@ -41,7 +41,7 @@ func TestAConversationIsOpenedWhileTheEventsCannotBeRead(t *testing.T) {
 
 // A stream that is open and says nothing may be one of a server that cannot get
 // on: who waits for an answer is told why, and what is said is sent.
-func TestWhoWaitsIsToldWhyNothingComes(t *testing.T) {
+func TestPageShowsWhyNoAnswerComes(t *testing.T) {
 	f := newFake(t)
 	const why = "Redis at this address cannot do its work: it has no memory left"
 	held := make(chan struct{})

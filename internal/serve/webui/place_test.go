@@ -34,7 +34,7 @@ func (f *fake) again(p *webuitest.Tab, n int) {
 }
 
 // What is said to the agent elsewhere takes nobody away from what he reads.
-func TestWhoReadsStaysWhereHeReadsWhenMessagesAreLoadedAnew(t *testing.T) {
+func TestReloadKeepsTheScrollPosition(t *testing.T) {
 	for _, at := range []int{100, 780} { // far back, and in the newest page
 		f := newFake(t)
 		f.long(800)
@@ -63,7 +63,7 @@ func TestWhoReadsStaysWhereHeReadsWhenMessagesAreLoadedAnew(t *testing.T) {
 }
 
 // So does who reads what came while the page was open.
-func TestWhoReadsAnAnswerThatCameLiveStaysThere(t *testing.T) {
+func TestReloadOfALiveAnswerKeepsTheScrollPosition(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	p := webuitest.Open(t, "about:blank", 1000, 500)

@@ -119,7 +119,7 @@ func TestAThousandEventsASecondAreShownWithFewOfThemInTheDocument(t *testing.T) 
 		f.happen(200, "stream.text")
 		webuitest.Eval[int](p, "1") // the page is still there for a person
 	}
-	p.Until("all were counted", "document.getElementById('events-said').innerText.startsWith('8,000 events')")
+	p.Until("all were counted", "document.getElementById('events-status').innerText.startsWith('8,000 events')")
 	p.Until("the newest stands first", fmt.Sprintf("document.querySelector('.event').dataset.event === 'stream.text-%d'", n-1))
 	p.Until("few are in the document", fmt.Sprintf("document.querySelectorAll('*').length < %d && document.querySelectorAll('.event').length === 250", mostNodes))
 	p.Until("those are the newest, in order", fmt.Sprintf("[...document.querySelectorAll('.event')].every((e, i) => e.dataset.event === 'stream.text-' + (%d - i))", n-1))

@@ -77,7 +77,7 @@ func TestStopNamesTheRequestThatIsShown(t *testing.T) {
 	p.Before(gateJS, f.url("#/s/s1"))
 	f.listened()
 	p.Say("one")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	p.Click("#stop")
 	f.until("what waits is stopped", func() bool { return slices.Equal(f.cancels, []string{first}) })
 	f.emit("stream.start", object{"requestId": first})
@@ -101,7 +101,7 @@ func TestALongTextIsNotCut(t *testing.T) {
 	p.Until("nothing is cut", "document.getElementById('text').maxLength === -1")
 	// What is not displayed needs no layout, which would take long.
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.getElementById('text').style.display = 'none'; document.getElementById('text').value = 'x'.repeat((1 << 20) + 1); document.getElementById('composer').requestSubmit()"))
-	p.Shows("#problem", "A message has at most 1 MB of text. Attach what is longer as a file.")
+	p.Shows("#problem", "A message has at most 1 MB of text. Attach longer text as a file.")
 	p.Until("it is there", long)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ const readJS = `{
 
 // A file goes with the message and the conversation for which it was chosen, also
 // when it takes a while to read it.
-func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
+func TestMessageWaitsForItsFilesToLoad(t *testing.T) {
 	f := newFake(t)
 	f.conversation("One")
 	f.conversation("Two")
@@ -144,7 +144,7 @@ func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
 	f.listened()
 	read := func(how string) { p.Do(chromedp.Evaluate[chromedp.Void]("window." + how + "()")) }
 	attach(t, p, "secret.txt")
-	p.Shows("#files em", "reading…")
+	p.Shows("#files em", "loading…")
 	p.To("#/s/s2")
 	p.Until("it is not in another conversation", "document.getElementById('title').innerText === 'Two' && !document.querySelector('#files li')")
 	read("read")
@@ -155,7 +155,7 @@ func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
 	p.Until("the first one is where it was chosen", "document.querySelector('#files').innerText.includes('secret.txt') && !document.querySelector('#files em')")
 	attach(t, p, "late.txt")
 	p.Say("see both")
-	p.Shows("#outbox .said", "sending…")
+	p.Shows("#outbox .fate", "Sending…")
 	read("read")
 	f.until("it was sent", func() bool { return len(f.prompts) == 1 })
 	f.set(func() {
@@ -166,15 +166,15 @@ func TestAFileThatIsStillReadGoesWithItsMessage(t *testing.T) {
 	attach(t, p, "gone.txt")
 	p.Say("and this")
 	read("fail")
-	p.Shows("#outbox .said", "“gone.txt” cannot be read.")
+	p.Shows("#outbox .fate", "The file “gone.txt” cannot be read. Attach it again.")
 	attach(t, p, "gone.txt")
 	read("fail")
-	p.Shows("#files em", "cannot be read")
+	p.Shows("#files em", "unreadable")
 }
 
 // What was taken back before it was read waits no more: neither a prompt, whose
 // request is stopped, nor a follow-up, which ends with the request that it was for.
-func TestWhatWasWithdrawnDoesNotWait(t *testing.T) {
+func TestWithdrawnMessageLeavesTheQueue(t *testing.T) {
 	const r = "web:s1:m0"
 	f, p := talk(t)
 	f.listened()

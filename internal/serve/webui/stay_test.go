@@ -14,7 +14,7 @@ func TestARefusedMessageIsThereAfterTheLogin(t *testing.T) {
 	f.listened()
 	f.set(func() { f.signedOut = true })
 	p.Say("remember the milk")
-	p.Until("how to sign in is said", "document.querySelector('#outbox .said')?.innerText.includes('lilac serve')")
+	p.Until("how to sign in is said", "document.querySelector('#outbox .fate')?.innerText.includes('lilac serve')")
 	f.set(func() { f.signedOut = false })
 	p.Do(chromedp.Reload())
 	p.Until("it is there", "document.querySelector('#outbox')?.innerText.includes('remember the milk')")
@@ -61,7 +61,7 @@ func TestCodeIsNotBrokenWhileItIsWritten(t *testing.T) {
 func TestDeadLettersComeToTheListByThemselves(t *testing.T) {
 	f, p := furnished(t, "", "#/dead/d1", 1100, 760)
 	p.Click(".actions .strong")
-	p.Until("it is gone from the list, and what happens is said", "document.querySelectorAll('.card').length === 1 && document.getElementById('view').innerText.includes('It is tried again')")
+	p.Until("it is gone from the list, and what happens is said", "document.querySelectorAll('.card').length === 1 && document.getElementById('view').innerText.includes('The event was replayed')")
 	f.set(func() {
 		f.views.letters = append([]object{{"id": "d9", "group": "env", "reason": "It failed again.", "attempts": 3, "at": 1, "event": object{"type": "user_query"}}}, f.views.letters...)
 	})

@@ -58,7 +58,7 @@ func TestManyTabsShareOneEventStream(t *testing.T) {
 
 // A tab that has heard nothing yet takes the stream up where it stands: what
 // happens while the tab that read it is gone is not lost.
-func TestWhatHappensBetweenTwoReadersOfTheStreamIsShown(t *testing.T) {
+func TestEventsBetweenTwoLeadingTabsAreShown(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
@@ -79,7 +79,7 @@ func TestWhatHappensBetweenTwoReadersOfTheStreamIsShown(t *testing.T) {
 
 // A tab that stands still keeps the stream to itself: another one that is looked
 // at takes it over, and what stood still goes on as one that is told.
-func TestATabThatStandsStillDoesNotLead(t *testing.T) {
+func TestFrozenTabLosesTheLead(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
@@ -114,12 +114,12 @@ func TestATabThatStandsStillDoesNotLead(t *testing.T) {
 // The stream says once, when a request begins, that its words are not sent. A
 // tab that comes later has to know it too, and one that comes after the tab
 // that heard it is gone.
-func TestWhoComesLateIsToldThatWordsAreMissing(t *testing.T) {
+func TestLateTabIsToldThatTextIsMissing(t *testing.T) {
 	f := newFake(t)
 	f.conversation("Talk")
 	first := webuitest.Open(t, f.url("#/s/s1"), 700, 500)
 	f.listened()
-	const torn, whole, note = "web:s1:m0", "web:s1:m1", "missing here until the answer is complete"
+	const torn, whole, note = "web:s1:m0", "web:s1:m1", "Part of this answer is missing"
 	said := func(p *webuitest.Tab, text string, times int) {
 		t.Helper()
 		p.Until(fmt.Sprintf("%q stands there %d times", text, times), fmt.Sprintf("document.querySelector('#transcript').innerText.split(%q).length === %d", text, times+1))

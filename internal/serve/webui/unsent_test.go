@@ -78,13 +78,13 @@ func TestARefusedMessageIsThereAfterAnotherConversationAndAReload(t *testing.T) 
 	f.listened()
 	f.set(func() { f.signedOut = true })
 	p.Say("remember the milk")
-	p.Until("it was refused", "document.querySelector('#outbox .said')?.innerText.includes('lilac serve')")
+	p.Until("it was refused", "document.querySelector('#outbox .fate')?.innerText.includes('lilac serve')")
 	attach(t, p, "list.txt")
 	p.Say("and these")
 	p.Until("so was one with a file", "document.querySelectorAll('#outbox .failed').length === 2")
 	f.set(func() { f.signedOut = false })
 	p.Do(chromedp.Reload())
-	p.Until("both are there, and what has to be done again is said", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).join() === 'remember the milk,and these' && document.querySelector('#outbox > :last-child .said').innerText.endsWith('Its files have to be attached again.')")
+	p.Until("both are there, and what has to be done again is said", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).join() === 'remember the milk,and these' && document.querySelector('#outbox > :last-child .said').innerText.endsWith('Attach its files again.')")
 	p.To("#/s/s2")
 	p.Until("it is elsewhere", "document.getElementById('title').innerText === 'Another one' && !document.querySelector('#outbox > *') && "+written(""))
 	p.Do(chromedp.Reload())
@@ -99,13 +99,13 @@ func TestAMessageThatIsSentWhileMessagesAreLoadedLosesNoOther(t *testing.T) {
 	f, p := talk(t)
 	f.listened()
 	p.Say("refuse me")
-	p.Shows("#outbox .said", "Content is not liked today.")
+	p.Shows("#outbox .fate", "Content is not liked today.")
 	held := make(chan struct{})
 	f.set(func() { f.held = held })
 	p.Do(chromedp.Reload())
 	f.until("they are asked for", func() bool { return f.waiting == 1 })
 	p.Say("hello")
-	p.Shows("#outbox .said", "waiting…")
+	p.Shows("#outbox .fate", "Queued")
 	close(held)
 	p.Until("both are there", "[...document.querySelectorAll('#outbox .words')].map(e => e.innerText).sort().join() === 'hello,refuse me'")
 }
@@ -124,7 +124,7 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 	const fifty = "document.querySelectorAll('#outbox > .failed').length === 50"
 	p.Until("fifty were refused", fifty) // each of them says why in the same place
 	say(50)
-	p.Shows("#problem", "50 messages have not been read here yet. Send this one when there are fewer.")
+	p.Shows("#problem", "50 messages are already waiting in this conversation. Send this one again when there are fewer.")
 	p.Until("the last one is in the box", written("note 50"))
 	f.set(func() { f.signedOut = false })
 	p.Do(chromedp.Reload())
@@ -134,7 +134,7 @@ func TestTheFiftyFirstUnreadMessageIsNotSent(t *testing.T) {
 // Of a message with files that was left while it was sent it is said what is
 // known: that it has arrived when the page has heard of it, else that it may
 // have.
-func TestAMessageWithFilesThatWasLeftIsNotSaidToBeLost(t *testing.T) {
+func TestUnconfirmedMessageWithFilesIsNotReportedAsLost(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		f := newFake(t)
 		f.conversation("Talk")
@@ -162,7 +162,7 @@ func TestAMessageWithFilesThatWasLeftIsNotSaidToBeLost(t *testing.T) {
 			p.Until("it is there once", "!document.querySelector('#outbox > *') && document.querySelectorAll('.bubble').length === 1")
 			continue
 		}
-		p.Shows("#outbox .said", "The page was left before it was known whether this arrived. Look above. Its files have to be attached again.")
+		p.Shows("#outbox .fate", "The page was closed before the server confirmed this message. Check whether it appears above. Attach its files again.")
 		p.Click("#outbox button")
 		p.Until("it can be sent again", written("read this"))
 	}
@@ -170,7 +170,7 @@ func TestAMessageWithFilesThatWasLeftIsNotSaidToBeLost(t *testing.T) {
 
 // What another tab has said is shown when it was read while a message of ours was
 // on its way, whatever becomes of ours.
-func TestWhatAnotherTabSaidIsShownAlsoWhileOneOfOursIsSent(t *testing.T) {
+func TestMessageOfAnotherTabIsShownWhileSending(t *testing.T) {
 	for fate, ours := range map[string]struct {
 		words string
 		is    func(*fake)

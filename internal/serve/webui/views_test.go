@@ -21,7 +21,7 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 	p.Until("the words are marked", "document.querySelector('.result mark')?.innerText === 'meadow'")
 	p.Picture("search", false)
 	p.Do(chromedp.SendKeys("#search input", "xyz"))
-	p.Until("nothing is found and it says what to do", "document.querySelector('.view').innerText.includes('Nothing was found for “meadowxyz”')")
+	p.Until("nothing is found and it says what to do", "document.querySelector('.view').innerText.includes('No results for “meadowxyz”')")
 	p.Do(chromedp.SendKeys("#search input", kb.Backspace+kb.Backspace+kb.Backspace))
 	p.Until("it is found again", "document.querySelector('.result')")
 	p.Until("a reload would find it", "location.hash === '#/search?q=meadow'")
@@ -31,7 +31,7 @@ func TestSearchLeadsToTheMessageAndBack(t *testing.T) {
 	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
 	p.Until("back are the results", "document.querySelector('.result') && !document.getElementById('view').hidden")
 	p.To("#/s/s1/m/nowhere")
-	p.Until("a message that is gone is said to be", "document.getElementById('problem').innerText.includes('not in the conversation any more')")
+	p.Until("a message that is gone is said to be", "document.getElementById('problem').innerText.includes('no longer in the conversation')")
 }
 
 // On a phone the list lies over what was found, until Enter says that the words
@@ -69,7 +69,7 @@ func TestAConversationIsRenamed(t *testing.T) {
 	p.Until("Escape keeps it", "!document.getElementById('ask').open && document.getElementById('title').innerText === 'New name'")
 }
 
-func TestTheStoryOfARequestIsATimeline(t *testing.T) {
+func TestRequestHasATimeline(t *testing.T) {
 	_, p := furnished(t, "", "#/requests", 1100, 900)
 	p.Until("the requests are listed", "document.querySelectorAll('.card').length === 2")
 	p.Until("how they ended is told", "document.querySelector('.card .badge').innerText === 'failed' && document.querySelector('.card .bad').innerText.includes('overloaded')")
@@ -78,8 +78,8 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	p.Click(`[data-request="web:s1:m0"]`)
 	p.Until("there is a timeline", "document.querySelectorAll('.timeline > li').length === 11")
 	for _, words := range []string{
-		"Woken by a message", "Where do dandelions grow?", "The provider is overloaded. Tried again after 500 ms.", "The model calls bash",
-		"Taken up again", "recovery 1", "Steered by a message", "The model answers", "something_new", "Done",
+		"Triggered by a message", "Where do dandelions grow?", "The provider is overloaded. Retried after 500 ms.", "Model calls bash",
+		"Resumed after a restart", "recovery 1", "Steered by a message", "Model answers", "something_new", "Done",
 		"2,310 tokens (1,800 from the cache)", "$0.0084", "anthropic/claude-sonnet-4-5",
 	} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.story').innerText.includes(%q)", words))
@@ -99,10 +99,10 @@ func TestTheStoryOfARequestIsATimeline(t *testing.T) {
 	p.Click(`[data-request="web:s1:m0"] .about a`)
 	p.Until("and from there back", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
 	p.To("#/requests/none")
-	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such request.')")
+	p.Until("a request that is not there is said not to be", "document.getElementById('view').innerText.includes('This request does not exist.')")
 }
 
-func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
+func TestDamagedRowHidesNothingElse(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row bad is damaged. It was not used; restore the database from a copy."
 	for view, add := range map[string]func(){
@@ -127,13 +127,13 @@ func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
 		p.Do(chromedp.Reload())
 		p.Until("the other "+view+" are listed", "document.querySelectorAll('.card').length === 3")
 		const card = `document.querySelector('[data-key=bad]').innerText`
-		p.Until("it is said to be damaged", card+".includes('cannot be read') && "+card+".includes('restore the database')")
-		p.Until("nothing else is made up", "!/1970|Nothing to tell|Not created|for |task|·/.test("+card+")")
+		p.Until("it is said to be damaged", card+".includes('nreadable') && "+card+".includes('restore the database')")
+		p.Until("nothing else is made up", "!/1970|Not started|Not created|for |task|·/.test("+card+")")
 		p.Picture(view+"-damaged", false)
 	}
 }
 
-func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
+func TestDamagedMessageIsShownInPlace(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
 	const why = "The row s1/2 of the table history is damaged. It was not used; restore the database from a copy."
 	f.set(func() {
@@ -145,17 +145,17 @@ func TestWhatIsDamagedOfAConversationIsNamedInItsPlace(t *testing.T) {
 	p.To("#/s/s1")
 	p.Until("it is said to be damaged", "[...document.querySelectorAll('.note')].some((n) => n.innerText.includes('restore the database'))")
 	p.Until("the others are shown", "document.querySelectorAll('.bubble').length > 0")
-	p.Until("nobody is said to have said it", "!document.body.innerText.includes('Lilac was told')")
+	p.Until("nobody is said to have said it", "!document.body.innerText.includes('System note')")
 	p.Picture("conversation-damaged", false)
 	p.To("#/requests/web%3As1%3Am0")
 	const item = "(document.querySelector('[data-kind=damaged]')?.innerText ?? '')"
-	p.Until("a damaged record is named in the story", item+".includes('cannot be read') && "+item+".includes('restore the database')")
+	p.Until("a damaged record is named in the story", item+".includes('nreadable') && "+item+".includes('restore the database')")
 	p.Until("no time is made up", "!/1970|[+]/.test("+item+")")
 	p.Until("the story goes on", "document.querySelector('[data-kind=damaged]').nextElementSibling !== null")
 	p.Picture("story-damaged", false)
 }
 
-func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
+func TestTaskIsFollowedAndStoppedAfterAConfirmation(t *testing.T) {
 	f, p := furnished(t, "", "#/tasks", 1100, 760)
 	p.Until("both are listed", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card .badge').innerText === 'running'")
 	p.Until("why one failed is told", "document.querySelector('.card .bad').innerText.includes('no tokens left')")
@@ -171,12 +171,12 @@ func TestATaskIsWatchedAndStoppedAfterAQuestion(t *testing.T) {
 	p.Until("it is stopped", "document.querySelector('.story .badge').innerText === 'stopped' && document.querySelector('.story').innerText.includes('a person')")
 	p.Until("it cannot be stopped again", "!document.querySelector('.story .danger').checkVisibility()")
 	p.To("#/tasks/none")
-	p.Until("a task that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such task.') && !document.getElementById('view').innerText.includes('Output')")
+	p.Until("a task that is not there is said not to be", "document.getElementById('view').innerText.includes('This task does not exist.') && !document.getElementById('view').innerText.includes('Output')")
 }
 
 func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 	f, p := furnished(t, "", "#/events", 1100, 760)
-	p.Until("it says what to do", "document.getElementById('events-said').innerText.includes('Send a message')")
+	p.Until("it says what to do", "document.getElementById('events-status').innerText.includes('Send a message')")
 	f.streaming()
 	f.happen(3, "stream.text")
 	f.emit("session.message_applied", object{"messageId": "m1", "requestId": "web:s1:m0", "queue": "steer"})
@@ -194,7 +194,7 @@ func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 	p.Click("#pause")
 	p.Until("it is paused", "document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
 	f.happen(7, "tool.executed")
-	p.Until("it counts what waits", "document.getElementById('pause').innerText === 'Go on (7 wait)'")
+	p.Until("it counts what waits", "document.getElementById('pause').innerText === 'Resume (7 new)'")
 	p.Until("and shows nothing of it", "document.querySelectorAll('.event').length === 2")
 	p.Click("#pause")
 	p.Until("then all are there", "document.querySelectorAll('.event').length === 9")
@@ -208,10 +208,10 @@ func TestEventsAreFilteredPausedAndLinked(t *testing.T) {
 	p.Do(chromedp.Reload())
 	p.Until("the link works without what the page had", "JSON.parse(document.querySelector('.one-event pre')?.innerText ?? 'null')?.payload.number === 9")
 	p.To("#/events/gone")
-	p.Until("an event that is gone is said to be", "document.getElementById('view').innerText.includes('not there any more')")
+	p.Until("an event that is gone is said to be", "document.getElementById('view').innerText.includes('has expired')")
 }
 
-func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
+func TestDeadLettersAreReplayedAndDroppedAfterAConfirmation(t *testing.T) {
 	f, p := furnished(t, "", "#/dead", 1100, 760)
 	p.Until("both are listed with their reasons", "document.querySelectorAll('.card').length === 2 && document.querySelector('.card').innerText.includes('Rule “archive” failed')")
 	p.Picture("dead", false)
@@ -229,7 +229,7 @@ func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
 	p.Click(".actions .danger")
 	p.Do(chromedp.WaitVisible("#ask"))
 	p.Click("#ask-yes")
-	p.Until("there are none and it says so", "document.getElementById('view').innerText.includes('There are none')")
+	p.Until("there are none and it says so", "document.getElementById('view').innerText.includes('No dead letters')")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.Equal(f.views.replayed, []string{"d1"}) || !slices.Equal(f.views.dropped, []string{"d2"}) {
@@ -237,13 +237,13 @@ func TestDeadLettersAreReplayedAndDroppedAfterAQuestion(t *testing.T) {
 	}
 }
 
-func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
+func TestRulesShowActivityAndCost(t *testing.T) {
 	f, p := furnished(t, "", "#/rules", 1100, 860)
 	p.Until("all are there", "document.querySelectorAll('[data-rule].card').length === 4")
 	for _, words := range []string{
-		"webhook.received, build.* wakes the agent", "waits 30 s · at most once in 10 min · at most 50,000 tokens, $0.50 a day in a conversation",
-		"waits 1 min 30 s · at most 3 times in 1 h",
-		"48,210", "$0.13", "Too many", "17", "Over budget", "dry run", "off", "is part of the program", "Last 3 matches",
+		"webhook.received, build.* wakes the agent", "debounce 30 s · at most once per 10 min · at most 50,000 tokens, $0.50 per day and conversation",
+		"debounce 1 min 30 s · at most 3 times per 1 h",
+		"48,210", "$0.13", "Over rate limit", "17", "Over budget", "dry run", "off", "built in", "Last 3 matches",
 	} {
 		p.Until("it tells "+words, fmt.Sprintf("document.getElementById('view').innerText.includes(%q)", words))
 	}
@@ -259,10 +259,10 @@ func TestRulesTellWhatTheyDidAndWhatItCost(t *testing.T) {
 	p.Until("a match leads to its request", "location.hash === '#/requests/' + encodeURIComponent('web:s1:m0')")
 }
 
-func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
+func TestWorkflowsAreListedAndCancelled(t *testing.T) {
 	_, p := furnished(t, "", "#/workflows", 1100, 760)
 	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
-	for _, words := range []string{"waiting", "Ann asked when the release is", "for The dandelions", "2 tasks", "at the latest", "woke the agent 3 times", "2 workflows"} {
+	for _, words := range []string{"waiting", "Ann asked when the release is", "The dandelions", "2 tasks", "until", "woke the agent 3 times", "2 workflows"} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.view').innerText.includes(%q)", words))
 	}
 	p.Picture("workflows", false)
@@ -274,7 +274,7 @@ func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
 	p.Do(chromedp.Focus("[data-workflow=w1]"))
 	p.Press("Enter")
 	p.Until("its tasks are there", "document.querySelectorAll('[data-task]').length === 2")
-	for _, words := range []string{"A reply of 5 to what was asked in discord 10", "“When is it?", "A reply came", "bob", "Tuesday", "An event custom.build.done with .payload.ok", "all tasks have a result"} {
+	for _, words := range []string{"A reply from 5 to the question in discord 10", "“When is it?", "Reply received", "bob", "Tuesday", "An event custom.build.done if .payload.ok", "all tasks have a result"} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.workflow').innerText.includes(%q)", words))
 	}
 	p.Picture("workflow", false)
@@ -288,10 +288,10 @@ func TestWorkflowsTellForWhomSinceAndUntilWhenAndAreCancelled(t *testing.T) {
 	p.Click("#ask-yes")
 	p.Until("it is cancelled", "document.querySelector('.workflow .badge').innerText === 'cancelled' && !document.querySelector('.actions')")
 	p.To("#/workflows/none")
-	p.Until("one that is not there is said not to be", "document.getElementById('view').innerText.includes('There is no such workflow any more.')")
+	p.Until("one that is not there is said not to be", "document.getElementById('view').innerText.includes('This workflow no longer exists.')")
 }
 
-func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
+func TestWorkflowsAreRefreshed(t *testing.T) {
 	f, p := furnished(t, "", "#/workflows", 1100, 760)
 	p.Until("those that wait are listed", "document.querySelectorAll('[data-workflow]').length === 2")
 	p.Do(chromedp.Focus("[data-workflow=w2]"))
@@ -310,7 +310,7 @@ func TestWorkflowsAreShownAsTheyAreNow(t *testing.T) {
 
 // Times are written as the language of the browser has them, and say of which
 // year they are when it is another one.
-func TestTimesAreWholeInEveryLanguage(t *testing.T) {
+func TestTimesAreCompleteInEveryLanguage(t *testing.T) {
 	_, p := talk(t)
 	for language, want := range map[string]string{
 		"en-US": "14:05|14:05:06.078|Nov 22, 2023",
@@ -342,7 +342,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 			continue
 		}
 		p.To(v.hash)
-		p.Shows("#view-problem", "Lilac does not answer. Is it running?")
+		p.Shows("#view-problem", "Cannot reach Lilac. Check that it is running.")
 		f.up()
 		p.Until(v.name+" is drawn", v.drawn)
 		p.Until("nothing is wrong any more", "document.getElementById('link').innerText === '' && document.getElementById('view-problem').hidden")
@@ -353,7 +353,7 @@ func TestAViewThatCouldNotBeLoadedIsLoadedWhenTheServerIsBack(t *testing.T) {
 
 // What changes by itself leaves the keyboard where a person has it, and what was
 // opened open.
-func TestTheKeyboardStaysWhereItIsWhenAViewIsDrawnAnew(t *testing.T) {
+func TestRefreshKeepsTheFocus(t *testing.T) {
 	for _, c := range []struct {
 		name, hash, drawn, held string
 		change                  func(f *fake)
@@ -403,10 +403,10 @@ func TestTheKeyboardStaysWhereItIsWhenAViewIsDrawnAnew(t *testing.T) {
 	}
 }
 
-func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
+func TestHealthShowsComponentsServerAndConsumers(t *testing.T) {
 	f, p := furnished(t, "", "#/health", 1100, 760)
 	p.Shows(".state h2", "Lilac is ready.")
-	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "not served", "2 h 0 min"} {
+	for _, words := range []string{"database", "900 MiB free", "warning", "v1.2.3", "26 h 3 min", "environment", "no consumer", "2 h 0 min"} {
 		p.Until("it tells "+words, fmt.Sprintf("document.querySelector('.health').innerText.includes(%q)", words))
 	}
 	p.Picture("health", false)
@@ -417,7 +417,7 @@ func TestHealthTellsPartsProgramAndConsumers(t *testing.T) {
 	p.Until("the part that fails is named", "document.querySelector('.parts li').innerText.includes('It takes no work.')")
 }
 
-func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
+func TestOnlyAnUnusedGroupIsDroppedAfterAConfirmation(t *testing.T) {
 	f, p := furnished(t, "& / ü", "#/health", 1100, 760)
 	p.Until("one of the two can be dropped", "document.querySelectorAll('[data-drop]').length === 1")
 	p.Click("[data-drop]")
@@ -435,7 +435,7 @@ func TestOnlyAGroupThatNobodyServesIsDroppedAfterAQuestion(t *testing.T) {
 	}
 }
 
-func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
+func TestSettingsShowTheirSource(t *testing.T) {
 	_, p := furnished(t, "", "#/settings", 1100, 760)
 	p.Until("all are there", "document.querySelectorAll('[data-setting]').length === 4")
 	p.Until("where one comes from is told", "document.querySelector('[data-setting=model] .badge').innerText === 'LILAC_MODEL'")

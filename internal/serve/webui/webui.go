@@ -13,8 +13,8 @@ import (
 //go:embed static
 var files embed.FS
 
-// policy lets the page load its own files only. Images may also be pictures
-// that a person has just picked, which the browser holds itself.
+// policy allows the page to load only its own files. Images may also be pictures that
+// a person has just selected, which the browser holds as data: or blob: URLs.
 const policy = "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 var types = map[string]string{
@@ -24,9 +24,9 @@ var types = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// notFound has the form of the API's errors: who asks for a path that does not
-// exist is mostly a program that has misspelled one.
-const notFound = `{"error":{"kind":"not_found","code":"not_found","message":"There is nothing at this address.","retryable":false}}` + "\n"
+// notFound has the form of the API's errors, because most requests for unknown paths
+// come from programs that misspelled a route.
+const notFound = `{"error":{"kind":"not_found","code":"not_found","message":"There is nothing at this path.","retryable":false}}` + "\n"
 
 type asset struct {
 	body []byte
@@ -51,12 +51,12 @@ func Handler() http.Handler {
 			return
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
-			http.Error(w, "The page is only read.", http.StatusMethodNotAllowed)
+			http.Error(w, "This path supports only GET and HEAD.", http.StatusMethodNotAllowed)
 			return
 		}
 		h.Set("ETag", a.etag)
-		// Always asked for again, mostly answered with 304: after an upgrade
-		// all modules of the page are of the same version.
+		// Browsers revalidate on every load, mostly with 304 as the result. After an
+		// upgrade, all modules of the page have the same version.
 		h.Set("Cache-Control", "no-cache")
 		if matches(r.Header.Get("If-None-Match"), a.etag) {
 			w.WriteHeader(http.StatusNotModified)
@@ -65,7 +65,7 @@ func Handler() http.Handler {
 		h.Set("Content-Type", a.kind)
 		h.Set("Content-Length", fmt.Sprint(len(a.body)))
 		if r.Method == http.MethodGet {
-			_, _ = w.Write(a.body) // the reader has gone; nobody is left to tell
+			_, _ = w.Write(a.body) // an error means that the client has disconnected
 		}
 	})
 }
@@ -74,7 +74,7 @@ func load() map[string]asset {
 	const dir = "static"
 	entries, err := files.ReadDir(dir)
 	if err != nil {
-		return nil // the directory is embedded
+		return nil // cannot happen: the directory is embedded
 	}
 	assets := make(map[string]asset, len(entries)+1)
 	for _, e := range entries {

@@ -62,7 +62,7 @@ func TestEveryFileIsServedWithItsType(t *testing.T) {
 	}
 }
 
-func TestThePageIsOnlyRead(t *testing.T) {
+func TestPageSupportsOnlyGETAndHEAD(t *testing.T) {
 	w := httptest.NewRecorder()
 	webui.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	if w.Code != http.StatusMethodNotAllowed {

@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -186,9 +187,19 @@ func (w *writer) send(ctx context.Context, s surface.Send) (surface.Message, err
 	}
 	w.sent.add(s.Nonce)
 	var created wireMessage
-	err = w.refused.try(s.ChannelID, capabilitiesFor(s), func() error {
-		return w.write(ctx, delivery{call: createMessage.with(s.ChannelID), body: body, pings: s.PingUsers, files: files, result: &created})
-	})
+	post := func() error {
+		return w.refused.try(s.ChannelID, capabilitiesFor(s), func() error {
+			return w.write(ctx, delivery{call: createMessage.with(s.ChannelID), body: body, pings: s.PingUsers, files: files, result: &created})
+		})
+	}
+	err = post()
+	var f *fault.Error
+	if errors.As(err, &f) && f.Code == codeNoHistory && s.ReplyTo != "" {
+		// A reply needs Read Message History; a message without the reference does
+		// not ("Message Resource", create message: limitations).
+		s.ReplyTo, body.Reference = "", nil
+		err = post()
+	}
 	if err != nil {
 		return surface.Message{}, err
 	}

@@ -140,8 +140,8 @@ func refusals(t *testing.T) {
 	w.server.Deny(w.channel, w.server.Self().ID, discordtest.ReadMessageHistory)
 	reply := say(w, "x", "")
 	reply.ReplyTo = sent.ID
-	if _, err := a.Send(t.Context(), reply); fault.KindOf(err) != fault.Denied {
-		t.Errorf("replying without the history: %v", err)
+	if m, err := a.Send(t.Context(), reply); err != nil || m.Text != "x" || m.ReplyTo != "" {
+		t.Errorf("a reply without Read Message History must be sent without the reference: %+v, %v", m, err)
 	}
 	w.server.Permit(w.channel, w.server.Self().ID, discordtest.ReadMessageHistory)
 	for name, s := range map[string]surface.Send{

@@ -80,9 +80,9 @@ func TestANewUserOnThePage(t *testing.T) {
 	reached(p, 5)
 	p.Until("a message can steer", "document.querySelector('#modes input:checked').value === 'steer' && !document.getElementById('running').hidden")
 	p.Say("hello from the middle")
-	p.Shows("#outbox .said", "waiting to be read before the next step…")
+	p.Shows("#outbox .fate", "Waiting for the next step…")
 	p.Picture("page", false)
-	p.Until("it says what became of it", "document.querySelector('#transcript .said:not([hidden])')?.innerText.includes('Applied')")
+	p.Until("it says what became of it", "document.querySelector('#transcript .fate:not([hidden])')?.innerText.includes('Applied')")
 	p.Until("the answer is over", lastState+" === 'done'")
 	if n := webuitest.Eval[int](p, "[...document.querySelectorAll('#transcript .words')].filter(e => e.innerText === 'hello from the middle').length"); n != 1 {
 		t.Errorf("the steer is shown %d times", n)
@@ -157,7 +157,7 @@ func TestTheViewsTellOfARealRequest(t *testing.T) {
 	p.Until("where a setting comes from is told", "document.querySelector('[data-setting=dataDir] .badge') && document.querySelector('[data-setting=\"limits.request.steps\"] .badge')?.innerText === 'default'")
 	p.Picture("settings-real", false)
 	p.Do(chromedp.Evaluate[chromedp.Void]("location.hash = '#/dead'"))
-	p.Until("there are no dead letters", "document.getElementById('view').innerText.includes('There are none')")
+	p.Until("there are no dead letters", "document.getElementById('view').innerText.includes('No dead letters')")
 }
 
 // The same page with its stream cut must not reach the end: what the test

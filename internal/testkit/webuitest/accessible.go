@@ -13,12 +13,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// needNames are the roles of what a person can use; a screen reader says them
-// by their names.
+// needNames are the roles of interactive elements, which a screen reader announces by
+// name.
 var needNames = []string{"button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "dialog", "navigation", "region", "img"}
 
-// Nameless lists what of the page a screen reader could not name, out of the
-// tree that the browser gives it, and how much it looked at.
+// Nameless lists interactive elements without a name in the browser's accessibility
+// tree, and returns how many elements it checked.
 func (p *Tab) Nameless() (bad []string, looked int) {
 	p.t.Helper()
 	var nodes []*accessibility.Node
@@ -46,8 +46,8 @@ func (p *Tab) Nameless() (bad []string, looked int) {
 	return bad, looked
 }
 
-// Faint lists texts that can be seen and whose contrast with what is behind
-// them is below a ratio, and says how many texts it looked at.
+// Faint lists visible texts whose contrast with their background is below a ratio, and
+// returns how many texts it checked.
 func (p *Tab) Faint(ratio float64) (bad []string, looked int) {
 	p.t.Helper()
 	out := Eval[struct {
@@ -57,9 +57,9 @@ func (p *Tab) Faint(ratio float64) (bad []string, looked int) {
 	return out.Bad, out.Looked
 }
 
-// contrastJS computes the ratio of WCAG 2 for every text in the document.
-// Colours are read back from a canvas, so that every way to write one is
-// understood; translucent backgrounds are laid over what is behind them.
+// contrastJS computes the WCAG 2 contrast ratio of every text in the document. It reads
+// colours back from a canvas, which understands every notation, and blends translucent
+// backgrounds with those behind them.
 const contrastJS = `(() => {
 	const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
 	const cache = new Map();
@@ -118,8 +118,7 @@ const contrastJS = `(() => {
 	return { bad: [...bad], looked };
 })()`
 
-// Media sets what a person has chosen for all pages: the colours light or
-// dark, and whether things may move.
+// Media sets the person's preferences: light or dark colours, and reduced motion.
 func (p *Tab) Media(dark, still bool) {
 	p.t.Helper()
 	scheme, motion := "light", "no-preference"

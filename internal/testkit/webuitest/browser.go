@@ -12,19 +12,18 @@ import (
 	"lilac/internal/testkit/effort"
 )
 
-// shared is the browser that the tests of a package share; its zero value
-// shares nothing.
+// shared is the browser that the tests of a package share, if [Main] runs them.
 var shared browser
 
-// browser is a Chromium that is started when the first test needs it.
+// browser is a Chromium that the first test starts.
 type browser struct {
 	on   bool
 	ctx  context.Context
 	stop func()
 }
 
-// Main runs the tests of a package with one shared browser, because starting one
-// takes longer than most tests. Each test still has its own storage.
+// Main runs the tests of a package with one shared browser, because starting one takes
+// longer than most tests. Each test has its own storage.
 func Main(m *testing.M) int {
 	effort.SkipWholeProgram()
 	shared.on = true
@@ -36,7 +35,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// context returns the context whose children are tabs.
+// context returns the parent context of tabs.
 func (b *browser) context(t *testing.T) context.Context {
 	t.Helper()
 	if b.ctx != nil {
@@ -54,10 +53,10 @@ func (b *browser) context(t *testing.T) context.Context {
 	return ctx
 }
 
-// start starts a Chromium; stop ends it and removes what it kept.
+// start starts a Chromium; stop ends it and removes its profile.
 func start(path string) (ctx context.Context, stop func(), err error) {
-	// The profile outlives the context: processes of the browser may write to
-	// it for a moment after the browser itself has ended.
+	// Processes of the browser may write to the profile for a moment after the browser
+	// has ended, so it is removed later.
 	profile, err := os.MkdirTemp("", "lilac-chromium-")
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +67,7 @@ func start(path string) (ctx context.Context, stop func(), err error) {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
-		// Numbers and dates are written as the language of the browser has them.
+		// The language of the browser determines the format of numbers and dates.
 		chromedp.Flag("lang", "en-US"))
 	ctx, cancel := chromedp.NewContext(ctx)
 	stop = func() {
@@ -85,7 +84,8 @@ func start(path string) (ctx context.Context, stop func(), err error) {
 	return ctx, stop, nil
 }
 
-// chromium returns the browser, or ends the test with how to get it.
+// chromium returns the path of the browser, or ends the test with an instruction to
+// install it.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

@@ -17,11 +17,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// within bounds how long anything may take, on a machine that is busy with
-// other tests; a person would not wait that long.
+// within limits every wait. It is longer than a person would wait, because the machine
+// may be busy with other tests.
 const within = 2 * time.Minute
 
-// Tab is a page in Chromium.
+// Tab is a tab of Chromium.
 type Tab struct {
 	t             *testing.T
 	ctx, storage  context.Context
@@ -29,11 +29,11 @@ type Tab struct {
 	width, height int
 }
 
-// Open opens the page in a window of that size, with storage of its own. The
-// browser is the one that [Main] shares, else one of its own.
+// Open opens the page in a window of the given size with its own storage, in the browser
+// that [Main] shares, or in a new browser.
 func Open(t *testing.T, url string, width, height int) *Tab {
 	t.Helper()
-	// The storage belongs to a tab that stays empty, so that any other may be closed.
+	// An empty tab owns the storage, so that every other tab can be closed.
 	ctx, stop := chromedp.NewContext(shared.context(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(stop)
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
@@ -42,8 +42,7 @@ func Open(t *testing.T, url string, width, height int) *Tab {
 	return open(t, ctx, url, width, height)
 }
 
-// Another opens one more tab beside this one: they share the storage, the
-// locks and the connections of a browser.
+// Another opens another tab that shares storage, locks and connections with this one.
 func (p *Tab) Another(url string) *Tab {
 	p.t.Helper()
 	return open(p.t, p.storage, url, p.width, p.height)
@@ -57,7 +56,7 @@ func open(t *testing.T, storage context.Context, url string, width, height int) 
 	ctx, stop := chromedp.NewContext(storage)
 	t.Cleanup(stop)
 	p := &Tab{t: t, ctx: ctx, storage: storage, stop: stop, width: width, height: height}
-	// The first call starts the browser and must not have a deadline.
+	// The first call starts the browser; a deadline would end the browser, too.
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +67,7 @@ func open(t *testing.T, storage context.Context, url string, width, height int) 
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// A tab behind another one would get no frames and so draw nothing.
+	// A background tab gets no animation frames and draws nothing.
 	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		return err
@@ -77,7 +76,7 @@ func open(t *testing.T, storage context.Context, url string, width, height int) 
 	return p
 }
 
-// Do runs actions that have no value.
+// Do runs actions without a result.
 func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, within)
@@ -87,13 +86,13 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// To goes to another address of the same page, "#/…".
+// To opens another address of the page, such as "#/…".
 func (p *Tab) To(hash string) {
 	p.t.Helper()
 	p.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("location.hash = %q", hash)))
 }
 
-// ask runs an action that has a value.
+// ask runs an action with a result.
 func ask[T any](p *Tab, action chromedp.Action[T]) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, within)
@@ -111,7 +110,7 @@ func Eval[T any](p *Tab, js string) T {
 	return ask(p, chromedp.Evaluate[T](js))
 }
 
-// Until waits for a condition in the page.
+// Until waits until a JavaScript condition is true in the page.
 func (p *Tab) Until(what, js string) {
 	p.t.Helper()
 	deadline := time.Now().Add(within)
@@ -126,9 +125,8 @@ func (p *Tab) Until(what, js string) {
 	}
 }
 
-// Click presses the mouse on what fits the selector, as soon as it is there,
-// lies still and is covered by nothing. What moved away under the mouse is aimed
-// at again: a click has happened when what fits got it, drawn anew or not.
+// Click clicks the element that matches the selector, as soon as it exists, does not
+// move and is not covered. It retries until a matching element received the click.
 func (p *Tab) Click(selector string) {
 	p.t.Helper()
 	type place struct{ X, Y float64 }
@@ -148,8 +146,7 @@ func (p *Tab) Click(selector string) {
 	p.t.Fatalf("not within %s: a click on %s\nthe page says:\n%s", within, selector, Eval[string](p, "document.body.innerText"))
 }
 
-// clicked says whether the last click reached what was aimed at. One that led
-// to another page has.
+// clicked reports whether the last click reached its target, or opened another page.
 func (p *Tab) clicked() bool {
 	p.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -163,8 +160,8 @@ func (p *Tab) clicked() bool {
 	return false
 }
 
-// aimJS returns where to click, or null, and notes in window.aimed whether the
-// element gets the next click.
+// aimJS returns where to click, or null, and records in window.aimed whether the element
+// receives the next click.
 const aimJS = `(selector) => {
 	const element = document.querySelector(selector);
 	if (!element?.checkVisibility({ checkVisibilityCSS: true })) return null;
@@ -180,7 +177,7 @@ const aimJS = `(selector) => {
 	return place;
 }`
 
-// Before goes to an address where a script runs before those of the page.
+// Before opens an address and runs a script before those of the page.
 func (p *Tab) Before(script, url string) {
 	p.t.Helper()
 	p.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
@@ -189,7 +186,7 @@ func (p *Tab) Before(script, url string) {
 	}), chromedp.Navigate(url))
 }
 
-// Shows waits until an element that fits the selector shows exactly the text.
+// Shows waits until an element that matches the selector shows exactly the text.
 func (p *Tab) Shows(selector, text string) {
 	p.t.Helper()
 	p.Until(selector+" shows "+text, "[...document.querySelectorAll("+quote(selector)+")].some(e => e.innerText.trim() === "+quote(text)+")")
@@ -211,8 +208,8 @@ func (p *Tab) Say(text string) {
 func (p *Tab) Press(key string) {
 	p.t.Helper()
 	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		// One event for the key and its character, as a keyboard makes it; a
-		// character of its own would get past a key that the page has taken.
+		// Send the key and its character as one event, like a keyboard. A separate
+		// character event would arrive even if the page handled the key.
 		down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Code: key, Text: "\r", WindowsVirtualKeyCode: 13}
 		if key == "Tab" {
 			down.Text, down.WindowsVirtualKeyCode = "", 9
@@ -226,7 +223,7 @@ func (p *Tab) Press(key string) {
 	}))
 }
 
-// Picture saves a screenshot where LILAC_SHOTS says.
+// Picture saves a screenshot in the directory LILAC_SHOTS.
 func (p *Tab) Picture(name string, dark bool) {
 	dir := os.Getenv("LILAC_SHOTS")
 	if dir == "" {

@@ -1,5 +1,4 @@
-// Calls of the JSON API. A failure is a Failure whose message is a sentence
-// for a person.
+// Calls the JSON API. Every error is a Failure whose message is written for people.
 
 export class Failure extends Error {
   constructor(message, { status = 0, kind = '', code = '', retryable = false } = {}) {
@@ -8,20 +7,20 @@ export class Failure extends Error {
   }
 }
 
-// noAnswer is the failure of a server that is not there.
-export const noAnswer = () => new Failure('Lilac does not answer. Is it running?', { retryable: true });
+// noAnswer is the failure of a server that cannot be reached.
+export const noAnswer = () => new Failure('Cannot reach Lilac. Check that it is running.', { retryable: true });
 
-export const loginHelp = 'You are not signed in. Open the link that “lilac serve” printed when it started, or run “lilac login” for a new one.';
+export const loginHelp = 'You are not logged in. Open the link that “lilac serve” printed when it started, or run “lilac login” for a new link.';
 
-// failureOf reads an error answer.
+// failureOf reads an error response.
 export async function failureOf(response) {
   let error = {};
   try {
     error = (await response.json()).error ?? {};
   } catch {
-    // Not ours: a proxy, or a server that is just going down.
+    // The response of a proxy, or of a server that is shutting down.
   }
-  const message = response.status === 401 ? loginHelp : error.message || `The server answered with ${response.status}.`;
+  const message = response.status === 401 ? loginHelp : error.message || `The server responded with status ${response.status}.`;
   return new Failure(message, {
     status: response.status, kind: error.kind, code: error.code,
     retryable: error.retryable ?? response.status >= 500,
@@ -45,7 +44,7 @@ async function call(method, path, body, { headers = {}, signal } = {}) {
   try {
     return await response.json();
   } catch {
-    throw new Failure('The answer of the server broke off.', { retryable: true });
+    throw new Failure('The connection to the server was interrupted. Try again.', { retryable: true });
   }
 }
 
@@ -56,10 +55,10 @@ const query = (values) => {
 };
 
 export const pageSize = 100;
-// A message far back is looked for in pages of the largest size.
+// The search for an old message loads pages of the largest size.
 export const largePage = 1000;
 
-// page is one of a list: its rows, and how the list goes on, '' when nothing follows.
+// page loads one page of a list: its rows, and the page token of the next one ('' at the end).
 async function page(name, path) {
   const { [name]: rows, next = '' } = await call('GET', path);
   return { rows, next };
@@ -71,13 +70,13 @@ export const createSession = (title) => call('POST', '/sessions', { title });
 export const renameSession = (id, title) => call('PATCH', session(id), { title });
 export const deleteSession = (id) => call('DELETE', session(id));
 export const search = (q, before, signal) => call('GET', `/search${query({ q, before, limit: 30 })}`, undefined, { signal });
-// messages also returns what running requests have said so far, as frames.
+// messages also returns the output so far of running requests, as frames.
 export const messages = (id) => call('GET', `${session(id)}/messages?html=1&replay=1&limit=${pageSize}`);
-// storedMessages can be read also while the server cannot say what goes on.
+// storedMessages works even while the server has no connection to the bus.
 export const storedMessages = (id) => call('GET', `${session(id)}/messages${query({ html: 1, limit: pageSize })}`);
 export const olderMessages = (id, before, limit = pageSize) => call('GET', `${session(id)}/messages${query({ html: 1, limit, before })}`);
 export const requests = (id, limit, before) => page('requests', `/requests${query({ session_id: id, limit, before })}`);
-export const answer = (requestId, said) => call('POST', `/requests/${encodeURIComponent(requestId)}/${said}`, {});
+export const answer = (requestId, word) => call('POST', `/requests/${encodeURIComponent(requestId)}/${word}`, {});
 export const tasks = (id, limit, before) => page('tasks', `/tasks${query({ session_id: id, limit, before })}`);
 export const task = (id) => call('GET', `/tasks/${encodeURIComponent(id)}`);
 export const taskOutput = (id) => call('GET', `/tasks/${encodeURIComponent(id)}/output`);
@@ -105,7 +104,7 @@ export const rules = async () => (await call('GET', '/rules')).rules;
 export const groups = async () => (await call('GET', '/bus/groups')).groups;
 export const dropGroup = (topic, group) => call('DELETE', `/bus/groups/${encodeURIComponent(topic)}/${encodeURIComponent(group)}`);
 
-// ready is the answer of the readiness check, which is one also when it says no.
+// ready returns the result of the readiness check, also when the server is not ready.
 export async function ready() {
   let response;
   try {
@@ -117,18 +116,18 @@ export async function ready() {
   try {
     body = await response.json();
   } catch {
-    // Not ours: the status says enough.
+    // The response of a proxy; its status is enough.
   }
   return { ok: response.ok, body };
 }
 
-// hindrance is why no answer comes, '' when the server works or does not say.
-// A part that is not needed holds up no conversation.
-export async function hindrance() {
+// outageReason returns why no answer comes, or '' if the server works or cannot be
+// reached. Only a failed part that is needed delays answers.
+export async function outageReason() {
   try {
     const { ok, body } = await ready();
     return (ok ? [] : body.parts ?? []).find(({ status, needed }) => status === 'failed' && needed)?.message ?? '';
   } catch {
-    return ''; // the event stream shows that the server is away
+    return ''; // the state of the event stream shows that the server cannot be reached
   }
 }

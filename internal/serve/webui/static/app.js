@@ -1,10 +1,10 @@
-// The page: the list of conversations, which view is shown, the state of the
-// connection, and what failed.
+// The page: it shows the list of conversations, one view, the state of the
+// connection, and errors.
 
 import * as api from './api.js';
 import { Conversation } from './conversation.js';
 import * as deadLetters from './deadletters.js';
-import { asked, confirmed } from './dialog.js';
+import { askForText, confirmed } from './dialog.js';
 import * as events from './events.js';
 import * as health from './health.js';
 import { Hub } from './hub.js';
@@ -28,12 +28,12 @@ const sidebar = new Sidebar({ remove, rename, begin, older });
 const conversation = new Conversation(hub, { problem, began });
 const names = new Names(() => page?.named());
 
-// How many conversations the list has at first and at most; older ones are
-// found by a search.
+// Initial and maximum number of conversations in the list. Older ones are found by
+// a search.
 const firstListed = 100;
 const mostListed = 1000;
-// How soon the list is asked for when something has happened, and how often at
-// most while things go on happening, in milliseconds.
+// Delay before the list is loaded after an event, and minimum interval while events
+// continue, in milliseconds.
 const listSoon = 150;
 const listEvery = 1000;
 
@@ -41,7 +41,7 @@ let sessions = [];
 let wanted = firstListed;
 let more = '';
 let listedAt = 0;
-let page = null; // what the view that is shown is given
+let page = null; // passed to the current view
 let close = () => {};
 let shown = '';
 let heard = false;
@@ -49,7 +49,7 @@ let stuck = '';
 
 // --- which view -------------------------------------------------------------
 
-// Views of their own are opened in #view; everything else is a conversation.
+// Views are opened in #view; every other address is a conversation.
 function viewOf([first, second]) {
   switch (first) {
     case 'search': return search;
@@ -83,7 +83,7 @@ function show() {
   const inside = main.contains(document.activeElement);
   main.replaceChildren();
   if (view) {
-    if (inside) main.focus({ preventScroll: true }); // the keyboard goes on where the new view begins
+    if (inside) main.focus({ preventScroll: true }); // keyboard users continue at the start of the new view
     name(view.title);
     const before = places.enter(location.hash);
     page = { hub, log, problem, name, kept: before.kept, sessions: () => sessions, listed: () => {}, titleOf: (id, otherwise) => names.of(id, otherwise), named: () => {} };
@@ -91,15 +91,15 @@ function show() {
     places.back(main, before);
   } else {
     const id = place.parts[0] === 's' ? place.parts[1] ?? '' : '';
-    conversation.again();
+    conversation.restoreScroll();
     conversation.show(id, place.parts[2] === 'm' ? place.parts[3] : '');
-    if (id && !sessionOf(id)) refresh(); // one that is older than the list shows
+    if (id && !sessionOf(id)) refresh(); // older than the conversations in the list
   }
   drawList();
 }
 
 function name(title) {
-  // What is too long for its place is whole in its tooltip.
+  // The tooltip shows a title that is cut off.
   get('title').textContent = get('title').title = title;
   document.title = `${title} · Lilac`;
 }
@@ -123,22 +123,22 @@ async function list() {
   try {
     const limit = wanted;
     const { rows, next } = await api.sessions(limit);
-    known(rows);
+    setSessions(rows);
     more = '';
     if (next) more = limit < mostListed ? 'list' : 'search';
-    // One that is older than the list shows is still the one that is open.
-    if (id && !sessionOf(id)) known([...sessions, await api.oneSession(id)]);
+    // The open conversation may be older than those in the list.
+    if (id && !sessionOf(id)) setSessions([...sessions, await api.oneSession(id)]);
   } catch (failure) {
     if (failure.status === 401 || failure.status === 403) problem(failure.message);
     if (failure.status === 404 && !get('talk').hidden && id === conversation.id) conversation.gone();
-    // Else the event stream shows that the server is away.
+    // For other errors, the state of the event stream shows that the server cannot be reached.
   }
   drawList();
   page?.listed();
 }
 
-// known takes a list of conversations as it is now.
-function known(now) {
+// setSessions replaces the list of conversations.
+function setSessions(now) {
   sessions = now;
   names.know(sessions);
 }
@@ -164,12 +164,12 @@ function older() {
 }
 
 function began(session) {
-  known([session, ...sessions]);
+  setSessions([session, ...sessions]);
   drawList();
 }
 
 async function remove(session) {
-  if (!(await confirmed(`Delete “${titleOf(session)}” with everything that was said in it?`))) return;
+  if (!(await confirmed(`Delete “${titleOf(session)}” and all its messages?`))) return;
   problem('');
   try {
     await api.deleteSession(session.id);
@@ -186,12 +186,12 @@ async function remove(session) {
 }
 
 async function rename(session) {
-  const title = await asked('What shall this conversation be called?', session.title ?? '', 'Rename');
+  const title = await askForText('New title of this conversation', session.title ?? '', 'Rename');
   if (!title) return;
   problem('');
   try {
     const renamed = await api.renameSession(session.id, title);
-    known(sessions.map((s) => (s.id === renamed.id ? renamed : s)));
+    setSessions(sessions.map((s) => (s.id === renamed.id ? renamed : s)));
     drawList();
   } catch (failure) {
     problem(failure.message);
@@ -204,14 +204,14 @@ function begin() {
   conversation.composer.text.focus();
 }
 
-// --- what failed, and the connection ----------------------------------------
+// --- errors and the connection ----------------------------------------------
 
 function problem(sentence) {
-  // What stands there already is not said again.
+  // Setting the same text again would make a screen reader repeat it.
   if (get('problem').textContent === sentence) return;
   for (const id of ['problem', 'view-problem']) {
     get(id).hidden = !sentence;
-    if (get(id).textContent !== sentence) get(id).textContent = sentence; // else it is read out again
+    if (get(id).textContent !== sentence) get(id).textContent = sentence;
   }
 }
 
@@ -219,11 +219,11 @@ function connection(how, failure) {
   const words = { reconnecting: 'reconnecting…', failed: 'not connected' }[how] ?? stuck;
   const node = get('link');
   const away = node.classList.contains('on');
-  if (node.textContent !== words) node.textContent = node.title = words; // what is too long is whole in its tooltip
+  if (node.textContent !== words) node.textContent = node.title = words; // the tooltip shows a text that is cut off
   node.classList.toggle('on', Boolean(words));
   if (failure) problem(failure.message);
   if (away && how === 'open' && !get('problem').hidden) {
-    // What failed meanwhile is tried again.
+    // Retry the view that failed while the connection was lost.
     problem('');
     if (!get('view').hidden) show();
   }
@@ -234,22 +234,23 @@ const listed = /^(session\.|stream\.(start|completed|error|gap)$|user_query$)/;
 hub.watch(connection);
 hub.read((frames) => {
   heard = true;
-  if (stuck) hold('');
+  if (stuck) setOutage('');
   if (frames.some(({ type }) => listed.test(type))) refresh();
 });
 
-// hold says why the server does not get on, '' when it does.
-function hold(why) {
+// setOutage shows why the server does not answer, '' if it does.
+function setOutage(why) {
   stuck = why;
   connection(hub.how);
 }
 
-// A stream may be open and nothing come: who waits is told why.
+// A stream may be open without any events. If the person waits for an answer, the
+// page shows why none comes.
 setInterval(async () => {
   const ask = !heard && !document.hidden && hub.how === 'open' && conversation.waits;
   heard = false;
-  const why = ask ? await api.hindrance() : '';
-  if (!heard && why !== stuck) hold(why);
+  const why = ask ? await api.outageReason() : '';
+  if (!heard && why !== stuck) setOutage(why);
 }, 5000);
 
 // --- start ------------------------------------------------------------------

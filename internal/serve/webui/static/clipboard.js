@@ -1,9 +1,9 @@
-// Texts for the clipboard.
+// Copies text to the clipboard.
 
 import { el } from './element.js';
 
-// copy puts a text into the clipboard. False says that the browser lets no
-// page do it. Over plain HTTP from another machine it has only the old way.
+// copy copies a text to the clipboard and reports whether the browser allowed it.
+// Over plain HTTP from another machine, browsers support only execCommand.
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,5 +1,5 @@
-// The message box: text, attachments by button, paste and drop, and what a
-// message does while an answer is being written.
+// The message box: text, attachments (by button, paste or drop), and the queue mode
+// of a message that is sent while an answer is in progress.
 
 import { together } from './drafts.js';
 import { el } from './element.js';
@@ -83,13 +83,13 @@ export class Composer {
 
   label() {
     const words = {
-      prompt: ['Send', 'Enter sends, Shift+Enter makes a new line.'],
-      steer: ['Steer', 'Lilac is answering. It reads this before its next step.'],
-      followUp: ['Follow up', 'Lilac is answering. It reads this when it would be done.'],
-      interrupt: ['Interrupt', 'Lilac is answering. This stops it and is read at once.'],
+      prompt: ['Send', 'Press Enter to send, Shift+Enter for a new line.'],
+      steer: ['Steer', 'Lilac is working. It reads your message at the next step.'],
+      followUp: ['Follow up', 'Lilac is working. It reads your message when the answer ends.'],
+      interrupt: ['Interrupt', 'Lilac is working. Your message interrupts the answer.'],
     };
     const [verb, running] = words[this.queue];
-    const hint = this.running && this.paused ? 'Lilac waits for your answer: continue or stop. Other words are read when it goes on.' : running;
+    const hint = this.running && this.paused ? 'Lilac waits for your answer: continue or stop. It reads other messages when it continues.' : running;
     this.sendButton.textContent = verb;
     this.hint.textContent = hint;
   }
@@ -104,12 +104,12 @@ export class Composer {
     this.grow();
   }
 
-  // giveBack returns what was not sent, before what was written since.
+  // giveBack puts unsent text and files back into the box, before the current draft.
   giveBack(text, files) {
     this.exchange(together({ text, files }, this.draft));
   }
 
-  // exchange puts another draft into the box and returns the one that was there.
+  // exchange replaces the draft in the box and returns the previous one.
   exchange({ text, files } = { text: '', files: [] }) {
     const before = this.draft;
     this.fill(text);
@@ -120,12 +120,12 @@ export class Composer {
   submit() {
     const text = this.text.value.trim();
     if (!text) {
-      if (this.files.length) this.hooks.problem('Say a word about the files, then send them.');
+      if (this.files.length) this.hooks.problem('Add a message to the files, then send them.');
       this.text.focus();
       return;
     }
     if (new Blob([text]).size > longestText) {
-      this.hooks.problem('A message has at most 1 MB of text. Attach what is longer as a file.');
+      this.hooks.problem('A message has at most 1 MB of text. Attach longer text as a file.');
       return;
     }
     const { queue, files } = this;
@@ -137,7 +137,7 @@ export class Composer {
 
   add(files) {
     this.hooks.problem('');
-    // The list of a picker that is emptied, or of a drop that is over, is empty.
+    // Copy the list: it becomes empty when the picker is reset or the drop ends.
     for (const file of [...files]) {
       const total = this.files.reduce((sum, f) => sum + f.size, 0) + file.size;
       if (this.files.length >= mostFiles) this.hooks.problem(`A message takes at most ${mostFiles} files.`);
@@ -148,8 +148,8 @@ export class Composer {
     this.text.focus();
   }
 
-  // read begins to read a file. It belongs to the draft in which it was chosen,
-  // and who sends that waits until it is ready: read, or broken.
+  // read starts reading a file of the current draft. Sending the draft waits until
+  // the file is read or broken.
   read(file) {
     const one = { filename: file.name || 'pasted', mimeType: file.type || 'application/octet-stream', size: file.size, broken: false };
     one.ready = base64(file).then((data) => { one.dataBase64 = data; }, () => { one.broken = true; })
@@ -162,7 +162,7 @@ export class Composer {
     this.list.hidden = !files.length;
     this.list.replaceChildren(...files.map((file) => el('li', {},
       el('span', {}, file.filename),
-      file.broken ? el('em', {}, 'cannot be read') : file.dataBase64 === undefined ? el('em', {}, 'reading…') : null,
+      file.broken ? el('em', {}, 'unreadable') : file.dataBase64 === undefined ? el('em', {}, 'loading…') : null,
       el('button', {
         type: 'button', className: 'plain', 'aria-label': `Remove ${file.filename}`,
         onclick: () => {

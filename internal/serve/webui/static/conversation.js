@@ -1,5 +1,5 @@
-// A conversation: its messages and events, what is shown of them, and what a
-// person says in it.
+// A conversation: loads its messages, applies its events, draws the part in view,
+// and sends messages.
 
 import * as api from './api.js';
 import { copy } from './clipboard.js';
@@ -16,15 +16,16 @@ import { forget } from './unsent.js';
 
 const get = (id) => document.getElementById(id);
 
-// How many events wait for the messages; beyond it they are asked for again.
+// Maximum number of events that are buffered while messages load. Beyond it the
+// messages are loaded again.
 const mostEarly = 20000;
 
-// How long a stream may take to open before the stored messages are shown, and
-// how often they are asked for until they are there; in milliseconds.
+// Time that the event stream may take to open before the stored messages are shown,
+// and interval at which they are requested until then, in milliseconds.
 const openSoon = 1000;
 const storedEvery = 5000;
 
-// How near to an end of what is drawn the next part is drawn, in pixels.
+// Distance from an end of the drawn part at which the next part is drawn, in pixels.
 const nearEnd = 700;
 
 export class Conversation {
@@ -34,27 +35,27 @@ export class Conversation {
     this.hooks = hooks;
     this.scroll = get('scroll');
     this.transcript = new Transcript(get('transcript'), {
-      answer: (requestId, said) => this.answer(requestId, said),
+      answer: (requestId, word) => this.answer(requestId, word),
       again: (request, text) => this.tryAgain(request, text),
       copy: (text, button) => this.copy(text, button),
     });
     this.sending = new Sending(this);
-    this.composer = new Composer({ send: (said) => this.sending.send(said), stop: () => this.stop(), problem: hooks.problem });
+    this.composer = new Composer({ send: (message) => this.sending.send(message), stop: () => this.stop(), problem: hooks.problem });
     this.state = reduce.newState('');
     this.frame = 0;
     this.stick = true;
-    this.place = 0; // where the conversation is scrolled to
+    this.place = 0; // scroll position
     this.reloading = 0;
     this.reloaded = -Infinity;
-    // turn counts the conversations that were shown, so that an answer for
-    // one that was left is dropped.
+    // turn counts the conversations that were shown, so that a response for a
+    // previous one is dropped.
     this.turn = 0;
-    // loads counts how often messages were asked for; newest is the last time.
+    // loads counts the attempts to load messages; newest is the last attempt.
     this.loads = 0;
     this.newest = null;
-    // The message that is looked for: who asks for two in a row gets the second.
+    // The message to scroll to. A newer target replaces it.
     this.wanted = '';
-    // While messages are loaded, events wait here for them.
+    // Events are buffered here while messages load.
     this.early = null;
     hub.read((frames) => this.received(frames));
     this.listen();
@@ -64,7 +65,7 @@ export class Conversation {
     return this.state.sessionId;
   }
 
-  // waits says whether something has to come from the server.
+  // waits reports whether the person waits for the server.
   get waits() {
     return this.early !== null || reduce.isBusy(this.state);
   }
@@ -72,13 +73,13 @@ export class Conversation {
   async show(id, messageId = '') {
     this.wanted = messageId;
     if (id === this.id && id) {
-      if (messageId) await this.look(messageId);
+      if (messageId) await this.findHere(messageId);
       else if (document.activeElement === document.body) this.composer.text.focus({ preventScroll: true });
       return;
     }
     const held = document.activeElement;
     if (this.turn && id !== this.id) this.changeDraft(id);
-    // What the browser kept over a reload belongs to what is shown first.
+    // Text that the browser kept across a reload belongs to the first conversation.
     else if (!this.turn && !this.composer.text.value) this.composer.exchange(draftOf(id));
     this.turn++;
     this.loads++;
@@ -98,12 +99,12 @@ export class Conversation {
     if (id) await this.load();
     if (messageId !== this.wanted) return;
     if (messageId) await this.find(messageId);
-    // Who went elsewhere while it was loaded stays there.
+    // Keep the focus if the person moved it while the conversation loaded.
     else if ([held, document.body].includes(document.activeElement)) this.composer.text.focus({ preventScroll: true });
   }
 
-  // changeDraft keeps what was not sent here for when this conversation is
-  // shown again: in another one it would be sent to the wrong place.
+  // changeDraft saves the draft of this conversation and restores the draft of
+  // another one, so that text is never sent to the wrong conversation.
   changeDraft(id) {
     for (const entry of this.state.outbox) {
       const { status, text, unsent: files } = entry;
@@ -114,7 +115,7 @@ export class Conversation {
     }
     this.sending.done(this.state);
     if (this.deleted) {
-      // Nobody comes back here: what was written can begin a new conversation.
+      // The conversation is deleted, so its draft moves to a new conversation.
       keepDraft('', together(draftOf(''), this.composer.draft));
       this.composer.exchange();
     }
@@ -127,19 +128,19 @@ export class Conversation {
 
   // --- loading ---------------------------------------------------------------
 
-  // load asks for the messages. Of several that are asked for at a time the
-  // newest count, and who waits for others waits for those.
+  // load loads the messages. If several loads overlap, all of them wait for the
+  // newest one.
   load() {
     const mine = ++this.loads;
-    this.newest = this.ask(() => mine === this.loads);
+    this.newest = this.loadUntilDone(() => mine === this.loads);
     return this.newest;
   }
 
-  async ask(wanted) {
+  async loadUntilDone(wanted) {
     const { sessionId } = this.state;
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       this.early = [];
-      const stored = () => this.stored(wanted);
+      const stored = () => this.showStored(wanted);
       const soon = setTimeout(stored, this.hub.how ? 0 : openSoon);
       const again = setInterval(stored, storedEvery);
       await this.hub.opened();
@@ -161,17 +162,16 @@ export class Conversation {
           else this.hooks.problem(failure.message);
           return null;
         }
-        await this.stored(wanted);
+        await this.showStored(wanted);
         await new Promise((done) => { setTimeout(done, wait); });
         if (!wanted()) return this.newest;
       }
     }
   }
 
-  // stored shows the messages that are stored until it can be said what came
-  // since: the events may be where the server cannot read them now, which the
-  // top of the page tells.
-  async stored(wanted) {
+  // showStored shows the stored messages while the server cannot read the newer
+  // events; the top of the page says why.
+  async showStored(wanted) {
     const due = () => wanted() && this.early !== null && !this.state.history.length;
     if (!due()) return;
     try {
@@ -181,15 +181,15 @@ export class Conversation {
       reduce.load(this.state, answer, answer.messages.length < api.pageSize);
       this.schedule();
     } catch {
-      // It is tried again, and who loads all says what is wrong.
+      // It is retried, and load reports errors.
     }
   }
 
-  // gone says that the conversation was deleted, maybe in another tab.
+  // gone handles the deletion of the conversation, for example in another tab.
   gone() {
     this.deleted = true;
-    this.sending.takeBack('The conversation was deleted before this arrived.');
-    this.hooks.problem('This conversation does not exist any more. Choose another one or begin a new one.');
+    this.sending.takeBack('The conversation was deleted before this message arrived.');
+    this.hooks.problem('This conversation was deleted. Choose another one, or start a new one.');
   }
 
   loaded(answer) {
@@ -214,7 +214,7 @@ export class Conversation {
         if (mine !== this.turn || !session.paused) return;
         reduce.paused(this.state, session.activeRequest, session.paused);
         this.schedule();
-      }, () => {}); // the question stands in the text
+      }, () => {}); // the text of the answer contains the question
     }
   }
 
@@ -230,30 +230,29 @@ export class Conversation {
   }
 
   apply(frames) {
-    let ask = false;
+    let check = false;
     for (const { type, event } of frames) {
       reduce.apply(this.state, event);
       if (type === 'stream.completed' || type === 'stream.error') {
         announce(event.payload);
-        ask ||= reduce.withdrawn(this.state, event.payload);
+        check ||= reduce.withdrawn(this.state, event.payload);
       }
       if (type === 'session.paused') get('live').textContent = event.payload.question;
     }
-    // Nothing else tells of a message that was taken back before it was read.
-    if (ask) this.outcomes(this.state, api.pageSize);
+    // No event reports that a queued message was withdrawn.
+    if (check) this.outcomes(this.state, api.pageSize);
     this.complete();
     this.sending.keep();
     this.schedule();
   }
 
-  // complete has loaded what is known to be missing, unless it is being loaded.
+  // complete reloads the messages if some are known to be missing.
   complete() {
     if (this.state.stale && !this.early) this.reload();
   }
 
-  // reload asks for the stored messages again, soon and not more than once at
-  // a time: something is in them that the stream did not say. What a reload
-  // did not heal is not asked for in a hurry.
+  // reload loads the stored messages again, because the stream missed something. A
+  // second reload within 10 s waits longer.
   reload() {
     this.state.stale = false;
     clearTimeout(this.reloading);
@@ -266,8 +265,8 @@ export class Conversation {
     }, wait);
   }
 
-  // older loads messages before those that are here, once at a time; false when
-  // there is none, null when they cannot be had.
+  // older loads earlier messages, one page at a time. It returns false if there are
+  // none, and null after an error.
   older(limit = api.pageSize) {
     const { state } = this;
     if (state.complete || !state.history.length) return false;
@@ -279,7 +278,7 @@ export class Conversation {
     const [first] = state.history;
     try {
       const older = await api.olderMessages(state.sessionId, first.id, limit);
-      // What was loaded anew meanwhile may begin elsewhere: they would not join it.
+      // A reload in the meantime may begin elsewhere; the pages would not connect.
       if (state.history[0]?.id !== first.id) return true;
       reduce.prepend(state, older, older.messages.length < limit);
       this.outcomes(state, limit, first.requestId);
@@ -290,12 +289,12 @@ export class Conversation {
     }
   }
 
-  // outcomes asks how requests ended, which messages do not say.
+  // outcomes loads how requests ended, which messages do not contain.
   async outcomes(state, limit, before, wait = 300) {
     try {
       reduce.outcomes(state, (await api.requests(state.sessionId, limit, before)).rows);
     } catch (failure) {
-      // Only how old requests ended is missing then.
+      // Without it, only the outcome of old requests is missing.
       if (failure.retryable) setTimeout(() => state === this.state && this.outcomes(state, limit, before, Math.min(2 * wait, 5000)), wait);
       return;
     }
@@ -304,37 +303,37 @@ export class Conversation {
     this.schedule();
   }
 
-  // whose is the id of the request in which a message is, if it is here.
-  whose(messageId) {
+  // requestOf returns the id of the request that contains a message, if it is loaded.
+  requestOf(messageId) {
     const { history, requests } = this.state;
     return history.find((m) => m.id === messageId)?.requestId
       ?? requests.find((r) => r.blocks.some((b) => b.kind === 'user' && b.id === messageId))?.id;
   }
 
-  // look finds a message in the conversation that is open: what was said since
-  // it was loaded may be stored by now.
-  async look(messageId) {
+  // findHere scrolls to a message of the open conversation. It reloads first if the
+  // message is newer than the loaded ones.
+  async findHere(messageId) {
     const mine = this.turn;
-    if (!this.whose(messageId)) await this.load();
+    if (!this.requestOf(messageId)) await this.load();
     if (mine === this.turn && messageId === this.wanted) await this.find(messageId);
   }
 
-  // find shows a message, however old it is.
+  // find scrolls to a message and loads earlier pages until it is found.
   async find(messageId) {
     const mine = this.turn;
-    if (this.missing) return; // why is said already
-    while (!this.whose(messageId)) {
+    if (this.missing) return; // the error is already shown
+    while (!this.requestOf(messageId)) {
       get('loading').hidden = false;
-      get('loading').textContent = `Looking for the message: ${this.state.history.length} looked at…`;
+      get('loading').textContent = `Searching for the message (${this.state.history.length} checked)…`;
       const more = await this.older(api.largePage);
       if (mine !== this.turn) return;
       get('loading').hidden = true;
       if (more === null || messageId !== this.wanted) return;
       if (!more) break;
     }
-    const requestId = this.whose(messageId);
+    const requestId = this.requestOf(messageId);
     if (!requestId) {
-      this.hooks.problem('This message is not in the conversation any more.');
+      this.hooks.problem('This message is no longer in the conversation.');
       return;
     }
     this.stick = false;
@@ -346,37 +345,37 @@ export class Conversation {
 
   // --- sending ---------------------------------------------------------------
 
-  // shows says whether a person looks at the conversation with this state.
+  // shows reports whether the conversation with this state is on screen.
   shows(state) {
     return state === this.state && !get('talk').hidden;
   }
 
-  // opened shows the conversation that was made for what is said here; what is
-  // written meanwhile goes with it.
+  // opened shows the conversation that was created for the first message. The
+  // current draft moves with it.
   opened(session) {
     history.pushState(null, '', to(['s', session.id]));
     this.hooks.began(session);
     keepDraft(session.id, this.composer.exchange());
-    this.show(session.id); // what is said does not wait until the messages are loaded
+    this.show(session.id); // not awaited: sending does not wait for the messages to load
     return this.state;
   }
 
-  // giveBack returns what was not sent to the box of its conversation.
+  // giveBack returns an unsent message to the message box of its conversation.
   giveBack(sessionId, text, files) {
     if (sessionId === this.id) this.composer.giveBack(text, files);
     else keepDraft(sessionId, together({ text, files }, draftOf(sessionId)));
   }
 
-  // answer says whether a request that waits at a limit goes on.
-  async answer(requestId, said) {
+  // answer answers the question of a request that is paused at a limit.
+  async answer(requestId, word) {
     try {
-      await api.answer(requestId, said);
+      await api.answer(requestId, word);
     } catch (failure) {
       this.hooks.problem(failure.message);
     }
   }
 
-  // tryAgain sends once more what a request that failed was asked.
+  // tryAgain sends the messages of a failed request again.
   async tryAgain(request, text) {
     request.again = true;
     this.state.changed.add(request);
@@ -386,12 +385,12 @@ export class Conversation {
 
   async copy(text, button) {
     if (!(await copy(text))) {
-      this.hooks.problem('The browser does not let this page copy. Select the words and press Ctrl+C.');
+      this.hooks.problem('The browser does not allow this page to copy. Select the text and press Ctrl+C.');
       return;
     }
     const [word] = button.childNodes;
     word.data = 'Copied';
-    get('live').textContent = 'The answer is in the clipboard.';
+    get('live').textContent = 'The answer was copied to the clipboard.';
     setTimeout(() => { word.data = 'Copy'; }, 2000);
   }
 
@@ -399,7 +398,7 @@ export class Conversation {
     this.hooks.problem('');
     this.composer.stopButton.disabled = true;
     try {
-      // What is stopped is what a person saw running, also when the next begins meanwhile.
+      // Stop the request that the person saw running, even if the next one has begun.
       const { requests, outbox } = this.state;
       const running = requests.findLast((r) => r.state === 'running') ?? outbox.find((e) => e.status === 'waiting');
       await api.cancel(this.id, running?.requestId ?? running?.id);
@@ -413,11 +412,11 @@ export class Conversation {
   // --- drawing ---------------------------------------------------------------
 
   schedule() {
-    // A hidden page gets no frames; what it missed is drawn when it is looked at.
+    // A hidden page gets no animation frames; it is drawn when it becomes visible.
     this.frame ||= requestAnimationFrame(() => this.draw());
   }
 
-  // draw keeps what somebody reads where it is.
+  // draw keeps the scroll position of the text in view.
   draw() {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
@@ -426,7 +425,7 @@ export class Conversation {
     const stay = !this.stick && (reordered || this.transcript.moved) && this.transcript.inView(this.scroll.getBoundingClientRect().top);
     const before = stay && stay.getBoundingClientRect().top;
     this.transcript.draw(state, this.stick);
-    const there = stay && this.transcript.node('request', stay.dataset.request); // maybe drawn anew
+    const there = stay && this.transcript.node('request', stay.dataset.request); // possibly a new node
     if (there) this.scroll.scrollTop += there.getBoundingClientRect().top - before;
     if (reordered) arrange(get('outbox'), pending(state.outbox, (entry) => this.edit(entry)));
     state.reordered = false;
@@ -434,7 +433,7 @@ export class Conversation {
     get('main').classList.toggle('empty', !state.sessionId && !state.requests.length && !state.outbox.length);
     get('nothing').hidden = !state.sessionId || this.early !== null || this.missing || Boolean(state.requests.length || state.outbox.length);
     this.composer.setRunning(reduce.isBusy(state), reduce.isPaused(state));
-    this.follower();
+    this.followEnd();
   }
 
   edit(entry) {
@@ -445,20 +444,20 @@ export class Conversation {
     this.schedule();
   }
 
-  // follower keeps the newest words in view unless the person has scrolled up.
-  follower() {
+  // followEnd keeps the newest text in view unless the person has scrolled up.
+  followEnd() {
     if (this.stick && this.transcript.atEnd) {
       this.scroll.scrollTop = this.scroll.scrollHeight;
-      this.place = this.scroll.scrollTop; // who goes up goes up from here
+      this.place = this.scroll.scrollTop; // scrolling up is relative to this position
     }
     get('latest').hidden = this.stick && this.transcript.atEnd;
   }
 
-  // again is called when the conversation is shown after another view was: what
-  // is not displayed has no scroll position.
-  again() {
+  // restoreScroll restores the scroll position after another view was shown, because
+  // a hidden element has none.
+  restoreScroll() {
     if (!this.stick) this.scroll.scrollTop = this.place;
-    this.follower();
+    this.followEnd();
   }
 
   toLatest() {
@@ -468,8 +467,8 @@ export class Conversation {
     this.draw();
   }
 
-  // atEnds draws the next part when the person comes near an end of what is
-  // drawn.
+  // atEnds draws the next part when the scroll position is near an end of the drawn
+  // part.
   async atEnds() {
     const { scroll, transcript, state } = this;
     if (scroll.scrollTop < nearEnd) {
@@ -477,7 +476,7 @@ export class Conversation {
       if (state !== this.state) return;
       transcript.earlier(state);
       this.draw();
-      // What came did not join what is here by now, and who is at the top cannot go up.
+      // If the loaded page did not connect, try again: nobody can scroll up from the top.
       if (transcript.atStart && scroll.scrollTop < nearEnd) await this.atEnds();
     } else if (!transcript.atEnd && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < nearEnd) {
       transcript.later(state);
@@ -488,19 +487,19 @@ export class Conversation {
   listen() {
     const { scroll } = this;
     scroll.addEventListener('scroll', () => {
-      if (!scroll.clientHeight) return; // another view is shown
-      // Only a person goes up; that the end is farther away may be a picture that has come.
+      if (!scroll.clientHeight) return; // hidden behind another view
+      // Only a person scrolls up; the end also moves away when a picture loads.
       const up = scroll.scrollTop < this.place;
       this.place = scroll.scrollTop;
       this.stick = this.transcript.atEnd && ((this.stick && !up) || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60);
       get('latest').hidden = this.stick;
       if (this.id && !this.stick) this.atEnds();
     }, { passive: true });
-    // A page that is left, or hidden and then thrown away, keeps what was written.
+    // Save the draft of a page that is left, or hidden and then discarded.
     addEventListener('pagehide', () => this.keepDraft());
     document.addEventListener('visibilitychange', () => this.keepDraft());
     // Markdown arrives after its frame and changes the height.
-    new ResizeObserver(() => this.follower()).observe(get('transcript'));
+    new ResizeObserver(() => this.followEnd()).observe(get('transcript'));
     get('latest').addEventListener('click', () => {
       this.toLatest();
       this.composer.text.focus();
@@ -513,8 +512,8 @@ export class Conversation {
   }
 }
 
-// announce tells a screen reader the whole answer when it is there; word by
-// word it would be a stutter.
+// announce makes a screen reader read the complete answer at its end, because
+// reading every delta would stutter.
 function announce({ content = '', cancelled, error }) {
   const text = error ? `The request failed. ${error.message}` : cancelled ? 'Stopped.' : `Lilac: ${content}`;
   get('live').textContent = text.length > 2000 ? `${text.slice(0, 2000)}…` : text;

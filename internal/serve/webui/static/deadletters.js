@@ -1,4 +1,4 @@
-// Events that could not be handled: why, what they are, and what to do.
+// Dead letters: events that could not be handled, with the reason and actions.
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
@@ -10,32 +10,32 @@ import { stamp } from './search.js';
 
 export const title = 'Dead letters';
 
-// Nothing tells that an event was put aside, so the list is asked for again.
+// No event reports a new dead letter, so the list is polled.
 const concerns = /^$/;
 const every = 5000;
 
-// What was done to a letter, for the list to say.
-let told = '';
+// The result of the last action, shown above the list.
+let notice = '';
 
 export function open(root, { parts }, page) {
   if (parts[1]) {
     openOne(root, parts[1], page);
     return undefined;
   }
-  const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
+  const statusLine = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
-  root.append(said, list, more);
-  const done = told;
-  told = '';
+  root.append(statusLine, list, more);
+  const done = notice;
+  notice = '';
   const { kept } = page;
   const draw = () => {
     const { rows } = kept;
     more.hidden = !kept.next;
     const words = [done, rows.length
-      ? 'These events failed each time they were tried and were put aside. Look at the reason; when it is mended, replay them.'
-      : 'There are none: every event was handled.'].filter(Boolean).join(' ');
-    if (said.textContent !== words) said.textContent = words; // else it is read out again
+      ? 'Every attempt to handle these events failed. Fix the reason, then replay them.'
+      : 'No dead letters: all events were handled.'].filter(Boolean).join(' ');
+    if (statusLine.textContent !== words) statusLine.textContent = words; // setting it again would make a screen reader repeat it
     renew(list, rows.map(card));
   };
   const load = async (before = '') => {
@@ -44,7 +44,7 @@ export function open(root, { parts }, page) {
       await fill(kept, (behind) => api.deadLetters(pageSize, behind), before);
       draw();
     } catch (failure) {
-      if (!kept.rows?.length) said.textContent = '';
+      if (!kept.rows?.length) statusLine.textContent = '';
       page.problem(failure.message);
     }
     return true;
@@ -57,7 +57,7 @@ export function open(root, { parts }, page) {
 const card = (letter) => el('li', { 'data-key': letter.id }, el('a', { className: 'card', href: to(['dead', letter.id]), 'data-letter': letter.id },
   el('span', { className: 'card-top' }, el('b', { className: 'grow' }, letter.event.type), stamp(letter.at)),
   el('span', { className: 'bad' }, line(letter.reason, 200)),
-  el('span', { className: 'quiet facts' }, `for ${letter.group} · tried ${plural(letter.attempts, 'time')}`)));
+  el('span', { className: 'quiet facts' }, `group ${letter.group} · ${plural(letter.attempts, 'attempt')}`)));
 
 async function openOne(root, id, page) {
   const box = el('div', { className: 'letter' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
@@ -67,10 +67,10 @@ async function openOne(root, id, page) {
     letter = await api.deadLetter(id);
   } catch (failure) {
     if (failure.retryable) {
-      page.problem(failure.message); // it is shown again when the server is back
+      page.problem(failure.message); // the view is opened again when the server is back
       return;
     }
-    box.replaceChildren(el('p', {}, failure.status === 404 ? 'This dead letter is not there any more: it was replayed or dropped.' : failure.message), all());
+    box.replaceChildren(el('p', {}, failure.status === 404 ? 'This dead letter no longer exists: it was replayed or deleted.' : failure.message), all());
     return;
   }
   const act = (label, className, doing) => {
@@ -89,21 +89,21 @@ async function openOne(root, id, page) {
   const { event } = letter;
   box.replaceChildren(
     el('h2', {}, event.type),
-    el('p', { className: 'quiet' }, `For ${letter.group} · tried ${plural(letter.attempts, 'time')} · put aside ${whole(letter.at)}`),
+    el('p', { className: 'quiet' }, `Group ${letter.group} · ${plural(letter.attempts, 'attempt')} · since ${whole(letter.at)}`),
     el('p', { className: 'note bad' }, letter.reason),
     el('div', { className: 'actions' },
       act('Replay', 'pill strong', async () => {
         await api.replayLetter(id);
-        told = 'It is tried again; if it fails, it comes back here.';
+        notice = 'The event was replayed. If it fails again, it returns to this list.';
         return true;
       }),
-      act('Drop…', 'pill danger', async () => {
-        if (!(await confirmed(`Drop this ${event.type} for good? What it should have set off will not happen.`, 'Drop it'))) return false;
+      act('Delete…', 'pill danger', async () => {
+        if (!(await confirmed(`Delete this ${event.type} permanently? It will never be handled.`, 'Delete'))) return false;
         await api.dropLetter(id);
-        told = 'It was dropped.';
+        notice = 'The event was deleted.';
         return true;
       })),
-    el('h3', {}, 'The event'), el('pre', { tabIndex: 0 }, json(event)), all());
+    el('h3', {}, 'Event'), el('pre', { tabIndex: 0 }, json(event)), all());
 }
 
 const all = () => el('p', {}, el('a', { href: to(['dead']) }, 'All dead letters'));

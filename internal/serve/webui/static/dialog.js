@@ -1,5 +1,4 @@
-// The one dialog: a question before something that cannot be taken back, or
-// for a line of text.
+// The dialog of the page: it asks for confirmation or for a line of text.
 
 const get = (id) => document.getElementById(id);
 
@@ -15,14 +14,14 @@ function open(question, verb, keep, danger) {
   return new Promise((done) => { decide = done; });
 }
 
-// confirmed asks whether to do what cannot be taken back.
-export async function confirmed(question, verb = 'Delete', keep = 'Keep it') {
+// confirmed asks before an action that cannot be undone.
+export async function confirmed(question, verb = 'Delete', keep = 'Cancel') {
   get('ask-field').hidden = true;
   return Boolean(await open(question, verb, keep, true));
 }
 
-// asked asks for a line of text; null when there is none.
-export async function asked(question, value, verb) {
+// askForText asks for a line of text. It returns null if the dialog is cancelled.
+export async function askForText(question, value, verb) {
   const field = get('ask-field');
   field.hidden = false;
   field.value = value;
@@ -32,8 +31,8 @@ export async function asked(question, value, verb) {
   return (await answer) ? field.value.trim() || null : null;
 }
 
-// The answer is taken from the button itself: a dialog's close event comes
-// late enough to belong to the question before.
+// The submit event carries the button. The dialog's close event would be too late:
+// the next question may already be open.
 get('ask').addEventListener('submit', (e) => decide(e.submitter?.value === 'yes'));
 get('ask').addEventListener('cancel', () => decide(null));
 get('ask-field').addEventListener('keydown', (e) => {

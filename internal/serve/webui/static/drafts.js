@@ -1,6 +1,6 @@
-// What was written and not sent, by conversation. Its words are kept over a
-// reload of the page, files are not. Without storage (a private window that
-// forbids it) only that is lost.
+// Drafts of unsent messages, by conversation. Their text survives a reload of the
+// page; their files do not. Without storage, as in some private windows, drafts last
+// until the page is closed.
 
 const name = 'lilac.drafts';
 const most = 50;
@@ -9,14 +9,14 @@ const drafts = new Map();
 try {
   for (const [id, text] of JSON.parse(sessionStorage.getItem(name) ?? '[]')) drafts.set(id, { text, files: [] });
 } catch {
-  // Unreadable is as good as none.
+  // Ignore stored drafts that cannot be parsed.
 }
 
-// draftOf is what was written in a conversation.
+// draftOf returns the draft of a conversation.
 export const draftOf = (sessionId) => drafts.get(sessionId) ?? { text: '', files: [] };
 
-// keepDraft keeps what was written in a conversation; the oldest go when there
-// are many.
+// keepDraft saves the draft of a conversation and drops the oldest drafts beyond
+// the limit.
 export function keepDraft(sessionId, draft) {
   drafts.delete(sessionId);
   if (draft.text.trim() || draft.files.length) drafts.set(sessionId, draft);
@@ -25,11 +25,11 @@ export function keepDraft(sessionId, draft) {
   try {
     sessionStorage.setItem(name, JSON.stringify(texts));
   } catch {
-    // No room or no permission.
+    // Storage is full or forbidden.
   }
 }
 
-// together is what was written earlier and what was written since as one draft.
+// together joins two drafts.
 export const together = (earlier, since) => ({
   text: [earlier.text, since.text].filter((t) => t.trim()).join('\n\n'),
   files: [...earlier.files, ...since.files],

@@ -1,5 +1,5 @@
-// el builds an element: properties, data attributes and children (text or
-// nodes). Text is always text.
+// el builds an element with properties, data attributes and children (strings or
+// nodes). Strings become text nodes, never markup.
 export function el(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -11,8 +11,8 @@ export function el(tag, properties = {}, ...children) {
   return node;
 }
 
-// arrange makes the children of parent exactly these nodes and moves only what
-// is out of place, so focus, selection and opened folds stay.
+// arrange makes these nodes the children of parent. It moves only nodes that are out
+// of place, so focus, selection and open folds are kept.
 export function arrange(parent, nodes) {
   const held = document.activeElement;
   const stay = new Set(nodes);
@@ -22,14 +22,14 @@ export function arrange(parent, nodes) {
     if (node === here) here = here.nextSibling;
     else parent.insertBefore(node, here);
   }
-  // What is moved loses the keyboard.
+  // A node that is moved loses the focus.
   if (held !== document.activeElement && parent.contains(held)) held.focus({ preventScroll: true });
 }
 
-// renew makes the children of parent look like these nodes, of which it takes
-// those that are new. An element that stays is changed and not replaced, so
-// focus, selection and opened folds stay; with a data-key it stays itself
-// wherever it goes. Its listeners stay too: they must not know what may change.
+// renew makes the children of parent equal to these nodes. It updates existing
+// elements in place instead of replacing them, so focus, selection and open folds
+// are kept; an element with a data-key is found wherever it moved. Listeners of
+// existing elements are kept, so they must not capture data that changes.
 export function renew(parent, nodes) {
   const given = new Set(nodes);
   const keyed = new Map();
@@ -57,7 +57,7 @@ function become(old, node) {
     if (old.data !== node.data) old.data = node.data;
     return;
   }
-  // Whether a fold is open is up to who reads it.
+  // The person decides whether a fold is open.
   for (const { name } of [...old.attributes]) if (name !== 'open' && !node.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of node.attributes) if (name !== 'open' && old.getAttribute(name) !== value) old.setAttribute(name, value);
   renew(old, [...node.childNodes]);

@@ -1,5 +1,5 @@
-// Events as they happen: what came since the page was opened, newest first,
-// with filters, a pause, and each event as it is.
+// Live events since the page was opened, newest first, with filters, a pause button
+// and the raw JSON of each event.
 
 import { el } from './element.js';
 import { clock, count, json, line, plural, whole } from './format.js';
@@ -9,11 +9,11 @@ import { titleOf } from './sidebar.js';
 
 export const title = 'Events';
 
-// How many events are kept, and how many of them stand in the document.
+// Maximum number of events in memory, and of rows in the document.
 export const mostKept = 2000;
 export const mostDrawn = 250;
 
-// keep remembers the newest events of the page, for whenever this view is opened.
+// keep records the newest events from the start of the page, for this view.
 export function keep(hub) {
   const log = { frames: [], total: 0, seen: new Set(), added: () => {} };
   hub.read((frames) => {
@@ -48,19 +48,19 @@ export function open(root, { parts, query }, page) {
   page.listed = () => document.activeElement === session || fill(session.value);
   page.named = () => {
     page.listed();
-    for (const whose of list.querySelectorAll('[data-session]')) whose.textContent = page.titleOf(whose.dataset.session);
+    for (const label of list.querySelectorAll('[data-session]')) label.textContent = page.titleOf(label.dataset.session);
   };
   const pause = el('button', { type: 'button', className: 'pill', 'aria-pressed': 'false', id: 'pause' }, 'Pause');
   const filters = el('form', { className: 'filters' },
-    field('type', 'Type begins with', 'stream.tool'),
+    field('type', 'Type starts with', 'stream.tool'),
     el('label', { className: 'field' }, el('span', {}, 'Conversation'), session),
-    field('text', 'Text', 'any words in it'), pause);
-  const said = el('p', { className: 'quiet', id: 'events-said' });
-  const list = el('ol', { className: 'events', 'aria-label': 'Events, the newest first' });
-  root.append(filters, said, list);
+    field('text', 'Text', 'any text in the event'), pause);
+  const statusLine = el('p', { className: 'quiet', id: 'events-status' });
+  const list = el('ol', { className: 'events', 'aria-label': 'Events, newest first' });
+  root.append(filters, statusLine, list);
 
-  let held = null; // while it is paused: what was kept then, and the number of the newest
-  let drawn = 0; // the number of the newest event that was looked at
+  let held = null; // while paused: the frames in memory at that time, and the number of the newest
+  let drawn = 0; // number of the newest event that was filtered
   let frame = 0;
   let test = matcher(filters);
 
@@ -78,12 +78,12 @@ export function open(root, { parts, query }, page) {
   };
   const tell = () => {
     const waiting = log.total - drawn;
-    pause.textContent = held ? `Go on${waiting ? ` (${count(waiting)} wait)` : ''}` : 'Pause';
-    if (!log.total) said.textContent = 'Nothing has happened since this page was opened. Send a message, and its events are here.';
-    else if (held && waiting > mostKept) said.textContent = `Paused. ${plural(waiting, 'event')} came; the newest ${count(mostKept)} of them are kept.`;
-    else if (held && !list.children.length) said.textContent = `Paused. None of the ${plural(held.frames.length, 'event')} that are kept fits. Take a filter away.`;
-    else if (held) said.textContent = `Paused. ${plural(waiting, 'event')} came meanwhile.`;
-    else said.textContent = list.children.length ? `${plural(log.total, 'event')} since this page was opened; the newest are shown.` : `None of the newest ${count(log.frames.length)} events fits. Take a filter away.`;
+    pause.textContent = held ? `Resume${waiting ? ` (${count(waiting)} new)` : ''}` : 'Pause';
+    if (!log.total) statusLine.textContent = 'No events since this page was opened. Send a message to see its events.';
+    else if (held && waiting > mostKept) statusLine.textContent = `Paused. ${plural(waiting, 'new event')}; the newest ${count(mostKept)} are kept.`;
+    else if (held && !list.children.length) statusLine.textContent = `Paused. None of the ${plural(held.frames.length, 'event')} matches. Remove a filter.`;
+    else if (held) statusLine.textContent = `Paused. ${plural(waiting, 'new event')}.`;
+    else statusLine.textContent = list.children.length ? `${plural(log.total, 'event')} since this page was opened; the newest are shown.` : `None of the newest ${count(log.frames.length)} events matches. Remove a filter.`;
   };
   const schedule = () => { frame ||= requestAnimationFrame(draw); };
   pause.addEventListener('click', () => {
@@ -109,7 +109,7 @@ export function open(root, { parts, query }, page) {
   };
 }
 
-// shorten takes the oldest rows away, but for those that somebody reads.
+// shorten removes the oldest rows, except open ones.
 function shorten(list) {
   let over = list.children.length - mostDrawn;
   for (const node of [...list.children].reverse()) {
@@ -125,7 +125,7 @@ function matcher(form) {
   const words = text.trim().toLowerCase();
   return (frame) => frame.type.startsWith(type.trim())
     && (!session || frame.event.metadata?.trigger_session_id === session)
-    // The text of an event is only made when somebody looks for one.
+    // The text of an event is created only for a text filter.
     && (!words || (frame.text ??= JSON.stringify(frame.event).toLowerCase()).includes(words));
 }
 
@@ -136,7 +136,7 @@ function row({ type, event, before }, page) {
     el('time', { title: whole(event.timestamp) }, clock(event.timestamp)),
     el('span', { className: 'type', 'data-family': family(type) }, type),
     el('span', { className: 'what' }, summary(event)),
-    el('span', { className: 'whose quiet', 'data-session': session }, session ? page.titleOf(session) : '')), body);
+    el('span', { className: 'session quiet', 'data-session': session }, session ? page.titleOf(session) : '')), body);
   node.addEventListener('toggle', () => {
     if (node.open) body.replaceChildren(...details(event, before));
     else body.replaceChildren();
@@ -156,30 +156,31 @@ function details(event, before) {
   const links = [];
   const session = event.metadata?.trigger_session_id;
   if (event.id && before) links.push(el('a', { href: to(['events', event.id], { after: before }) }, 'Link to this event'));
-  if (event.payload?.requestId) links.push(el('a', { href: to(['requests', event.payload.requestId]) }, 'Its request'));
-  if (session) links.push(el('a', { href: to(['s', session]) }, 'Its conversation'));
+  if (event.payload?.requestId) links.push(el('a', { href: to(['requests', event.payload.requestId]) }, 'Request'));
+  if (session) links.push(el('a', { href: to(['s', session]) }, 'Conversation'));
   return [el('p', { className: 'links' }, ...links), el('pre', { tabIndex: 0 }, json(event))];
 }
 
-// openOne shows an event that a link names: its id and the place before it.
+// openOne shows the event of a permalink, which contains its id and the cursor
+// before it.
 function openOne(root, id, after, page) {
-  const said = el('p', { className: 'quiet', role: 'status' }, 'Looking for the event…');
-  root.append(said, el('p', {}, el('a', { href: to(['events']) }, 'All events')));
+  const statusLine = el('p', { className: 'quiet', role: 'status' }, 'Searching for the event…');
+  root.append(statusLine, el('p', {}, el('a', { href: to(['events']) }, 'All events')));
   const here = page.log.frames.find((f) => f.event.id === id);
   const show = (event) => {
-    if (!said.isConnected) return;
+    if (!statusLine.isConnected) return;
     if (!event) {
-      said.textContent = 'This event is not there any more, or the link is not whole.';
+      statusLine.textContent = 'This event has expired, or the link is incomplete.';
       return;
     }
-    said.replaceWith(el('div', { className: 'one-event' }, el('h2', {}, event.type), el('p', { className: 'quiet' }, whole(event.timestamp)), ...details(event, after)));
+    statusLine.replaceWith(el('div', { className: 'one-event' }, el('h2', {}, event.type), el('p', { className: 'quiet' }, whole(event.timestamp)), ...details(event, after)));
   };
   if (here) show(here.event);
   else if (!after) show(null);
   else {
     find(after, id).then(show, (failure) => {
-      if (failure.retryable) page.problem(failure.message); // it is shown again when the server is back
-      else said.textContent = failure.message;
+      if (failure.retryable) page.problem(failure.message); // the view is opened again when the server is back
+      else statusLine.textContent = failure.message;
     });
   }
 }

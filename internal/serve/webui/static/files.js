@@ -1,8 +1,8 @@
-// Files of a conversation: pictures are shown, others are links that save them.
+// Draws the files of a conversation: pictures inline, other files as downloads.
 
 import { el } from './element.js';
 
-// The types that the server serves as pictures.
+// The types that the server serves for inline display.
 const pictures = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 // attached draws files in their order.
@@ -10,14 +10,15 @@ export const attached = (files) => files.map(one);
 
 function one(file) {
   const { mimeType, bytes, url } = file;
-  // A mark that turns the direction around would show another kind of file.
+  // Remove marks that reverse the text direction: they could disguise the file type.
   const filename = file.filename.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
   if (!url) return el('span', { className: 'file' }, filename);
   const link = el('a', { className: 'file', href: url, download: filename }, filename, bytes ? el('span', { className: 'quiet' }, ` ${size(bytes)}`) : null);
   if (!pictures.includes(mimeType)) return link;
   const image = el('img', { src: url, alt: filename, loading: 'lazy', decoding: 'async' });
   const picture = el('a', { className: 'picture', href: url, target: '_blank', rel: 'noopener noreferrer', title: filename }, image);
-  // What the server does not serve as a picture, or has no more, is a link.
+  // Fall back to a link if the server does not serve the file as a picture, or no
+  // longer has it.
   image.addEventListener('error', () => picture.replaceWith(link), { once: true });
   return picture;
 }

@@ -1,4 +1,4 @@
-// Times, amounts and texts for people, in the browser's language.
+// Formats times, amounts and texts in the browser's language.
 
 const timeForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const clockForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
@@ -7,16 +7,17 @@ const yearForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const wholeForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const numberForm = new Intl.NumberFormat();
 
-// Of what is no time the text is empty, or one event could end a whole view.
+// An invalid time becomes an empty text; an exception would break the whole view.
 const text = (form, ms) => (Number.isNaN(new Date(ms).getTime()) ? '' : form.format(ms));
 
 export const whole = (ms) => (ms ? text(wholeForm, ms) : '');
 export const count = (n) => numberForm.format(n ?? 0);
 
-// clock is the time of day with milliseconds.
+// clock formats the time of day with milliseconds.
 export const clock = (ms) => text(clockForm, ms);
 
-// when is short: the time today, the day before, with the year in another one.
+// when is a short form: the time if today, otherwise the day, with the year if it is
+// another one.
 export function when(ms) {
   if (!ms) return '';
   const [then, now] = [new Date(ms), new Date()];
@@ -24,7 +25,7 @@ export function when(ms) {
   return text(then.getFullYear() === now.getFullYear() ? dayForm : yearForm, ms);
 }
 
-// moment is when something was said: the time today, before with the day.
+// moment formats the time, with the day unless it is today.
 export function moment(ms) {
   const time = text(timeForm, ms);
   return when(ms) === time ? time : `${when(ms)}, ${time}`;
@@ -41,14 +42,14 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} days ${hours % 24} h`;
 }
 
-// span is a duration as the server writes it, like 1h30m0s, in the words of duration.
+// span formats a duration that the server wrote, such as 1h30m0s.
 export function span(text) {
   const units = { h: 'h', m: 'min', s: 's', ms: 'ms' };
   const parts = [...text.matchAll(/([\d.]+)(ms|[hms])/g)].filter(([, n]) => Number(n));
   return parts.map(([, n, unit]) => `${n} ${units[unit]}`).join(' ') || text;
 }
 
-// money is in dollars, from millionths; '' when there is no price.
+// money formats millionths of a US dollar; '' without a price.
 export function money(micros) {
   if (!micros) return '';
   const dollars = micros / 1e6;
@@ -57,10 +58,10 @@ export function money(micros) {
 
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-// json is a value as people read it.
+// json formats a value as indented JSON.
 export const json = (value) => JSON.stringify(value, null, 2) ?? '';
 
-// line is the first words of a text, on one line.
+// line returns the beginning of a text on one line.
 export function line(text, most = 160) {
   const flat = String(text ?? '').slice(0, most * 4).replace(/\s+/g, ' ').trim();
   return flat.length > most ? `${flat.slice(0, most - 1)}…` : flat;

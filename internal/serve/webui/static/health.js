@@ -1,5 +1,5 @@
-// Whether Lilac can do its work, what runs here, and how far the consumers of
-// events have come.
+// Health: readiness by component, the running server, and the backlog of event
+// consumers.
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
@@ -11,7 +11,7 @@ export const title = 'Health';
 const refreshEvery = 5000;
 
 export function open(root, _place, page) {
-  const box = el('div', { className: 'health' }, el('p', { className: 'quiet', role: 'status' }, 'Looking…'));
+  const box = el('div', { className: 'health' }, el('p', { className: 'quiet', role: 'status' }, 'Loading…'));
   root.append(box);
   let timer = 0;
   let closed = false;
@@ -33,8 +33,8 @@ export function open(root, _place, page) {
   const drop = async (key) => {
     const g = consuming.find((one) => keyOf(one) === key);
     if (!g) return;
-    const question = `Drop the group ${g.group} of ${g.topic} for good? ${plural(g.backlog + g.pending, 'event')} that it has not handled will not be handled. Do it only when what consumed for it is gone.`;
-    if (!(await confirmed(question, 'Drop it'))) return;
+    const question = `Drop the group ${g.group} of ${g.topic} permanently? Its backlog of ${plural(g.backlog + g.pending, 'event')} is lost. Drop a group only if its consumer will not return.`;
+    if (!(await confirmed(question, 'Drop'))) return;
     try {
       await api.dropGroup(g.topic, g.group);
       const now = await Promise.allSettled([api.ready(), api.status(), api.groups()]);
@@ -54,17 +54,17 @@ const keyOf = (g) => `${g.topic} ${g.group}`;
 
 function sections(ready, status, groups, drop) {
   const state = ready.value;
-  const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac cannot do its work now.';
+  const sentence = !state ? ready.reason.message : state.ok ? 'Lilac is ready.' : state.body.error?.message ?? 'Lilac is not ready.';
   const parts = state?.body.parts ?? [];
   return [
     el('section', { className: `state ${state?.ok ? 'good' : 'bad'}`, role: 'status' }, el('h2', {}, sentence)),
-    ...(parts.length ? [el('section', {}, el('h3', {}, 'Parts'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
+    ...(parts.length ? [el('section', {}, el('h3', {}, 'Components'), el('ul', { className: 'parts' }, ...parts.map(part)))] : []),
     ...(status.value ? [program(status.value)] : []),
     ...(groups.value ? [consumers(groups.value, drop)] : []),
   ];
 }
 
-const partWords = { ok: ['works', 'done'], warning: ['warning', 'queued'], failed: ['fails', 'failed'] };
+const partWords = { ok: ['OK', 'done'], warning: ['warning', 'queued'], failed: ['failed', 'failed'] };
 
 function part({ name, status, message }) {
   const [word, colour] = partWords[status] ?? [status, ''];
@@ -72,28 +72,28 @@ function part({ name, status, message }) {
 }
 
 function program(s) {
-  return el('section', {}, el('h3', {}, 'Program'), el('dl', { className: 'figures' },
-    ...[['Version', s.version], ['Up', duration(s.uptimeMs)], ['Since', whole(s.startedAt)], ['Built with', s.go], ['Runs on', s.platform], ['Open event streams', count(s.eventStreams)]]
+  return el('section', {}, el('h3', {}, 'Server'), el('dl', { className: 'figures' },
+    ...[['Version', s.version], ['Uptime', duration(s.uptimeMs)], ['Started', whole(s.startedAt)], ['Built with', s.go], ['Platform', s.platform], ['Open event streams', count(s.eventStreams)]]
       .filter(([, value]) => value).map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
 }
 
-// leave offers to drop a group that nobody serves; the server refuses any other.
-function leave(g, drop) {
+// dropCell offers to drop a group without a consumer; the server refuses any other.
+function dropCell(g, drop) {
   const button = el('button', { type: 'button', className: 'pill danger' }, 'Drop…');
   button.dataset.drop = keyOf(g);
   button.setAttribute('aria-label', `Drop the group ${g.group} of ${g.topic}`);
   button.addEventListener('click', () => drop(button.dataset.drop));
-  return el('td', {}, 'not served ', button);
+  return el('td', {}, 'no consumer ', button);
 }
 
 function consumers(groups, drop) {
-  const head = ['Topic', 'Group', 'Waiting', 'In work', 'Oldest', ''];
-  return el('section', {}, el('h3', {}, 'Consumers of events'),
+  const head = ['Topic', 'Group', 'Waiting', 'In progress', 'Oldest', ''];
+  return el('section', {}, el('h3', {}, 'Event consumers'),
     groups.length
-      ? el('div', { className: 'wide', tabIndex: 0, role: 'region', 'aria-label': 'Consumers of events' }, el('table', { className: 'table' },
+      ? el('div', { className: 'wide', tabIndex: 0, role: 'region', 'aria-label': 'Event consumers' }, el('table', { className: 'table' },
         el('thead', {}, el('tr', {}, ...head.map((h) => el('th', { scope: 'col' }, h)))),
         el('tbody', {}, ...groups.map((g) => el('tr', { 'data-key': keyOf(g) },
           el('td', {}, g.topic), el('td', {}, g.group), el('td', {}, count(g.backlog)), el('td', {}, count(g.pending)),
-          el('td', {}, g.oldestMs ? duration(g.oldestMs) : '–'), g.active ? el('td', {}) : leave(g, drop))))))
-      : el('p', { className: 'quiet' }, 'Nothing consumes events.'));
+          el('td', {}, g.oldestMs ? duration(g.oldestMs) : '–'), g.active ? el('td', {}) : dropCell(g, drop))))))
+      : el('p', { className: 'quiet' }, 'No consumers.'));
 }

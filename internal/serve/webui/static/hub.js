@@ -1,33 +1,33 @@
-// One event stream for all tabs of a browser. A browser opens six connections
-// to a host over HTTP/1.1, and a stream takes one for good: a stream for each
-// tab would leave the sixth tab with none. So the tab that holds a lock reads
-// the stream of all sessions and tells the others; when it is closed the lock
-// goes to another one, which goes on behind the last cursor that it has heard.
-// An event may then come twice; readers know it by its id. A tab that stands
-// still (a dialog is open, the browser has frozen it) keeps its lock: one that is
-// looked at and hears nothing more takes it away.
+// Shares one event stream between all tabs of a browser. Over HTTP/1.1 a browser
+// opens only six connections to a host, and each stream occupies one.
 //
-// The stream says once that words of a request are missing. Who comes later,
-// a tab or a conversation, is told of it as long as the request runs.
+// The leading tab holds a lock, reads the stream of all sessions and broadcasts it.
+// When it closes, another tab gets the lock and resumes after the last cursor that
+// it received. An event may then arrive twice; readers drop duplicates by id. A tab
+// that is frozen, or has a dialog open, keeps its lock: a visible tab that receives
+// nothing steals the lock.
 //
-// Without locks (a page over plain HTTP from another machine has none) every
-// tab reads for itself.
+// The stream reports only once that output of a request is missing. The hub repeats
+// it to tabs and conversations that open later, while the request runs.
+//
+// Without locks (a page over plain HTTP from another machine has none), every tab
+// reads its own stream.
 
 import { follow } from './stream.js';
 
 const name = 'lilac.events';
 
-// For how many requests it is remembered that words are missing.
+// Maximum number of requests with missing output that are remembered.
 const mostTorn = 1000;
 
-// How often a server that does not let us in is asked again.
+// Interval for retrying a server that refuses the connection, in milliseconds.
 const refusedWait = 10000;
 
-// How long it may be quiet until the leading tab is asked whether it is there, how
-// long it may take to answer, and how often that is looked at, in milliseconds.
+// Silence after which the leading tab is pinged, its time to answer, and the interval
+// of these checks, in milliseconds.
 const quiet = 10000;
 const answerWithin = 3000;
-const lookEvery = 2000;
+const checkEvery = 2000;
 
 export class Hub {
   constructor() {
@@ -43,23 +43,23 @@ export class Hub {
       return;
     }
     this.channel = new BroadcastChannel(name);
-    this.channel.onmessage = ({ data }) => this.told(data);
-    this.ask();
+    this.channel.onmessage = ({ data }) => this.receive(data);
+    this.ping();
     this.queue();
-    setInterval(() => this.look(), lookEvery);
+    setInterval(() => this.checkLeader(), checkEvery);
     // A page in the back-forward cache must not lead.
     addEventListener('pagehide', () => this.leading && this.retire());
     addEventListener('pageshow', (e) => e.persisted && location.reload());
   }
 
-  // ask has the leading tab tell how it is.
-  ask() {
+  // ping asks the leading tab for its state.
+  ping() {
     this.heard = 0;
     this.asked = performance.now();
     this.say({ kind: 'hello' });
   }
 
-  // queue leads when no other tab does any more.
+  // queue waits for the lock and leads when it is free.
   queue() {
     const waiting = new AbortController();
     this.leave = () => waiting.abort();
@@ -75,8 +75,8 @@ export class Hub {
     })).catch(() => held && this.replaced());
   }
 
-  // look takes the lead from a tab that does not answer.
-  look() {
+  // checkLeader steals the lock from a tab that does not answer.
+  checkLeader() {
     if (this.leading || document.hidden) return;
     const now = performance.now();
     if (!this.heard && now - this.asked > answerWithin) {
@@ -84,33 +84,34 @@ export class Hub {
       this.leave();
       this.hold({ steal: true });
     } else if (this.heard && now - this.heard > quiet) {
-      this.ask();
+      this.ping();
     }
   }
 
-  // replaced goes on as a tab that is told, when another one has taken the lead.
+  // replaced makes this tab a follower after another tab has stolen the lock.
   replaced() {
     this.leading = false;
     this.stop();
-    this.ask();
+    this.ping();
     this.queue();
   }
 
-  // read calls fn(frames) with what comes together; it returns how to end it.
+  // read calls fn(frames) with the frames of each read. It returns a function that
+  // unsubscribes.
   read(fn) {
     this.readers.add(fn);
     return () => this.readers.delete(fn);
   }
 
-  // watch calls fn(how, failure) now and at each change: '' while it is not
-  // known, 'open', 'reconnecting' or 'failed'.
+  // watch calls fn(how, failure) now and at each change of the connection: '' while
+  // unknown, 'open', 'reconnecting' or 'failed'.
   watch(fn) {
     this.watchers.add(fn);
     fn(this.how, this.failure);
     return () => this.watchers.delete(fn);
   }
 
-  // opened resolves when the stream is open: what happens from then on comes.
+  // opened resolves when the stream is open: later events are then received.
   opened() {
     return new Promise((done) => {
       const end = this.watch((how) => {
@@ -121,16 +122,16 @@ export class Hub {
     });
   }
 
-  told({ kind, frames, how, failure, cursor, torn = [] }) {
+  receive({ kind, frames, how, failure, cursor, torn = [] }) {
     if (kind !== 'hello') this.heard = performance.now();
     for (const event of torn) this.tear(event);
-    if (cursor) this.cursor = cursor; // also who has heard nothing yet can go on
-    if (kind === 'frames') this.take(frames);
+    if (cursor) this.cursor = cursor; // so that a tab without any event can resume
+    if (kind === 'frames') this.deliver(frames);
     else if (kind === 'state') this.become(how, failure);
     else if (kind === 'hello' && this.leading) this.say({ kind: 'state', how: this.how, failure: this.failure, cursor: this.cursor, torn: [...this.torn.values()] });
   }
 
-  // missing is the event that said that words of a request are missing, if one did.
+  // missing returns the event that reported missing output of a request, if any.
   missing(requestId) {
     return this.torn.get(requestId);
   }
@@ -144,7 +145,7 @@ export class Hub {
     this.channel?.postMessage(message);
   }
 
-  take(frames) {
+  deliver(frames) {
     this.cursor = frames.at(-1).cursor;
     for (const { type, event } of frames) {
       if (type === 'stream.gap' && event.payload?.requestId) this.tear(event);
@@ -164,7 +165,7 @@ export class Hub {
     this.leading = true;
     this.stop = follow(this.cursor, (frames) => {
       this.say({ kind: 'frames', frames });
-      this.take(frames);
+      this.deliver(frames);
     }, (how, failure) => this.stateOf(how, failure), (cursor) => {
       this.cursor = cursor;
       this.say({ kind: 'begin', cursor });
@@ -172,17 +173,17 @@ export class Hub {
   }
 
   stateOf(how, failure) {
-    const told = failure && { message: failure.message, status: failure.status };
-    if (how === 'failed' && (told.status === 400 || told.status === 410)) {
-      // The cursor is of no use any more: begin now, and say that there is a gap.
+    const sent = failure && { message: failure.message, status: failure.status };
+    if (how === 'failed' && (sent.status === 400 || sent.status === 410)) {
+      // The cursor is invalid or expired: start now, and report a gap.
       const gap = [{ type: 'stream.gap', event: { id: '', type: 'stream.gap', payload: {} }, cursor: '', before: '' }];
       this.say({ kind: 'frames', frames: gap });
-      this.take(gap);
+      this.deliver(gap);
       this.lead();
       return;
     }
-    this.say({ kind: 'state', how, failure: told });
-    this.become(how, told);
+    this.say({ kind: 'state', how, failure: sent });
+    this.become(how, sent);
     if (how === 'failed') setTimeout(() => this.leading && this.lead(), refusedWait);
   }
 

@@ -1,10 +1,9 @@
-// Shows a growing text as Markdown. New text is on the page at once, as plain
-// text; the server renders it in the background, at most every 150 ms and never
-// twice at a time, and what it answers takes the place of the plain text.
+// Shows a growing text as Markdown. New text appears immediately as plain text. The
+// server renders it in the background, at most every 150 ms and one text at a time,
+// and the result replaces the plain text.
 //
-// A long text is cut into pieces at paragraphs outside code, so that a delta
-// costs the rendering of its piece and not of everything before. When the text
-// is finished it is rendered once as a whole.
+// A long text is split at paragraphs outside code, so that a delta costs the rendering
+// of its section only. The finished text is rendered once as a whole.
 
 import { render } from './api.js';
 
@@ -49,7 +48,7 @@ export class Markdown {
     this.wake();
   }
 
-  // show takes markup that the server sent with the stored message.
+  // show displays markup that the server sent with the stored message.
   show(text, html) {
     this.text = text;
     this.finished = true;
@@ -81,7 +80,7 @@ export class Markdown {
       else await this.drawPiece(generation);
       this.failed = 0;
     } catch {
-      // The plain text stands there; try again a little later.
+      // The plain text stays; retry later.
       this.failed = (this.failed ?? 0) + 1;
     }
     this.busy = false;
@@ -114,17 +113,17 @@ export class Markdown {
     const html = await render(piece.text);
     if (generation !== this.generation || this.finished) return;
     piece.drawn = length;
-    // Markup has no space at its end: it stays with the words that follow.
+    // Markup has no trailing space: keep it with the text that follows.
     piece.tail.textContent = piece.text.slice(piece.text.slice(0, length).search(/(?<![ \t])[ \t]*$/));
     piece.box.replaceChildren(...parse(html));
     const last = lastWords(piece.box);
-    // Markup ends code with a new line: what follows may belong to the same one.
+    // Markup ends code with a line break; more text may belong to the same line.
     if (last.localName === 'code' && /[^\n`~]$/.test(piece.text.slice(0, length))) last.lastChild.data = last.lastChild.data.replace(/\n$/, '');
     last.append(piece.tail);
   }
 }
 
-// lastWords finds the element in which a text goes on that is not rendered yet.
+// lastWords finds the element that text which is not rendered yet continues.
 function lastWords(box) {
   let node = box;
   while (node.lastElementChild?.matches('p, ul, ol, li, blockquote, pre, pre > code') &&
@@ -134,8 +133,8 @@ function lastWords(box) {
   return node.matches('ul, ol, pre') ? box : node;
 }
 
-// boundary finds the last blank line that is outside of code and before a
-// line that begins a paragraph of its own; 0 when there is none.
+// boundary finds the last blank line that is outside code and before a line that
+// begins a new paragraph; 0 if there is none.
 function boundary(text) {
   let fence = '';
   let at = 0;
@@ -152,9 +151,9 @@ function boundary(text) {
   return found;
 }
 
-// parse turns markup of POST /render into nodes. It is parsed in a document
-// of its own, where nothing runs and nothing loads; links open elsewhere. Each
-// block is written in the direction of its first letter, code as it is.
+// parse converts markup of POST /render to nodes. It parses in a separate document,
+// where nothing runs or loads; links open in a new tab. Each block has the text
+// direction of its first letter; code has none.
 function parse(html) {
   const { body } = new DOMParser().parseFromString(html, 'text/html');
   for (const link of body.querySelectorAll('a[href]')) {
@@ -168,7 +167,7 @@ function parse(html) {
     box.className = 'wide';
     box.tabIndex = 0;
     box.dir = table.dir;
-    table.removeAttribute('dir'); // it has the direction of its box, at whose beginning it stands
+    table.removeAttribute('dir'); // aligned by the direction of its box
     table.replaceWith(box);
     box.append(table);
   }

@@ -1,26 +1,25 @@
-// What conversations are called, also those that are older than the list shows.
+// Titles of conversations, including those that are not in the list.
 
 import * as api from './api.js';
 import { titleOf } from './sidebar.js';
 
-// How many names are kept, how many wait to be asked for, and how many are asked
-// for at a time.
+// Maximum number of cached titles, of titles to load, and of concurrent requests.
 const mostKept = 5000;
 const mostWanted = 500;
 const mostAsked = 4;
 
 export class Names {
-  // found is called when a view that asked for names can have them.
+  // found is called when titles that a view asked for have been loaded.
   constructor(found) {
     this.found = found;
     this.titles = new Map();
     this.wanted = new Set();
-    this.unknown = new Set(); // those that the server did not say, for now
+    this.unknown = new Set(); // titles that could not be loaded
     this.listed = false;
     this.asking = false;
   }
 
-  // know takes the names that the list has.
+  // know stores the titles of the conversations in the list.
   know(sessions) {
     let news = !this.listed || this.unknown.size > 0;
     this.listed = true;
@@ -34,8 +33,8 @@ export class Names {
     this.ask();
   }
 
-  // of is what a conversation is called, as far as it has a name and that is
-  // known by now. One that the list does not have is asked for.
+  // of returns the title of a conversation, or otherwise if it has none or it is not
+  // loaded yet. A title that is not in the list is loaded in the background.
   of(id, otherwise = titleOf()) {
     const title = this.titles.get(id);
     if (title === undefined && id && !this.unknown.has(id)) {
@@ -73,7 +72,7 @@ export class Names {
   }
 }
 
-// shorten lets go of what came first.
+// shorten removes the oldest entry beyond the limit.
 function shorten(collection, most) {
   if (collection.size > most) collection.delete(collection.keys().next().value);
 }

@@ -1,13 +1,13 @@
-// Messages that were sent and not yet read by a request, and where they stand
-// when they are. A part of the reducer, and as pure.
+// The outbox: messages that were sent but are not part of a request yet, and where
+// they are inserted when they are applied. Part of the reducer, and as pure.
 
 import { filesOf, isRunning, mostSeen, requestOf, userBlock } from './state.js';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-// send puts a message into the outbox. While an answer is being written, what
-// becomes of it is told.
+// send adds a message to the outbox. If an answer is in progress, the message later
+// shows how it was applied.
 export function send(state, { key, text: content, files, queue, at }) {
   const entry = {
     key, text: content, files, queue, createdAt: at, during: isRunning(state),
@@ -18,23 +18,23 @@ export function send(state, { key, text: content, files, queue, at }) {
   return entry;
 }
 
-// troubled takes that a prompt had no answer, or a refusal; failed says that it is
-// not sent again.
+// troubled records that sending a message failed; failed means that it is not
+// retried.
 export function troubled(state, entry, problem, failed) {
   entry.problem = problem;
   if (failed) entry.status = 'failed';
-  lookAgain(state);
+  reloadUnseen(state);
   state.reordered = true;
 }
 
-// accepted takes the answer to a prompt.
+// accepted handles the response to a prompt.
 export function accepted(state, entry, { messageId, requestId }) {
   entry.messageId = messageId;
   entry.requestId = requestId;
   entry.status = 'waiting';
   entry.problem = '';
   state.unseen.delete(messageId);
-  lookAgain(state);
+  reloadUnseen(state);
   state.outbox = state.outbox.filter((e) => e === entry || e.messageId !== messageId);
   const fate = state.applied.get(messageId);
   if (fate) settle(state, entry, fate);
@@ -47,7 +47,7 @@ export function drop(state, entry) {
   state.reordered = true;
 }
 
-// queried takes a prompt, ours or another surface's.
+// queried handles a user_query event, of this page or of another client.
 export function queried(state, { messageId, requestId, content, queue, attachments = [] }, at) {
   const files = filesOf(state, attachments);
   if (files.length) stored(state, messageId, files);
@@ -62,14 +62,14 @@ export function queried(state, { messageId, requestId, content, queue, attachmen
   accepted(state, entry, { messageId, requestId });
 }
 
-// withdrawn says whether the end of a request may be that of a message that waits: its
-// own request, which ends with its id, or the one that it went to, which was stopped.
-// What was left of one that was not goes on by itself.
+// withdrawn reports whether the end of a request may have withdrawn a queued message:
+// the request whose id ends with the message's id, or a cancelled request that the
+// message was sent to. Messages to a request that was not cancelled continue in a new
+// request.
 export const withdrawn = (state, { requestId, cancelled }) => state.outbox.some((e) => e.status === 'waiting'
   && ((cancelled && e.requestId === requestId) || requestId.endsWith(`:${e.messageId}`)));
 
-// stored says where the server has the files of a message: until then their
-// names are known.
+// stored sets the URLs of a message's files, of which only the names were known.
 function stored(state, messageId, files) {
   const entry = state.outbox.find((e) => e.messageId === messageId);
   if (entry) {
@@ -85,7 +85,7 @@ function stored(state, messageId, files) {
   }
 }
 
-// messageApplied takes what became of a message.
+// messageApplied handles the event that a message was applied to a request.
 export function messageApplied(state, payload) {
   const fate = { ...payload, order: ++state.read };
   state.applied.set(fate.messageId, fate);
@@ -99,35 +99,34 @@ export function messageApplied(state, payload) {
     settle(state, entry, fate);
     return;
   }
-  // A message that we have not seen being sent is in the stored messages, or it is
-  // ours that is under way: then its answer comes soon, and names it.
+  // An unknown message is among the stored messages, or it is one that this page is
+  // sending; then the response names it soon.
   if (state.history.some((m) => m.id === fate.messageId)) return;
   state.unseen.add(fate.messageId);
-  if (!state.outbox.some((e) => e.status === 'sending' && !e.problem)) lookAgain(state);
+  if (!state.outbox.some((e) => e.status === 'sending' && !e.problem)) reloadUnseen(state);
 }
 
-// lookAgain has the messages loaded that were read and are not here. It is called
-// when more is known of ours that was under way: the next is sent after it, so
-// none of them was that one.
-function lookAgain(state) {
+// reloadUnseen requests a reload if messages were applied that this page does not
+// have. It is called when the outcome of a message that was being sent is known:
+// messages are sent one after the other, so none of the unknown ones is that message.
+function reloadUnseen(state) {
   if (state.unseen.size) state.stale = true;
 }
 
-// settle moves a message from the outbox to where it was read: at the offset in
-// the request's text that the event names, else behind what is here. Of several
-// that were read there the order counts in which they were.
+// settle moves a message from the outbox into its request: to the text offset that
+// the event names, or else to the end. Messages at the same offset keep the order in
+// which they were applied.
 function settle(state, entry, { requestId, queue, offset, order }) {
   drop(state, entry);
   const request = requestOf(state, requestId, 'running');
   if (request.blocks.some((b) => b.kind === 'user' && b.id === entry.messageId)) return;
-  const said = fate(entry, queue);
-  state.said.set(entry.messageId, said);
+  const applied = fate(entry, queue);
+  state.fates.set(entry.messageId, applied);
   const block = userBlock(request, {
-    id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, said,
+    id: entry.messageId, text: entry.text, files: entry.files, createdAt: entry.createdAt, fate: applied,
   });
   block.order = order;
-  // A request's first message stands above what it already said, also when that
-  // is taken back.
+  // The first message of a request is above its text, also when the text is reset.
   if (queue === 'prompt' && !request.blocks.some((b) => b.kind === 'user')) {
     Object.assign(block, { at: 0, tools: 0 });
     request.blocks.unshift(block);
@@ -136,7 +135,7 @@ function settle(state, entry, { requestId, queue, offset, order }) {
     place(state, request);
   } else if (offset < request.end) insert(state, request, block, offset);
   else {
-    // Tools that ran before may still be on their way: they come by another path.
+    // Tool calls that ran before may arrive later, from another topic.
     block.early = true;
     let at = request.blocks.length;
     while (request.blocks[at - 1]?.order > order) at--;
@@ -146,17 +145,17 @@ function settle(state, entry, { requestId, queue, offset, order }) {
   state.reordered = true;
 }
 
-// wait keeps a message until the text before it has come. Which tools ran before it
-// is not known.
+// wait holds a message back until the text before it has arrived. It is unknown which
+// tools ran before it.
 function wait(request, block, offset) {
   Object.assign(block, { at: offset, tools: 0, early: true });
   const next = request.waiting.findIndex((b) => b.at > offset || (b.at === offset && b.order > block.order));
   request.waiting.splice(next < 0 ? request.waiting.length : next, 0, block);
 }
 
-// place puts the user messages that wait at the point that is reached now: behind
-// the tools that ran before them, unless words follow. Then the others were never
-// begun, as after a stop, and only the stored messages tell of them.
+// place inserts the held-back messages whose offset has been reached: after the tools
+// that ran before them, unless more text follows. In that case the missing tools
+// never ran (for example after a stop), and only the stored messages show them.
 export function place(state, request, { all = false, words = false } = {}) {
   while (request.waiting.length) {
     const next = request.waiting[0];
@@ -168,7 +167,7 @@ export function place(state, request, { all = false, words = false } = {}) {
   }
 }
 
-// insert puts a message into text that is here already.
+// insert inserts a message into existing text.
 function insert(state, request, block, offset) {
   block.at = offset;
   let at = 0;
@@ -195,9 +194,9 @@ function insert(state, request, block, offset) {
 function fate(entry, queue) {
   if (!entry.during) return '';
   switch (queue) {
-    case 'steer': return 'Applied as steer to the running answer';
-    case 'followUp': return 'Applied as follow-up to the running answer';
-    case 'interrupt': return 'Interrupted the running answer';
-    default: return 'Became a new request';
+    case 'steer': return 'Added to the answer in progress';
+    case 'followUp': return 'Added at the end of the answer';
+    case 'interrupt': return 'Interrupted the answer';
+    default: return 'Started a new request';
   }
 }

@@ -1,15 +1,14 @@
-// Where views were left, for who comes back to them with the buttons of the
-// browser.
+// Restores scroll position and focus of a view when the person returns to it with the
+// browser's back and forward buttons.
 
-// How many are remembered.
+// Maximum number of remembered history entries.
 const mostKept = 100;
 
 const places = new Map();
 let count = 0;
-let left = null; // what will be remembered of the view that is shown
+let left = null; // the entry of the current view
 
-// leave remembers where the view that is shown is scrolled to, and where the
-// keyboard is in it.
+// leave saves the scroll position and the focus of the current view.
 export function leave(view) {
   if (!left) return;
   const { activeElement } = document;
@@ -18,26 +17,25 @@ export function leave(view) {
   left = null;
 }
 
-// enter is what is remembered of a view that is opened at an address; kept is
-// the view's own to fill. A place of the browser's history that leads elsewhere
-// now is a new one.
+// enter returns the saved entry of the view that is opened at an address. The view
+// stores its own data in kept. An entry whose address has changed is a new one.
 export function enter(address) {
   let { place } = history.state ?? {};
   if (!place) {
-    // Those of before a reload have other names.
+    // The time makes entries of before a reload different.
     place = `${performance.timeOrigin}-${++count}`;
     history.replaceState({ place }, '');
   }
   const before = places.get(place);
   if (before?.address !== address) left = { address, kept: {}, scroll: 0, link: null };
-  else left = { ...before, kept: { ...before.kept } }; // what the view that was closed still hears is not for this one
+  else left = { ...before, kept: { ...before.kept } }; // a copy: the closed view may still write to its own
   places.delete(place);
   places.set(place, left);
   if (places.size > mostKept) places.delete(places.keys().next().value);
   return left;
 }
 
-// back shows a view as it was left.
+// back restores a view as it was left.
 export function back(view, { scroll, link }) {
   view.scrollTop = scroll;
   const links = link && [view, document.body].includes(document.activeElement) ? [...view.querySelectorAll('a')] : [];

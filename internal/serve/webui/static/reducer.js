@@ -1,16 +1,15 @@
-// What a conversation looks like, computed from its stored messages and its
-// events. Nothing here touches the network, the document, a clock or chance.
+// Computes the state of a conversation from its stored messages and its events.
+// These functions are pure: no network, document, clock or randomness.
 //
-// A conversation is a list of requests; a request is a list of blocks (user,
-// told, text, reasoning, tool, note) in the order in which they happened. Each block
-// knows `at`, the byte offset in the request's text where it stands, so an
-// event that comes twice changes nothing and one that takes text back takes
-// back exactly what followed. A message that was sent and not yet read by a
-// request waits in the outbox.
+// A conversation is a list of requests. A request is a list of blocks (user, system,
+// text, reasoning, tool, note) in order. Each block has `at`, its byte offset in the
+// text of the request, so a repeated event changes nothing, and a reset removes
+// exactly the text after its offset. Sent messages that no request has read yet are
+// in the outbox.
 //
-// Every function marks what it changed in state.changed (blocks and requests)
-// and state.reordered; the view draws those and empties them. A delta costs
-// its own length: block.fresh is what the view has not drawn yet.
+// Every function records what it changed in state.changed (blocks and requests) and
+// state.reordered; the view draws and clears them. The cost of a delta is its own
+// length: block.fresh is the text that has not been drawn yet.
 
 import { drop, messageApplied, place, queried } from './outbox.js';
 import { filesOf, isOver, mostSeen, newState, requestOf, userBlock } from './state.js';
@@ -21,15 +20,14 @@ export { isBusy, isPaused, newState } from './state.js';
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-// Between the texts of two steps of a request stand two newlines, which the
-// stored messages do not have.
+// The texts of two steps of a request are separated by two newlines, which the stored
+// messages do not contain.
 const separator = 2;
 
-// load takes the answer of GET /sessions/{id}/messages. Events of running
-// requests come again from their beginning after it, so what the stored
-// messages say of those stands only until the first of them. What is older than
-// the answer stays when the answer reaches it, and so does a request of which it
-// says nothing new.
+// load applies the response of GET /sessions/{id}/messages. The events of running
+// requests are then replayed from the beginning, so their stored messages are shown
+// only until the first event. Older messages are kept if the response connects with
+// them, and so are unchanged requests.
 export function load(state, { messages, running, files = [] }, complete) {
   const reached = state.history.findIndex((m) => m.id === messages[0]?.id);
   const before = messagesOf(state.history);
@@ -57,14 +55,14 @@ export function load(state, { messages, running, files = [] }, complete) {
   state.reordered = true;
 }
 
-// messagesOf are the ids of the messages of each request.
+// messagesOf returns the message ids of each request.
 function messagesOf(history) {
   const all = new Map();
   for (const { id, requestId } of history) all.set(requestId, `${all.get(requestId) ?? ''} ${id}`);
   return all;
 }
 
-// prepend takes older messages; requests that are there stay as they are.
+// prepend adds older messages and keeps existing requests.
 export function prepend(state, { messages, files = [] }, complete) {
   const older = newState(state.sessionId);
   build(older, messages, new Set(), files);
@@ -86,7 +84,7 @@ export function prepend(state, { messages, files = [] }, complete) {
   state.reordered = true;
 }
 
-// build makes requests of messages, but for those that stay the same.
+// build creates requests from messages, except those that are unchanged.
 function build(state, messages, running, files, same = new Map()) {
   for (const message of messages) {
     const stays = same.get(message.requestId);
@@ -125,12 +123,12 @@ function store(state, request, message) {
   if (message.role === 'user') {
     request.blocks.push(userBlock(request, {
       id: message.id, text: textOf(parts), files: filesOf(state, parts), createdAt: message.createdAt,
-      said: state.said.get(message.id),
+      fate: state.fates.get(message.id),
     }));
     return;
   }
   if (message.role === 'system') {
-    push(request, { kind: 'told', id: message.id, text: textOf(parts) });
+    push(request, { kind: 'system', id: message.id, text: textOf(parts) });
     return;
   }
   request.at = message.createdAt;
@@ -160,14 +158,14 @@ function store(state, request, message) {
         break;
       }
       default:
-        break; // a kind of part that this page does not know
+        break; // an unknown kind of part
     }
   }
 }
 
 const textOf = (parts) => parts.filter((p) => p.type === 'text').map((p) => p.text).join('');
 
-// addFile takes a file that the request has given, once.
+// addFile adds a file that the request produced, once.
 function addFile(state, request, { fileId, filename, mimeType, bytes, url }) {
   if (request.files.some((f) => f.fileId === fileId)) return;
   request.files.push({ fileId, filename, mimeType, bytes, url });
@@ -200,10 +198,9 @@ function addText(request, text, html, message) {
   return block;
 }
 
-// cut takes back what follows offset in the request's text. A tool call that
-// stands at the offset was before it; reasoning behind the last tool call
-// there belongs to the step that is taken back. A message that was read later
-// on waits until as much is said again.
+// cut removes the text after an offset. Tool calls at the offset precede it and are
+// kept; reasoning after the last tool call belongs to the removed step. Messages that
+// were applied later are held back until the text reaches their offset again.
 function cut(state, request, offset) {
   let last = -1;
   request.blocks.forEach((b, i) => {
@@ -235,8 +232,8 @@ function cut(state, request, offset) {
   state.changed.add(request);
 }
 
-// begin drops what the stored messages said of a running request: its events
-// follow from the beginning. Its user messages wait for their place.
+// begin discards the stored blocks of a running request, because its events follow
+// from the beginning. Its user messages are held back until their offset.
 function begin(state, request) {
   if (!request.provisional) return;
   request.provisional = false;
@@ -248,7 +245,7 @@ function begin(state, request) {
   state.changed.add(request);
 }
 
-// apply takes one event of the stream.
+// apply applies one event of the stream.
 export function apply(state, event) {
   const { type, payload = {} } = event;
   if (type === 'stream.gap' && !payload.requestId) {
@@ -276,19 +273,19 @@ export function apply(state, event) {
   const known = state.byId.get(payload.requestId);
   if (known && isOver(known) && type !== 'stream.start') return;
   const request = known ?? requestOf(state, payload.requestId, 'running');
-  // The end tells nothing that is not stored: it leaves stored messages alone.
+  // The end of a request does not replace its stored messages.
   if (type !== 'stream.completed' && type !== 'stream.error' && type !== 'stream.start') begin(state, request);
   if (type === 'stream.completed' || type === 'stream.error') request.at = event.timestamp;
   streamed(state, request, type, payload);
 }
 
-// replayed is called when what running requests have said has come: what was read
-// behind all of it stands there, also when no more comes for a while.
+// replayed is called after the replay of running requests. It places messages that
+// were applied at the end of the text so far.
 export function replayed(state) {
   for (const request of state.requests) if (!isOver(request)) place(state, request);
 }
 
-// paused takes that a request waits at a limit for an answer, or waits no more.
+// paused sets or clears the question that a request is paused with.
 export function paused(state, requestId, question) {
   const request = state.byId.get(requestId);
   if (!request || isOver(request)) return;
@@ -302,9 +299,9 @@ function streamed(state, request, type, payload) {
       if (!isOver(request)) state.changed.add(request);
       break;
     case 'stream.gap':
-      // The whole text comes with the end.
+      // The end of the request contains the complete text.
       request.torn = true;
-      push(request, { kind: 'note', text: 'Some of what was written is missing here until the answer is complete.' });
+      push(request, { kind: 'note', text: 'Part of this answer is missing. The complete text appears when the answer ends.' });
       state.changed.add(request);
       break;
     case 'stream.text':
@@ -342,7 +339,7 @@ function streamed(state, request, type, payload) {
 function text(state, request, content, offset) {
   if (offset > request.end) {
     if (!request.torn) {
-      // Something is missing between: the stored messages will have it.
+      // Text is missing: the stored messages will contain it.
       state.stale = true;
       return;
     }
@@ -350,7 +347,7 @@ function text(state, request, content, offset) {
   }
   if (offset < request.end || content === '') cut(state, request, offset);
   place(state, request, { words: content !== '' });
-  // What is said before a message that waits stands above it.
+  // Text up to the offset of a held-back message is above it.
   const next = request.waiting[0];
   const bytes = next && encoder.encode(content);
   const above = next ? next.at - request.end : 0;
@@ -374,7 +371,7 @@ function toolCall(state, request, p) {
   let tool = toolOf(request, p.toolCallId);
   if (!tool) {
     place(state, request);
-    // Which came first, the message or the tool, the stored messages know.
+    // Only the stored messages show whether the message or the tool came first.
     if (request.blocks.at(-1)?.early) state.stale = true;
     tool = push(request, { kind: 'tool', id: p.toolCallId, name: p.name, status: 'start', output: '', error: '', display: '' });
     request.tools++;
@@ -398,9 +395,9 @@ function finish(state, request, how, payload, reason) {
   request.paused = null;
   request.usage = payload.usage ?? null;
   request.reason = reason || null;
-  // The whole text comes with the end: a difference means that we missed some.
-  const said = request.blocks.filter((b) => b.kind === 'text').map((b) => b.text).join('');
-  if (request.untold || (payload.content && payload.content !== said)) state.stale = true;
+  // The end contains the complete text: a difference means that some was missed.
+  const shown = request.blocks.filter((b) => b.kind === 'text').map((b) => b.text).join('');
+  if (request.untold || (payload.content && payload.content !== shown)) state.stale = true;
   for (const block of request.blocks) {
     if (block.kind === 'tool' && block.status !== 'end') finishTool(block, undefined);
     state.changed.add(block);
@@ -408,9 +405,9 @@ function finish(state, request, how, payload, reason) {
   state.changed.add(request);
 }
 
-// outcomes takes GET /requests: how requests ended, which messages do not say. A
-// message whose request is over waits no more, wherever it stands: its own, which
-// ends with its id, or else the one that it went to.
+// outcomes applies GET /requests: how requests ended, which messages do not contain.
+// It drops queued messages whose request has ended: the request whose id ends with
+// the message's id, or else the one that the message was sent to.
 export function outcomes(state, requests) {
   for (const entry of state.outbox.filter((e) => e.status === 'waiting')) {
     const its = requests.find((r) => r.id.endsWith(`:${entry.messageId}`)) ?? requests.find((r) => r.id === entry.requestId);

@@ -1,24 +1,24 @@
-// Views of what changes by itself.
+// Helpers for lists that change while they are shown.
 
-// asked is some rows as they are now, by id, and as they were where nobody says.
-// What had not ended when it was listed and is not among the newest any more
-// ends, too.
-export async function asked(rows, ask) {
-  const answers = await Promise.all(rows.map((row) => ask(row.id).catch(() => row)));
+// reloaded loads some rows again, by id; a row that fails to load stays as it is.
+// Lists use it for unfinished rows beyond the newest page, which would otherwise
+// never change.
+export async function reloaded(rows, load) {
+  const answers = await Promise.all(rows.map((row) => load(row.id).catch(() => row)));
   return new Map(answers.map((row) => [row.id, row]));
 }
 
-// How many rows lists ask for at a time, and how often at most when much is new.
+// Rows per page, and maximum number of pages that one refresh loads.
 export const pageSize = 50;
 const mostPages = 10;
 
-// fill asks for a page of a list, the newest first, into what is kept of it: the
-// page at a place that an earlier one named, or the newest as they are now. These go on until they reach
-// what is there, so that nothing is missing between; when too much is new, the
-// list begins anew.
-export async function fill(kept, ask, before = '') {
+// fill loads a page of a list (newest first) into kept: the page at a page token, or
+// the newest rows. For the newest rows it loads pages until they connect with the
+// loaded ones, so that none is missing in between; if too many rows are new, the list
+// starts again.
+export async function fill(kept, load, before = '') {
   if (before) {
-    const { rows: found, next } = await ask(before);
+    const { rows: found, next } = await load(before);
     const ids = new Set(found.map((row) => row.id));
     Object.assign(kept, { rows: [...kept.rows.filter((row) => !ids.has(row.id)), ...found], next });
     return;
@@ -26,7 +26,7 @@ export async function fill(kept, ask, before = '') {
   const found = [];
   let next = '';
   for (let pages = 0; pages < mostPages; pages++) {
-    const part = await ask(next);
+    const part = await load(next);
     next = part.next;
     found.push(...part.rows);
     const { rows } = kept;
@@ -43,16 +43,15 @@ export async function fill(kept, ask, before = '') {
   Object.assign(kept, { rows: found, next });
 }
 
-// refresh calls load at once, soon after an event of a type that concerns the
-// view, and again every so many milliseconds while load says that more may
-// happen, until the view is closed.
+// refresh calls load immediately, shortly after an event whose type matches concerns,
+// and every so many milliseconds while load returns true, until the view is closed.
 export function refresh(page, load, concerns, every, wait = 200) {
   let closed = false;
   let timer = 0;
   let due = Infinity;
   const soon = (ms) => {
     const at = Date.now() + ms;
-    if (closed || at >= due) return; // it comes sooner anyway
+    if (closed || at >= due) return; // an earlier call is scheduled
     clearTimeout(timer);
     due = at;
     timer = setTimeout(async () => {

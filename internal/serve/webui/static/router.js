@@ -1,7 +1,7 @@
-// Addresses of the page, all behind the #: what is shown can be linked, the
-// back button works, and a reload keeps the place.
+// Addresses of the page, after the #. Every view can be linked, the back button
+// works, and a reload shows the same view.
 
-// parse takes '#/s/ID/m/ID?name=value' apart.
+// parse splits '#/s/ID/m/ID?name=value' into path parts and query.
 export function parse(hash) {
   const [path, query = ''] = hash.replace(/^#\/?/, '').split('?', 2);
   const parts = path.split('/').filter(Boolean).map(decode);
@@ -12,18 +12,18 @@ function decode(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // a % that somebody typed
+    return part; // a literal %
   }
 }
 
-// to makes an address of path parts and of what is not empty in the query.
+// to builds an address from path parts and the non-empty query values.
 export function to(parts, query = {}) {
   const params = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
   const text = params.toString();
   return `#/${parts.map(encodeURIComponent).join('/')}${text ? `?${text}` : ''}`;
 }
 
-// go shows another address, replace the same place with other settings.
+// go opens another address; replace changes the address of the current view.
 export function go(address) {
   if (location.hash === address) return;
   location.hash = address;

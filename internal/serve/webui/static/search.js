@@ -1,4 +1,4 @@
-// Search in everything that was said, and in the titles.
+// Full-text search in all messages and titles.
 
 import * as api from './api.js';
 import { el } from './element.js';
@@ -9,8 +9,8 @@ export const title = 'Search';
 
 const typingPause = 200;
 
-// listen makes the box of the sidebar lead to the results; what is typed on
-// does not fill the history of the browser.
+// listen connects the search box of the sidebar with this view. Typing replaces the
+// browser's history entry and adds none.
 export function listen(form, { go, replace }) {
   const box = form.querySelector('input');
   let timer = 0;
@@ -44,12 +44,12 @@ export function listen(form, { go, replace }) {
 export function open(root, { query }, page) {
   const q = query.get('q')?.trim() ?? '';
   const stop = new AbortController();
-  const said = el('p', { className: 'quiet', role: 'status' });
+  const statusLine = el('p', { className: 'quiet', role: 'status' });
   const results = el('ul', { className: 'results' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show more');
-  root.append(said, results, more);
+  root.append(statusLine, results, more);
   if (!q) {
-    said.textContent = 'Type in the search box what you remember: all words must be in the message.';
+    statusLine.textContent = 'Type words in the search box. A message must contain all of them.';
     return () => {};
   }
   const words = q.split(/\s+/);
@@ -65,13 +65,13 @@ export function open(root, { query }, page) {
     );
     more.hidden = !answer.next;
     const conversations = results.children.length - found;
-    said.textContent = found + conversations === 0
-      ? `Nothing was found for “${q}”. Fewer or shorter words find more.`
+    statusLine.textContent = found + conversations === 0
+      ? `No results for “${q}”. Try fewer or shorter words.`
       : `${[found && plural(found, 'message'), conversations && plural(conversations, 'title')].filter(Boolean).join(' and ')}${answer.next ? ', and more' : ''}`;
   };
   const load = async () => {
     more.disabled = true;
-    said.textContent ||= 'Looking…';
+    statusLine.textContent ||= 'Searching…';
     try {
       const answer = await api.search(q, kept.answers.at(-1)?.next ?? '', stop.signal);
       page.problem('');
@@ -79,7 +79,7 @@ export function open(root, { query }, page) {
       draw(answer);
     } catch (failure) {
       if (stop.signal.aborted) return;
-      said.textContent = '';
+      statusLine.textContent = '';
       page.problem(failure.message);
     }
     more.disabled = false;
@@ -94,13 +94,13 @@ function result(m, words) {
   return el('li', {}, el('a', { className: 'result', href: to(['s', m.sessionId, 'm', m.messageId]) },
     el('span', { className: 'result-top' },
       el('b', {}, m.sessionTitle || 'Conversation'),
-      el('span', { className: 'quiet' }, m.damaged ? 'cannot be read' : m.role === 'user' ? 'You' : 'Lilac'), m.damaged ? null : stamp(m.createdAt)),
+      el('span', { className: 'quiet' }, m.damaged ? 'unreadable' : m.role === 'user' ? 'You' : 'Lilac'), m.damaged ? null : stamp(m.createdAt)),
     el('span', { className: 'excerpt' }, ...marked(m.excerpt, words))));
 }
 
 export const stamp = (ms) => el('time', { className: 'quiet', title: whole(ms) }, when(ms));
 
-// marked cuts a text at the words that were looked for.
+// marked highlights the words of the query.
 function marked(text, words) {
   const lower = text.toLowerCase();
   if (lower.length !== text.length) return [text];

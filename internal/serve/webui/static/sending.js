@@ -1,11 +1,11 @@
-// Messages on their way: what a person says is brought to the conversation in
-// which it was said, also when another one is shown meanwhile.
+// Sends messages to the conversation that they were written in, also while another
+// one is shown.
 
 import * as api from './api.js';
 import * as reduce from './reducer.js';
 import { forget, most, remember, unsent } from './unsent.js';
 
-// How many characters of its first message name a conversation at most.
+// Maximum length of a conversation's title, which is taken from its first message.
 const longestTitle = 60;
 
 export class Sending {
@@ -13,14 +13,14 @@ export class Sending {
   // opened(session), giveBack(sessionId, text, files), toLatest(), complete() and schedule().
   constructor(talk) {
     this.talk = talk;
-    // When the message that was sent last has arrived, by the state it belongs to.
+    // A promise for the delivery of the last message, by the state it belongs to.
     this.delivered = new WeakMap();
-    // The states of conversations with messages that have not arrived, by id.
+    // The states of conversations with undelivered messages, by id.
     this.states = new Map();
   }
 
-  // stateOf is an empty state for a conversation that is shown again while
-  // messages of it are under way; with those, and nothing when there are none.
+  // stateOf returns an empty state with the undelivered messages of a conversation, or
+  // undefined if there are none.
   stateOf(sessionId) {
     const state = this.states.get(sessionId);
     return state && Object.assign(state, { ...reduce.newState(sessionId), outbox: state.outbox });
@@ -29,10 +29,10 @@ export class Sending {
   async send({ text, queue, files }) {
     const { talk } = this;
     talk.hooks.problem('');
-    talk.keepDraft(); // this is no draft any more
+    talk.keepDraft(); // the box is empty now
     let into = talk.state;
     if (!into.sessionId) {
-      // What is said while the conversation is made belongs to it too.
+      // Messages that are sent while the conversation is created belong to it too.
       const unmade = into;
       unmade.beginning ??= this.begin(unmade, text).finally(() => { unmade.beginning = null; });
       into = await unmade.beginning;
@@ -43,7 +43,7 @@ export class Sending {
     }
     if (unsent(into.sessionId).length >= most) {
       talk.giveBack(into.sessionId, text, files);
-      talk.hooks.problem(`${most} messages have not been read here yet. Send this one when there are fewer.`);
+      talk.hooks.problem(`${most} messages are already waiting in this conversation. Send this one again when there are fewer.`);
       return;
     }
     if (into === talk.state) talk.toLatest();
@@ -56,8 +56,8 @@ export class Sending {
     await this.deliver(into, entry, files);
   }
 
-  // begin makes the conversation that the first message belongs to, and returns
-  // its state. Who went elsewhere meanwhile stays there.
+  // begin creates the conversation of the first message and returns its state. It opens
+  // the conversation only if the person is still on the same view.
   async begin(unmade, text) {
     const { talk } = this;
     try {
@@ -71,7 +71,7 @@ export class Sending {
     }
   }
 
-  // deliver brings messages to the server in the order in which they were sent.
+  // deliver sends messages to the server in order.
   deliver(into, entry, files) {
     this.states.set(into.sessionId, into);
     const before = this.delivered.get(into);
@@ -83,8 +83,8 @@ export class Sending {
     return done;
   }
 
-  // attempt tries until the server has it: the key makes it one message
-  // however often it arrives.
+  // attempt retries until the server has accepted the message. The idempotency key makes
+  // repeated attempts one message.
   async attempt(into, entry, files) {
     await Promise.all(files.map((f) => f.ready));
     const body = { content: entry.text, queue: entry.queue };
@@ -92,7 +92,7 @@ export class Sending {
     for (let wait = 300; ; wait = Math.min(wait * 2, 5000)) {
       try {
         const broken = files.find((f) => f.broken);
-        if (broken) throw new api.Failure(`“${broken.filename}” cannot be read.`);
+        if (broken) throw new api.Failure(`The file “${broken.filename}” cannot be read. Attach it again.`);
         const answer = await api.prompt(into.sessionId, body, entry.key);
         reduce.accepted(into, entry, answer);
         if (into.outbox.includes(entry)) remember(into.sessionId, entry);
@@ -103,7 +103,7 @@ export class Sending {
         this.talk.complete();
         if (!failure.retryable) {
           entry.unsent = files.filter((f) => !f.broken);
-          remember(into.sessionId, entry); // who has to log in first comes back to it
+          remember(into.sessionId, entry); // it is still there after a login
           break;
         }
         this.talk.schedule();
@@ -116,19 +116,19 @@ export class Sending {
     this.talk.schedule();
   }
 
-  // done lets go of a state that has nothing that could be lost.
+  // done drops a state without undelivered messages.
   done(state) {
     if (state.outbox.every((e) => e.status === 'waiting')) this.states.delete(state.sessionId);
   }
 
-  // revive takes up the messages that were under way when the page was left.
+  // revive resumes messages that were being sent when the page was left.
   revive() {
     const { sessionId, outbox } = this.talk.state;
-    for (const saved of unsent(sessionId)) if (!outbox.some((e) => e.key === saved.key)) this.takeUp(saved);
+    for (const saved of unsent(sessionId)) if (!outbox.some((e) => e.key === saved.key)) this.resume(saved);
   }
 
-  // takeBack gives back what was under way to a conversation that is gone: as
-  // refused, so that its words can be used elsewhere.
+  // takeBack marks undelivered messages to a deleted conversation as failed, so that
+  // their text can be used elsewhere.
   takeBack(problem) {
     const { state } = this.talk;
     for (const saved of unsent(state.sessionId)) {
@@ -139,21 +139,21 @@ export class Sending {
     this.talk.schedule();
   }
 
-  takeUp(saved) {
+  resume(saved) {
     const { state } = this.talk;
     const entry = reduce.send(state, { ...saved, at: saved.createdAt });
     entry.during = saved.during;
     if (saved.messageId) reduce.accepted(state, entry, saved);
     else if (!saved.problem && !saved.files.length) this.deliver(state, entry, []);
     else {
-      const why = saved.problem || 'The page was left before it was known whether this arrived. Look above.';
-      const problem = saved.files.length ? `${why} Its files have to be attached again.` : why;
+      const why = saved.problem || 'The page was closed before the server confirmed this message. Check whether it appears above.';
+      const problem = saved.files.length ? `${why} Attach its files again.` : why;
       Object.assign(entry, { status: 'failed', problem, unsent: [] });
     }
   }
 
-  // keep remembers what has arrived, and forgets what is not under way any more.
-  // Where nothing could be loaded, nothing is known of them.
+  // keep updates the saved messages: it stores confirmed ids and removes messages that
+  // have left the outbox. It does nothing if the messages could not be loaded.
   keep() {
     if (this.talk.missing) return;
     const { sessionId, outbox } = this.talk.state;
@@ -165,8 +165,8 @@ export class Sending {
   }
 }
 
-// titleOf names a conversation after the first line of its first message.
-// What is one sign to a person, an emoji of many parts, is not cut.
+// titleOf returns the first line of a message as the title, cut between grapheme
+// clusters, so that an emoji of several code points stays whole.
 function titleOf(text) {
   const line = text.split('\n', 1)[0];
   if (line.length <= longestTitle) return line;
@@ -174,7 +174,7 @@ function titleOf(text) {
   return `${line.slice(0, last.index)}…`;
 }
 
-// newKey is random; crypto.randomUUID is missing on a page over plain HTTP
+// newKey returns a random key. crypto.randomUUID is missing on a page over plain HTTP
 // from another machine.
 function newKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');

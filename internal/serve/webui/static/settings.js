@@ -1,4 +1,4 @@
-// The settings that are in force, and where each comes from.
+// The effective settings and their source.
 
 import * as api from './api.js';
 import { el } from './element.js';
@@ -12,15 +12,15 @@ export function open(root, { query }, page) {
   const changed = el('input', { type: 'checkbox', name: 'changed', checked: query.get('changed') === '1' });
   const form = el('form', { className: 'filters' },
     el('label', { className: 'field' }, el('span', {}, 'Find'), find),
-    el('label', { className: 'check' }, changed, el('span', {}, 'Only what was set')));
-  const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
+    el('label', { className: 'check' }, changed, el('span', {}, 'Only changed settings')));
+  const statusLine = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
   const list = el('dl', { className: 'settings' });
-  root.append(el('p', { className: 'quiet' }, 'They come from the configuration file, the environment and the command line; “lilac config check” looks at the file before it is used. Secrets are never shown.'), form, said, list);
+  root.append(el('p', { className: 'quiet' }, 'Settings come from the configuration file, the environment and the command line. To check a configuration file, run “lilac config check”. Secrets are never shown.'), form, statusLine, list);
   let settings = [];
   const draw = () => {
     const words = find.value.trim().toLowerCase();
     const shown = settings.filter((s) => (!changed.checked || s.source !== 'default') && `${s.key} ${s.value} ${s.doc ?? ''}`.toLowerCase().includes(words));
-    said.textContent = shown.length ? `${count(shown.length)} of ${count(settings.length)} settings` : settings.length ? 'No setting fits.' : 'This server does not tell its settings.';
+    statusLine.textContent = shown.length ? `${count(shown.length)} of ${count(settings.length)} settings` : settings.length ? 'No matching settings.' : 'This server does not show its settings.';
     list.replaceChildren(...shown.map((s) => el('div', { 'data-setting': s.key },
       el('dt', {}, el('code', {}, s.key), el('span', { className: 'badge', 'data-state': s.source === 'default' ? '' : 'running' }, s.source)),
       el('dd', {}, el('span', { className: 'value' }, s.value === '' ? '—' : s.value), el('span', { className: 'quiet' }, s.doc ?? '')))));
@@ -35,7 +35,7 @@ export function open(root, { query }, page) {
     settings = found;
     draw();
   }, (failure) => {
-    said.textContent = '';
+    statusLine.textContent = '';
     page.problem(failure.message);
   });
 }

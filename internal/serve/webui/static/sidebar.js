@@ -1,4 +1,4 @@
-// The list of conversations and the way to the other views.
+// The sidebar: the list of conversations and links to the other views.
 
 import { arrange, el } from './element.js';
 
@@ -19,12 +19,12 @@ export class Sidebar {
       if (e.key === 'Escape' && this.side.classList.contains('open') && !e.target.closest?.('dialog')) this.open(false);
     });
     this.list.addEventListener('keydown', (e) => this.move(e));
-    // On a wide screen it stands beside the rest.
+    // On a wide screen the sidebar is always visible.
     matchMedia('(max-width: 46rem)').addEventListener('change', () => this.open(false));
     const last = (words, onclick) => el('li', { className: 'older' }, el('button', { type: 'button', className: 'plain text', onclick }, words));
     this.last = {
       list: last('Show older', () => this.showOlder()),
-      search: last('Search for older ones', () => get('search').elements.q.focus()),
+      search: last('Search older conversations', () => get('search').elements.q.focus()),
     };
   }
 
@@ -38,14 +38,14 @@ export class Sidebar {
     const was = this.side.classList.contains('open');
     this.side.classList.toggle('open', on);
     this.shade.hidden = !on;
-    this.main.inert = on; // the keyboard does not go behind the list
+    this.main.inert = on; // keeps the focus in the sidebar
     this.opener.setAttribute('aria-expanded', String(on));
     if (on) (this.list.querySelector('a') ?? document.getElementById('new')).focus();
     else if (was) this.opener.focus();
   }
 
-  // move goes through the list with the arrow keys; F2 asks for another title,
-  // Delete asks to delete.
+  // move handles the keyboard: arrow keys, Home and End select, F2 renames, Delete
+  // deletes.
   move(e) {
     const links = [...this.list.querySelectorAll('a')];
     const at = links.indexOf(document.activeElement);
@@ -63,25 +63,25 @@ export class Sidebar {
     }
   }
 
-  // toViews brings the keyboard to the other views, past the list.
+  // toViews moves the focus past the list to the links of the views.
   toViews() {
     if (getComputedStyle(this.opener).display !== 'none') this.open(true);
     this.views.querySelector('a').focus();
   }
 
-  // mark says which of the other views is shown.
+  // mark highlights the current view.
   mark(view) {
     for (const link of this.views.querySelectorAll('a')) {
       link.setAttribute('aria-current', link.dataset.view === view ? 'page' : 'false');
     }
   }
 
-  // draw draws the list; more says how older ones are found: in a longer 'list' or
-  // by a 'search', '' if there are none.
+  // draw draws the list. More is how to find older conversations: 'list' for a longer
+  // list, 'search', or '' if there are none.
   draw(sessions, current, more) {
     const rows = sessions.map((session) => this.row(session, session.id === current));
     if (more) rows.push(this.last[more]);
-    arrange(this.list, rows.length ? rows : [this.empty ??= el('li', { className: 'quiet' }, 'Your conversations will be here.')]);
+    arrange(this.list, rows.length ? rows : [this.empty ??= el('li', { className: 'quiet' }, 'No conversations yet')]);
     const ids = new Set(sessions.map((s) => s.id));
     for (const id of this.rows.keys()) if (!ids.has(id)) this.rows.delete(id);
   }

@@ -1,16 +1,16 @@
-// What is known of a conversation, and questions to it. reducer.js and outbox.js
-// compute it.
+// The state of a conversation, and queries on it. reducer.js and outbox.js change it.
 
-// Events are remembered by id so that one that comes again is dropped; a
-// reader that resumes gets at most a few of them.
+// Number of event ids that are remembered to drop duplicates. A stream that resumes
+// repeats only a few events.
 export const mostSeen = 4096;
 
 export function newState(sessionId) {
   return {
     sessionId, requests: [], byId: new Map(), outbox: [], history: [], complete: false,
-    // applied says what became of messages, read how many that were, unseen which of them are not here.
-    applied: new Map(), read: 0, unseen: new Set(), said: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
-    // Calls that are under way: for older messages, and to make the conversation.
+    // applied holds how messages were applied, read counts them, and unseen holds those that
+    // are not loaded. fates holds the text that is shown below a message.
+    applied: new Map(), read: 0, unseen: new Set(), fates: new Map(), seen: new Set(), changed: new Set(), reordered: true, stale: false,
+    // Calls in progress: for older messages, and to create the conversation.
     fetching: null, beginning: null,
   };
 }
@@ -29,12 +29,11 @@ export function requestOf(state, id, initial) {
   return request;
 }
 
-export function userBlock(request, { id, text, files, createdAt, said = '' }) {
-  return { kind: 'user', at: request.end, tools: request.tools, order: 0, id, text, files, createdAt, said };
+export function userBlock(request, { id, text, files, createdAt, fate = '' }) {
+  return { kind: 'user', at: request.end, tools: request.tools, order: 0, id, text, files, createdAt, fate };
 }
 
-// filesOf are the files in the parts of a person's message, with where the
-// server has their bytes.
+// filesOf returns the files in the parts of a person's message, with their URLs.
 export const filesOf = ({ sessionId }, parts) => parts.filter((p) => p.type === 'file' || p.type === 'image')
   .map((p) => ({ filename: p.filename || 'attachment', mimeType: p.mediaType || '', url: urlOf(sessionId, p.data ?? p.image) }));
 
@@ -47,8 +46,8 @@ export const isOver = (request) => request.state !== 'running';
 
 export const isRunning = (state) => state.requests.some((r) => r.state === 'running');
 
-// isPaused says that what runs waits at a limit for an answer.
+// isPaused reports whether the running request is paused at a limit.
 export const isPaused = (state) => state.requests.some((r) => !isOver(r) && r.paused);
 
-// isBusy also counts what was accepted and is about to run.
+// isBusy reports whether a request is running or about to run.
 export const isBusy = (state) => isRunning(state) || state.outbox.some((e) => e.status === 'waiting');

@@ -1,20 +1,20 @@
-// Reads server-sent events, reconnects from the last cursor, and says which
-// state the connection is in. It gives up only when it is stopped or the server
-// refuses it.
+// Reads server-sent events, reconnects after the last cursor, and reports the state
+// of the connection. It ends only when it is stopped or the server refuses it.
 
 import { failureOf, noAnswer } from './api.js';
 
 const firstWait = 300;
 const longestWait = 5000;
-// The server sends a heartbeat every 15 s; a stream that says nothing for
-// longer is dead even when the socket does not know.
+// The server sends a heartbeat every 15 s. A stream that is silent for this long (in
+// milliseconds) is dead, even if the socket is open.
 const silence = 45000;
 
-// follow reads the event stream of all sessions behind a cursor; without one
-// it begins now. It calls onFrames(frames) with what came together, each frame
-// {type, event, cursor, before}, and onState('open' | 'reconnecting' |
-// 'failed', failure), and onBegin(cursor) when the server says where it begins
-// before anything has happened. It returns a function that stops it.
+// follow reads the event stream of all sessions after a cursor, or from now on
+// without one. It calls
+//   onFrames(frames) with the frames of each read: {type, event, cursor, before},
+//   onState('open' | 'reconnecting' | 'failed', failure),
+//   onBegin(cursor) with the first cursor, before any event.
+// It returns a function that stops it.
 export function follow(cursor, onFrames, onState, onBegin) {
   const stop = new AbortController();
   run(cursor, onFrames, onState, onBegin, stop.signal);
@@ -31,7 +31,7 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
     else if (id && !frames.length) onBegin(id);
   };
   while (!stopped.aborted) {
-    let told = null; // what a server that cannot do its work says
+    let reason = null; // the error of a server that is not ready
     const attempt = new AbortController();
     const abort = () => attempt.abort();
     stopped.addEventListener('abort', abort, { once: true });
@@ -55,13 +55,13 @@ async function run(cursor, onFrames, onState, onBegin, stopped) {
         onState('failed', failure);
         return;
       }
-      if (failure.status) told = failure;
+      if (failure.status) reason = failure;
     } finally {
       clearTimeout(alarm);
       stopped.removeEventListener('abort', abort);
     }
     if (stopped.aborted) return;
-    onState('reconnecting', told);
+    onState('reconnecting', reason);
     await pause(wait * (0.75 + Math.random() / 2), stopped);
     wait = Math.min(wait * 2, longestWait);
   }
@@ -75,8 +75,8 @@ async function open(cursor, signal) {
   return response;
 }
 
-// find reads the stream behind a cursor until an event of that id comes; null
-// when it does not come within a few events or seconds.
+// find reads the stream after a cursor until an event with that id arrives. It returns
+// null if the event does not arrive within 200 events or 15 s.
 export async function find(cursor, id) {
   const most = 200;
   const attempt = new AbortController();
@@ -126,8 +126,8 @@ async function read(body, onEvent, onPiece) {
   }
 }
 
-// parser takes pieces of an event stream and calls onEvent(type, data, id) for
-// each whole event, also for one that is only an id.
+// parser parses chunks of an event stream and calls onEvent(type, data, id) for each
+// complete event, also for one that consists of an id only.
 export function parser(onEvent) {
   let rest = '';
   let type = '';

@@ -1,22 +1,22 @@
-// Work in the background: what runs, how it ended, what it puts out.
+// Background tasks: state, outcome and output.
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
 import { el, renew } from './element.js';
 import { duration, line, plural, whole } from './format.js';
-import { asked, fill, pageSize, refresh } from './refresh.js';
+import { fill, pageSize, refresh, reloaded } from './refresh.js';
 import { to } from './router.js';
 import { stamp } from './search.js';
 
 export const title = 'Tasks';
 
-// What tells that something may have changed, and how often what runs is asked
-// for again.
+// Events after which tasks may have changed, and the interval for polling running
+// tasks, in milliseconds.
 const concerns = /^background_task\./;
 const every = 2000;
 
-const words = { running: 'running', completed: 'done', failed: 'failed', timeout: 'out of time', stopped: 'stopped', damaged: 'cannot be read' };
-// The colours of badges are those of requests.
+const words = { running: 'running', completed: 'done', failed: 'failed', timeout: 'timed out', stopped: 'stopped', damaged: 'unreadable' };
+// Badges have the colours of request states.
 const tones = { completed: 'done', timeout: 'failed', stopped: 'cancelled' };
 const kinds = { command: 'Command', agent: 'Sub-agent' };
 
@@ -28,34 +28,34 @@ export function open(root, { parts, query }, page) {
 }
 
 function openList(root, sessionId, page) {
-  const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
+  const statusLine = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
-  root.append(said, list, more);
+  root.append(statusLine, list, more);
   const { kept } = page;
   const draw = () => {
     const { rows } = kept;
     more.hidden = !kept.next;
-    const whose = sessionId ? ' of this conversation' : '';
-    said.textContent = rows.length
-      ? `${kept.next ? `The newest ${plural(rows.length, 'task')}` : plural(rows.length, 'task')}${whose}, the newest first.`
-      : `Nothing was run in the background${whose} yet. Ask for something that takes long.`;
+    const scope = sessionId ? ' of this conversation' : '';
+    statusLine.textContent = rows.length
+      ? `${kept.next ? `The newest ${plural(rows.length, 'task')}` : plural(rows.length, 'task')}${scope}, newest first.`
+      : `No background tasks${scope} yet. Ask Lilac for something that takes long.`;
     renew(list, rows.map((t) => card(t, page)));
   };
   const load = async (before = '') => {
     try {
-      await fill(kept, (behind) => api.tasks(sessionId, pageSize, behind), before);
+      await fill(kept, (token) => api.tasks(sessionId, pageSize, token), before);
       draw();
-      if (!before) await askBehind();
+      if (!before) await reloadRunning();
     } catch (failure) {
-      said.textContent = '';
+      statusLine.textContent = '';
       page.problem(failure.message);
     }
     return kept.rows?.some((t) => t.state === 'running');
   };
-  const askBehind = async () => {
+  const reloadRunning = async () => {
     const behind = kept.rows.slice(pageSize).filter((t) => t.state === 'running').slice(0, pageSize);
-    const now = await asked(behind, api.task);
+    const now = await reloaded(behind, api.task);
     kept.rows = kept.rows.map((t) => now.get(t.id) ?? t);
     if (behind.length) draw();
   };
@@ -89,7 +89,7 @@ function openOne(root, id, page) {
       [task, part] = await Promise.all([api.task(id), api.taskOutput(id)]);
     } catch (failure) {
       if (failure.retryable) return true;
-      top.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such task. ' : `${failure.message} `), el('p', {}, el('a', { href: to(['tasks']) }, 'All tasks')));
+      top.replaceChildren(el('p', {}, failure.status === 404 ? 'This task does not exist. ' : `${failure.message} `), el('p', {}, el('a', { href: to(['tasks']) }, 'All tasks')));
       heading.hidden = output.hidden = true;
       return false;
     }
@@ -97,7 +97,7 @@ function openOne(root, id, page) {
     stop.hidden = task.state !== 'running';
     shown = task;
     draw();
-    const text = `${part.offset > 0 ? '… ' : ''}${part.text}` || (task.state === 'running' ? 'Nothing yet.' : 'It put out nothing.');
+    const text = `${part.offset > 0 ? '… ' : ''}${part.text}` || (task.state === 'running' ? 'No output yet.' : 'No output.');
     if (output.textContent !== text) {
       const atEnd = output.scrollTop + output.clientHeight >= output.scrollHeight - 40;
       output.textContent = text;
@@ -107,7 +107,7 @@ function openOne(root, id, page) {
   };
   const following = refresh(page, load, concerns, every);
   stop.addEventListener('click', async () => {
-    if (!(await confirmed('Stop this task with everything it has started?', 'Stop it'))) return;
+    if (!(await confirmed('Stop this task and everything that it started?', 'Stop'))) return;
     stop.disabled = true;
     try {
       await api.stopTask(id);
@@ -122,10 +122,10 @@ function openOne(root, id, page) {
 
 function facts(t, page) {
   const rows = [
-    ['Kind', kinds[t.kind] ?? t.kind], [t.endedAt ? 'Ran' : 'Has run', ran(t)],
+    ['Kind', kinds[t.kind] ?? t.kind], [t.endedAt ? 'Duration' : 'Running for', ran(t)],
     ['Exit code', t.exitCode === undefined ? '' : String(t.exitCode)],
     ['Stopped by', { agent: 'the agent', person: 'a person' }[t.stoppedBy] ?? ''],
-    ['At most until', t.endedAt ? '' : whole(t.deadline)],
+    ['Time limit', t.endedAt ? '' : whole(t.deadline)],
   ].filter(([, value]) => value);
   return [
     el('div', { className: 'story-top' },
@@ -133,8 +133,8 @@ function facts(t, page) {
       el('p', { className: 'quiet' }, 'For ', el('a', { href: to(['s', t.sessionId]) }, page.titleOf(t.sessionId)), ` · ${whole(t.createdAt)}`)),
     el('dl', { className: 'figures' }, ...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))),
     t.reason ? el('p', { className: `note${t.state === 'stopped' ? '' : ' bad'}` }, t.reason) : null,
-    el('pre', { tabIndex: 0, 'aria-label': t.command ? 'Command' : 'What it was asked' }, t.command || t.prompt || ''),
+    el('pre', { tabIndex: 0, 'aria-label': t.command ? 'Command' : 'Prompt' }, t.command || t.prompt || ''),
     el('p', { className: 'quiet' }, 'Started by ', el('a', { href: to(['requests', t.requestId]) }, 'this request'),
-      ...(t.childRequest ? [' · it works in ', el('a', { href: to(['requests', t.childRequest]) }, 'a request of its own')] : [])),
+      ...(t.childRequest ? [' · runs as ', el('a', { href: to(['requests', t.childRequest]) }, 'its own request')] : [])),
   ].filter(Boolean);
 }

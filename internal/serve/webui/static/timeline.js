@@ -1,5 +1,5 @@
-// The story of one request as a timeline: what woke it, its steps, tools,
-// retries, recoveries, and its end.
+// The timeline of one request: its trigger, steps, tools, retries, recoveries and
+// end.
 
 import * as api from './api.js';
 import { el } from './element.js';
@@ -9,11 +9,11 @@ import { to } from './router.js';
 
 export const title = 'Request';
 
-// longestText bounds what one entry puts into the document.
+// longestText limits the text of one entry, in characters.
 const longestText = 100000;
 
-// A story that changes is asked for again, but no more of the time than this is
-// spent with it; in milliseconds, and as a part.
+// Delay before a changed request is loaded again, in milliseconds, and maximum share
+// of the time that is spent loading and drawing it.
 const soon = 400;
 const busy = 0.25;
 
@@ -39,10 +39,10 @@ export function open(root, { parts }, page) {
     } catch (failure) {
       if (closed) return;
       if (failure.retryable) {
-        page.problem(failure.message); // it is shown again when the server is back
+        page.problem(failure.message); // the view is opened again when the server is back
         return;
       }
-      box.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such request. ' : `${failure.message} `),
+      box.replaceChildren(el('p', {}, failure.status === 404 ? 'This request does not exist. ' : `${failure.message} `),
         el('p', {}, el('a', { href: to(['requests']) }, 'All requests')));
     }
   };
@@ -68,14 +68,14 @@ function draw(box, story, page) {
   const foldOf = (e) => e.closest('details')?.dataset.key;
   box.replaceChildren(
     el('div', { className: 'story-top' },
-      el('h2', {}, badge(story), ' ', woken ? line(woken.text, 120) : 'A request'),
+      el('h2', {}, badge(story), ' ', woken ? line(woken.text, 120) : 'Request'),
       el('p', { className: 'quiet' }, 'In ', el('a', { href: woken ? to(['s', story.sessionId, 'm', woken.messageId]) : to(['s', story.sessionId]) }, page.titleOf(story.sessionId)), ` · ${whole(story.createdAt)}`)),
     facts(story),
-    el('ol', { className: 'timeline', 'aria-label': 'What happened' }, ...items(story).map(item)),
+    el('ol', { className: 'timeline', 'aria-label': 'Timeline' }, ...items(story).map(item)),
     el('p', { className: 'quiet small' }, `Request ${story.id}`),
   );
   for (const fold of box.querySelectorAll('details')) if (opened.has(fold.dataset.key)) fold.open = true;
-  // The keyboard stays where it was.
+  // Restore the focus.
   if (held) [...box.querySelectorAll(held.localName)].find((e) => foldOf(e) === foldOf(held) && e.getAttribute('href') === held.getAttribute('href'))?.focus({ preventScroll: true });
 }
 
@@ -83,11 +83,11 @@ function facts({ usage = {}, startedAt, endedAt, createdAt, steps, recoveries, m
   const retries = entries.filter((e) => e.kind === 'model_failed').length;
   const cached = usage.cacheReadTokens ? ` (${count(usage.cacheReadTokens)} from the cache)` : '';
   const rows = [
-    ['Took', endedAt && startedAt ? duration(endedAt - startedAt) : startedAt ? 'still running' : 'not begun'],
-    ['Waited', startedAt ? duration(startedAt - createdAt) : ''],
+    ['Duration', endedAt && startedAt ? duration(endedAt - startedAt) : startedAt ? 'running' : 'not started'],
+    ['Queued for', startedAt ? duration(startedAt - createdAt) : ''],
     ['Steps', count(steps)],
-    ['Read', usage.inputTokens ? `${plural(usage.inputTokens, 'token')}${cached}` : ''],
-    ['Written', usage.outputTokens ? plural(usage.outputTokens, 'token') : ''],
+    ['Input', usage.inputTokens ? `${plural(usage.inputTokens, 'token')}${cached}` : ''],
+    ['Output', usage.outputTokens ? plural(usage.outputTokens, 'token') : ''],
     ['Cost', money(usage.costMicros)],
     ['Retries', retries ? count(retries) : ''],
     ['Recoveries', recoveries ? count(recoveries) : ''],
@@ -96,8 +96,8 @@ function facts({ usage = {}, startedAt, endedAt, createdAt, steps, recoveries, m
   return el('dl', { className: 'figures' }, ...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))));
 }
 
-// items makes of the journal what a person reads: a tool's start and end are
-// one item, and what this page does not know is shown as it is.
+// items converts the journal to timeline items: the start and end of a tool call are
+// one item, and an unknown entry is shown as raw JSON.
 export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
   const from = startedAt || createdAt;
   const out = [];
@@ -107,7 +107,7 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
     const entry = { key: String(seq), kind, at, after: at - from, step };
     switch (kind) {
       case 'queued':
-        out.push({ ...entry, tone: 'quiet', title: 'Accepted', note: 'It waits for its turn.' });
+        out.push({ ...entry, tone: 'quiet', title: startedAt ? 'Accepted' : 'Queued' });
         break;
       case 'started':
         out.push({ ...entry, tone: 'quiet', title: 'Started' });
@@ -115,14 +115,14 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
       case 'input': {
         const message = texts.get(data.messageId);
         const woke = message?.eventId === wokenBy;
-        out.push({ ...entry, tone: 'person', title: woke ? 'Woken by a message' : inputs[data.queue] ?? 'A message came in', text: message?.text, lead: true });
+        out.push({ ...entry, tone: 'person', title: woke ? 'Triggered by a message' : inputs[data.queue] ?? 'Message received', text: message?.text, lead: true });
         break;
       }
       case 'model':
         out.push(modelItem(entry, data));
         break;
       case 'model_failed':
-        out.push({ ...entry, tone: 'warn', title: 'The model failed', note: `${data.error} Tried again after ${duration(data.delayMs)}.` });
+        out.push({ ...entry, tone: 'warn', title: 'Model call failed', note: `${data.error} Retried after ${duration(data.delayMs)}.` });
         break;
       case 'tool_start': {
         const tool = { ...entry, tone: 'run', title: data.name, note: shortDisplay(data), input: data.args, status: 'running' };
@@ -141,25 +141,25 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
         break;
       }
       case 'recovered':
-        out.push({ ...entry, tone: 'warn', title: 'Taken up again', note: data.charged === false ? 'Lilac was stopped and started again.' : `Lilac ended unexpectedly and was started again (recovery ${data.recovery}).` });
+        out.push({ ...entry, tone: 'warn', title: 'Resumed after a restart', note: data.charged === false ? 'Lilac was restarted.' : `Lilac stopped unexpectedly and was restarted (recovery ${data.recovery}).` });
         break;
       case 'paused':
-        out.push({ ...entry, tone: 'warn', title: 'Waits at a limit', text: data.question });
+        out.push({ ...entry, tone: 'warn', title: 'Paused at a limit', text: data.question });
         break;
       case 'resumed':
-        out.push({ ...entry, tone: 'person', title: data.answer === 'continue' ? 'Told to go on' : 'Told to stop' });
+        out.push({ ...entry, tone: 'person', title: data.answer === 'continue' ? 'Continued' : 'Stopped by answer' });
         break;
       case 'compacted':
-        out.push({ ...entry, tone: 'quiet', title: 'Summed up', note: 'Older messages were replaced by a summary to make room.' });
+        out.push({ ...entry, tone: 'quiet', title: 'Compacted', note: 'A summary replaced older messages to free space in the context window.' });
         break;
       case 'task':
-        out.push({ ...entry, tone: 'run', title: data.kind === 'agent' ? 'A sub-agent was started' : 'A background task was started', note: data.description, link: to(['tasks', data.taskId ?? '']) });
+        out.push({ ...entry, tone: 'run', title: data.kind === 'agent' ? 'Sub-agent started' : 'Background task started', note: data.description, link: to(['tasks', data.taskId ?? '']) });
         break;
       case 'end':
         out.push({ ...entry, tone: endTones[data.state] ?? 'quiet', title: ends[data.state] ?? `Ended: ${data.state}`, note: data.detail?.replace(/^[a-z_]+: /, ''), cause: data.cause });
         break;
       case 'damaged':
-        out.push({ ...entry, tone: 'bad', title: 'A record that cannot be read', note: detail });
+        out.push({ ...entry, tone: 'bad', title: 'Unreadable entry', note: detail });
         break;
       default:
         out.push({ ...entry, tone: 'quiet', title: kind, raw: data });
@@ -169,7 +169,7 @@ export function items({ messages, entries, wokenBy, createdAt, startedAt }) {
 }
 
 const inputs = {
-  prompt: 'A message came in', steer: 'Steered by a message', followUp: 'Followed up by a message', interrupt: 'Interrupted by a message',
+  prompt: 'Message received', steer: 'Steered by a message', followUp: 'Follow-up message', interrupt: 'Interrupted by a message',
 };
 const ends = { done: 'Done', failed: 'Failed', cancelled: 'Stopped' };
 const endTones = { done: 'good', failed: 'bad', cancelled: 'quiet' };
@@ -178,10 +178,10 @@ function modelItem(entry, { message = {}, usage = {}, modelMs, interrupted, mode
   const content = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content ?? [];
   const of = (type) => content.filter((p) => p.type === type).map((p) => p.text).join('\n\n');
   const calls = content.filter((p) => p.type === 'tool-call').map((p) => p.toolName);
-  const numbers = [plural(usage.inputTokens, 'token') + ' read', `${count(usage.outputTokens)} written`, money(usage.costMicros), model].filter(Boolean);
+  const numbers = [`${plural(usage.inputTokens, 'token')} in`, `${count(usage.outputTokens)} out`, money(usage.costMicros), model].filter(Boolean);
   return {
     ...entry, tone: 'model', took: modelMs, lead: true,
-    title: interrupted ? 'The model was interrupted' : calls.length ? `The model calls ${calls.join(', ')}` : 'The model answers',
+    title: interrupted ? 'Model call interrupted' : calls.length ? `Model calls ${calls.join(', ')}` : 'Model answers',
     note: numbers.join(' · '), text: of('text'), thought: of('reasoning'),
   };
 }
@@ -203,11 +203,11 @@ function item(i) {
     i.text ? (i.text.length < 400 ? el('p', { className: 'words' }, i.text) : fold(`${i.key}w`, `${line(i.text, 90)}`, i.text)) : null,
     i.input !== undefined ? fold(`${i.key}i`, 'Input', typeof i.input === 'string' ? i.input : json(i.input)) : null,
     i.output ? fold(`${i.key}o`, i.failed ? 'Error' : 'Output', i.output) : null,
-    i.cause ? fold(`${i.key}c`, 'Cause, for the operator', i.cause) : null,
-    i.raw !== undefined ? fold(`${i.key}r`, 'As it was recorded', json(i.raw)) : null);
+    i.cause ? fold(`${i.key}c`, 'Technical details', i.cause) : null,
+    i.raw !== undefined ? fold(`${i.key}r`, 'Raw entry', json(i.raw)) : null);
 }
 
-// fold shows a long text when it is opened.
+// fold fills in a long text only when it is opened.
 function fold(key, label, text) {
   const body = el('pre', { tabIndex: 0 });
   const shown = text.length > longestText ? `${text.slice(0, longestText)}\n… (cut)` : text;

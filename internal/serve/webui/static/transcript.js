@@ -1,5 +1,5 @@
-// Draws a conversation: only what the reducer marked as changed, once per
-// frame.
+// Draws a conversation, once per animation frame: only what the reducer marked as
+// changed.
 
 import { arrange, el, renew } from './element.js';
 import { attached } from './files.js';
@@ -9,8 +9,8 @@ import { to } from './router.js';
 
 const longestOutput = 200000;
 
-// What of a long conversation stands in the document at most, in requests, and
-// how many are added at an end. The rest is kept as data.
+// Maximum number of requests in the document, and number that is added at an end of a
+// long conversation. The rest is kept as data.
 const mostDrawn = 60;
 const step = 20;
 
@@ -26,8 +26,7 @@ export class Transcript {
   clear() {
     this.drawn = new WeakMap();
     this.shown = [];
-    // The first and the last request that is drawn; without a last one the
-    // newest requests are.
+    // The first and the last drawn request; if last is null, the newest are drawn.
     this.first = null;
     this.last = null;
     this.atStart = true;
@@ -39,15 +38,15 @@ export class Transcript {
   }
 
   range(requests) {
-    // What was loaded anew are other objects, and some may be gone.
+    // After a reload the requests are other objects, and some may be gone.
     const at = (request) => (request ? requests.findIndex((r) => r.id === request.id) : -1);
     const to = at(this.last) + 1 || requests.length;
     const from = at(this.first);
     return [Math.max(0, from < 0 ? to - mostDrawn : from), to];
   }
 
-  // draw draws what changed. New requests push the oldest ones out where the
-  // newest are followed; where somebody reads, they wait below.
+  // draw draws the changes. If the view follows the end, new requests push out the
+  // oldest ones; otherwise they are not drawn until the person scrolls down.
   draw(state, following) {
     const { requests } = state;
     this.sessionId = state.sessionId;
@@ -71,15 +70,14 @@ export class Transcript {
       }
       this.shown = shown;
       arrange(this.root, shown.map((r) => this.request(r).element));
-      // What is drawn anew is as open as it was.
+      // Restore the open folds of new nodes.
       for (const r of shown) folds.get(r.id)?.forEach(({ open }, i) => { if (open) foldsOf(this.request(r))[i]?.setAttribute('open', ''); });
     }
     for (const item of state.changed) this.drawn.get(item)?.update();
     state.changed.clear();
   }
 
-  // forget lets go of what is not drawn any more; it is drawn anew from the
-  // data when it is looked at again.
+  // forget drops the nodes of a request that is not drawn any more.
   forget(request) {
     this.drawn.delete(request);
     for (const block of request.blocks) this.drawn.delete(block);
@@ -118,7 +116,7 @@ export class Transcript {
     return [...this.root.children].find((node) => node.getBoundingClientRect().bottom > top);
   }
 
-  // node is what is drawn of a message or a request.
+  // node returns the node of a message or a request.
   node(name, id) {
     return this.root.querySelector(`[data-${name}="${CSS.escape(id)}"]`);
   }
@@ -159,8 +157,8 @@ export class Transcript {
     return view;
   }
 
-  // question is what a request at a limit asks, with its two answers. The node
-  // stays while the question does, so that a button keeps the focus.
+  // question draws the question of a paused request with its two answers. The node is
+  // reused for the same question, so that a button keeps the focus.
   question({ id, paused }, view) {
     const which = paused.pause ?? paused.number;
     if (view.asked?.which === which) return view.asked.node;
@@ -173,7 +171,7 @@ export class Transcript {
       },
     }, label));
     const node = el('div', { className: 'limit', role: 'group', 'aria-label': paused.question },
-      el('p', {}, 'It waits at a limit for your answer', paused.until ? `, until ${whole(paused.until)}.` : '.'), el('div', { className: 'actions' }, ...buttons));
+      el('p', {}, 'Paused at a limit. Lilac waits for your answer', paused.until ? ` until ${whole(paused.until)}.` : '.'), el('div', { className: 'actions' }, ...buttons));
     view.asked = { which, node };
     return node;
   }
@@ -191,7 +189,7 @@ export class Transcript {
   foot(request) {
     switch (request.state) {
       case 'running':
-        return [el('span', { className: 'thinking', title: 'The answer is being written' }, el('i'), el('i'), el('i'), el('span', { className: 'hidden' }, 'The answer is being written'))];
+        return [el('span', { className: 'thinking', title: 'Lilac is working' }, el('i'), el('i'), el('i'), el('span', { className: 'hidden' }, 'Lilac is working'))];
       case 'failed':
         return [el('p', { className: 'note bad' }, request.reason || 'This request failed.'), ...this.again(request), this.about(request)];
       case 'cancelled':
@@ -201,19 +199,18 @@ export class Transcript {
     }
   }
 
-  // again offers to send once more what a person has asked. Files would have to
-  // be attached again.
+  // again offers to send the person's messages again, unless they have files, which
+  // would have to be attached again.
   again(request) {
     const asked = () => request.blocks.filter((b) => b.kind === 'user');
-    if (request.again || !asked().length || asked().some((b) => ofProgram(b.id) || b.files.length)) return [];
+    if (request.again || !asked().length || asked().some((b) => isAutomatic(b.id) || b.files.length)) return [];
     return [el('button', {
       type: 'button', className: 'pill',
       onclick: () => this.hooks.again(request, asked().map((b) => b.text).join('\n\n')),
     }, 'Try again')];
   }
 
-  // about is the quiet line below a request: when it ended, what it used, where
-  // its story is, and how to take the answer along.
+  // about is the line below a request: time, usage, links and a copy button.
   about(request) {
     const { usage } = request;
     const asked = request.blocks.find((b) => b.kind === 'user');
@@ -231,19 +228,19 @@ export class Transcript {
 
 const foldsOf = ({ element }) => [...element.querySelectorAll('details')];
 
-// stamp is when something was said, null when that is not known.
+// stamp draws a time, or returns null if it is unknown.
 const stamp = (ms) => (ms ? el('time', { dateTime: new Date(ms).toISOString(), title: whole(ms) }, moment(ms)) : null);
 
-// What a rule or a workflow tells the agent has an id of theirs.
-const ofProgram = (id) => /^(env|wf)-/.test(id);
+// Messages of rules and workflows, which no person wrote, have ids of this form.
+const isAutomatic = (id) => /^(env|wf)-/.test(id);
 
 const makers = {
   user(block) {
-    if (ofProgram(block.id)) return makers.told(block);
-    const said = el('span', { className: 'said' });
+    if (isAutomatic(block.id)) return makers.system(block);
+    const fate = el('span', { className: 'fate' });
     let { files } = block;
     const element = el('div', { className: 'user', 'data-message': block.id },
-      bubble(block), el('p', { className: 'under' }, ...[stamp(block.createdAt), said].filter(Boolean)));
+      bubble(block), el('p', { className: 'under' }, ...[stamp(block.createdAt), fate].filter(Boolean)));
     return {
       element,
       update() {
@@ -251,16 +248,16 @@ const makers = {
           files = block.files;
           element.firstChild.replaceWith(bubble(block));
         }
-        said.textContent = block.said;
-        said.hidden = !block.said;
+        fate.textContent = block.fate;
+        fate.hidden = !block.fate;
       },
     };
   },
 
-  // told is what the agent was told and no person said.
-  told(block) {
+  // system draws a message to the agent that no person wrote.
+  system(block) {
     const element = el('details', { className: 'fold', 'data-message': block.id },
-      el('summary', {}, icon('told'), el('span', { className: 'name' }, 'Lilac was told'), el('span', { className: 'what' }, line(block.text))),
+      el('summary', {}, icon('system'), el('span', { className: 'name' }, 'System note'), el('span', { className: 'what' }, line(block.text))),
       el('div', { className: 'fold-body' }, el('div', { className: 'words', dir: 'auto' }, block.text)));
     return { element, update() {} };
   },
@@ -321,8 +318,8 @@ const makers = {
         if (block.args !== undefined) parts.push(el('h4', {}, 'Input'), pre(pretty(block.args)));
         const output = block.error || block.output;
         if (output) parts.push(el('h4', {}, block.error || block.ok === false ? 'Error' : 'Output'), pre(output));
-        if (block.rest) parts.push(el('p', { className: 'quiet' }, 'This is only the beginning. The whole is in the ', el('a', { href: to(['requests', block.rest]) }, 'timeline of the request'), '.'));
-        else if (!output && block.status === 'end') parts.push(el('p', { className: 'quiet' }, block.ok === undefined ? 'It did not tell how it ended.' : 'No output.'));
+        if (block.rest) parts.push(el('p', { className: 'quiet' }, 'Only the beginning is shown. For the complete output, see the ', el('a', { href: to(['requests', block.rest]) }, 'timeline of the request'), '.'));
+        else if (!output && block.status === 'end') parts.push(el('p', { className: 'quiet' }, block.ok === undefined ? 'The outcome is unknown.' : 'No output.'));
         body.replaceChildren(...parts);
       },
     };
@@ -333,7 +330,7 @@ const makers = {
   },
 };
 
-// bubble is a person's message; the outbox shows the same.
+// bubble draws a person's message, also in the outbox.
 export function bubble({ text, files }) {
   return el('div', { className: 'bubble' },
     el('span', { className: 'hidden' }, 'You: '),
@@ -364,7 +361,7 @@ function summaryOf(block) {
   return text.length > 160 ? `${text.slice(0, 159)}…` : text;
 }
 
-const marks = { run: ['', 'running'], good: ['✓', 'succeeded'], bad: ['✕', 'failed'], unknown: ['?', 'ended, outcome unknown'], thought: ['✦', ''], told: ['◆', ''] };
+const marks = { run: ['', 'running'], good: ['✓', 'succeeded'], bad: ['✕', 'failed'], unknown: ['?', 'ended, outcome unknown'], thought: ['✦', ''], system: ['◆', ''] };
 
 function icon(status) {
   const node = el('span', { className: 'mark' });

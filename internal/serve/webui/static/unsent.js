@@ -1,10 +1,10 @@
-// Messages that were sent and not yet read by a request, or refused, kept over a
-// reload of the page. Without storage (a private window that forbids it) only that is lost.
+// Saves messages of the outbox (queued or refused) across a reload of the page.
+// Without storage, as in some private windows, a reload loses them.
 
 const name = (sessionId) => `lilac.unsent.${sessionId}`;
 const oldest = 24 * 3600 * 1000;
 
-// How many of them a conversation has: what could not be kept is not sent.
+// Maximum number per conversation. A message that cannot be saved is not sent.
 export const most = 50;
 
 const cache = new Map();
@@ -15,7 +15,7 @@ export function unsent(sessionId) {
   try {
     entries = JSON.parse(sessionStorage.getItem(name(sessionId)) ?? '[]');
   } catch {
-    // Unreadable is as good as none.
+    // Ignore saved messages that cannot be parsed.
   }
   entries = entries.filter((e) => Date.now() - e.createdAt < oldest);
   cache.set(sessionId, entries);
@@ -37,6 +37,6 @@ function write(sessionId, entries) {
     if (entries.length) sessionStorage.setItem(name(sessionId), JSON.stringify(entries));
     else sessionStorage.removeItem(name(sessionId));
   } catch {
-    // No room or no permission.
+    // Storage is full or forbidden.
   }
 }

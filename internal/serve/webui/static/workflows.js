@@ -1,5 +1,5 @@
-// What the agent waits for: for whom, since when, until when, and a way to end
-// it.
+// Workflows: what the agent waits for, for which conversation, until when, and a
+// button to cancel.
 
 import * as api from './api.js';
 import { confirmed } from './dialog.js';
@@ -11,19 +11,19 @@ import { stamp } from './search.js';
 
 export const title = 'Workflows';
 
-// What tells that something may have changed: a command made or cancelled one,
-// or one woke the agent. Other things happen in silence, so it is looked at now
-// and then.
+// Events after which a workflow may have changed: a tool created or cancelled one, or
+// one woke the agent. Other changes publish no event, so the view also polls; times in
+// milliseconds.
 const concerns = /^stream\.(start|tool_call|completed|error)$/;
 const every = 4000;
 const wait = 1000;
 
-const stateWords = { '': 'incomplete', waiting: 'waiting', resolved: 'done', failed: 'failed', cancelled: 'cancelled', sending: 'being sent', damaged: 'cannot be read' };
-// The colours of badges are those of requests.
+const stateWords = { '': 'incomplete', waiting: 'waiting', resolved: 'done', failed: 'failed', cancelled: 'cancelled', sending: 'sending', damaged: 'unreadable' };
+// Badges have the colours of request states.
 const tones = { waiting: 'queued', resolved: 'done', failed: 'failed' };
 const outcomes = {
-  reply: 'A reply came', reached: 'The time came', event: 'The event happened', timeout: 'It did not come in time',
-  notSent: 'The message could not be sent', cancelled: 'No longer waited for', finished: 'The schedule has ended',
+  reply: 'Reply received', reached: 'Time reached', event: 'Event received', timeout: 'Timed out',
+  notSent: 'Message not sent', cancelled: 'Cancelled', finished: 'Schedule ended',
 };
 
 export function open(root, { parts, query }, page) {
@@ -33,19 +33,19 @@ export function open(root, { parts, query }, page) {
 function openList(root, ended, page) {
   const box = el('input', { type: 'checkbox', name: 'ended', checked: ended });
   box.addEventListener('change', () => go(to(['workflows'], { ended: box.checked ? '1' : '' })));
-  const said = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
+  const statusLine = el('p', { className: 'quiet', role: 'status' }, 'Loading…');
   const list = el('ul', { className: 'cards' });
   const more = el('button', { type: 'button', className: 'pill', hidden: true }, 'Show older');
-  root.append(el('div', { className: 'filters' }, el('label', { className: 'check' }, box, 'Also those that have ended')), said, list, more);
+  root.append(el('div', { className: 'filters' }, el('label', { className: 'check' }, box, 'Show finished')), statusLine, list, more);
   const { kept } = page;
   kept.most ??= pageSize;
   const draw = () => {
     const { rows } = kept;
     more.hidden = !kept.next;
     renew(list, rows.map((w) => card(w, page)));
-    said.textContent = rows.length
-      ? `${plural(rows.length, 'workflow')}, the newest first. When one is over, the agent goes on in its conversation.`
-      : 'The agent waits for nothing. Ask it to remind you of something, or to ask somebody and tell you what they say.';
+    statusLine.textContent = rows.length
+      ? `${plural(rows.length, 'workflow')}, newest first. When a workflow ends, the agent continues in its conversation.`
+      : 'No workflows are waiting. Ask Lilac to remind you of something, or to ask somebody and report the answer.';
   };
   const load = async () => {
     try {
@@ -60,8 +60,8 @@ function openList(root, ended, page) {
       Object.assign(kept, { rows: found, next });
       if (news) draw();
     } catch (failure) {
-      if (!kept.rows && list.isConnected) { // what is shown stays
-        said.textContent = '';
+      if (!kept.rows && list.isConnected) { // keep the current list
+        statusLine.textContent = '';
         page.problem(failure.message);
       }
     }
@@ -82,9 +82,9 @@ const badge = (state) => el('span', { className: 'badge', 'data-state': tones[st
 function card(w, page) {
   const damaged = w.state === 'damaged';
   const facts = [
-    `for ${page.titleOf(w.origin.sessionId, `${w.origin.client} ${w.origin.sessionId}`)}`,
+    page.titleOf(w.origin.sessionId, `${w.origin.client} ${w.origin.sessionId}`),
     plural((w.tasks ?? []).length, 'task'),
-    w.state === 'waiting' && w.due ? `${(w.tasks ?? []).some((t) => t.wait.way === 'schedule') ? 'next' : 'at the latest'} ${whole(w.due)}` : '',
+    w.state === 'waiting' && w.due ? `${(w.tasks ?? []).some((t) => t.wait.way === 'schedule') ? 'next' : 'until'} ${whole(w.due)}` : '',
     w.resumes ? `woke the agent ${plural(w.resumes, 'time')}` : '',
   ].filter(Boolean);
   return el('li', { 'data-key': w.id }, el('a', { className: 'card', href: to(['workflows', w.id]), 'data-workflow': w.id },
@@ -105,15 +105,15 @@ function openOne(root, id, page) {
       el('h2', {}, badge(w.state), ' ', w.summary || 'Not created yet'),
       w.detail ? el('p', { className: `note ${w.state === 'failed' ? 'bad' : ''}` }, w.detail) : null,
       el('dl', { className: 'figures' },
-        figure('Since', whole(w.createdAt)), figure('Ended', whole(w.endedAt)), figure('Next', whole(w.due)),
-        figure('Over when', w.completion === 'any' ? 'any task has a result' : 'all tasks have a result')),
+        figure('Created', whole(w.createdAt)), figure('Ended', whole(w.endedAt)), figure('Next', whole(w.due)),
+        figure('Ends when', w.completion === 'any' ? 'any task has a result' : 'all tasks have a result')),
       el('p', { className: 'links' },
-        el('a', { href: to(['requests', w.origin.requestId]) }, 'The request that asked for it'),
-        w.origin.client === 'web' ? el('a', { href: to(['s', w.origin.sessionId]) }, 'The conversation') : null,
+        el('a', { href: to(['requests', w.origin.requestId]) }, 'Request that created it'),
+        w.origin.client === 'web' ? el('a', { href: to(['s', w.origin.sessionId]) }, 'Conversation') : null,
         ...Array.from({ length: Math.min(w.resumes, 20) }, (_, i) => w.resumes - i)
-          .map((n) => el('a', { href: to(['requests', `wf:${w.id}:${n}`]) }, w.resumes > 1 ? `Request ${n} that it made` : 'The request that it made'))),
+          .map((n) => el('a', { href: to(['requests', `wf:${w.id}:${n}`]) }, w.resumes > 1 ? `Request ${n} that it started` : 'Request that it started'))),
       w.state === 'waiting' ? el('div', { className: 'actions' }, cancel(w)) : null,
-      el('h3', {}, 'What it waits for'),
+      el('h3', {}, 'Tasks'),
       el('ol', { className: 'cards' }, ...(w.tasks ?? []).map(task)),
       all(),
     ].filter(Boolean));
@@ -121,7 +121,7 @@ function openOne(root, id, page) {
   const cancel = (w) => {
     const button = el('button', { type: 'button', className: 'pill danger' }, 'Cancel…');
     button.addEventListener('click', async () => {
-      if (!(await confirmed('Cancel this workflow? The agent will not be woken.', 'Cancel it', 'Keep waiting'))) return;
+      if (!(await confirmed('Cancel this workflow? The agent is not notified.', 'Cancel the workflow', 'Keep waiting'))) return;
       button.disabled = true;
       try {
         draw(await api.cancelWorkflow(w.id));
@@ -138,8 +138,8 @@ function openOne(root, id, page) {
       draw(w);
       return w.state === 'waiting' || w.state === '';
     } catch (failure) {
-      if (seen && failure.retryable) return true; // what is shown stays
-      box.replaceChildren(el('p', {}, failure.status === 404 ? 'There is no such workflow any more.' : failure.message), all());
+      if (seen && failure.retryable) return true; // keep what is shown
+      box.replaceChildren(el('p', {}, failure.status === 404 ? 'This workflow no longer exists.' : failure.message), all());
       return Boolean(failure.retryable);
     }
   }, concerns, every, wait).close;
@@ -147,14 +147,14 @@ function openOne(root, id, page) {
 
 const figure = (name, value) => (value ? el('div', {}, el('dt', {}, name), el('dd', {}, value)) : null);
 
-// whom says what a task waits for, in words.
-function whom({ wait, kind }) {
+// describeWait describes what a task waits for.
+function describeWait({ wait, kind }) {
   switch (wait.way) {
-    case 'reply': return `A reply ${wait.userId ? `of ${wait.userId} ` : ''}to ${wait.text ? 'what was asked' : `message ${wait.messageId}`} in ${wait.platform} ${wait.channelId}`;
+    case 'reply': return `A reply ${wait.userId ? `from ${wait.userId} ` : ''}to ${wait.text ? 'the question' : `message ${wait.messageId}`} in ${wait.platform} ${wait.channelId}`;
     case 'message': return `The next message in the conversation ${wait.channelId}`;
-    case 'event': return `An event ${wait.types.join(', ')}${wait.if ? ` with ${wait.if}` : ''}`;
-    case 'schedule': return `${wait.cron} (${wait.timezone || 'UTC'})${wait.skipMissed ? ', without what was missed' : ''}`;
-    case 'moment': return kind === 'delay' ? 'Some time to pass' : 'A moment';
+    case 'event': return `An event ${wait.types.join(', ')}${wait.if ? ` if ${wait.if}` : ''}`;
+    case 'schedule': return `${wait.cron} (${wait.timezone || 'UTC'})${wait.skipMissed ? ', missed runs are skipped' : ''}`;
+    case 'moment': return kind === 'delay' ? 'A delay' : 'A point in time';
     default: return kind;
   }
 }
@@ -162,8 +162,8 @@ function whom({ wait, kind }) {
 function task(t) {
   const { result } = t;
   const due = t.state === 'waiting' && t.due
-    ? `${{ moment: 'at', schedule: 'next' }[t.wait.way] ?? 'at the latest'} ${whole(t.due)}` : '';
-  const facts = [whom(t), due, t.runs ? `ran ${plural(t.runs, 'time')}` : ''].filter(Boolean);
+    ? `${{ moment: 'at', schedule: 'next' }[t.wait.way] ?? 'until'} ${whole(t.due)}` : '';
+  const facts = [describeWait(t), due, t.runs ? `ran ${plural(t.runs, 'time')}` : ''].filter(Boolean);
   const came = result && t.state !== 'waiting' ? `${outcomes[result.outcome] ?? result.outcome} · ${whole(t.resolvedAt)}` : '';
   return el('li', { className: 'card', 'data-task': t.id },
     el('span', { className: 'card-top' }, badge(t.sending ? 'sending' : t.state), el('b', { className: 'grow' }, line(t.description))),
