@@ -216,7 +216,7 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	p.store = store.New(p.db)
-	p.operators = &toolserver.Operators{DB: p.db, Table: store.Operators{}}
+	p.operators = &toolserver.Operators{DB: p.db, Table: store.OperatorTokens{}}
 	return nil
 }
 
@@ -251,7 +251,7 @@ func (p *program) buildCores(ctx context.Context) (err error) {
 	}
 	p.env = environment.New(environment.Options{
 		Intake: p.sources.intake,
-		DB:     p.db, Bus: p.bus, Inbox: p.store, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: p.sessions(), Logger: p.Logger,
+		DB:     p.db, Bus: p.bus, Inbox: p.store.Inbox, Runs: store.RuleRuns{}, Holds: store.RuleWaits{}, Causes: store.RuleRuns{}, Events: store.RuleEvents{}, Session: p.sessions(), Logger: p.Logger,
 		Rules: rules, Observe: p.workflows.Observe, Workspace: p.Config.Workspace,
 	})
 	return nil

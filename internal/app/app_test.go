@@ -353,19 +353,19 @@ func TestEachSickPartShows(t *testing.T) {
 			t.Errorf("a runner that works: %v", err)
 		}
 		lost := session.Request{ID: "web:s:lost", SessionID: "s", Client: "web", State: event.StateRunning, CreatedAt: 1, StartedAt: 1}
-		r.store(func(tx *db.Tx) error { return r.p.store.CreateRequest(tx, lost) })
+		r.store(func(tx *db.Tx) error { return r.p.store.Requests.CreateRequest(tx, lost) })
 		_ = probe(context.Background()) // sees it for the first time
 		if err := probe(context.Background()); fault.KindOf(err) != fault.Unavailable || !strings.Contains(r.p.describeTrouble(err), "nobody works on it (1 in all)") {
 			t.Errorf("a request that nobody works on: %v", err)
 		}
 		asking := lost
 		asking.Detail = "Answer \"continue\" to allow 5 steps more."
-		r.store(func(tx *db.Tx) error { return r.p.store.SaveRequest(tx, asking) })
+		r.store(func(tx *db.Tx) error { return r.p.store.Requests.SaveRequest(tx, asking) })
 		if err := probe(context.Background()); err != nil {
 			t.Errorf("a request that waits for an answer at a limit: %v", err)
 		}
 		lost.State = event.StateFailed
-		r.store(func(tx *db.Tx) error { return r.p.store.SaveRequest(tx, lost) })
+		r.store(func(tx *db.Tx) error { return r.p.store.Requests.SaveRequest(tx, lost) })
 		if err := probe(context.Background()); err != nil {
 			t.Errorf("it is not green again: %v", err)
 		}

@@ -89,7 +89,7 @@ func (p *program) sweep(ctx context.Context) {
 	keep := time.Duration(p.Config.Attachments.Keep)
 	swept, err := p.blobs.Sweep(ctx, time.Now(), keep, func(names []string) (out map[string]bool, err error) {
 		err = p.db.Read(ctx, func(q db.Queryer) (err error) {
-			out, err = p.store.Referenced(q, names)
+			out, err = p.store.Files.Referenced(q, names)
 			return err
 		})
 		return out, err
@@ -123,7 +123,7 @@ func (a attachments) inbound(ctx context.Context, call tool.Call) (out []builtin
 	err = a.p.db.Read(ctx, func(q db.Queryer) error {
 		before := ""
 		for range maxSentPages {
-			page, err := a.p.store.Messages(q, call.SessionID, sentPage, before)
+			page, err := a.p.store.History.Messages(q, call.SessionID, sentPage, before)
 			if err != nil || len(page) == 0 {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"lilac/internal/serve/callables"
 	"lilac/internal/serve/toolserver"
 	"lilac/internal/serve/toolwire"
+	"lilac/internal/store"
 )
 
 // Where a command in a sandbox finds the server and the command that calls it,
@@ -103,7 +104,7 @@ func copyProgram(program, dir string) (copied string, err error) {
 
 // callableSurfaces returns the surfaces that callables reach, those with aliases first.
 func (p *program) callableSurfaces() (out callables.Surfaces) {
-	web := callables.Web{DB: p.db, Table: p.store}
+	web := callables.Web{DB: p.db, Table: store.Conversations{}}
 	for _, s := range p.platforms {
 		out = append(out, p.callableSurface(s))
 		web.Platforms = append(web.Platforms, s.adapter.Platform())
@@ -187,7 +188,7 @@ type callEntry struct {
 // record writes a call into the story of its request.
 func (c *toolService) record(ctx context.Context, r toolserver.Record) error {
 	return c.program.db.Update(ctx, func(tx *db.Tx) error {
-		return c.program.store.Record(tx, r.Caller.RequestID, session.Entry{
+		return c.program.store.Journal.Record(tx, r.Caller.RequestID, session.Entry{
 			At: tx.Now().UnixMilli(), Kind: entryCall,
 			Data: callEntry{Callable: r.Callable, SessionID: r.SessionID, Outcome: r.Outcome, Detail: r.Message, TookMS: r.Took.Milliseconds()},
 		})

@@ -67,7 +67,7 @@ func TestAChainOfWorkflowsThatWaitForTimeEnds(t *testing.T) {
 	}
 	var last []environment.Run
 	if err := s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
-		last, err = s.p.store.LastRuns(q, "look", 100)
+		last, err = s.p.store.RuleRuns.LastRuns(q, "look", 100)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -52,13 +52,15 @@ func clean(ctx context.Context, remove func(context.Context)) error {
 
 // removeOld removes what is over age now.
 func (p *program) removeOld(ctx context.Context) {
-	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return p.store.TrimRules(tx, tx.Now().Add(-inboxAge)) })
-	p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
-	p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
-	p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.TrimRelays(tx, tx.Now().Add(-relayAge)) })
-	p.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return p.store.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
-	p.trim(ctx, "router states", func(tx *db.Tx) (bool, error) { return p.store.TrimRouterStates(tx, tx.Now().Add(-routerAge)) })
-	p.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.Operators{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
+	p.trim(ctx, "rules", func(tx *db.Tx) (bool, error) { return p.store.RuleRuns.TrimRules(tx, tx.Now().Add(-inboxAge)) })
+	p.trim(ctx, "workflows", func(tx *db.Tx) (bool, error) { return p.store.Workflows.TrimWorkflows(tx, tx.Now().Add(-workflowAge)) })
+	p.trim(ctx, "inbox", func(tx *db.Tx) (bool, error) { return p.store.Inbox.TrimInbox(tx, tx.Now().Add(-inboxAge)) })
+	p.trim(ctx, "relays", func(tx *db.Tx) (bool, error) { return p.store.Relays.TrimRelays(tx, tx.Now().Add(-relayAge)) })
+	p.trim(ctx, "forwarded messages", func(tx *db.Tx) (bool, error) { return p.store.Forwarded.TrimForwarded(tx, tx.Now().Add(-forwardedAge)) })
+	p.trim(ctx, "router states", func(tx *db.Tx) (bool, error) {
+		return p.store.RouterStates.TrimRouterStates(tx, tx.Now().Add(-routerAge))
+	})
+	p.trim(ctx, "calls", func(tx *db.Tx) (bool, error) { return store.OperatorTokens{}.TrimCalls(tx, tx.Now().Add(-callsAge)) })
 	p.trim(ctx, "outbox", func(tx *db.Tx) (bool, error) { return store.Outbox{}.Trim(tx, tx.Now().Add(-outboxAge)) })
 	for _, s := range p.platforms {
 		p.trim(ctx, "messages", func(tx *db.Tx) (bool, error) {

@@ -20,10 +20,10 @@ func (p *program) buildDiscord() {
 		return
 	}
 	interactions := interaction.New(interaction.Options{
-		DB: p.db, Sessions: p.store, Origins: p.workflows, Model: func() string { return p.now.Load().choice.String() },
+		DB: p.db, Sessions: store.InteractionTables{}, Origins: p.workflows, Model: func() string { return p.now.Load().choice.String() },
 	})
 	adapter := discord.New(discord.Options{
-		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: p.Seams.Discord.around(discord.TablesOf(store.NewDiscord(p.store))),
+		Config: discordConfig(p.Config.Surface.Discord), DB: p.db, Tables: p.Seams.Discord.around(discord.TablesOf(store.Discord{})),
 		Blobs: sentFiles{p.blobs, p.Config.DataDir, health.DiskAt}, Interactions: interactions, Scrub: p.Secrets.Redact, Logger: p.Logger, Version: p.Version, HTTP: &http.Client{Transport: p.Seams.Calls.around(http.DefaultTransport)},
 	})
 	built := p.buildPlatform(adapter, interactions)

@@ -31,7 +31,7 @@ func newSurroundings(t *testing.T, rules string, answer func(llmtest.Request) ll
 	s.running = start(t, fmt.Sprintf("model: local/m\nproviders: {local: {type: openai, baseURL: \"%s/v1\", apiKey: x}}\n%s", s.model.URL, rules))
 	s.store(func(tx *db.Tx) error {
 		for _, id := range []string{"s1", "s2"} {
-			if err := s.p.store.CreateSession(tx, session.Session{ID: id, Client: "web", State: "idle"}); err != nil {
+			if err := s.p.store.Sessions.CreateSession(tx, session.Session{ID: id, Client: "web", State: "idle"}); err != nil {
 				return err
 			}
 		}
@@ -57,7 +57,7 @@ func (s *surroundings) publish(id string, typ event.Type, sessionID, payload str
 func (s *surroundings) history(sessionID string) (out []chat.Message) {
 	s.t.Helper()
 	err := s.p.db.Read(context.Background(), func(q db.Queryer) error {
-		all, err := s.p.store.Messages(q, sessionID, 0, "")
+		all, err := s.p.store.History.Messages(q, sessionID, 0, "")
 		for _, m := range all {
 			out = append(out, m.Message)
 		}
@@ -73,7 +73,7 @@ func (s *surroundings) ends(requestID string) (r session.Request) {
 	s.t.Helper()
 	s.eventually(requestID+" ends", func() bool {
 		err := s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
-			r, err = s.p.store.Request(q, requestID)
+			r, err = s.p.store.Requests.Request(q, requestID)
 			return err
 		})
 		return err == nil && r.State.Ended()
@@ -206,7 +206,7 @@ rules:
 	s.eventually("both wait in what runs", func() bool {
 		pending := 0
 		_ = s.p.db.Read(context.Background(), func(q db.Queryer) error {
-			state, err := s.p.store.State(q, "s1")
+			state, err := s.p.store.States.State(q, "s1")
 			if err == nil && state.Active != nil {
 				pending = len(state.Active.Pending)
 			}
@@ -241,7 +241,7 @@ func TestARuleThatWakesItselfEnds(t *testing.T) {
 	var runs []environment.Run
 	s.eventually("the chain ends", func() bool {
 		err := s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
-			runs, err = s.p.store.LastRuns(q, "again", 100)
+			runs, err = s.p.store.RuleRuns.LastRuns(q, "again", 100)
 			return err
 		})
 		return err == nil && len(runs) > 0 && runs[0].Outcome == environment.OutcomeDepth

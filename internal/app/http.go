@@ -9,6 +9,7 @@ import (
 
 	"lilac/internal/serve/httpapi"
 	"lilac/internal/serve/webui"
+	"lilac/internal/store"
 	"lilac/internal/surfaces/discord"
 )
 
@@ -17,12 +18,12 @@ func (p *program) serveHTTP() {
 	p.stopping = stop
 	p.server = clientLimits{header: headerLimit, body: bodyLimit, idle: idleLimit}.server(p.Seams.HTTP.around(httpapi.New(httpapi.Options{
 		DB: p.db, Bus: p.bus, BusChanges: p.busChanges, Blobs: p.blobs,
-		Tables:    &httpapi.Tables{Inbox: p.store, Sessions: p.store, Accepted: p.store, History: p.store, Requests: p.store, Files: p.store},
+		Tables:    &httpapi.Tables{Inbox: p.store.Inbox, Sessions: p.store.Sessions, Accepted: store.AcceptedMessages{}, History: p.store.History, Requests: p.store.Requests, Files: p.store.Files},
 		FileBytes: int64(p.Config.Attachments.MaxBytes), TotalBytes: int64(p.Config.Attachments.MaxTotal),
 		Token: p.token, Hosts: p.hosts, TrustedProxies: p.Config.Proxies(), Addr: p.listener.Addr().String(),
 		Logins: p.logins, Page: webui.Handler(), Version: p.Version,
 		Health: p.report, Metrics: p.registry, MetricsToken: p.Config.MetricsToken.Reveal(), Trace: p.observer.HTTP,
-		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
+		Settings: p.settings, Rules: &httpapi.Rules{InForce: p.env.Rules, Records: p.store.RuleRuns}, Tasks: p.tasks, Workflows: p.workflows, Operators: p.operators,
 		Sources: p.httpSources(), Stopping: stopping, Platforms: []string{discord.Platform},
 		Logger: p.Logger, Now: time.Now,
 	})))

@@ -32,7 +32,7 @@ func (p *program) mapper(q db.Queryer, platform string) *entity.Mapper {
 // titleOf returns the title of a session on its platform, "" if it is not known.
 func (p *program) titleOf(q db.Queryer, client, sessionID string) string {
 	if client == task.Client {
-		t, _ := p.store.TaskByChild(q, sessionID) // without it, the first words are the title
+		t, _ := p.store.Tasks.TaskByChild(q, sessionID) // without it, the first words are the title
 		return t.Description
 	}
 	return p.directory(client).Title(q, sessionID)

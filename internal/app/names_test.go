@@ -44,7 +44,7 @@ func TestATitleIsTheOneChannelThatIsOpenToUs(t *testing.T) {
 			{ID: "sub-1", Client: task.Client, Title: "#plans", State: "idle", UpdatedAt: 1}, // what the agent calls a sub-agent
 			{ID: "6", Client: discord.Platform, Title: "#twins", State: "idle"},              // one of the two has talked with the agent
 		} {
-			if err := r.p.store.CreateSession(tx, s); err != nil {
+			if err := r.p.store.Sessions.CreateSession(tx, s); err != nil {
 				return err
 			}
 		}

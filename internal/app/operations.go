@@ -95,7 +95,7 @@ func (p *program) describe() {
 		Version: p.Version, Started: time.Now(), Bus: p.bus, Health: p.report, Running: p.runner.Active, Unsent: unsent, LostLogLines: p.LostLogLines,
 		Sessions: func(ctx context.Context) (n int, err error) {
 			err = p.db.Read(ctx, func(q db.Queryer) error {
-				busy, err := p.store.Unfinished(q)
+				busy, err := p.store.States.Unfinished(q)
 				n = len(busy)
 				return err
 			})
@@ -114,7 +114,7 @@ func (p *program) startOperations(ctx context.Context, work *errgroup.Group) {
 
 func (p *program) createdAt(ctx context.Context, requestID string) (at int64, err error) {
 	err = p.db.Read(ctx, func(q db.Queryer) error {
-		r, err := p.store.Request(q, requestID)
+		r, err := p.store.Requests.Request(q, requestID)
 		at = r.CreatedAt
 		return err
 	})
@@ -268,7 +268,7 @@ func (p *program) lostRequests(after time.Duration) func(context.Context) error 
 	return func(ctx context.Context) error {
 		var running []session.Request
 		err := p.db.Read(ctx, func(q db.Queryer) (err error) {
-			running, err = p.store.Running(q, "")
+			running, err = p.store.Requests.Running(q, "")
 			return err
 		})
 		if err != nil {

@@ -56,12 +56,12 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 		Wanted: map[string]outbox.Wanted{workflow.Group: p.workflows.StillWanted},
 	})
 	out.relay = relay.New(relay.Options{
-		DB: p.db, Bus: p.bus, Table: p.Seams.Relay.around(p.store), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Table: p.Seams.Relay.around(p.store.Relays), Outbox: out.outbox, Cache: cache, Adapter: a, Logger: p.Logger,
 		Requests: relayRequests{p, interactions}, Format: relayFormat{p, a.Platform()},
 	})
 	profile := platformProfile{p, a}
 	out.router = router.New(router.Options{
-		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: p.Seams.Router.around(p.store), Inbox: p.store, Cache: cache, Logger: p.Logger,
+		Platform: a.Platform(), DB: p.db, Bus: p.bus, Table: p.Seams.Router.around(store.RouterTables{}), Inbox: p.store.Inbox, Cache: cache, Logger: p.Logger,
 		Profile: profile, Replies: profile,
 		Budget:   gateBudget{p},
 		Settings: p.routerSettings(), NewID: func() string { return strings.ToLower(ulid.Make().String()) },
@@ -75,7 +75,7 @@ func (p *program) buildPlatform(a surface.Adapter, interactions *interaction.Ser
 			})[0]
 		},
 		MarkDelivered: func(tx *db.Tx, sessionID, messageID string) error {
-			return p.store.MarkForwarded(tx, a.Platform(), sessionID, []string{messageID})
+			return p.store.Forwarded.MarkForwarded(tx, a.Platform(), sessionID, []string{messageID})
 		},
 	})
 	return out

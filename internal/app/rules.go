@@ -25,7 +25,7 @@ func (p *program) sessions() environment.Sessions {
 // of a platform in which nobody has spoken with the agent yet, so that a rule
 // can be the first.
 func (p *program) clientOf(q db.Queryer, sessionID string) (client string, known bool, err error) {
-	client, known, err = p.store.ClientOf(q, sessionID)
+	client, known, err = p.store.Sessions.ClientOf(q, sessionID)
 	if known || err != nil || sessionID == "" {
 		return client, known, err
 	}
@@ -77,7 +77,7 @@ func (p *program) sessionTitled(q db.Queryer, title string) (string, error) {
 	for _, s := range p.platforms {
 		platforms = append(platforms, s.adapter.Platform())
 	}
-	id, err := p.store.SessionTitled(q, title, platforms)
+	id, err := p.store.Sessions.SessionTitled(q, title, platforms)
 	if err != nil || id != "" {
 		return id, err
 	}
@@ -116,6 +116,6 @@ func (p *program) answers(q db.Queryer, sessionID string, m chat.Message) (bool,
 	if session.AnswerOf(said) == session.NoAnswer {
 		return false, nil // nearly always
 	}
-	state, err := p.store.State(q, sessionID)
+	state, err := p.store.States.State(q, sessionID)
 	return state.IsAnswer(said), err
 }

@@ -29,14 +29,14 @@ type sources struct {
 
 // buildSources makes the sources, which observe nothing yet.
 func (p *program) buildSources() error {
-	p.sources.intake = environment.NewIntake(p.db, p.Seams.Inbox.around(p.store))
-	p.sources.clock = clock.New(clock.Options{DB: p.db, Timers: p.store, Intake: p.sources.intake, Logger: p.Logger})
+	p.sources.intake = environment.NewIntake(p.db, p.Seams.Inbox.around(p.store.Inbox))
+	p.sources.clock = clock.New(clock.Options{DB: p.db, Timers: p.store.Timers, Intake: p.sources.intake, Logger: p.Logger})
 	agents, err := written(p.Config)
 	if err != nil {
 		return err
 	}
 	p.sources.files = files.New(files.Options{
-		DB: p.db, Known: p.store, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, AgentWritable: agents, Logger: p.Logger,
+		DB: p.db, Known: p.store.WatchedFiles, Intake: p.sources.intake, Exclude: []string{p.Config.DataDir}, AgentWritable: agents, Logger: p.Logger,
 	})
 	return p.setSources(p.Config)
 }

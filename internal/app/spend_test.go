@@ -59,7 +59,7 @@ func spends(t *testing.T, budget string, model func(llmtest.Request) llmtest.Scr
 	})}
 	s.running = start(t, fmt.Sprintf(spending, s.model.URL, budget))
 	s.store(func(tx *db.Tx) error {
-		return s.p.store.CreateSession(tx, session.Session{ID: s.session, Client: "web", State: "idle"})
+		return s.p.store.Sessions.CreateSession(tx, session.Session{ID: s.session, Client: "web", State: "idle"})
 	})
 	return s
 }
@@ -81,7 +81,7 @@ func (s *spender) storm(from, n int) {
 func (s *spender) handled() (n int64) {
 	s.t.Helper()
 	err := s.p.db.Read(context.Background(), func(q db.Queryer) error {
-		counts, _, err := s.p.store.CountsOf(q, "ci", time.Now().Add(-48*time.Hour))
+		counts, _, err := s.p.store.RuleRuns.CountsOf(q, "ci", time.Now().Add(-48*time.Hour))
 		n = counts[environment.OutcomeAgent] + counts[environment.OutcomeBudget]
 		return err
 	})
@@ -118,7 +118,7 @@ func (s *spender) quiet() {
 		}
 		var busy []string
 		err = s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
-			busy, err = s.p.store.Unfinished(q)
+			busy, err = s.p.store.States.Unfinished(q)
 			return err
 		})
 		if err != nil {
@@ -147,7 +147,7 @@ func (s *spender) told() (n int) {
 	const sentence = "The rule ci has used up its budget for today in this conversation"
 	var requests []session.Request
 	err := s.p.db.Read(context.Background(), func(q db.Queryer) (err error) {
-		requests, err = s.p.store.Requests(q, s.session, 0, "")
+		requests, err = s.p.store.Requests.Requests(q, s.session, 0, "")
 		return err
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ type taskRequests struct {
 
 // publish puts an environment event of ours on the bus.
 func (p *program) publish(tx *db.Tx, e event.EnvEvent) error {
-	_, err := environment.Publish(tx, p.store, e)
+	_, err := environment.Publish(tx, p.store.Inbox, e)
 	return err
 }
 
@@ -64,7 +64,7 @@ func (p *program) payer(q db.Queryer, sessionID string) (string, error) {
 	if !task.IsChild(sessionID) {
 		return "", nil
 	}
-	return p.store.PayerOf(q, sessionID)
+	return p.store.Tasks.PayerOf(q, sessionID)
 }
 
 // requestEnded tells of the end of a sub-agent's request.

@@ -15,10 +15,10 @@ import (
 // buildWorkflows makes what waits; platforms are connected to it later.
 func (p *program) buildWorkflows() {
 	p.workflows = workflow.New(workflow.Options{
-		DB: p.db, Bus: p.bus, Table: p.Seams.Workflows.around(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store, Cache: store.SurfaceCache{}, Logger: p.Logger,
+		DB: p.db, Bus: p.bus, Table: p.Seams.Workflows.around(store.Workflows{}), Waits: store.WorkflowWaits{}, Replies: store.HeldReplies{}, Inbox: p.store.Inbox, Cache: store.SurfaceCache{}, Logger: p.Logger,
 		Check: checkEvents, NewMatcher: lookAt,
 		SessionExists: func(q db.Queryer, sessionID string) (bool, error) {
-			_, known, err := p.store.ClientOf(q, sessionID)
+			_, known, err := p.store.Sessions.ClientOf(q, sessionID)
 			return known, err
 		},
 		RequestQueued: p.queued,
@@ -29,7 +29,7 @@ func (p *program) buildWorkflows() {
 // queued reports whether a request of a workflow waits for its turn, or for a Redis
 // that is away: then the runner does not know it. One that cannot be read has none.
 func (p *program) queued(q db.Queryer, requestID string) (bool, error) {
-	r, err := p.store.Request(q, requestID)
+	r, err := p.store.Requests.Request(q, requestID)
 	switch {
 	case db.IsDamaged(err):
 		return false, nil
@@ -66,11 +66,11 @@ func (c causes) EndChain(tx *db.Tx, p workflow.Payer, depth int, workflowID stri
 // that works on it knows.
 func (p *program) asker(ctx context.Context, requestID string) (userID string, err error) {
 	err = p.db.Read(ctx, func(q db.Queryer) error {
-		r, err := p.store.Request(q, requestID)
+		r, err := p.store.Requests.Request(q, requestID)
 		if err != nil {
 			return err
 		}
-		state, err := p.store.State(q, r.SessionID)
+		state, err := p.store.States.State(q, r.SessionID)
 		if err == nil && state.Active != nil && state.Active.RequestID == requestID {
 			userID = state.Active.Asker
 		}

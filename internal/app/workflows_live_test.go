@@ -37,7 +37,7 @@ func (s *surroundings) says(text string) {
 
 func (s *surroundings) state() (state session.State) {
 	s.t.Helper()
-	err := s.p.db.Read(s.t.Context(), func(q db.Queryer) (err error) { state, err = s.p.store.State(q, "s1"); return err })
+	err := s.p.db.Read(s.t.Context(), func(q db.Queryer) (err error) { state, err = s.p.store.States.State(q, "s1"); return err })
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -103,12 +103,12 @@ func TestAnAnswerAtALimitIsNoReplyToAWorkflow(t *testing.T) {
 func (s *surroundings) comesDue(id string) {
 	s.t.Helper()
 	s.store(func(tx *db.Tx) error {
-		w, err := s.p.store.Workflow(tx, id)
+		w, err := s.p.store.Workflows.Workflow(tx, id)
 		if err != nil {
 			return err
 		}
 		w.Tasks[0].Due = tx.Now().UnixMilli()
-		return s.p.store.SaveWorkflow(tx, w)
+		return s.p.store.Workflows.SaveWorkflow(tx, w)
 	})
 	s.awaits(fmt.Sprint("look", time.Now().UnixNano()), workflow.KindDelay, workflow.TaskInput{DelayMS: time.Hour.Milliseconds()}) // has the timer look
 	s.eventually("the run is handled", func() bool { return s.workflow(id).Due() > time.Now().Add(time.Minute).UnixMilli() })
@@ -163,7 +163,7 @@ func TestRunsOfAScheduleDoNotPileUpWhileRedisIsAway(t *testing.T) {
 	ended := func(id string) func() bool {
 		return func() bool {
 			var r session.Request
-			err := s.p.db.Read(t.Context(), func(q db.Queryer) (err error) { r, err = s.p.store.Request(q, id); return err })
+			err := s.p.db.Read(t.Context(), func(q db.Queryer) (err error) { r, err = s.p.store.Requests.Request(q, id); return err })
 			return err == nil && r.State == event.StateDone
 		}
 	}

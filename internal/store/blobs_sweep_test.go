@@ -69,7 +69,7 @@ func (f *shelf) sweep(later time.Duration) store.Swept {
 
 func (f *shelf) referenced(names []string) (out map[string]bool, err error) {
 	err = f.db.Read(context.Background(), func(q db.Queryer) (err error) {
-		out, err = f.store.Referenced(q, names)
+		out, err = f.store.Files.Referenced(q, names)
 		return err
 	})
 	return out, err
@@ -97,30 +97,30 @@ func TestFilesGoWhenNothingHasReferredToThemForLong(t *testing.T) {
 	}{
 		"a history": {
 			func(f *shelf, tx *db.Tx, ref string) error {
-				_, err := f.store.AppendHistory(tx, "s", session.HistoryMessage{ID: "m", Message: withFile(ref)})
+				_, err := f.store.History.AppendHistory(tx, "s", session.HistoryMessage{ID: "m", Message: withFile(ref)})
 				return err
 			},
-			func(f *shelf, tx *db.Tx, _ string) error { return f.store.DeleteSession(tx, "s") },
+			func(f *shelf, tx *db.Tx, _ string) error { return f.store.Sessions.DeleteSession(tx, "s") },
 		},
 		"a mailbox": {
 			func(f *shelf, tx *db.Tx, ref string) error {
-				_, err := f.store.PutMail(tx, session.Mail{SessionID: "s", MessageID: "m", Queue: event.Prompt, State: session.MailWaiting, Messages: []chat.Message{withFile(ref)}})
+				_, err := f.store.Mailbox.PutMail(tx, session.Mail{SessionID: "s", MessageID: "m", Queue: event.Prompt, State: session.MailWaiting, Messages: []chat.Message{withFile(ref)}})
 				return err
 			},
-			func(f *shelf, tx *db.Tx, _ string) error { return f.store.DeleteSession(tx, "s") },
+			func(f *shelf, tx *db.Tx, _ string) error { return f.store.Sessions.DeleteSession(tx, "s") },
 		},
 		"a prompt that was accepted": {
 			func(f *shelf, tx *db.Tx, ref string) error {
-				return f.store.ReferFiles(tx, "s", []chat.Part{filePart(ref, "a")})
+				return f.store.Files.ReferFiles(tx, "s", []chat.Part{filePart(ref, "a")})
 			},
-			func(f *shelf, tx *db.Tx, _ string) error { return f.store.DeleteSession(tx, "s") },
+			func(f *shelf, tx *db.Tx, _ string) error { return f.store.Sessions.DeleteSession(tx, "s") },
 		},
 		"a file that was given": {
 			func(f *shelf, tx *db.Tx, ref string) error {
-				_, err := f.store.PutFile(tx, session.File{SessionID: "s", RequestID: "r", ID: "c/0", Blob: ref})
+				_, err := f.store.Files.PutFile(tx, session.File{SessionID: "s", RequestID: "r", ID: "c/0", Blob: ref})
 				return err
 			},
-			func(f *shelf, tx *db.Tx, _ string) error { return f.store.DeleteSession(tx, "s") },
+			func(f *shelf, tx *db.Tx, _ string) error { return f.store.Sessions.DeleteSession(tx, "s") },
 		},
 		"a message of a platform that is deleted": {
 			func(_ *shelf, tx *db.Tx, ref string) error {
@@ -147,7 +147,9 @@ func TestFilesGoWhenNothingHasReferredToThemForLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newShelf(t)
-			update(t, f.db, func(tx *db.Tx) error { return f.store.CreateSession(tx, session.Session{ID: "s", Client: "web"}) })
+			update(t, f.db, func(tx *db.Tx) error {
+				return f.store.Sessions.CreateSession(tx, session.Session{ID: "s", Client: "web"})
+			})
 			ref, loose := f.put("kept"), f.put("loose")
 			update(t, f.db, func(tx *db.Tx) error { return c.refer(f, tx, ref) })
 			if f.sweep(keepFor - time.Hour); !f.has(loose) {
@@ -246,7 +248,7 @@ func TestFilesOfRequestsAndWhoseTheyAre(t *testing.T) {
 			{SessionID: "s", RequestID: "r2", ID: "c/0", CreatedAt: 4, Filename: "c", Blob: ref},
 			{SessionID: "other", RequestID: "r1", ID: "c/0", CreatedAt: 4, Filename: "d", Blob: "no reference"},
 		} {
-			fresh, err := f.store.PutFile(tx, file)
+			fresh, err := f.store.Files.PutFile(tx, file)
 			if err != nil {
 				return err
 			}
@@ -258,7 +260,7 @@ func TestFilesOfRequestsAndWhoseTheyAre(t *testing.T) {
 	})
 	err := read(t, f.db, func(q db.Queryer) error {
 		for want, ids := range map[string][]string{"b a": {"r1"}, "c b a": {"r1", "r2", "r3"}, "": nil} {
-			files, err := f.store.Files(q, "s", ids)
+			files, err := f.store.Files.Files(q, "s", ids)
 			if err != nil {
 				return err
 			}
@@ -270,11 +272,11 @@ func TestFilesOfRequestsAndWhoseTheyAre(t *testing.T) {
 				t.Errorf("of %v: %q, want %q", ids, got, want)
 			}
 		}
-		if name, kind, err := f.store.FileOf(q, "s", ref); err != nil || name != "b" || kind != "a/b" {
+		if name, kind, err := f.store.Files.FileOf(q, "s", ref); err != nil || name != "b" || kind != "a/b" {
 			t.Errorf("%q, %q, %v", name, kind, err)
 		}
 		for _, c := range [][2]string{{"other", ref}, {"s", store.BlobPrefix + strings.Repeat("0", 64)}, {"s", "x"}, {"s", ""}, {"s", store.BlobPrefix + "../../token"}} {
-			if _, _, err := f.store.FileOf(q, c[0], c[1]); fault.KindOf(err) != fault.NotFound {
+			if _, _, err := f.store.Files.FileOf(q, c[0], c[1]); fault.KindOf(err) != fault.NotFound {
 				t.Errorf("%v: %v", c, err)
 			}
 		}
@@ -322,13 +324,13 @@ func TestReferencesOfAnOlderDataDirectoryAreTakenOver(t *testing.T) {
 			for n := range 6 {
 				names = append(names, strings.TrimPrefix(ref(n), store.BlobPrefix))
 			}
-			got, err := s.Referenced(q, names)
+			got, err := s.Files.Referenced(q, names)
 			for n := range 6 {
 				if got[names[n]] != (n >= 1 && n <= 4) {
 					t.Errorf("%d is referred to: %v", n, got[names[n]])
 				}
 			}
-			if _, _, err := s.FileOf(q, "s", ref(2)); err != nil {
+			if _, _, err := s.Files.FileOf(q, "s", ref(2)); err != nil {
 				t.Error(err)
 			}
 			return err
@@ -341,7 +343,7 @@ func TestReferencesOfAnOlderDataDirectoryAreTakenOver(t *testing.T) {
 			return store.SurfaceCache{}.MarkDeleted(tx, "discord", "10", "5", 1)
 		})
 		if err := d.Read(t.Context(), func(q db.Queryer) error {
-			got, err := s.Referenced(q, []string{strings.Repeat("4", 64)})
+			got, err := s.Files.Referenced(q, []string{strings.Repeat("4", 64)})
 			if len(got) != 0 {
 				t.Error("the deleted message still refers to its file")
 			}

@@ -16,7 +16,7 @@ func TestADeepLookReadsEveryStoredFile(t *testing.T) {
 	whole, changed, gone, loose := f.put("whole"), f.put("changed"), f.put("gone"), f.put("loose")
 	update(t, f.db, func(tx *db.Tx) error {
 		for _, ref := range []string{whole, changed, gone} {
-			if err := f.store.ReferFiles(tx, "s", withFile(ref).Parts); err != nil {
+			if err := f.store.Files.ReferFiles(tx, "s", withFile(ref).Parts); err != nil {
 				return err
 			}
 		}

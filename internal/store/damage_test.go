@@ -84,31 +84,31 @@ func filled(t *testing.T, dir string) {
 			id, request := fmt.Sprintf("s%d", i), fmt.Sprintf("web:s%d:r", i)
 			update(t, d, func(tx *db.Tx) error {
 				text := chat.Text(chat.User, strings.Repeat("words ", 3+i*i*i*7))
-				_, _, seenErr := s.Seen(tx, "http", id, []byte(`{"answer":1}`))
-				_, _, noneErr := s.Seen(tx, "env", id, nil)
-				_, mailErr := s.PutMail(tx, session.Mail{
+				_, _, seenErr := s.Inbox.Seen(tx, "http", id, []byte(`{"answer":1}`))
+				_, _, noneErr := s.Inbox.Seen(tx, "env", id, nil)
+				_, mailErr := s.Mailbox.PutMail(tx, session.Mail{
 					SessionID: id, MessageID: "m", RequestID: request, Queue: event.Prompt, State: session.MailWaiting,
 					EventID: "e", CreatedAt: 7, Messages: []chat.Message{text},
 				})
-				_, historyErr := s.AppendHistory(tx, id, session.HistoryMessage{ID: "m", RequestID: request, CreatedAt: 8, Message: text})
+				_, historyErr := s.History.AppendHistory(tx, id, session.HistoryMessage{ID: "m", RequestID: request, CreatedAt: 8, Message: text})
 				for _, err := range []error{
 					seenErr, noneErr, mailErr, historyErr,
-					s.CreateSession(tx, session.Session{ID: id, Client: "web", CreatedAt: 1, UpdatedAt: 1}),
-					s.CreateRequest(tx, session.Request{ID: request, SessionID: id, Client: "web", State: "queued", CreatedAt: 2, WokenBy: "e"}),
-					s.SaveRequest(tx, session.Request{
+					s.Sessions.CreateSession(tx, session.Session{ID: id, Client: "web", CreatedAt: 1, UpdatedAt: 1}),
+					s.Requests.CreateRequest(tx, session.Request{ID: request, SessionID: id, Client: "web", State: "queued", CreatedAt: 2, WokenBy: "e"}),
+					s.Requests.SaveRequest(tx, session.Request{
 						ID: request, SessionID: id, Client: "web", State: "failed", Detail: "no", ErrorKind: fault.Timeout,
 						CreatedAt: 2, StartedAt: 3, EndedAt: 4, WokenBy: "e", Steps: 5, Recoveries: 1, Model: "demo",
 						Usage: chat.Usage{InputTokens: 11, CostMicros: 12},
 					}),
-					s.MarkMail(tx, id, "m", "", session.MailApplied),
-					s.Record(tx, request, session.Entry{At: 5, Step: 1, Kind: "model", Data: text}),
-					s.Record(tx, request, session.Entry{At: 6, Step: 2, Kind: "end"}),
-					s.AddCompaction(tx, session.Compaction{SessionID: id, RequestID: request, Summary: text, KeptFrom: 1, CreatedAt: 9}),
-					s.SaveState(tx, id, session.State{}),
-					s.AddTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Running, CreatedAt: 3, Command: strings.Repeat("make ", 3+i*i*i*7)}),
-					s.KeepEvent(tx, id, told(i)),
-					s.PutWait(tx, environment.Hold{Rule: "r", SessionID: id, First: 1, Due: int64(2 + i), Event: told(i)}),
-					s.SaveTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Failed, CreatedAt: 3, EndedAt: 4, Reason: "no"}),
+					s.Mailbox.MarkMail(tx, id, "m", "", session.MailApplied),
+					s.Journal.Record(tx, request, session.Entry{At: 5, Step: 1, Kind: "model", Data: text}),
+					s.Journal.Record(tx, request, session.Entry{At: 6, Step: 2, Kind: "end"}),
+					s.History.AddCompaction(tx, session.Compaction{SessionID: id, RequestID: request, Summary: text, KeptFrom: 1, CreatedAt: 9}),
+					s.States.SaveState(tx, id, session.State{}),
+					s.Tasks.AddTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Running, CreatedAt: 3, Command: strings.Repeat("make ", 3+i*i*i*7)}),
+					s.RuleEvents.KeepEvent(tx, id, told(i)),
+					s.RuleWaits.PutWait(tx, environment.Hold{Rule: "r", SessionID: id, First: 1, Due: int64(2 + i), Event: told(i)}),
+					s.Tasks.SaveTask(tx, task.Task{ID: "t" + id, Key: "k" + id, SessionID: id, RequestID: request, State: task.Failed, CreatedAt: 3, EndedAt: 4, Reason: "no"}),
 				} {
 					if err != nil {
 						return err
@@ -137,29 +137,29 @@ func everything(ctx context.Context, d *db.DB) (out []string) {
 	for i := range 8 {
 		id, request := fmt.Sprintf("s%d", i), fmt.Sprintf("web:s%d:r", i)
 		d.Read(ctx, func(q db.Queryer) error {
-			r, err := s.Request(q, request)
+			r, err := s.Requests.Request(q, request)
 			add("request", r, err)
-			entries, err := s.Journal(q, request)
+			entries, err := s.Journal.Journal(q, request)
 			for _, e := range entries {
 				add("entry "+request, e, err)
 			}
-			messages, err := s.Messages(q, id, 10, "")
+			messages, err := s.History.Messages(q, id, 10, "")
 			for _, m := range messages {
 				add("message "+id, m, err)
 			}
-			mail, err := s.Mail(q, id, "m")
+			mail, err := s.Mailbox.Mail(q, id, "m")
 			add("mail", mail, err)
-			conversation, err := s.Conversation(q, id)
+			conversation, err := s.History.Conversation(q, id)
 			if conversation.Summary != nil {
 				add("summary "+id, conversation.Summary, err)
 			}
-			state, err := s.State(q, id)
+			state, err := s.States.State(q, id)
 			add("state "+id, state, err)
-			background, err := s.Task(q, "t"+id)
+			background, err := s.Tasks.Task(q, "t"+id)
 			add("task "+id, background, err)
-			kept, err := s.KeptEvent(q, id, "told")
+			kept, err := s.RuleEvents.KeptEvent(q, id, "told")
 			add("kept "+id, kept, err)
-			wait, any, err := s.Waiting(q, "r", id)
+			wait, any, err := s.RuleWaits.Waiting(q, "r", id)
 			if any {
 				add("wait "+id, wait, err)
 			}
@@ -167,7 +167,7 @@ func everything(ctx context.Context, d *db.DB) (out []string) {
 		})
 		// What was not seen is inserted; that is no answer that was stored.
 		d.Update(ctx, func(tx *db.Tx) error {
-			if prior, seen, err := s.Seen(tx, "http", id, nil); seen {
+			if prior, seen, err := s.Inbox.Seen(tx, "http", id, nil); seen {
 				add("inbox "+id, string(prior), err)
 			}
 			return context.Canceled
@@ -187,10 +187,10 @@ func TestADamagedWaitHoldsUpNoOther(t *testing.T) {
 			return err
 		})
 		d.Read(t.Context(), func(q db.Queryer) error {
-			if w, any, err := s.NextWait(q); err != nil || !any || w.SessionID != "s1" {
+			if w, any, err := s.RuleWaits.NextWait(q); err != nil || !any || w.SessionID != "s1" {
 				t.Errorf("the next one is %+v, %v, %v", w, any, err)
 			}
-			if w, _, err := s.Waiting(q, "r", "s0"); !db.IsDamaged(err) {
+			if w, _, err := s.RuleWaits.Waiting(q, "r", "s0"); !db.IsDamaged(err) {
 				t.Errorf("served %+v, %v", w, err)
 			}
 			return nil
@@ -202,13 +202,13 @@ func TestADamagedWaitHoldsUpNoOther(t *testing.T) {
 func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
 	reread(t, t.TempDir(), func(d *db.DB) {
 		s := store.New(d)
-		discordRows := store.NewDiscord(s)
+		discordRows := store.Discord{}
 		update(t, d, func(tx *db.Tx) (err error) {
 			for _, id := range []string{"bad", "good"} {
 				_, planErr := store.Outbox{}.Plan(tx, outbox.Row{Key: id, Platform: "discord", Send: surface.Send{ChannelID: "7", Nonce: id}})
 				err = errors.Join(err, planErr,
-					s.AddTask(tx, task.Task{ID: id, SessionID: "s", State: task.Running}),
-					s.SaveRouterState(tx, "discord", id, router.State{Due: 1}),
+					s.Tasks.AddTask(tx, task.Task{ID: id, SessionID: "s", State: task.Running}),
+					s.RouterStates.SaveRouterState(tx, "discord", id, router.State{Due: 1}),
 					discordRows.OpenGap(tx, discord.Gap{ChannelID: id, After: "1"}))
 			}
 			for _, where := range []string{`outbox SET checksum = checksum + 1 WHERE key`, `tasks SET checksum = checksum + 1 WHERE id`, `router_state SET checksum = checksum + 1 WHERE session_id`, `discord_gaps SET checksum = checksum + 1 WHERE channel_id`} {
@@ -227,10 +227,10 @@ func TestADamagedRowWithWorkLeftHoldsUpNoOther(t *testing.T) {
 			if planned, err := discordRows.IsPlanned(q, "7", "1", ""); !db.IsDamaged(err) {
 				t.Errorf("whether a message is ours that may be: %v, %v", planned, err)
 			}
-			if tasks, err := s.RunningTasks(q, ""); err != nil || len(tasks) != 1 || tasks[0].ID != "good" {
+			if tasks, err := s.Tasks.RunningTasks(q, ""); err != nil || len(tasks) != 1 || tasks[0].ID != "good" {
 				t.Errorf("tasks: %+v, %v", tasks, err)
 			}
-			if bursts, err := s.RouterBursts(q, "discord"); err != nil || len(bursts) != 1 || bursts["good"].Due != 1 {
+			if bursts, err := s.RouterStates.RouterBursts(q, "discord"); err != nil || len(bursts) != 1 || bursts["good"].Due != 1 {
 				t.Errorf("bursts: %+v, %v", bursts, err)
 			}
 			if gaps, err := discordRows.Gaps(q, 10); err != nil || len(gaps) != 1 || gaps[0].ChannelID != "good" {
@@ -283,10 +283,10 @@ func TestRowsOfBeforeAreSealed(t *testing.T) {
 	reread(t, dir, func(d *db.DB) {
 		s := store.New(d)
 		err := d.Read(t.Context(), func(q db.Queryer) error {
-			if story, err := s.Story(q, "r"); err != nil || len(story.Entries) != 1 {
+			if story, err := s.Requests.Story(q, "r"); err != nil || len(story.Entries) != 1 {
 				t.Errorf("story %+v, %v", story, err)
 			}
-			if messages, err := s.Messages(q, "s", 10, ""); err != nil || len(messages) != 1 {
+			if messages, err := s.History.Messages(q, "s", 10, ""); err != nil || len(messages) != 1 {
 				t.Errorf("messages %+v, %v", messages, err)
 			}
 			return nil
@@ -295,7 +295,7 @@ func TestRowsOfBeforeAreSealed(t *testing.T) {
 			t.Fatal(err)
 		}
 		update(t, d, func(tx *db.Tx) error {
-			if prior, seen, err := s.Seen(tx, "http", "1", nil); err != nil || !seen || string(prior) != `"a"` {
+			if prior, seen, err := s.Inbox.Seen(tx, "http", "1", nil); err != nil || !seen || string(prior) != `"a"` {
 				t.Errorf("inbox %q, %v, %v", prior, seen, err)
 			}
 			return nil
@@ -314,13 +314,13 @@ func TestDeepCheckReadsEveryTableWithAChecksum(t *testing.T) {
 	filled(t, dir)
 	reread(t, dir, func(d *db.DB) {
 		s := store.New(d)
-		discordRows := store.NewDiscord(s)
+		discordRows := store.Discord{}
 		update(t, d, func(tx *db.Tx) error {
 			_, err := store.Outbox{}.Plan(tx, outbox.Row{Key: "k", Platform: "discord"})
 			return errors.Join(err,
-				s.SaveWorkflow(tx, workflow.Workflow{ID: "w"}),
-				s.SaveRelay(tx, relay.Row{Platform: "discord", RequestID: "r"}),
-				s.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),
+				s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w"}),
+				s.Relays.SaveRelay(tx, relay.Row{Platform: "discord", RequestID: "r"}),
+				s.RouterStates.SaveRouterState(tx, "discord", "7", router.State{Due: 1}),
 				discordRows.SaveGateway(tx, discord.GatewayState{Account: "a"}),
 				discordRows.OpenGap(tx, discord.Gap{ChannelID: "7", After: "1"}),
 				discordRows.PutInteraction(tx, discord.PendingInteraction{ID: "9", Payload: []byte("{}")}))

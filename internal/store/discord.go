@@ -55,11 +55,6 @@ type Discord struct {
 	Inbox
 }
 
-var _ = discord.TablesOf[Discord]
-
-// NewDiscord returns the tables of the Discord adapter.
-func NewDiscord(*Store) Discord { return Discord{} }
-
 // DiscordChannels answers what the adapter asks about cached channels beyond
 // [SurfaceSessions].
 type DiscordChannels struct{}

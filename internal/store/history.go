@@ -14,7 +14,7 @@ import (
 
 // History is the table of the messages of each session, with the summaries that
 // compaction wrote.
-type History struct{}
+type History struct{ HistoryIndex }
 
 // AppendHistory appends a message, once for its id.
 func (History) AppendHistory(tx *db.Tx, sessionID string, m session.HistoryMessage) (seq int64, err error) {

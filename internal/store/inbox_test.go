@@ -27,7 +27,7 @@ func TestInbox(t *testing.T) {
 	see := func(source, id, value string) (prior string, seen bool) {
 		t.Helper()
 		err := d.Update(ctx, func(tx *db.Tx) error {
-			raw, was, err := s.Seen(tx, source, id, []byte(value))
+			raw, was, err := s.Inbox.Seen(tx, source, id, []byte(value))
 			prior, seen = string(raw), was
 			return err
 		})
@@ -49,7 +49,7 @@ func TestInbox(t *testing.T) {
 	// It belongs to the transaction: what is rolled back was not seen.
 	rolledBack := errors.New("no")
 	err := d.Update(ctx, func(tx *db.Tx) error {
-		if _, _, err := s.Seen(tx, "env", "2", nil); err != nil {
+		if _, _, err := s.Inbox.Seen(tx, "env", "2", nil); err != nil {
 			return err
 		}
 		return rolledBack
@@ -72,7 +72,7 @@ func TestInbox(t *testing.T) {
 	now = now.Add(time.Hour)
 	see("env", "young", "")
 	err = d.Update(ctx, func(tx *db.Tx) error {
-		more, err := s.TrimInbox(tx, now)
+		more, err := s.Inbox.TrimInbox(tx, now)
 		if more {
 			t.Error("more than was there")
 		}

@@ -22,21 +22,21 @@ func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
 	s := store.New(d)
 	begin := func(messages ...string) {
 		update(t, d, func(tx *db.Tx) error {
-			if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+			if err := s.Sessions.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
 				return err
 			}
 			for _, m := range messages {
-				if err := s.Accept(tx, "s", m); err != nil {
+				if err := s.Mailbox.Accept(tx, "s", m); err != nil {
 					return err
 				}
 			}
-			return s.Accept(tx, "another", "m1")
+			return s.Mailbox.Accept(tx, "another", "m1")
 		})
 	}
 	take := func(message string, want bool) {
 		t.Helper()
 		update(t, d, func(tx *db.Tx) error {
-			if promised, err := s.ClaimAccepted(tx, "s", message); err != nil || promised != want {
+			if promised, err := s.Mailbox.ClaimAccepted(tx, "s", message); err != nil || promised != want {
 				t.Errorf("%s is promised: %t, %v", message, promised, err)
 			}
 			return nil
@@ -44,7 +44,7 @@ func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
 	}
 	remove := func(want fault.Kind) {
 		t.Helper()
-		if err := d.Update(t.Context(), func(tx *db.Tx) error { return s.DeleteSession(tx, "s") }); fault.KindOf(err) != want {
+		if err := d.Update(t.Context(), func(tx *db.Tx) error { return s.Sessions.DeleteSession(tx, "s") }); fault.KindOf(err) != want {
 			t.Errorf("deleted: %v, want %q", err, want)
 		}
 	}
@@ -65,6 +65,6 @@ func TestASessionIsHeldByAMessageUntilItIsTaken(t *testing.T) {
 	take("m4", true)
 
 	begin("m5")
-	update(t, d, func(tx *db.Tx) error { _, err := s.TrimInbox(tx, now.Add(time.Millisecond)); return err })
+	update(t, d, func(tx *db.Tx) error { _, err := s.Inbox.TrimInbox(tx, now.Add(time.Millisecond)); return err })
 	take("m5", false)
 }

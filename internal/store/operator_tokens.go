@@ -42,13 +42,12 @@ ALTER TABLE tool_operators ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0;
 // operatorCallsTrimBatch bounds how long one cleanup holds the writer.
 const operatorCallsTrimBatch = 1000
 
-// Operators is the tokens of operators. It has no state of its own.
-type Operators struct{}
-
-var _ toolserver.OperatorTable = Operators{}
+// OperatorTokens is the table of the tokens of operators, as hashes, and of the calls
+// that were made with them.
+type OperatorTokens struct{}
 
 // AddOperator implements [toolserver.OperatorTable].
-func (Operators) AddOperator(tx *db.Tx, t toolserver.OperatorToken, hash []byte) error {
+func (OperatorTokens) AddOperator(tx *db.Tx, t toolserver.OperatorToken, hash []byte) error {
 	callables, err := json.Marshal(t.Callables)
 	if err != nil {
 		return fmt.Errorf("encode callables: %w", err)
@@ -75,20 +74,20 @@ func scanOperator(row scanner) (t toolserver.OperatorToken, err error) {
 }
 
 // Operators implements [toolserver.OperatorTable].
-func (Operators) Operators(q db.Queryer) ([]toolserver.OperatorToken, error) {
+func (OperatorTokens) Operators(q db.Queryer) ([]toolserver.OperatorToken, error) {
 	out, err := collect(q, scanOperator,
 		`SELECT `+operatorColumns+` FROM tool_operators ORDER BY name`)
 	return out, wrap("list tokens", err)
 }
 
 // Operator implements [toolserver.OperatorTable].
-func (Operators) Operator(q db.Queryer, hash []byte) (toolserver.OperatorToken, error) {
+func (OperatorTokens) Operator(q db.Queryer, hash []byte) (toolserver.OperatorToken, error) {
 	t, err := scanOperator(q.QueryRow(`SELECT `+operatorColumns+` FROM tool_operators WHERE hash = ?`, hash))
 	return t, wrap("read token", notFound(err, "There is no such token."))
 }
 
 // DropOperator implements [toolserver.OperatorTable].
-func (Operators) DropOperator(tx *db.Tx, name string) error {
+func (OperatorTokens) DropOperator(tx *db.Tx, name string) error {
 	res, err := tx.Exec(`DELETE FROM tool_operators WHERE name = ?`, name)
 	if err != nil {
 		return fmt.Errorf("drop token: %w", err)
@@ -100,7 +99,7 @@ func (Operators) DropOperator(tx *db.Tx, name string) error {
 }
 
 // AddOperatorCall implements [toolserver.OperatorTable].
-func (Operators) AddOperatorCall(tx *db.Tx, c toolserver.OperatorCall) error {
+func (OperatorTokens) AddOperatorCall(tx *db.Tx, c toolserver.OperatorCall) error {
 	_, err := tx.Exec(`INSERT INTO tool_calls (at, operator, callable, session_id, outcome, detail, took_ms) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		c.At, c.Operator, c.Callable, c.SessionID, c.Outcome, c.Detail, c.TookMS)
 	if err != nil {
@@ -111,7 +110,7 @@ func (Operators) AddOperatorCall(tx *db.Tx, c toolserver.OperatorCall) error {
 }
 
 // OperatorCalls implements [toolserver.OperatorTable].
-func (Operators) OperatorCalls(q db.Queryer, limit int, before int64) ([]toolserver.OperatorCall, error) {
+func (OperatorTokens) OperatorCalls(q db.Queryer, limit int, before int64) ([]toolserver.OperatorCall, error) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
@@ -123,7 +122,7 @@ func (Operators) OperatorCalls(q db.Queryer, limit int, before int64) ([]toolser
 
 // TrimCalls forgets calls older than a time, a bounded number at once; call it
 // again while more is true.
-func (Operators) TrimCalls(tx *db.Tx, before time.Time) (more bool, err error) {
+func (OperatorTokens) TrimCalls(tx *db.Tx, before time.Time) (more bool, err error) {
 	res, err := tx.Exec(`DELETE FROM tool_calls WHERE row IN (SELECT row FROM tool_calls WHERE at < ? ORDER BY row LIMIT ?)`, before.UnixMilli(), operatorCallsTrimBatch)
 	if err != nil {
 		return false, fmt.Errorf("trim calls: %w", err)

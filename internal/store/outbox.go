@@ -34,8 +34,6 @@ CREATE INDEX outbox_unfinished ON outbox (platform, channel_id, seq) WHERE unfin
 // Outbox is the table of messages to send to platforms.
 type Outbox struct{}
 
-var _ outbox.Table = Outbox{}
-
 var outboxRows = newDocuments[outbox.Row]("outbox", "key", "key", "platform", "channel_id", "message_id", "created_at", "unfinished")
 
 // Plan implements [outbox.Table].

@@ -22,8 +22,6 @@ CREATE INDEX relays_live ON relays (platform, request_id) WHERE live = 1;
 // Relays is the table of relays: the messages that show the output of a request.
 type Relays struct{}
 
-var _ relay.Table = Relays{}
-
 var relayRows = newDocuments[relay.Row]("relays", "request_id", "platform, request_id", "platform", "live", "changed_at")
 
 // Relay implements [relay.Table].

@@ -27,16 +27,16 @@ func TestWhatARuleHasUsedIsThatOfTheDay(t *testing.T) {
 				"after": {day.Add(24 * time.Hour), 1000}, "years ahead": {day.AddDate(9, 0, 0), 10_000},
 			} {
 				r := session.Request{ID: "env:s:" + id, SessionID: "s", Client: "web", State: event.StateDone, CreatedAt: of.at.UnixMilli()}
-				err = errors.Join(err, s.CreateRequest(tx, r))
+				err = errors.Join(err, s.Requests.CreateRequest(tx, r))
 				r.Usage = chat.Usage{InputTokens: of.used}
-				err = errors.Join(err, s.SaveRequest(tx, r), s.AddRun(tx, environment.Run{
+				err = errors.Join(err, s.Requests.SaveRequest(tx, r), s.RuleRuns.AddRun(tx, environment.Run{
 					Rule: "r", EventID: id, SessionID: "s", RequestID: r.ID, Outcome: environment.OutcomeAgent, At: of.at.UnixMilli(),
 				}))
 			}
 			return err
 		})
 		err := d.Read(t.Context(), func(q db.Queryer) error {
-			if got, err := s.SpentBy(q, "r", "s", day); err != nil || got.Tokens != 110 {
+			if got, err := s.RuleRuns.SpentBy(q, "r", "s", day); err != nil || got.Tokens != 110 {
 				t.Errorf("on the day it used %+v, %v", got, err)
 			}
 			return nil

@@ -28,7 +28,7 @@ func TestSearchFindsWordsThatNoSpaceEnds(t *testing.T) {
 	say(t, d, s, "s1", "old", `{"role":"user","content":"東京都に住んでいます。サーバーは遅い tower"}`)
 	say(t, d, s, "s1", "plain", `{"role":"user","content":"the tower"}`)
 	put(t, d, surface.Message{Platform: "discord", ChannelID: "10", ID: "7", AuthorID: "5", Text: "초등학교에 갑니다"})
-	update(t, d, s.IndexHistory)
+	update(t, d, s.History.IndexHistory)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestSearchFindsWordsThatNoSpaceEnds(t *testing.T) {
 		if len(got) != 1 {
 			t.Errorf("of the platform's messages %d are found", len(got))
 		}
-		titled, titleErr := s.SessionsTitled(q, "école", 10)
+		titled, titleErr := s.Sessions.SessionsTitled(q, "école", 10)
 		if len(titled) != 1 || titleErr != nil {
 			t.Errorf("%d titles, %v", len(titled), titleErr)
 		}

@@ -22,7 +22,7 @@ func say(t *testing.T, d *db.DB, s *store.Store, sessionID, id, message string) 
 		t.Fatal(err)
 	}
 	update(t, d, func(tx *db.Tx) error {
-		_, err := s.AppendHistory(tx, sessionID, session.HistoryMessage{ID: id, RequestID: "r-" + id, CreatedAt: 7, Message: m})
+		_, err := s.History.AppendHistory(tx, sessionID, session.HistoryMessage{ID: id, RequestID: "r-" + id, CreatedAt: 7, Message: m})
 		return err
 	})
 }
@@ -30,15 +30,15 @@ func say(t *testing.T, d *db.DB, s *store.Store, sessionID, id, message string) 
 func newSession(t *testing.T, d *db.DB, s *store.Store, id, title string) {
 	t.Helper()
 	update(t, d, func(tx *db.Tx) error {
-		return s.CreateSession(tx, session.Session{ID: id, Client: "web", Title: title})
+		return s.Sessions.CreateSession(tx, session.Session{ID: id, Client: "web", Title: title})
 	})
 }
 
 func found(t *testing.T, d *db.DB, s *store.Store, query string) (ids []string) {
 	t.Helper()
-	update(t, d, s.IndexHistory)
+	update(t, d, s.History.IndexHistory)
 	err := read(t, d, func(q db.Queryer) error {
-		all, err := s.Search(q, query, 100, 0)
+		all, err := s.History.Search(q, query, 100, 0)
 		for _, f := range all {
 			ids = append(ids, f.MessageID)
 		}
@@ -76,7 +76,7 @@ func TestSearchFindsWhatPeopleAndModelsSaid(t *testing.T) {
 			t.Errorf("search %q (-want +got):\n%s", query, diff)
 		}
 	}
-	update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "s2") })
+	update(t, d, func(tx *db.Tx) error { return s.Sessions.DeleteSession(tx, "s2") })
 	if diff := cmp.Diff([]string{"m2"}, found(t, d, s, "meadow")); diff != "" {
 		t.Errorf("after its session was deleted a message is still found:\n%s", diff)
 	}
@@ -88,12 +88,12 @@ func TestSearchGoesOnBehindARow(t *testing.T) {
 	for i := range 25 {
 		say(t, d, s, "s", fmt.Sprint("m", i), `{"role":"user","content":"apple"}`)
 	}
-	update(t, d, s.IndexHistory)
+	update(t, d, s.History.IndexHistory)
 	var got []string
 	for before := int64(0); ; {
 		var page []session.SearchResult
 		if err := read(t, d, func(q db.Queryer) (err error) {
-			page, err = s.Search(q, "apple", 10, before)
+			page, err = s.History.Search(q, "apple", 10, before)
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestTheIndexFollowsInSteps(t *testing.T) {
 	}
 	count := func() (n int) {
 		if err := read(t, d, func(q db.Queryer) error {
-			all, err := s.Search(q, "apple", 100, 0)
+			all, err := s.History.Search(q, "apple", 100, 0)
 			n = len(all)
 			return err
 		}); err != nil {
@@ -132,8 +132,8 @@ func TestTheIndexFollowsInSteps(t *testing.T) {
 	if n := count(); n != 64 {
 		t.Errorf("before a search %d are in the index, want 64", n)
 	}
-	update(t, d, s.IndexHistory)
-	update(t, d, s.IndexHistory)
+	update(t, d, s.History.IndexHistory)
+	update(t, d, s.History.IndexHistory)
 	if n := count(); n != 70 {
 		t.Errorf("a search finds %d, want 70", n)
 	}
@@ -159,10 +159,10 @@ func TestSearchShowsTheWordsAroundTheFirstHit(t *testing.T) {
 	newSession(t, d, s, "s", "The title")
 	long := strings.Repeat("é before ", 100) + "Needle\\n in " + strings.Repeat("after ü ", 100)
 	say(t, d, s, "s", "m", `{"role":"user","content":"`+long+`"}`)
-	update(t, d, s.IndexHistory)
+	update(t, d, s.History.IndexHistory)
 	var got session.SearchResult
 	if err := read(t, d, func(q db.Queryer) error {
-		all, err := s.Search(q, "needle", 1, 0)
+		all, err := s.History.Search(q, "needle", 1, 0)
 		got = all[0]
 		return err
 	}); err != nil {
@@ -195,7 +195,7 @@ func TestSearchNamesADamagedRowInItsPlace(t *testing.T) {
 	})
 	var got []session.SearchResult
 	err := read(t, d, func(q db.Queryer) (err error) {
-		got, err = s.Search(q, "apple", 9, 0)
+		got, err = s.History.Search(q, "apple", 9, 0)
 		return err
 	})
 	if err != nil || len(got) != 3 {
@@ -240,7 +240,7 @@ func TestTitlesAreSearchedAsTheyAreWritten(t *testing.T) {
 	newSession(t, d, s, "s1", "100% of it")
 	newSession(t, d, s, "s2", "1000 of it")
 	err := read(t, d, func(q db.Queryer) error {
-		got, err := s.SessionsTitled(q, "100%", 10)
+		got, err := s.Sessions.SessionsTitled(q, "100%", 10)
 		if len(got) != 1 || got[0].ID != "s1" {
 			t.Errorf("found %v", got)
 		}
@@ -262,7 +262,7 @@ func FuzzNoQueryIsSyntax(f *testing.F) {
 	f.Cleanup(func() { d.Close() })
 	s := store.New(d)
 	f.Fuzz(func(t *testing.T, query string) {
-		err := d.Read(t.Context(), func(q db.Queryer) error { _, err := s.Search(q, query, 1, 0); return err })
+		err := d.Read(t.Context(), func(q db.Queryer) error { _, err := s.History.Search(q, query, 1, 0); return err })
 		if err != nil {
 			t.Errorf("search %q: %v", query, err)
 		}

@@ -11,11 +11,6 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-var _ = session.Tables{
-	Sessions: Sessions{}, States: SessionStates{}, Mailbox: Mailbox{}, History: History{},
-	Files: Files{}, Requests: Requests{}, Journal: Journal{}, Spending: Usage{},
-}
-
 const sessionColumns = `id, client, title, created_at, updated_at, state, active_request, paused`
 
 func scanSession(row scanner) (s session.Session, err error) {

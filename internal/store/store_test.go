@@ -55,28 +55,28 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 		for i := range int64(4) {
 			id := fmt.Sprintf("s%d", i)
 			if err := errors.Join(
-				s.AddTask(tx, task.Task{ID: "t" + id, SessionID: id, State: task.Completed, CreatedAt: 1 + i, EndedAt: 10 - i}),
-				s.SaveWorkflow(tx, workflow.Workflow{ID: "w" + id, State: workflow.Resolved, CreatedAt: 1 + i, EndedAt: 10 - i}),
-				s.CreateSession(tx, session.Session{ID: id, Client: "web", UpdatedAt: 1 + i}),
-				s.CreateRequest(tx, session.Request{ID: "web:" + id + ":r", SessionID: id, Client: "web", State: event.StateDone, CreatedAt: 1 + i, EndedAt: 9}),
+				s.Tasks.AddTask(tx, task.Task{ID: "t" + id, SessionID: id, State: task.Completed, CreatedAt: 1 + i, EndedAt: 10 - i}),
+				s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w" + id, State: workflow.Resolved, CreatedAt: 1 + i, EndedAt: 10 - i}),
+				s.Sessions.CreateSession(tx, session.Session{ID: id, Client: "web", UpdatedAt: 1 + i}),
+				s.Requests.CreateRequest(tx, session.Request{ID: "web:" + id + ":r", SessionID: id, Client: "web", State: event.StateDone, CreatedAt: 1 + i, EndedAt: 9}),
 			); err != nil {
 				return err
 			}
 		}
 		for _, id := range []string{"s2", "s3"} { // the others are trimmed
 			w := workflow.Workflow{ID: "w" + id, State: workflow.Waiting, CreatedAt: int64(id[1]-'0') + 1}
-			if err := s.SaveWorkflow(tx, w); err != nil {
+			if err := s.Workflows.SaveWorkflow(tx, w); err != nil {
 				return err
 			}
 		}
-		_, err := s.TrimWorkflows(tx, time.UnixMilli(10))
-		_, more := s.TrimTasks(tx, time.UnixMilli(10))
-		return errors.Join(err, more, s.SetTitle(tx, "s2", "moved"), s.DeleteSession(tx, "s1"))
+		_, err := s.Workflows.TrimWorkflows(tx, time.UnixMilli(10))
+		_, more := s.Tasks.TrimTasks(tx, time.UnixMilli(10))
+		return errors.Join(err, more, s.Sessions.SetTitle(tx, "s2", "moved"), s.Sessions.DeleteSession(tx, "s1"))
 	})
 	err := read(t, d, func(q db.Queryer) error {
 		for place, want := range map[string]string{session.PageToken(3, "s2"): "s0", session.PageToken(2, "s1"): "s0", "s0": ""} {
 			got := ""
-			page, err := s.Sessions(q, 9, place)
+			page, err := s.Sessions.Sessions(q, 9, place)
 			for _, one := range page {
 				got += one.ID
 			}
@@ -84,7 +84,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 				t.Errorf("behind %s are the sessions %q, want %q: %v", place, got, want, err)
 			}
 		}
-		page, err := s.Requests(q, "", 9, session.PageToken(2, "web:s1:r"))
+		page, err := s.Requests.Requests(q, "", 9, session.PageToken(2, "web:s1:r"))
 		if len(page) != 1 || page[0].SessionID != "s0" {
 			t.Errorf("behind the request that is gone are %+v", page)
 		}
@@ -93,7 +93,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 		}
 		for place, want := range map[string]string{session.PageToken(3, "ts2"): "ts0", session.PageToken(2, "ts1"): "ts0", "ts0": ""} {
 			got := ""
-			page, err := s.Tasks(q, "", 9, place)
+			page, err := s.Tasks.Tasks(q, "", 9, place)
 			for _, one := range page {
 				got += one.ID
 			}
@@ -103,7 +103,7 @@ func TestListsGoOnBehindWhatMovedOrIsGone(t *testing.T) {
 		}
 		for place, want := range map[string]string{session.PageToken(4, "ws3"): "ws2ws0", session.PageToken(2, "ws1"): "ws0", "ws0": ""} {
 			got := ""
-			page, err := s.Workflows(q, "", false, 9, place)
+			page, err := s.Workflows.Workflows(q, "", false, 9, place)
 			for _, one := range page {
 				got += one.ID
 			}
@@ -122,16 +122,16 @@ func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
 	d, s := open(t)
 	for i := range 5 {
 		update(t, d, func(tx *db.Tx) error {
-			return s.CreateSession(tx, session.Session{ID: fmt.Sprintf("s%d", i), Client: "web", UpdatedAt: int64(i)})
+			return s.Sessions.CreateSession(tx, session.Session{ID: fmt.Sprintf("s%d", i), Client: "web", UpdatedAt: int64(i)})
 		})
 	}
-	update(t, d, func(tx *db.Tx) error { return s.SetTitle(tx, "s1", "first") })
+	update(t, d, func(tx *db.Tx) error { return s.Sessions.SetTitle(tx, "s1", "first") })
 	var got []string
 	before := ""
 	for {
 		var page []session.Session
 		err := read(t, d, func(q db.Queryer) (err error) {
-			page, err = s.Sessions(q, 2, before)
+			page, err = s.Sessions.Sessions(q, 2, before)
 			return err
 		})
 		if err != nil {
@@ -148,7 +148,7 @@ func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
 	if diff := cmp.Diff([]string{"s1", "s4", "s3", "s2", "s0"}, got); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	err := d.Update(t.Context(), func(tx *db.Tx) error { return s.CreateSession(tx, session.Session{ID: "s1", Client: "web"}) })
+	err := d.Update(t.Context(), func(tx *db.Tx) error { return s.Sessions.CreateSession(tx, session.Session{ID: "s1", Client: "web"}) })
 	if fault.KindOf(err) != fault.Conflict {
 		t.Errorf("a second s1: %v", err)
 	}
@@ -157,35 +157,35 @@ func TestSessionsAreListedByTheirLastUpdate(t *testing.T) {
 func TestHistoryIsAppendedOnceAndPaged(t *testing.T) {
 	d, s := open(t)
 	update(t, d, func(tx *db.Tx) error {
-		if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+		if err := s.Sessions.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
 			return err
 		}
 		for i := range 5 {
 			for range 2 {
-				seq, err := s.AppendHistory(tx, "s", session.HistoryMessage{ID: fmt.Sprint(i), Message: chat.Text(chat.User, fmt.Sprint(i))})
+				seq, err := s.History.AppendHistory(tx, "s", session.HistoryMessage{ID: fmt.Sprint(i), Message: chat.Text(chat.User, fmt.Sprint(i))})
 				if err != nil || seq != int64(i+1) {
 					t.Errorf("message %d got seq %d, %v", i, seq, err)
 				}
 			}
 		}
-		return s.AddCompaction(tx, session.Compaction{SessionID: "s", Summary: chat.Text(chat.User, "sum"), KeptFrom: 4})
+		return s.History.AddCompaction(tx, session.Compaction{SessionID: "s", Summary: chat.Text(chat.User, "sum"), KeptFrom: 4})
 	})
 	err := read(t, d, func(q db.Queryer) error {
-		page, err := s.Messages(q, "s", 2, "3")
+		page, err := s.History.Messages(q, "s", 2, "3")
 		if err != nil {
 			return err
 		}
 		if len(page) != 2 || page[0].ID != "1" || page[1].ID != "2" {
 			t.Errorf("page %+v", page)
 		}
-		conv, err := s.Conversation(q, "s")
+		conv, err := s.History.Conversation(q, "s")
 		if err != nil {
 			return err
 		}
 		if conv.Summary == nil || conv.Summary.Text() != "sum" || len(conv.Messages) != 2 || conv.Messages[0].ID != "3" {
 			t.Errorf("conversation %+v", conv)
 		}
-		_, err = s.Messages(q, "s", 2, "nobody")
+		_, err = s.History.Messages(q, "s", 2, "nobody")
 		return err
 	})
 	if fault.KindOf(err) != fault.NotFound {
@@ -196,25 +196,25 @@ func TestHistoryIsAppendedOnceAndPaged(t *testing.T) {
 func TestDamagedRowsAreFaults(t *testing.T) {
 	d, s := open(t)
 	update(t, d, func(tx *db.Tx) error {
-		if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+		if err := s.Sessions.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
 			return err
 		}
-		if _, err := s.AppendHistory(tx, "s", session.HistoryMessage{ID: "h", Message: chat.Text(chat.User, "a")}); err != nil {
+		if _, err := s.History.AppendHistory(tx, "s", session.HistoryMessage{ID: "h", Message: chat.Text(chat.User, "a")}); err != nil {
 			return err
 		}
-		if _, err := s.PutMail(tx, session.Mail{SessionID: "s", MessageID: "m", State: session.MailWaiting, Messages: []chat.Message{chat.Text(chat.User, "a")}}); err != nil {
+		if _, err := s.Mailbox.PutMail(tx, session.Mail{SessionID: "s", MessageID: "m", State: session.MailWaiting, Messages: []chat.Message{chat.Text(chat.User, "a")}}); err != nil {
 			return err
 		}
-		if err := s.Record(tx, "r", session.Entry{Kind: "input", Data: "a"}); err != nil {
+		if err := s.Journal.Record(tx, "r", session.Entry{Kind: "input", Data: "a"}); err != nil {
 			return err
 		}
-		return s.SaveState(tx, "s", session.State{Ended: []string{"a"}})
+		return s.States.SaveState(tx, "s", session.State{Ended: []string{"a"}})
 	})
 	reads := map[string]func(q db.Queryer) error{
-		"history":       func(q db.Queryer) error { _, err := s.Conversation(q, "s"); return err },
-		"session_inbox": func(q db.Queryer) error { _, err := s.Mail(q, "s", "m"); return err },
-		"journal":       func(q db.Queryer) error { _, err := s.Journal(q, "r"); return err },
-		"session_state": func(q db.Queryer) error { _, err := s.State(q, "s"); return err },
+		"history":       func(q db.Queryer) error { _, err := s.History.Conversation(q, "s"); return err },
+		"session_inbox": func(q db.Queryer) error { _, err := s.Mailbox.Mail(q, "s", "m"); return err },
+		"journal":       func(q db.Queryer) error { _, err := s.Journal.Journal(q, "r"); return err },
+		"session_state": func(q db.Queryer) error { _, err := s.States.State(q, "s"); return err },
 	}
 	columns := map[string]string{"journal": "data"}
 	for table, fn := range reads {
@@ -240,21 +240,21 @@ func TestDamagedRowsAreFaults(t *testing.T) {
 func TestASessionThatRunsIsNotDeleted(t *testing.T) {
 	d, s := open(t)
 	update(t, d, func(tx *db.Tx) error {
-		if err := s.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
+		if err := s.Sessions.CreateSession(tx, session.Session{ID: "s", Client: "web"}); err != nil {
 			return err
 		}
-		if err := s.CreateRequest(tx, session.Request{ID: "r", SessionID: "s", Client: "web", State: event.StateRunning}); err != nil {
+		if err := s.Requests.CreateRequest(tx, session.Request{ID: "r", SessionID: "s", Client: "web", State: event.StateRunning}); err != nil {
 			return err
 		}
-		return s.SaveState(tx, "s", session.State{Active: &session.Active{RequestID: "r", Phase: session.Accepting}})
+		return s.States.SaveState(tx, "s", session.State{Active: &session.Active{RequestID: "r", Phase: session.Accepting}})
 	})
-	remove := func(tx *db.Tx) error { return s.DeleteSession(tx, "s") }
+	remove := func(tx *db.Tx) error { return s.Sessions.DeleteSession(tx, "s") }
 	if err := d.Update(t.Context(), remove); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("delete while it runs: %v", err)
 	}
-	update(t, d, func(tx *db.Tx) error { return s.SaveState(tx, "s", session.State{}) })
+	update(t, d, func(tx *db.Tx) error { return s.States.SaveState(tx, "s", session.State{}) })
 	update(t, d, remove)
-	err := read(t, d, func(q db.Queryer) error { _, err := s.Story(q, "r"); return err })
+	err := read(t, d, func(q db.Queryer) error { _, err := s.Requests.Story(q, "r"); return err })
 	if fault.KindOf(err) != fault.NotFound {
 		t.Errorf("the request of a deleted session: %v", err)
 	}
@@ -266,13 +266,13 @@ func TestASessionThatRunsIsNotDeleted(t *testing.T) {
 func TestWhatIsSpentAddsUpForTheDayAndTheSession(t *testing.T) {
 	d, s := open(t)
 	v := session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 3, OutputTokens: 2, CostMicros: 7}, Time: 2 * time.Second}
-	update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, "2026-01-01", "a", v) })
-	update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, "2026-01-01", "b", v) })
-	update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, "2026-01-02", "a", v) })
+	update(t, d, func(tx *db.Tx) error { return s.Usage.AddSpent(tx, "2026-01-01", "a", v) })
+	update(t, d, func(tx *db.Tx) error { return s.Usage.AddSpent(tx, "2026-01-01", "b", v) })
+	update(t, d, func(tx *db.Tx) error { return s.Usage.AddSpent(tx, "2026-01-02", "a", v) })
 	err := read(t, d, func(q db.Queryer) error {
-		day, err := s.SpentOn(q, "2026-01-01")
-		in, err2 := s.SpentIn(q, "a")
-		none, err3 := s.SpentIn(q, "c")
+		day, err := s.Usage.SpentOn(q, "2026-01-01")
+		in, err2 := s.Usage.SpentIn(q, "a")
+		none, err3 := s.Usage.SpentIn(q, "c")
 		if diff := cmp.Diff([]session.Spent{v.Add(v), v.Add(v), {}}, []session.Spent{day, in, none}); diff != "" {
 			t.Errorf("spent (-want +got):\n%s", diff)
 		}
@@ -290,14 +290,14 @@ func TestAnAbsurdSumStopsNoCounting(t *testing.T) {
 		day := fmt.Sprint(stored)
 		absurd := session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: stored, CostMicros: stored}}
 		for range 3 {
-			update(t, d, func(tx *db.Tx) error { return s.AddSpent(tx, day, day, absurd) })
+			update(t, d, func(tx *db.Tx) error { return s.Usage.AddSpent(tx, day, day, absurd) })
 		}
 		update(t, d, func(tx *db.Tx) error {
-			return s.AddSpent(tx, day, day, session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 10, OutputTokens: 5}})
+			return s.Usage.AddSpent(tx, day, day, session.Spent{Steps: 1, Usage: chat.Usage{InputTokens: 10, OutputTokens: 5}})
 		})
 		err := read(t, d, func(q db.Queryer) error {
-			on, err := s.SpentOn(q, day)
-			in, err2 := s.SpentIn(q, day)
+			on, err := s.Usage.SpentOn(q, day)
+			in, err2 := s.Usage.SpentIn(q, day)
 			if diff := cmp.Diff(on, in); diff != "" || on.Steps != 4 || on.Usage.OutputTokens != 5 || on.Usage.InputTokens < 10 || on.Usage.InputTokens > chat.MaxCount {
 				t.Errorf("spent %+v\n%s", on, diff)
 			}
@@ -317,7 +317,7 @@ func TestARequestIsToldByTheMessageThatItAnswers(t *testing.T) {
 			for _, text := range said {
 				m.Messages = append(m.Messages, chat.Text(chat.User, text))
 			}
-			if _, err := s.PutMail(tx, m); err != nil {
+			if _, err := s.Mailbox.PutMail(tx, m); err != nil {
 				return err
 			}
 		}
@@ -328,7 +328,7 @@ func TestARequestIsToldByTheMessageThatItAnswers(t *testing.T) {
 		"web:s:m1": "Where do they grow?", "web:s:m2": strings.Repeat("ä", 199) + "…", "web:s:m3": "", "env:s:told": "", "odd": "",
 	} {
 		if err := read(t, d, func(q db.Queryer) error {
-			got, err := s.Asked(q, session.Request{ID: id, SessionID: "s"})
+			got, err := s.Requests.Asked(q, session.Request{ID: id, SessionID: "s"})
 			if got != want {
 				t.Errorf("%s asks %q, want %q", id, got, want)
 			}

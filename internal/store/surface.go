@@ -77,8 +77,6 @@ type (
 	SurfaceUsers struct{}
 )
 
-var _ surface.Cache = SurfaceCache{}
-
 // PutMessage implements [surface.Cache].
 func (SurfaceMessages) PutMessage(tx *db.Tx, m surface.Message) error {
 	if m.Platform == "" || m.ChannelID == "" || m.ID == "" {

@@ -343,7 +343,7 @@ func TestOldMessagesAreForgottenAndTheOthersAreFound(t *testing.T) {
 		return ids(t, d, func(q db.Queryer) ([]surface.Message, error) { return c.Messages(q, "discord", "10", "", 200) })
 	}
 	referenced := func() (out map[string]bool) {
-		if err := read(t, d, func(q db.Queryer) (err error) { out, err = s.Referenced(q, []string{blob}); return err }); err != nil {
+		if err := read(t, d, func(q db.Queryer) (err error) { out, err = s.Files.Referenced(q, []string{blob}); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return out
@@ -404,10 +404,10 @@ func TestADeletedSessionHoldsNothingOfAPlatform(t *testing.T) {
 	d, s := open(t)
 	held := func() (forwarded, ran bool) {
 		if err := read(t, d, func(q db.Queryer) (err error) {
-			if forwarded, err = s.Forwarded(q, "discord", "10", "1"); err != nil {
+			if forwarded, err = s.Forwarded.Forwarded(q, "discord", "10", "1"); err != nil {
 				return err
 			}
-			ran, err = s.Ran(q, "10", "discord:10:1")
+			ran, err = s.Requests.Ran(q, "10", "discord:10:1")
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -415,19 +415,19 @@ func TestADeletedSessionHoldsNothingOfAPlatform(t *testing.T) {
 		return forwarded, ran
 	}
 	update(t, d, func(tx *db.Tx) error {
-		return errors.Join(s.CreateSession(tx, session.Session{ID: "10", Client: "discord"}),
-			s.CreateRequest(tx, session.Request{ID: "discord:10:1", SessionID: "10", Client: "discord", State: event.StateDone}),
-			s.MarkForwarded(tx, "discord", "10", []string{"1"}))
+		return errors.Join(s.Sessions.CreateSession(tx, session.Session{ID: "10", Client: "discord"}),
+			s.Requests.CreateRequest(tx, session.Request{ID: "discord:10:1", SessionID: "10", Client: "discord", State: event.StateDone}),
+			s.Forwarded.MarkForwarded(tx, "discord", "10", []string{"1"}))
 	})
 	if forwarded, ran := held(); !forwarded || !ran {
 		t.Errorf("before: %v, %v", forwarded, ran)
 	}
-	update(t, d, func(tx *db.Tx) error { return s.UnmarkForwarded(tx, "discord", "10", []string{"1"}) })
+	update(t, d, func(tx *db.Tx) error { return s.Forwarded.UnmarkForwarded(tx, "discord", "10", []string{"1"}) })
 	if forwarded, _ := held(); forwarded {
 		t.Error("what was taken back is still marked")
 	}
-	update(t, d, func(tx *db.Tx) error { return s.MarkForwarded(tx, "discord", "10", []string{"1"}) })
-	update(t, d, func(tx *db.Tx) error { return s.DeleteSession(tx, "10") })
+	update(t, d, func(tx *db.Tx) error { return s.Forwarded.MarkForwarded(tx, "discord", "10", []string{"1"}) })
+	update(t, d, func(tx *db.Tx) error { return s.Sessions.DeleteSession(tx, "10") })
 	if forwarded, ran := held(); forwarded || ran {
 		t.Errorf("after: %v, %v", forwarded, ran)
 	}

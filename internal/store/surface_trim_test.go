@@ -48,12 +48,12 @@ func TestSessionsAreForgottenByAgeAndBeyondANumberButNotWhatIsNeeded(t *testing.
 		return errors.Join(
 			planErr,
 			c.PutMessage(tx, surface.Message{Platform: "discord", ChannelID: "said", ID: "1", Text: "hello"}),
-			store.NewDiscord(s).OpenGap(tx, discord.Gap{ChannelID: "gap", After: "1"}),
-			s.SaveState(tx, "active", session.State{Active: &session.Active{RequestID: "discord:active:1"}}),
-			s.SaveState(tx, "ended", session.State{}),
-			s.SaveRouterState(tx, "discord", "burst", router.State{Buffer: []string{"1"}, Due: 1}),
-			s.SaveWorkflow(tx, workflow.Workflow{ID: "w1", Origin: workflow.Origin{SessionID: "schedule"}, State: workflow.Waiting}),
-			s.SaveWorkflow(tx, workflow.Workflow{ID: "w2", State: workflow.Waiting, Tasks: []workflow.Task{
+			s.Discord.OpenGap(tx, discord.Gap{ChannelID: "gap", After: "1"}),
+			s.States.SaveState(tx, "active", session.State{Active: &session.Active{RequestID: "discord:active:1"}}),
+			s.States.SaveState(tx, "ended", session.State{}),
+			s.RouterStates.SaveRouterState(tx, "discord", "burst", router.State{Buffer: []string{"1"}, Due: 1}),
+			s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w1", Origin: workflow.Origin{SessionID: "schedule"}, State: workflow.Waiting}),
+			s.Workflows.SaveWorkflow(tx, workflow.Workflow{ID: "w2", State: workflow.Waiting, Tasks: []workflow.Task{
 				{ID: "t1", State: workflow.Waiting, Wait: workflow.Wait{Kind: workflow.ForReply, Platform: "discord", ChannelID: "reply", MessageID: "1"}},
 			}}),
 		)

@@ -34,8 +34,6 @@ CREATE INDEX tasks_running ON tasks (created_at, id) WHERE running = 1;
 CREATE INDEX tasks_ended ON tasks (ended_at) WHERE running = 0;
 `}
 
-var _ task.Store = (*Store)(nil)
-
 // tasksTrimBatch bounds how long one cleanup holds the writer: so many tasks,
 // and conversations of sub-agents.
 const tasksTrimBatch = 20

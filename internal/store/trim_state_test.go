@@ -24,14 +24,14 @@ func TestRelaysAreForgottenByAgeButNoneThatARequestNeeds(t *testing.T) {
 	}
 	update(t, d, func(tx *db.Tx) error {
 		for id, state := range map[string]event.RequestState{"running": event.StateRunning, "queued": event.StateQueued, "ended": event.StateDone} {
-			if err := s.CreateRequest(tx, session.Request{ID: id, SessionID: "7", Client: "discord", State: state}); err != nil {
+			if err := s.Requests.CreateRequest(tx, session.Request{ID: id, SessionID: "7", Client: "discord", State: state}); err != nil {
 				return err
 			}
 		}
 		for _, r := range []relay.Row{
 			row("shown", true, true), row("being shown", true, false), row("running", true, true), row("queued", false, false), row("ended", false, false),
 		} {
-			if err := s.SaveRelay(tx, r); err != nil {
+			if err := s.Relays.SaveRelay(tx, r); err != nil {
 				return err
 			}
 		}
@@ -39,7 +39,7 @@ func TestRelaysAreForgottenByAgeButNoneThatARequestNeeds(t *testing.T) {
 	})
 	left := func() (out []string) {
 		for _, id := range []string{"shown", "being shown", "running", "queued", "ended", "of today"} {
-			err := read(t, d, func(q db.Queryer) error { _, err := s.Relay(q, "discord", id); return err })
+			err := read(t, d, func(q db.Queryer) error { _, err := s.Relays.Relay(q, "discord", id); return err })
 			switch fault.KindOf(err) {
 			case "":
 				out = append(out, id)
@@ -51,9 +51,9 @@ func TestRelaysAreForgottenByAgeButNoneThatARequestNeeds(t *testing.T) {
 		return out
 	}
 	now = now.Add(40 * 24 * time.Hour)
-	update(t, d, func(tx *db.Tx) error { return s.SaveRelay(tx, row("of today", true, true)) })
+	update(t, d, func(tx *db.Tx) error { return s.Relays.SaveRelay(tx, row("of today", true, true)) })
 	update(t, d, func(tx *db.Tx) error {
-		_, err := s.TrimRelays(tx, now.Add(-30*24*time.Hour))
+		_, err := s.Relays.TrimRelays(tx, now.Add(-30*24*time.Hour))
 		return err
 	})
 	if diff := cmp.Diff([]string{"being shown", "running", "queued", "of today"}, left()); diff != "" {
@@ -68,18 +68,18 @@ func TestForwardedMessagesAreForgottenByAgeAPieceAtATime(t *testing.T) {
 	for i := range 1500 {
 		old = append(old, fmt.Sprint(i))
 	}
-	update(t, d, func(tx *db.Tx) error { return s.MarkForwarded(tx, "discord", "7", old) })
+	update(t, d, func(tx *db.Tx) error { return s.Forwarded.MarkForwarded(tx, "discord", "7", old) })
 	now = now.Add(100 * 24 * time.Hour)
-	update(t, d, func(tx *db.Tx) error { return s.MarkForwarded(tx, "discord", "7", []string{"new"}) })
+	update(t, d, func(tx *db.Tx) error { return s.Forwarded.MarkForwarded(tx, "discord", "7", []string{"new"}) })
 	rounds := 0
 	for more := true; more; rounds++ {
 		update(t, d, func(tx *db.Tx) (err error) {
-			more, err = s.TrimForwarded(tx, now.Add(-90*24*time.Hour))
+			more, err = s.Forwarded.TrimForwarded(tx, now.Add(-90*24*time.Hour))
 			return err
 		})
 	}
 	known := func(id string) (there bool) {
-		if err := read(t, d, func(q db.Queryer) (err error) { there, err = s.Forwarded(q, "discord", "7", id); return err }); err != nil {
+		if err := read(t, d, func(q db.Queryer) (err error) { there, err = s.Forwarded.Forwarded(q, "discord", "7", id); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return there
@@ -96,7 +96,7 @@ func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
 	save := func(states map[string]router.State) {
 		update(t, d, func(tx *db.Tx) error {
 			for session, state := range states {
-				if err := s.SaveRouterState(tx, "discord", session, state); err != nil {
+				if err := s.RouterStates.SaveRouterState(tx, "discord", session, state); err != nil {
 					return err
 				}
 			}
@@ -106,7 +106,7 @@ func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
 	left := func() (out []string) {
 		if err := read(t, d, func(q db.Queryer) error {
 			for _, session := range []string{"over", "lost", "running", "burst", "of today"} {
-				state, err := s.RouterState(q, "discord", session)
+				state, err := s.RouterStates.RouterState(q, "discord", session)
 				if err != nil {
 					return err
 				}
@@ -127,7 +127,7 @@ func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
 		return n
 	}
 	update(t, d, func(tx *db.Tx) error {
-		return s.CreateRequest(tx, session.Request{ID: "r", SessionID: "running", Client: "discord", State: event.StateRunning})
+		return s.Requests.CreateRequest(tx, session.Request{ID: "r", SessionID: "running", Client: "discord", State: event.StateRunning})
 	})
 	save(map[string]router.State{"over": runs, "lost": runs, "running": runs, "burst": {Buffer: []string{"1"}, First: 1, Due: 2}})
 	save(map[string]router.State{"over": {}, "never": {}})
@@ -137,7 +137,7 @@ func TestTheRouterForgetsSessionsInWhichNothingHappens(t *testing.T) {
 	now = now.Add(100 * 24 * time.Hour)
 	save(map[string]router.State{"of today": runs})
 	update(t, d, func(tx *db.Tx) error {
-		_, err := s.TrimRouterStates(tx, now.Add(-90*24*time.Hour))
+		_, err := s.RouterStates.TrimRouterStates(tx, now.Add(-90*24*time.Hour))
 		return err
 	})
 	if diff := cmp.Diff([]string{"running", "burst", "of today"}, left()); diff != "" {

@@ -17,18 +17,18 @@ func TestCleanupsHoldTheWriterForABoundedNumberOfRows(t *testing.T) {
 	for table, c := range map[string]struct {
 		// insert makes ?1 rows of the time ?2.
 		insert string
-		trim   func(s *store.Store, tx *db.Tx, before time.Time) (bool, error)
+		trim   func(tx *db.Tx, before time.Time) (bool, error)
 	}{
-		"session_accepted": {`INSERT INTO session_accepted (session_id, message_id, at) SELECT 's', ?2 || '/' || n, ?2 FROM numbers`, (*store.Store).TrimInbox},
-		"inbox":            {`INSERT INTO inbox (source, external_id, at) SELECT 's', ?2 || '/' || n, ?2 FROM numbers`, (*store.Store).TrimInbox},
+		"session_accepted": {`INSERT INTO session_accepted (session_id, message_id, at) SELECT 's', ?2 || '/' || n, ?2 FROM numbers`, store.Inbox{}.TrimInbox},
+		"inbox":            {`INSERT INTO inbox (source, external_id, at) SELECT 's', ?2 || '/' || n, ?2 FROM numbers`, store.Inbox{}.TrimInbox},
 		"rule_runs": {`INSERT INTO rule_runs (rule, event_id, type, session_id, message_id, request_id, outcome, depth, at)
-			SELECT 'r', ?2 || '/' || n, '', '', '', '', '', 0, ?2 FROM numbers`, (*store.Store).TrimRules},
-		"rule_refusals": {`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) SELECT 'r', n, '', '', '', 0, ?2 FROM numbers`, (*store.Store).TrimRules},
-		"rule_events":   {`INSERT INTO rule_events (session_id, event_id, at, json) SELECT 's', ?2 || '/' || n, ?2, x'00' FROM numbers`, (*store.Store).TrimRules},
-		"rule_counts":   {`INSERT INTO rule_counts (rule, session_id, outcome, day, n) SELECT 'r', n, '', ?2 / 86400000, 1 FROM numbers`, (*store.Store).TrimRules},
+			SELECT 'r', ?2 || '/' || n, '', '', '', '', '', 0, ?2 FROM numbers`, store.RuleRuns{}.TrimRules},
+		"rule_refusals": {`INSERT INTO rule_refusals (rule, event_id, type, session_id, outcome, depth, at) SELECT 'r', n, '', '', '', 0, ?2 FROM numbers`, store.RuleRuns{}.TrimRules},
+		"rule_events":   {`INSERT INTO rule_events (session_id, event_id, at, json) SELECT 's', ?2 || '/' || n, ?2, x'00' FROM numbers`, store.RuleRuns{}.TrimRules},
+		"rule_counts":   {`INSERT INTO rule_counts (rule, session_id, outcome, day, n) SELECT 'r', n, '', ?2 / 86400000, 1 FROM numbers`, store.RuleRuns{}.TrimRules},
 	} {
 		t.Run(table, func(t *testing.T) {
-			d, s := open(t)
+			d, _ := open(t)
 			update(t, d, func(tx *db.Tx) error {
 				for _, one := range []struct {
 					rows int
@@ -45,7 +45,7 @@ func TestCleanupsHoldTheWriterForABoundedNumberOfRows(t *testing.T) {
 			for more := true; more; {
 				had := left
 				update(t, d, func(tx *db.Tx) (err error) {
-					if more, err = c.trim(s, tx, before); err != nil {
+					if more, err = c.trim(tx, before); err != nil {
 						return err
 					}
 					return tx.QueryRow(`SELECT COUNT(*) FROM ` + table).Scan(&left)

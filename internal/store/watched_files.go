@@ -24,8 +24,6 @@ CREATE TABLE watched_files (
 ) STRICT, WITHOUT ROWID;
 `}
 
-var _ files.KnownFiles = (*Store)(nil)
-
 // WatchedFiles is the table of files that file sources have seen.
 type WatchedFiles struct{}
 

@@ -68,10 +68,9 @@ func inBubble(t *testing.T, fn func(t *testing.T, i *intake, start func(now func
 		if err != nil {
 			t.Fatal(err)
 		}
-		tables := store.New(database)
-		i := &intake{Intake: environment.NewIntake(database, tables)}
+		i := &intake{Intake: environment.NewIntake(database, store.Inbox{})}
 		fn(t, i, func(now func() time.Time, timers ...clock.Timer) func() {
-			s := clock.New(clock.Options{DB: database, Timers: tables, Intake: i, Now: now})
+			s := clock.New(clock.Options{DB: database, Timers: store.Timers{}, Intake: i, Now: now})
 			s.Set(timers)
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan error, 1)

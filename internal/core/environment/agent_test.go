@@ -20,6 +20,7 @@ import (
 	"lilac/internal/engine/db"
 	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
+	"lilac/internal/store"
 )
 
 func agentRule(types ...string) environment.Rule {
@@ -159,7 +160,7 @@ func TestALongPayloadIsCappedAndCanBeRead(t *testing.T) {
 	if kept, err := os.ReadFile(filepath.Join(w.dir, "workspace", file)); err != nil || string(kept) != string(long) {
 		t.Errorf("the file %q has %d bytes, %v", file, len(kept), err)
 	}
-	look := environment.Tool(w.db, w.store())
+	look := environment.Tool(w.db, store.RuleEvents{})
 	var all strings.Builder
 	for offset := 0; ; {
 		var part struct {
@@ -221,7 +222,7 @@ func (w *world) counted(rule, outcome string) int64 {
 	w.t.Helper()
 	var n int64
 	err := w.db.Read(context.Background(), func(q db.Queryer) error {
-		counts, _, err := w.store().CountsOf(q, rule, time.Now().Add(-24*time.Hour))
+		counts, _, err := w.store().RuleRuns.CountsOf(q, rule, time.Now().Add(-24*time.Hour))
 		n = counts[outcome]
 		return err
 	})

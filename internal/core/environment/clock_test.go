@@ -22,7 +22,7 @@ func TestAClockThatWasAheadHoldsUpNoRule(t *testing.T) {
 			rule := compiled(t, change)
 			ran := func(id string, at time.Time) {
 				run := environment.Run{Rule: rule.Name, EventID: id, SessionID: "s", Outcome: environment.OutcomeAgent, At: at.UnixMilli()}
-				if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return w.store().AddRun(tx, run) }); err != nil {
+				if err := w.db.Update(t.Context(), func(tx *db.Tx) error { return w.store().RuleRuns.AddRun(tx, run) }); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -236,7 +236,7 @@ func TestWhatWasHeldBackIsShown(t *testing.T) {
 	eventually(t, "all are handled", func() bool { return w.sum(environment.OutcomeAgent, environment.OutcomeRate) == 30 })
 	var last []environment.Run
 	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
-		last, err = w.store().LastRuns(q, "ci", 10)
+		last, err = w.store().RuleRuns.LastRuns(q, "ci", 10)
 		return err
 	})
 	if err != nil || len(last) != 11 {

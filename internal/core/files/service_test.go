@@ -110,7 +110,7 @@ func watch(t *testing.T, database *db.DB, dir string, src files.Source, paths ..
 		}
 		src.Patterns = append(src.Patterns, compiled)
 	}
-	s := files.New(files.Options{DB: database, Known: store.New(database), Intake: h, Exclude: []string{filepath.Join(dir, "data")}, AgentWritable: []string{filepath.Join(dir, "ws")}})
+	s := files.New(files.Options{DB: database, Known: store.WatchedFiles{}, Intake: h, Exclude: []string{filepath.Join(dir, "data")}, AgentWritable: []string{filepath.Join(dir, "ws")}})
 	s.Set([]files.Source{src})
 	h.src, h.set = src, s.Set
 	ctx, cancel := context.WithCancel(context.Background())

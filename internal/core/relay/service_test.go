@@ -422,7 +422,7 @@ func simulate(t *testing.T, seed uint64, forgetful bool) (seen, said string) {
 func forget(t *testing.T, d *db.DB) {
 	t.Helper()
 	if err := d.Update(t.Context(), func(tx *db.Tx) error {
-		row, err := store.New(d).Relay(tx, "discord", request)
+		row, err := store.New(d).Relays.Relay(tx, "discord", request)
 		if err != nil {
 			return nil // nothing to forget yet
 		}
@@ -430,7 +430,7 @@ func forget(t *testing.T, d *db.DB) {
 		if _, err := tx.Exec(`DELETE FROM outbox`); err != nil {
 			return err
 		}
-		return store.New(d).SaveRelay(tx, row)
+		return store.New(d).Relays.SaveRelay(tx, row)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -277,7 +277,7 @@ func (s *stage) start() {
 	out := outbox.New(outbox.Options{DB: s.db, Table: store.Outbox{}, Adapter: s.platform, Hooks: map[string]outbox.OnSent{
 		relay.HookName: func(tx *db.Tx, r outbox.Row, m surface.Message) error { return relays.OnSent(tx, r, m) },
 	}})
-	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails, &s.lost}, Table: store.New(s.db), Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform, Requests: journal{s}})
+	relays = relay.New(relay.Options{DB: s.db, Bus: outOfReach{s.bus, &s.failTails, &s.lost}, Table: store.Relays{}, Outbox: fullOutbox{out, &s.failPlans}, Cache: store.SurfaceCache{}, Adapter: s.platform, Requests: journal{s}})
 	if err := relays.Declare(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func (s *stage) finished() {
 	s.t.Helper()
 	for range 600 {
 		var row relay.Row
-		err := s.db.Read(s.t.Context(), func(q db.Queryer) (err error) { row, err = store.New(s.db).Relay(q, "discord", request); return err })
+		err := s.db.Read(s.t.Context(), func(q db.Queryer) (err error) { row, err = store.New(s.db).Relays.Relay(q, "discord", request); return err })
 		if err == nil && row.Finished {
 			return
 		}

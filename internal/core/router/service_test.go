@@ -90,9 +90,9 @@ func (w *world) ClaimReply(tx *db.Tx, m surface.Message) (bool, error) {
 // start runs the router.
 func (w *world) start() {
 	w.t.Helper()
-	tables := tables{store.New(w.db), w.ran}
+	tables := tables{ran: w.ran}
 	s := router.New(router.Options{
-		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: tables, Cache: store.SurfaceCache{},
+		Platform: "discord", DB: w.db, Bus: w.bus, Table: tables, Inbox: store.Inbox{}, Cache: store.SurfaceCache{},
 		Profile: w, Replies: w,
 		Budget:   &w.budget,
 		Settings: router.Settings{Debounce: router.Debounce{Wait: 3 * time.Second, Max: 10 * time.Second}, Gate: w.gate},
@@ -256,7 +256,8 @@ var mentioned = surface.Facts{MentionsBot: true}
 
 // tables are the store's, with the requests of which the session knows.
 type tables struct {
-	*store.Store
+	store.RouterStates
+	store.ForwardedMessages
 	ran map[string]bool
 }
 
@@ -401,7 +402,10 @@ func (w *world) judged() {
 // state is what the router knows of the session.
 func (w *world) state() (s router.State) {
 	w.t.Helper()
-	if err := w.db.Read(w.t.Context(), func(q db.Queryer) (err error) { s, err = store.New(w.db).RouterState(q, "discord", "10"); return err }); err != nil {
+	if err := w.db.Read(w.t.Context(), func(q db.Queryer) (err error) {
+		s, err = store.New(w.db).RouterStates.RouterState(q, "discord", "10")
+		return err
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 	return s

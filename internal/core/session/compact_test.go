@@ -48,7 +48,7 @@ func TestAShorterSummaryRestoresNoOldMessages(t *testing.T) {
 		if err := q.QueryRow(`SELECT count(*) FROM compactions`).Scan(&compactions); err != nil || compactions != 2 {
 			t.Fatalf("%d compactions, %v", compactions, err)
 		}
-		conv, err := r.store.Conversation(q, sid)
+		conv, err := r.store.History.Conversation(q, sid)
 		if err != nil {
 			return err
 		}

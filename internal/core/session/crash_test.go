@@ -49,7 +49,7 @@ func TestSteeringSurvivesACrashAtEveryCommit(t *testing.T) {
 			waitUntil(t, "the session is idle", func() bool {
 				state := ""
 				err := r.db.Read(context.Background(), func(q db.Queryer) error {
-					s, err := r.store.Session(q, sid)
+					s, err := r.store.Sessions.Session(q, sid)
 					state = s.State
 					return err
 				})
@@ -63,7 +63,7 @@ func TestSteeringSurvivesACrashAtEveryCommit(t *testing.T) {
 			}
 			r.checkPaired()
 			r.read(func(q db.Queryer) error {
-				requests, err := r.store.Requests(q, sid, 0, "")
+				requests, err := r.store.Requests.Requests(q, sid, 0, "")
 				for _, req := range requests {
 					ends := 0
 					for _, s := range r.states(req.ID) {

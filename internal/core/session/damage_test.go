@@ -133,7 +133,7 @@ func TestTheErrorOfADamagedConversationSaysWhatToDo(t *testing.T) {
 	}
 	err := begun.Update(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec("UPDATE session_state SET checksum = checksum + 1")
-		return errors.Join(err, store.New(begun).DeleteSession(tx, "s1"))
+		return errors.Join(err, store.New(begun).Sessions.DeleteSession(tx, "s1"))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -194,7 +194,7 @@ func (r *rig) waitForEnd(requestID string) session.Request {
 	var req session.Request
 	waitUntil(r.t, requestID+" ends", func() bool {
 		err := r.db.Read(context.Background(), func(q db.Queryer) (err error) {
-			req, err = r.store.Request(q, requestID)
+			req, err = r.store.Requests.Request(q, requestID)
 			return err
 		})
 		return err == nil && req.State.Ended()
@@ -205,7 +205,7 @@ func (r *rig) waitForEnd(requestID string) session.Request {
 func (r *rig) history() (out []session.HistoryMessage) {
 	r.t.Helper()
 	r.read(func(q db.Queryer) (err error) {
-		out, err = r.store.Messages(q, sid, 0, "")
+		out, err = r.store.History.Messages(q, sid, 0, "")
 		return err
 	})
 	return out

@@ -46,7 +46,7 @@ func looping(t *testing.T, dir string, do script, limits session.Limits) *rig {
 func (r *rig) request(id string) (req session.Request) {
 	r.t.Helper()
 	r.read(func(q db.Queryer) (err error) {
-		req, err = r.store.Request(q, id)
+		req, err = r.store.Requests.Request(q, id)
 		return err
 	})
 	return req
@@ -58,7 +58,7 @@ func (r *rig) pauses(n int) session.Pause {
 	var p *session.Pause
 	waitUntil(r.t, fmt.Sprintf("pause %d", n), func() bool {
 		_ = r.db.Read(context.Background(), func(q db.Queryer) error {
-			s, err := r.store.Session(q, sid)
+			s, err := r.store.Sessions.Session(q, sid)
 			p = s.Paused
 			return err
 		})
@@ -349,7 +349,7 @@ func TestADailyLimitIsExceededByAtMostOneStepPerRequest(t *testing.T) {
 	waitUntil(t, "all ask", func() bool { return len(r.questions()) == running && r.svc.Active() == 0 })
 	var used session.Spent
 	r.read(func(q db.Queryer) (err error) {
-		used, err = r.store.SpentOn(q, time.Now().In(noon()).Format(time.DateOnly))
+		used, err = r.store.Usage.SpentOn(q, time.Now().In(noon()).Format(time.DateOnly))
 		return err
 	})
 	if used.Steps < limit || used.Steps > limit+running {

@@ -37,7 +37,7 @@ func TestWorkForAnotherSessionIsChargedThereAndEndsAtItsLimit(t *testing.T) {
 	r := inParent(t, session.Limits{Session: session.Budget{Tokens: 40}}, &ended)
 	// A person has allowed as much again, in the session that pays.
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
-		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
+		return r.store.States.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,11 +50,11 @@ func TestWorkForAnotherSessionIsChargedThereAndEndsAtItsLimit(t *testing.T) {
 		t.Errorf("its end was told as %+v", ended)
 	}
 	r.read(func(q db.Queryer) error {
-		own, err := r.store.SpentIn(q, sid)
+		own, err := r.store.Usage.SpentIn(q, sid)
 		if err != nil || own != (session.Spent{}) {
 			t.Errorf("its own session has used %+v (%v)", own, err)
 		}
-		parents, err := r.store.SpentIn(q, "parent")
+		parents, err := r.store.Usage.SpentIn(q, "parent")
 		if used := parents.Usage.InputTokens + parents.Usage.OutputTokens; used < 80 || used > 95 {
 			t.Errorf("the session that pays has used %d tokens", used)
 		}
@@ -67,7 +67,7 @@ func TestConsumptionOfOtherSessionsWithTheSamePayerCounts(t *testing.T) {
 	var ended []session.Request
 	r := inParent(t, session.Limits{Session: session.Budget{Steps: 10}}, &ended)
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
-		return r.store.AddSpent(tx, "2026-01-01", "parent", session.Spent{Steps: 8})
+		return r.store.Usage.AddSpent(tx, "2026-01-01", "parent", session.Spent{Steps: 8})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestConsumptionOutsideOfRequestsCounts(t *testing.T) {
 	check("parent", "session.tokens")
 	check("other", "")
 	if err := r.db.Update(t.Context(), func(tx *db.Tx) error {
-		return r.store.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
+		return r.store.States.SaveState(tx, "parent", session.State{Raised: map[session.Limit]int64{"session.tokens": 40}})
 	}); err != nil {
 		t.Fatal(err)
 	}

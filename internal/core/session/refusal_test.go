@@ -83,7 +83,7 @@ func TestADeletedSessionIsNotCreatedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, rigOptions{})
 			if promised {
-				if err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.Accept(tx, sid, "m1") }); err != nil {
+				if err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.Mailbox.Accept(tx, sid, "m1") }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -98,7 +98,7 @@ func TestADeletedSessionIsNotCreatedAgain(t *testing.T) {
 			} else {
 				r.waitForEnd("web:s1:r1")
 			}
-			err := r.db.Read(t.Context(), func(q db.Queryer) error { _, err := r.store.Session(q, sid); return err })
+			err := r.db.Read(t.Context(), func(q db.Queryer) error { _, err := r.store.Sessions.Session(q, sid); return err })
 			if (fault.KindOf(err) == fault.NotFound) != promised {
 				t.Errorf("the session: %v", err)
 			}

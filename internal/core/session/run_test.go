@@ -67,12 +67,12 @@ func TestAStaleOwnerCannotWrite(t *testing.T) {
 	t.Run("control: without its epoch it does", func(t *testing.T) {
 		journal, _ := twoOwners(t, func(r *rig) {
 			err := r.db.Update(t.Context(), func(tx *db.Tx) error {
-				s, err := r.store.State(tx, sid)
+				s, err := r.store.States.State(tx, sid)
 				if err != nil {
 					return err
 				}
 				s.Epoch--
-				return r.store.SaveState(tx, sid, s)
+				return r.store.States.SaveState(tx, sid, s)
 			})
 			if err != nil {
 				t.Fatal(err)

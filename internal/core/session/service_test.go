@@ -42,7 +42,7 @@ func TestPromptIsAnswered(t *testing.T) {
 		t.Errorf("request %+v", req)
 	}
 	r.read(func(q db.Queryer) error {
-		s, err := r.store.Session(q, sid)
+		s, err := r.store.Sessions.Session(q, sid)
 		if s.Title != "hello there" || s.State != "idle" || s.ActiveRequest != "" || s.Client != "web" {
 			t.Errorf("session %+v", s)
 		}
@@ -116,7 +116,7 @@ func TestSteerIsAppliedAfterTheRunningTools(t *testing.T) {
 
 func (r *rig) mail(id string) (state session.MailState) {
 	_ = r.db.Read(context.Background(), func(q db.Queryer) error {
-		m, err := r.store.Mail(q, sid, id)
+		m, err := r.store.Mailbox.Mail(q, sid, id)
 		state = m.State
 		return err
 	})
@@ -127,7 +127,7 @@ func (r *rig) journal(requestID string) string {
 	r.t.Helper()
 	var kinds []string
 	r.read(func(q db.Queryer) error {
-		story, err := r.store.Story(q, requestID)
+		story, err := r.store.Requests.Story(q, requestID)
 		if fault.KindOf(err) == fault.NotFound {
 			return nil // it has not begun
 		}
@@ -464,7 +464,7 @@ func TestCompactedHistoryIsNotSentAgainAndStaysReadable(t *testing.T) {
 		t.Errorf("%d messages in the history, want 24", n)
 	}
 	r.read(func(q db.Queryer) error {
-		conv, err := r.store.Conversation(q, sid)
+		conv, err := r.store.History.Conversation(q, sid)
 		if err != nil {
 			return err
 		}

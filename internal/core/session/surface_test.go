@@ -56,7 +56,7 @@ func TestARelayIsStartedForARequestOfItsSurface(t *testing.T) {
 		t.Errorf("the model is told %q", got)
 	}
 	var s session.Session
-	if err := r.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = r.store.Session(q, sid); return err }); err != nil || s.Title != "#s1 on web" {
+	if err := r.db.Read(t.Context(), func(q db.Queryer) (err error) { s, err = r.store.Sessions.Session(q, sid); return err }); err != nil || s.Title != "#s1 on web" {
 		t.Errorf("the session is called %q (%v)", s.Title, err)
 	}
 }
@@ -65,7 +65,7 @@ func TestAMessageBeyondTheMaximumFailsVisibly(t *testing.T) {
 	r := newRig(t, rigOptions{change: func(o *session.Options) { o.Surfaces = fakeSurfaces{relay: true} }})
 	var crowd session.State
 	crowd.Queue = []session.QueuedRequest{{RequestID: "web:s1:full", Client: "web", Messages: make([]session.PendingMessage, 2*session.MaxWaiting)}}
-	err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.SaveState(tx, sid, crowd) })
+	err := r.db.Update(t.Context(), func(tx *db.Tx) error { return r.store.States.SaveState(tx, sid, crowd) })
 	if err != nil {
 		t.Fatal(err)
 	}

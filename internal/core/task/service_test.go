@@ -74,16 +74,17 @@ func (c *commands) Run(ctx context.Context, t task.Task, out io.Writer) (task.Ex
 	return task.Exit{}, nil
 }
 
-// tables are the real ones, but for what sessions and requests have recorded.
-type tables struct {
-	*store.Store
+// requests is the real table, except for the progress and the last answer of requests.
+type requests struct {
+	store.History
+	store.RuleRuns
 	work    atomic.Pointer[task.Progress]
-	damaged error // of what was said last
+	damaged error // of the last answer
 }
 
-func (t *tables) ProgressOf(db.Queryer, string) (task.Progress, error) { return *t.work.Load(), nil }
+func (t *requests) ProgressOf(db.Queryer, string) (task.Progress, error) { return *t.work.Load(), nil }
 
-func (t *tables) LastAnswer(db.Queryer, string, string) (string, error) {
+func (t *requests) LastAnswer(db.Queryer, string, string) (string, error) {
 	if t.damaged != nil {
 		return "", t.damaged
 	}
@@ -96,7 +97,7 @@ type world struct {
 	dir      string
 	db       *db.DB
 	bus      *sqlitebus.Bus
-	store    tables
+	requests requests
 	commands commands
 	limits   task.Limits
 	svc      *task.Service
@@ -125,10 +126,9 @@ func (w *world) open() {
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{}); err != nil {
 		w.t.Fatal(err)
 	}
-	w.store.Store = store.New(w.db)
-	w.store.work.CompareAndSwap(nil, &task.Progress{})
+	w.requests.work.CompareAndSwap(nil, &task.Progress{})
 	w.svc = task.New(task.Options{
-		DB: w.db, Store: &w.store, Requests: &w.store, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
+		DB: w.db, Store: store.Tasks{}, Requests: &w.requests, Commands: &w.commands, Dir: filepath.Join(w.dir, "tasks"),
 		Limits: func() task.Limits { return w.limits }, MaxDepth: 8,
 		Publish: func(tx *db.Tx, e event.EnvEvent) error {
 			ev, err := event.New(event.Meta{ID: e.ID, Time: tx.Now()}, e)
@@ -290,7 +290,7 @@ func TestProgressIsTold(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			w.start(task.Spec{Prompt: "look"})
 			did := func(work task.Progress) {
-				w.store.work.Store(&work)
+				w.requests.work.Store(&work)
 				time.Sleep(30 * time.Second)
 			}
 			did(task.Progress{Amount: 3, Steps: 1, LastLine: "I look.\nThere it is."})
@@ -424,7 +424,7 @@ func TestNothingDamagedKeepsTheRequestOfASubAgentFromEnding(t *testing.T) {
 				t.Errorf("a request does not end: %v", err)
 			}
 		}
-		w.store.damaged = db.DamagedRow("history", "s1/2")
+		w.requests.damaged = db.DamagedRow("history", "s1/2")
 		for said, state := range map[string]event.RequestState{"s1/2": event.StateDone, "By Ann.": event.StateFailed} {
 			started := w.start(task.Spec{Prompt: "look"})
 			end(started, state)

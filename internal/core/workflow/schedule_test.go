@@ -88,12 +88,12 @@ func TestAScheduleOfAClockThatWasAheadGoesOn(t *testing.T) {
 			w.submit(definition(id, "", everyTenMinutes("a")))
 			w.update(func(tx *db.Tx) error {
 				tables := store.New(w.db)
-				flow, err := tables.Workflow(tx, id)
+				flow, err := tables.Workflows.Workflow(tx, id)
 				if err != nil {
 					return err
 				}
 				flow.Tasks[0].Due = time.Now().Add(at).UnixMilli()
-				return tables.SaveWorkflow(tx, flow)
+				return tables.Workflows.SaveWorkflow(tx, flow)
 			})
 		}
 		w.start()

@@ -445,7 +445,7 @@ func TestWhatEndedLongAgoIsForgotten(t *testing.T) {
 	tables := store.New(w.db)
 	for _, age := range []time.Duration{time.Hour, -time.Hour} {
 		w.update(func(tx *db.Tx) error {
-			_, err := tables.TrimWorkflows(tx, tx.Now().Add(-age))
+			_, err := tables.Workflows.TrimWorkflows(tx, tx.Now().Add(-age))
 			return err
 		})
 		if there := w.get("old").ID != ""; there != (age > 0) || w.takes(w.message("9", "5")) != there {

@@ -67,13 +67,12 @@ func (w *world) open() {
 	if w.bus, err = sqlitebus.New(w.db, sqlitebus.Options{Now: w.now}); err != nil {
 		w.t.Fatal(err)
 	}
-	tables := store.New(w.db)
 	table, waits := workflow.Table(store.Workflows{}), workflow.Waits(store.WorkflowWaits{})
 	if w.weaken != nil {
 		table, waits = w.weaken()
 	}
 	options := workflow.Options{
-		DB: w.db, Bus: w.bus, Table: table, Waits: waits, Replies: store.HeldReplies{}, Inbox: tables, Cache: store.SurfaceCache{}, Logger: w.logger, Now: w.now,
+		DB: w.db, Bus: w.bus, Table: table, Waits: waits, Replies: store.HeldReplies{}, Inbox: store.Inbox{}, Cache: store.SurfaceCache{}, Logger: w.logger, Now: w.now,
 		Check: func(_ []string, condition string) error {
 			if condition == "broken" {
 				return fault.InvalidField("if", "broken")
@@ -186,7 +185,7 @@ func (w *world) publish(id string, p event.Payload) {
 func (w *world) get(id string) (out workflow.Workflow) {
 	w.t.Helper()
 	err := w.db.Read(context.Background(), func(q db.Queryer) (err error) {
-		out, err = store.New(w.db).Workflow(q, id)
+		out, err = store.New(w.db).Workflows.Workflow(q, id)
 		return err
 	})
 	if err != nil && fault.KindOf(err) != fault.NotFound {

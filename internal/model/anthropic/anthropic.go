@@ -57,7 +57,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Chunk
 
 // call makes one HTTP request. begun reports whether a chunk was passed to yield.
 func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, change llm.Change, yield func(llm.Chunk) bool) (sent llm.Sent, begun bool, err error) {
-	body, sent, err := m.body(req, facts, change)
+	body, prefix, sent, err := m.body(req, facts, change)
 	if err != nil {
 		return sent, false, fault.Wrap(fault.Invalid, err, "The request to %s cannot be encoded as JSON.", m.endpoint.Vendor)
 	}
@@ -84,7 +84,7 @@ func (m *Model) call(ctx context.Context, req llm.Request, facts llm.Facts, chan
 	case !d.finished && d.stopReason == "": // some servers end with the stop reason
 		return sent, d.begun, m.endpoint.StreamCut(nil)
 	}
-	done := d.done(m.o.Source())
+	done := d.done(m.o.Source(), prefix)
 	if done.Usage.CostMicros == 0 {
 		done.Usage.CostMicros = m.o.Price.Cost(done.Usage)
 	}

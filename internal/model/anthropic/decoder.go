@@ -241,7 +241,7 @@ func fieldsOf(raw json.RawMessage) (fields map[string]json.RawMessage) {
 }
 
 // done returns the last chunk.
-func (d *decoder) done(source string) llm.Chunk {
+func (d *decoder) done(source, prefix string) llm.Chunk {
 	d.flush()
 	m := chat.Message{Role: chat.Assistant, Parts: []chat.Part{}}
 	for _, index := range slices.Sorted(maps.Keys(d.blocks)) {
@@ -250,7 +250,7 @@ func (d *decoder) done(source string) llm.Chunk {
 		}
 	}
 	if slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return len(p.ProviderOptions) > 0 }) {
-		m = llm.WithSource(m, source)
+		m = llm.WithSource(m, source, prefix)
 	}
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage.usage(), Stop: d.stopReasonOf(m), Model: d.model}
 }

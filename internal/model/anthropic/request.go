@@ -30,8 +30,9 @@ type wireMessage struct {
 var ephemeral = object{"type": "ephemeral"}
 
 // body encodes a request in the dialect that the facts describe, and lists what it sends.
-func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byte, llm.Sent, error) {
-	sent := llm.Sent{MaxOutputTokens: m.o.MaxOutputTokens}
+// prefix is the hash of the conversation.
+func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) (encoded []byte, prefix string, sent llm.Sent, err error) {
+	sent = llm.Sent{MaxOutputTokens: m.o.MaxOutputTokens}
 	if req.MaxOutputTokens > 0 {
 		sent.MaxOutputTokens = req.MaxOutputTokens
 	}
@@ -68,8 +69,8 @@ func (m *Model) body(req llm.Request, facts llm.Facts, change llm.Change) ([]byt
 		delete(body, name)
 	}
 	sent.Fields = slices.Sorted(maps.Keys(body))
-	encoded, err := json.Marshal(body)
-	return encoded, sent, err
+	encoded, err = json.Marshal(body)
+	return encoded, w.prefix.sum(), sent, err
 }
 
 // minThinking is the smallest thinking budget that the protocol accepts, in tokens.
@@ -115,6 +116,7 @@ type writer struct {
 	facts       llm.Facts
 	noReasoning bool // omit the reasoning of earlier answers
 	media       int  // the number of images and documents written
+	prefix      prefixHash
 }
 
 // convertMessages converts the conversation to the form that the protocol requires: a
@@ -142,11 +144,18 @@ func (w *writer) convertMessages(req llm.Request) (system string, out []wireMess
 				content = append(content, w.resultBlock(p))
 			}
 		case chat.Assistant:
+			if !begun {
+				w.prefix.add("system", system, req.Tools)
+			}
 			role, content = "assistant", w.assistantBlocks(msg)
 		}
 		if len(content) == 0 {
 			continue
 		}
+		if !begun && role == "user" {
+			w.prefix.add("system", system, req.Tools)
+		}
+		w.prefix.add(role, content)
 		if !begun && role == "assistant" {
 			out = append(out, wireMessage{"user", []object{textBlock("(The conversation continues.)")}})
 		}
@@ -223,6 +232,7 @@ func (w *writer) mediaBlock(media llm.Media) object {
 func (w *writer) assistantBlocks(msg chat.Message) []object {
 	var out []object
 	own := llm.FromSource(msg, w.source)
+	noReasoning := w.noReasoning || !llm.FollowsPrefix(msg, w.prefix.sum())
 	for _, p := range msg.Parts {
 		var kept map[string]json.RawMessage
 		if own {
@@ -240,7 +250,7 @@ func (w *writer) assistantBlocks(msg chat.Message) []object {
 			block["type"], block["text"] = "text", p.Text
 		case chat.TypeReasoning:
 			switch data := kept["redactedData"]; {
-			case w.noReasoning:
+			case noReasoning:
 				continue
 			case len(data) > 0:
 				delete(block, "redactedData")

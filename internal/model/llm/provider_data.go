@@ -9,11 +9,23 @@ import (
 // lilacData is the key of Lilac's own fields in provider options.
 const lilacData = "lilac"
 
-// WithSource records the source of a message's provider data; see [Options.Source].
-func WithSource(m chat.Message, source string) chat.Message {
-	encoded, _ := json.Marshal(source) // strings always marshal
-	m.ProviderOptions = AddProviderData(m.ProviderOptions, lilacData, map[string]json.RawMessage{"source": encoded})
+// WithSource records the source of a message's provider data (see [Options.Source]) and, if
+// its signatures are valid only behind the same conversation, the hash of that conversation.
+func WithSource(m chat.Message, source, prefix string) chat.Message {
+	fields := map[string]json.RawMessage{}
+	fields["source"], _ = json.Marshal(source) // strings always marshal
+	if prefix != "" {
+		fields["prefix"], _ = json.Marshal(prefix)
+	}
+	m.ProviderOptions = AddProviderData(m.ProviderOptions, lilacData, fields)
 	return m
+}
+
+// FollowsPrefix reports whether a message may be sent with its signatures behind a
+// conversation with this hash. Without a recorded hash it may.
+func FollowsPrefix(m chat.Message, prefix string) bool {
+	made := text(ProviderData(m.ProviderOptions, lilacData)["prefix"])
+	return made == "" || made == prefix
 }
 
 // FromSource reports whether the provider data of a message may be sent to a source.

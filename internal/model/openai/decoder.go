@@ -320,7 +320,7 @@ func (d *decoder) done(source string) llm.Chunk {
 	m.Parts = append(m.Parts, callParts...)
 	m.ProviderOptions = llm.ProviderOptions(options, d.unknown)
 	if field != "" || hasData || len(d.unknown) > 0 {
-		m = llm.WithSource(m, source)
+		m = llm.WithSource(m, source, "")
 	}
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage, Stop: d.stop(len(callParts)), Model: d.model}
 }

@@ -226,7 +226,7 @@ func (d *decoder) done(source string) llm.Chunk {
 		}
 	}
 	if slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return len(p.ProviderOptions) > 0 }) {
-		m = llm.WithSource(m, source)
+		m = llm.WithSource(m, source, "")
 	}
 	return llm.Chunk{Kind: llm.ChunkDone, Message: m, Usage: d.usage, Stop: d.stop(m), Model: d.model}
 }

@@ -31,8 +31,8 @@ files:
 func TestFilesWithMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"files:\n  a: {}\n":                                     ":2:3: The files a have no paths",
-		"files:\n  a:\n    paths: [x]\n":                        `:3:13: The path "x" is neither absolute`,
-		"files:\n  a:\n    paths: ['/[']\n":                     `:3:13: The path "/[" is not a glob`,
+		"files:\n  a:\n    paths: [x]\n":                        `:3:13: The path "x" is not absolute`,
+		"files:\n  a:\n    paths: ['/[']\n":                     `:3:13: The path "/[" is not a valid glob`,
 		"files:\n  a:\n    paths: [~/.lilac/blobs/]\n":          ":3:13: The path ",
 		"files:\n  a:\n    paths: [/x]\n    changes: [chmod]\n": `:4:15: "chmod" is no change`,
 		"files:\n  a:\n    paths: [/x]\n    queue: -1\n":        ":4:5: The queue of the files a is negative",

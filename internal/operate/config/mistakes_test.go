@@ -75,7 +75,7 @@ surface:
 		"11:25: sandbox.readOnly[2] is /proc/1",
 		"12:29: sandbox.network.hosts.a.org.ports: 0 is not a port",
 		"12:41: sandbox.network.hosts.a.org.headers: The header Host belongs to the connection",
-		`15:12: "?" is no type of events`,
+		`15:12: "?" is not an event type`,
 		"17:5: ",
 		"19:8: The secret of the webhook w1 is too short",
 		`20:8: The webhook w2 has the unknown form "none"`,

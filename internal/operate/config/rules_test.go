@@ -66,7 +66,7 @@ func TestMistakesOfRulesAreNamedWithTheirPlace(t *testing.T) {
 		"rules:\n  a:\n    when: {type: x}\n    do: {drop: true}\n    rate: often\n":                                                                              ":5:5: The rate",
 		"rules:\n  a:\n    when:\n      type: x\n      if: .a ==\n    do: {drop: true}\n":                                                                         ":5:7: The condition of the rule a: the jq expression has an error",
 		"rules:\n  a:\n    when: {type: x}\n    do:\n      agent:\n        prompt: a {{ .b\n":                                                                     ":6:9: The prompt",
-		"rules:\n  a:\n    do: {drop: true}\n":                                                                                                                    "no type",
+		"rules:\n  a:\n    do: {drop: true}\n":                                                                                                                    "no event type",
 		"rules:\n  a b:\n    when: {type: x}\n    do: {drop: true}\n":                                                                                             "not a name",
 		"rules:\n  fallback:\n    when: {type: x}\n    do: {drop: true}\n":                                                                                        "not a name",
 		"rules:\n  a:\n    when: {type: x}\n    do: {agent: {prompt: x}}\n    budget: {money: 1}\nmodel: openai/nobody-knows\nproviders: {openai: {apiKey: x}}\n": "price",

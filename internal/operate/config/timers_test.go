@@ -37,7 +37,7 @@ func TestTimersWithMistakes(t *testing.T) {
 		"timers:\n  a: {}\n":                                        ":2:3: A timer has either cron or every",
 		"timers:\n  a: {cron: '@daily', every: 1h}\n":               ":2:3: A timer has either cron or every",
 		"timers:\n  a:\n    cron: 61 * * * *\n":                     `:3:5: The cron expression "61 * * * *" is invalid`,
-		"timers:\n  a:\n    every: 10ms\n":                          ":3:5: The interval 10ms is not whole seconds",
+		"timers:\n  a:\n    every: 10ms\n":                          ":3:5: The interval 10ms is invalid. Use whole seconds",
 		"timers:\n  a:\n    cron: '@daily'\n    timeZone: Berlin\n": `:4:5: The time zone "Berlin" is unknown`,
 		"timers:\n  a:\n    cron: '@daily'\n    missed: twice\n":    `:4:5: The timer a has "twice"`,
 		"timers:\n  'a b': {every: 1h}\n":                           `:2:3: "a b" is not a name`,

@@ -17,7 +17,7 @@ func (w *world) say(client, sessionID string, roles ...chat.Role) {
 	w.t.Helper()
 	tables := store.New(w.db)
 	err := w.db.Update(w.t.Context(), func(tx *db.Tx) error {
-		if err := tables.CreateSession(tx, session.Session{ID: sessionID, Client: client, UpdatedAt: tx.Now().UnixMilli()}); err != nil {
+		if err := tables.Sessions.CreateSession(tx, session.Session{ID: sessionID, Client: client, UpdatedAt: tx.Now().UnixMilli()}); err != nil {
 			return err
 		}
 		for i, role := range roles {
@@ -25,11 +25,11 @@ func (w *world) say(client, sessionID string, roles ...chat.Role) {
 			if role == chat.Tool {
 				m = chat.Message{Role: role, Parts: []chat.Part{chat.ToolResult("c", "bash", "a release", false)}}
 			}
-			if _, err := tables.AppendHistory(tx, sessionID, session.HistoryMessage{ID: fmt.Sprintf("%s-%d", sessionID, i), Message: m}); err != nil {
+			if _, err := tables.History.AppendHistory(tx, sessionID, session.HistoryMessage{ID: fmt.Sprintf("%s-%d", sessionID, i), Message: m}); err != nil {
 				return err
 			}
 		}
-		return tables.IndexHistory(tx)
+		return tables.History.IndexHistory(tx)
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -73,7 +73,7 @@ func TestASearchFindsWhatWasJustSaid(t *testing.T) {
 	w := newWorld(t)
 	tables := store.New(w.db)
 	if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
-		_, err := tables.AppendHistory(tx, "w1", session.HistoryMessage{ID: "late", Message: chat.Text(chat.User, "the zebra is late")})
+		_, err := tables.History.AppendHistory(tx, "w1", session.HistoryMessage{ID: "late", Message: chat.Text(chat.User, "the zebra is late")})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestAnOperatorIsToldOfThePagesConversations(t *testing.T) {
 	tables := store.New(w.db)
 	if err := w.db.Update(t.Context(), func(tx *db.Tx) error {
 		for i := range 250 {
-			if err := tables.CreateSession(tx, session.Session{ID: fmt.Sprint("d", i), Client: "discord", UpdatedAt: tx.Now().UnixMilli()}); err != nil {
+			if err := tables.Sessions.CreateSession(tx, session.Session{ID: fmt.Sprint("d", i), Client: "discord", UpdatedAt: tx.Now().UnixMilli()}); err != nil {
 				return err
 			}
 		}

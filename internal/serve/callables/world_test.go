@@ -164,14 +164,14 @@ func newWorld(t *testing.T, set ...func(*callables.Platform)) *world {
 	for _, s := range set {
 		s(w.place)
 	}
-	surfaces := callables.Surfaces{w.place, callables.Web{DB: w.db, Table: tables, Platforms: []string{"discord"}}}
+	surfaces := callables.Surfaces{w.place, callables.Web{DB: w.db, Table: store.Conversations{}, Platforms: []string{"discord"}}}
 	w.flows = workflow.New(workflow.Options{
-		DB: w.db, Bus: events, Table: tables, Inbox: tables, Cache: cache,
+		DB: w.db, Bus: events, Table: store.Workflows{}, Inbox: store.Inbox{}, Cache: cache,
 		Check: func([]string, string) error { return nil },
 	})
 	w.flows.Connect("discord", workflow.Platform{Outbox: out})
 	asker := func(context.Context, string) (string, error) { return "5", nil }
-	w.operators = &toolserver.Operators{DB: w.db, Table: store.Operators{}}
+	w.operators = &toolserver.Operators{DB: w.db, Table: store.OperatorTokens{}}
 	w.server, err = toolserver.New(toolserver.Options{
 		Callables: slices.Concat(callables.Surface(surfaces), callables.Events(surfaces, w), callables.Workflow(surfaces, w.flows, asker)),
 		Alive:     func(toolserver.Grant) bool { return true }, Operators: w.operators,
@@ -218,14 +218,14 @@ func (w *world) fill(tables *store.Store) {
 			}
 		}
 		for _, id := range []string{"w1", "w2"} {
-			if err := tables.CreateSession(tx, session.Session{ID: id, Client: map[string]string{"w1": "web", "w2": "terminal"}[id], Title: "of " + id}); err != nil {
+			if err := tables.Sessions.CreateSession(tx, session.Session{ID: id, Client: map[string]string{"w1": "web", "w2": "terminal"}[id], Title: "of " + id}); err != nil {
 				return err
 			}
-			if _, err := tables.AppendHistory(tx, id, session.HistoryMessage{ID: "m-" + id, Message: chat.Text(chat.User, "a release on the page of "+id)}); err != nil {
+			if _, err := tables.History.AppendHistory(tx, id, session.HistoryMessage{ID: "m-" + id, Message: chat.Text(chat.User, "a release on the page of "+id)}); err != nil {
 				return err
 			}
 		}
-		return tables.IndexHistory(tx)
+		return tables.History.IndexHistory(tx)
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -34,7 +34,7 @@ func TestWorkflowsAreListedShownAndCancelled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	flows := workflow.New(workflow.Options{DB: database, Bus: events, Table: store.New(database), Inbox: store.New(database)})
+	flows := workflow.New(workflow.Options{DB: database, Bus: events, Table: store.Workflows{}, Inbox: store.Inbox{}})
 	w.opt.Workflows = flows
 	w.restart()
 	for id, session := range map[string]string{"w1": "s1", "w2": "s2"} {

@@ -99,7 +99,7 @@ func (w *world) options() discord.Options {
 			BackfillAge: 24 * time.Hour, BackfillMessages: 200,
 			AttachmentBytes: 1 << 20, AttachmentHosts: []string{hostOf(w.server.URL)},
 		},
-		DB: w.db, Tables: discord.TablesOf(store.NewDiscord(store.New(w.db))), Blobs: w.blobs,
+		DB: w.db, Tables: discord.TablesOf(store.Discord{}), Blobs: w.blobs,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, IdentifyLimit: w.ration,
 	}

@@ -43,6 +43,7 @@ type Server struct {
 	mu       sync.Mutex // guards the fields below
 	n        int
 	requests []Request
+	signed   signatures
 }
 
 // Start starts a server.
@@ -130,6 +131,12 @@ func (s *Server) serve(protocol Protocol, w http.ResponseWriter, r *http.Request
 	req.At, req.Header = at, r.Header.Clone()
 	s.record(&req)
 	script := s.answer(req)
+	if protocol == Anthropic && (script.Status == 0 || script.Status == http.StatusOK) {
+		if at := s.checkSignatures(body, script); at != "" {
+			writeError(w, protocol, Script{Status: 400, ErrorType: "invalid_request_error", ErrorMessage: at + ": Invalid `signature` in `thinking` block"})
+			return
+		}
+	}
 	out := &stream{w: w, control: http.NewResponseController(w), done: r.Context().Done(), script: script}
 	out.pause(script.Wait)
 	switch {
