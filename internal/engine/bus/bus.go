@@ -9,25 +9,25 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Position is an engine's place in a topic. It is opaque; "" is before the
-// first event. Positions of one topic are compared by the engine only.
+// A Position identifies a point in a topic. It is opaque; "" is before the
+// first event. Only the engine compares positions.
 type Position string
 
-// ErrTrimmed is returned by Tail and Fetch when events after the asked
-// position have been removed by age, so that a reader cannot skip silently. The
-// position "" means the oldest event behind which nothing is missing, so it is returned
-// for "" only by an output topic that expired as a whole.
+// ErrTrimmed reports that events after the requested position have been removed,
+// so that a reader cannot skip events silently. The position "" means the oldest
+// event after which there is no gap, so Tail and Fetch return ErrTrimmed for ""
+// only if the whole output topic expired.
 var ErrTrimmed = errors.New("events after this position were removed by age")
 
-// Delivery is one event as a subscriber gets it.
+// A Delivery is one event as a subscriber receives it.
 type Delivery struct {
 	event.Event
 	Position Position
 	// Attempt counts deliveries of this event to the group, from 1. It is
 	// counted before the handler runs, so a crash counts. Zero on tails.
 	Attempt int
-	// Ack commits the delivery inside tx, so that it is done exactly when the
-	// handler's own writes are. On engines that share no transaction with the
+	// Ack commits the delivery inside tx, so that it commits together with the
+	// handler's own writes. On engines that share no transaction with the
 	// store it commits after tx did; the handler deduplicates by event id.
 	// Without it the delivery is committed when the handler returns nil.
 	Ack func(tx *db.Tx) error
@@ -38,7 +38,7 @@ type Delivery struct {
 // by [Permanent] goes there at once.
 type Handler func(ctx context.Context, d Delivery) error
 
-// Mode is how a group shares a topic.
+// A Mode defines how the consumers of a topic share its events.
 type Mode string
 
 // The modes of a subscription.
@@ -49,7 +49,7 @@ const (
 	Fanout Mode = "fanout"
 )
 
-// Subscription declares a durable consumer.
+// A Subscription declares a durable consumer.
 type Subscription struct {
 	Topic event.Topic
 	// Group is the name of the group (Work) or subscription id (Fanout).
@@ -61,47 +61,48 @@ type Subscription struct {
 	// FromBegin makes a new group start at the beginning of a log that has
 	// history; otherwise it starts at the end.
 	FromBegin bool
-	// Types are what the handler cares for; others are committed unseen.
-	// Empty means all. Consumers that serve a group together declare the same.
+	// Types are the event types that the handler wants; other events are committed
+	// without a call. Empty means all. All consumers of a group declare the same types.
 	Types []event.Type
-	// Parallel bounds how many lanes are handled side by side; default 16.
+	// Parallel is the maximum number of lanes handled concurrently; default 16.
 	Parallel int
 	// Lease is how long a delivery stays with a consumer without heartbeat;
 	// default 30 s. Heartbeats are the engine's, at a third of it.
 	Lease time.Duration
 	// Timeout bounds one run of the handler; default 60 s.
 	Timeout time.Duration
-	// MaxAttempts is how often an event is tried; default 5.
+	// MaxAttempts is the number of attempts before an event becomes a dead letter;
+	// default 5.
 	MaxAttempts int
 	// Backoff is the delay before retry n (from 1); default 100 ms · 4^(n-1), at most 30 s.
 	Backoff func(retry int) time.Duration
 }
 
-// Tail asks for a live view of a topic that commits nothing.
+// A Tail describes a live view of a topic that commits nothing.
 type Tail struct {
 	Topic event.Topic
 	// Lane, when set, leaves out events of other lanes.
 	Lane string
-	// After starts behind this position; "" with FromNow false starts at the beginning.
+	// After starts after this position; "" with FromNow false starts at the beginning.
 	After Position
 	// FromNow starts with the next event and ignores After.
 	FromNow bool
-	// Ready, when set, is called once when the tail is in place: an event
-	// published after it will be seen.
+	// Ready, if set, is called once when the tail is established: it receives
+	// every event published after that.
 	Ready func()
 }
 
-// Reader is a tail that is asked. One goroutine uses it.
+// A Reader is a pull-based tail. It must be used by one goroutine only.
 type Reader interface {
-	// Next returns the next event, or false when there is none now. It waits
-	// for the log only, never for an event. Its errors are those of Tail, and
-	// the reader is of no use after one.
+	// Next returns the next event, or false if there is none yet. It may wait for
+	// the log, but never for an event. It returns the errors of Tail; after an
+	// error the reader is unusable.
 	Next(ctx context.Context) (Delivery, bool, error)
-	// Close frees the reader.
+	// Close releases the reader.
 	Close()
 }
 
-// DeadLetter is an event that could not be handled.
+// A DeadLetter is an event that could not be handled.
 type DeadLetter struct {
 	ID       string      `json:"id"`
 	Group    string      `json:"group"`
@@ -111,7 +112,7 @@ type DeadLetter struct {
 	At       int64       `json:"at"` // Unix milliseconds
 }
 
-// GroupStatus is what doctor and health see of a group.
+// A GroupStatus is the state of a group that doctor and health checks report.
 type GroupStatus struct {
 	Topic    event.Topic `json:"topic"`
 	Group    string      `json:"group"`
@@ -123,35 +124,36 @@ type GroupStatus struct {
 	SilentMS int64       `json:"silentMs"` // how long none has been, to the hour; 0 while active
 }
 
-// silentTime is how long a group with nothing to do may be without a consumer.
+// silentTime is how long a group without a backlog may have no consumer.
 const silentTime = 24 * time.Hour
 
-// Silent reports whether nobody serves the group although there is work for
-// it, or nobody has for a day. The groups of a running program are active, so a
-// silent one was left behind: serve it again or drop it.
+// Silent reports whether the group has no consumer although it has work, or has had
+// none for a day. The groups of a running program are active, so a silent group is
+// a leftover: serve it again or drop it.
 func (g GroupStatus) Silent() bool {
 	return !g.Active && (g.Pending+g.Backlog > 0 || g.SilentMS > silentTime.Milliseconds())
 }
 
-// Bus is the contract that every engine keeps; see the package documentation
-// for its ten rules and bustest for the suite that checks them.
+// Bus is the contract of every engine. The package documentation lists its ten
+// rules; the suite in bustest checks them.
 type Bus interface {
 	// Publish makes the events durable, all or none, in order. An id that the
-	// topic still holds is not added again; that is no error.
+	// topic already holds is ignored without an error.
 	Publish(ctx context.Context, events ...event.Event) error
-	// Declare makes the group exist, so that nothing published later is missed.
+	// Declare creates the group if needed, so that it receives everything
+	// published later.
 	Declare(ctx context.Context, s Subscription) error
 	// Subscribe declares the group and handles its events until ctx ends.
-	// It returns nil then, after the running handlers have returned. It is a
-	// fault.Conflict while others serve the group for other types.
+	// It then returns nil, after the running handlers have returned. It returns a
+	// fault.Conflict while other consumers serve the group with other types.
 	Subscribe(ctx context.Context, s Subscription, h Handler) error
 	// Tail calls h for each event, in order, until ctx ends (nil) or h fails
-	// (its error). It returns ErrTrimmed when it cannot continue gaplessly.
+	// (its error). It returns ErrTrimmed when it cannot continue without a gap.
 	Tail(ctx context.Context, t Tail, h func(Delivery) error) error
-	// Open is Tail for who reads many topics in one goroutine: thousands of
-	// readers of three topics each would need as many stacks. The reader sends
-	// to wake, which has room for one, when there may be something new, and
-	// never waits for it; several readers may share wake. Who opens one closes it.
+	// Open is like Tail, but subscribes one goroutine to many topics: thousands of
+	// tails would need as many stacks. The reader does a non-blocking send to wake,
+	// which needs a buffer of one, when there may be new events; several readers
+	// may share wake. The caller must close the Reader.
 	Open(t Tail, wake chan<- struct{}) (Reader, error)
 	// Fetch returns up to limit events after a position, oldest first. There may be
 	// more when it returns fewer; at the end of the topic it returns none.
@@ -163,17 +165,17 @@ type Bus interface {
 	DeadLetters(ctx context.Context, before string, limit int) ([]DeadLetter, error)
 	// DeadLetter returns one, or a fault.NotFound.
 	DeadLetter(ctx context.Context, id string) (DeadLetter, error)
-	// Replay hands a dead letter to its group again and removes it.
+	// Replay delivers a dead letter to its group again and removes it.
 	Replay(ctx context.Context, id string) error
 	// Drop removes a dead letter for good.
 	Drop(ctx context.Context, id string) error
 
 	// Groups reports every group; a silent one raises an alarm in doctor.
 	Groups(ctx context.Context) ([]GroupStatus, error)
-	// DropGroup removes a group that no consumer of this process serves.
+	// DropGroup removes a group that has no consumer in this process.
 	DropGroup(ctx context.Context, topic event.Topic, group string) error
-	// Trim removes what is older than the configured ages and committed by
-	// every live group. The engine also calls it by itself, at most once a minute.
+	// Trim removes events that are older than the configured age and committed by
+	// every live group. The engine also calls it itself, at most once a minute.
 	Trim(ctx context.Context) (removed int64, err error)
 	// Healthy returns an error while the engine cannot accept or deliver.
 	Healthy(ctx context.Context) error

@@ -1,5 +1,5 @@
 // Package bus is the contract of the durable bus: topics of ordered events,
-// groups that handle them, tails that watch them. Engines keep it
+// groups that handle them, tails that watch them. Engines implement it
 // ([lilac/internal/engine/sqlitebus] is the default one) and bustest holds the suite
 // that checks them. The rules, the same on every engine:
 //
@@ -17,22 +17,22 @@
 //     dead letters with its reason, and its lane goes on; an error marked by
 //     [Permanent] sends it there at once. Stopping is not an attempt.
 //  5. A long handler keeps its delivery by heartbeat; a dead one's is taken over
-//     when the lease is over; a restarted consumer first takes back its own.
+//     when the lease expires; a restarted consumer first takes back its own.
 //  6. Groups exist before anything publishes (Declare). A new group on a log
 //     with history starts at its end unless it is declared FromBegin. A silent
 //     group raises an alarm and never blocks trimming for ever.
-//  7. An event type that a handler does not care for is committed, never left
-//     pending. All consumers of a group care for the same types; one that
-//     declares others beside them is refused.
+//  7. An event type that a handler does not want is committed, never left
+//     pending. All consumers of a group want the same types; a consumer that
+//     declares others meanwhile is refused.
 //  8. Stopping is context cancellation. A handler never waits for its own
 //     subscription to end.
 //  9. Trimming never removes what a live group has not committed. Output topics
 //     expire 24 h after their last append, others keep a configured age. A
-//     reader that asks for what was removed gets [ErrTrimmed].
+//     reader that asks for removed events gets [ErrTrimmed].
 //  10. Live tails are pushed to in process through a bounded queue and fall back
 //     to the log when it overflows. Nothing anywhere is unbounded.
 //
-// Events are shared between all who receive them: nobody changes their headers
-// or data. Anyone may import this package; cores subscribe and publish through
+// All receivers share an event, so they must not change its headers or data.
+// Every layer above may import this package; cores subscribe and publish through
 // it and never see an engine.
 package bus

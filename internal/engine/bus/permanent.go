@@ -2,13 +2,13 @@ package bus
 
 import "errors"
 
-// Permanent marks a failure that no retry can mend, such as a command that is
-// malformed: the event goes to the dead letters at once, with err as its
-// reason, and its lane goes on. It returns nil for nil.
+// Permanent marks a failure that no retry can fix, such as a malformed command:
+// the event becomes a dead letter at once, with err as its reason, and its lane
+// continues. It returns nil for nil.
 //
-// It is a wrapper of its own and not a fault.Kind, because a kind tells what
-// went wrong somewhere below: an invalid setting is mended by a restart, and
-// only the handler knows that the event itself is at fault.
+// It is not a fault.Kind, because a kind describes a failure in a lower layer: a
+// restart can fix an invalid setting, and only the handler knows that the event
+// itself is at fault.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -24,7 +24,7 @@ func IsPermanent(err error) bool {
 
 type permanent struct{ err error }
 
-// Error is the text of the marked failure.
+// Error returns the text of the marked failure.
 func (p *permanent) Error() string { return p.err.Error() }
 
 // Unwrap returns the marked failure.

@@ -1,73 +1,88 @@
-// Package redisbus is the bus whose events are in Redis Streams.
+// Package redisbus is the engine of the bus that stores events in Redis Streams.
 //
-// Redis holds the log: a stream for each topic and, but for outputs, an index of the ids
-// that are in it and what is known of the topic. The database of the process holds what
-// happened to the events: who has handled what (package delivery), and the
-// outgoing rows. So an acknowledgement commits with the handler's own writes on
-// this engine too, and a Redis that forgets cannot make a group forget.
+// Redis holds the log: one stream per topic and, except for outputs, an index of
+// the event ids and the metadata of the topic. The database of the process holds
+// the delivery state (package delivery) and the outgoing rows. So on this engine,
+// too, an acknowledgement commits with the handler's own writes, and groups keep
+// their progress when Redis loses data.
 //
 // # Sending
 //
-// [db.Tx.Publish] writes outgoing rows into the caller's transaction. One
-// forwarder sends them in the order of the commits, a pipeline of many at a
-// time, and keeps each row until a minute has passed since it was sent and every
-// group has committed its event. [Bus.Publish] does the same when a group
-// handles the topic, and waits until the rows are sent. Events that no group
-// handles, the output of the agent above all, are handed to the forwarder
-// directly and are kept in memory for a minute; when Redis is away they become
-// rows too. Whatever is published while Redis is away is accepted.
+// [db.Tx.Publish] writes outgoing rows in the caller's transaction. One forwarder
+// sends them in commit order, many per batch. It keeps each row until a minute has
+// passed since it was sent and every group has committed its event. [Bus.Publish]
+// does the same if a group handles the topic, and waits until the rows are sent.
+// Events that no group handles, mainly the agent's output, go to the forwarder's
+// queue directly and stay in memory for a minute; while Redis is unavailable they
+// become rows too. So publishing works while Redis is unavailable.
 //
-// What was sent first is first in Redis, and a restoration relies on it. Of what was
-// handed over, two batches are on their way at a time: while Redis works on one, those
-// who published the one before are told and prepare their next events, and the next one
-// is there when Redis is done. It says which batch Redis must have, so it is refused
-// should it come first, and sent again. When an
-// answer does not come in time, the next batches are smaller: the way may be slow.
+// Redis must receive batches in the order they were sent; recovery relies on it.
+// At most two batches of queued events are in flight: while Redis works on one,
+// the publishers of the previous one continue and the next one is already on the
+// wire. Each batch names its predecessor, so a batch that arrives first is refused
+// and sent again. After a timeout, batches get smaller, because the link may be slow.
 //
-// An output has no index. This process is the only one that publishes to it, gives
-// out its places and remembers which ids it has for as long as it grows (the ledger); what
-// was there before is read once. So a piece of an answer costs Redis an XADD and nothing
-// else. An event keeps the place that it was sent to: sent again after an answer that
-// got lost, it is there or goes there. The script looks first whether the outputs of a
-// batch have streams as this process believes, and refuses the batch if not.
+// An output has no index in Redis. This process is its only publisher, assigns its
+// positions and remembers its ids while it grows (idIndex); older ids are read
+// from Redis once. So a piece of an answer costs Redis one XADD. An event keeps
+// its position when it is sent again after a lost reply. The append script first
+// checks whether the streams of the outputs exist as this process expects, and
+// refuses the batch otherwise.
 //
 // # Positions
 //
-// A position is the id of the stream's entry, "epoch-n". The epoch counts the
-// times that a process took the Redis prefix; it is stored in the database
-// before it is used, so no position is given out twice, whatever Redis forgot.
-// Every script that writes carries the epoch: a process that was replaced is
-// refused (a fence).
+// A position is the id of the stream's entry, "epoch-n". The epoch counts how often
+// a process claimed the Redis prefix. It is stored in the database before it is
+// used, so a position is never assigned twice, whatever Redis lost. Every script
+// that writes carries the epoch, so Redis refuses a process that was replaced (a
+// fence).
 //
-// # What Redis forgot
+// # Recovery when Redis loses data
 //
-// Every batch that is sent has a number, which no other one has or had, and Redis
-// stores the newest one in the same script. When that number is behind what was acknowledged, Redis lost its
-// last appends (a power cut with appendfsync everysec, a fail-over, a restored
-// snapshot), and when it is gone, everything. Then the rows of the batches that
-// are missing are sent again, each to the position that it had. Groups, tails
-// and readers notice nothing. Until that is done nothing is read: an entry that
-// is missing from a log that forgot does not pass for one that was trimmed.
+// Each batch has a unique, increasing number, and the append script stores the
+// newest one. If that number is behind the newest acknowledged batch, Redis lost
+// its last appends (a power cut with appendfsync everysec, a failover, a restored
+// snapshot); if it is missing, Redis lost everything. The forwarder then sends the
+// rows of the missing batches again, each to its old position, so groups, tails
+// and readers notice nothing. Reads wait for that: otherwise a lost entry would
+// look like a trimmed one.
 //
-// What was handled more than a minute ago has no row any more. When Redis lost such
-// events too, the places that are missing are found, and who reads on from before
-// them is told ([bus.ErrTrimmed]), as long as the process lives that sent them.
+// Events that were handled more than a minute ago have no rows. If Redis loses
+// them, the forwarder finds the gaps, and readers that continue from before a gap
+// get [bus.ErrTrimmed]. This works as long as the process that sent them lives.
 //
-// An output that is gone cannot be given back: its events have no rows. That
-// there was one is remembered in the database, so that who asks for it is told
-// ([bus.ErrTrimmed]) instead of waiting.
+// A lost output cannot be restored, because its events have no rows. The database
+// records that the output existed, so its readers get [bus.ErrTrimmed] and do not
+// wait for ever.
 //
 // # Damage
 //
-// An entry carries a checksum over everything in it. One that is not as it was
-// written is not served; [Verify] finds it, and also what the index of ids has
-// and the stream does not, and the places that an output lacks.
+// An entry carries a checksum of all its content. A damaged entry is not served.
+// [Verify] reports it, and also index entries without an event and gaps in outputs.
 //
 // # Reading
 //
-// One process owns the database, and the prefix is claimed with the database's
-// id, so every event passes this process: groups and tails are pushed to when
-// Redis has acknowledged, and read the stream when they come late or fell
-// behind. There are no blocking reads, and one connection serves any number of
-// tails.
+// One process owns the database, and the prefix is claimed with the database's id,
+// so every event passes through this process. After Redis acknowledges a batch,
+// its events are pushed to groups and tails; those that start late or fall behind
+// read the stream. There are no blocking reads, and one connection serves any
+// number of tails.
+//
+// # Concurrency
+//
+// All exported methods may be called concurrently.
+//
+//   - One forwarder goroutine (Bus.forward; before it starts, Open) connects, sends,
+//     retries and restores. It owns the fields of Bus below the comment "These
+//     belong to the forwarder", and of each output all but what the id index guards.
+//   - Publishers put a publishRequest into Bus.queue and wait on its done channel.
+//     The forwarder finishes each request exactly once.
+//   - One goroutine per in-flight batch waits for the reply and closes answered.
+//   - Bus.settling is held while one batch is announced, so batches are announced
+//     in order. It guards newest, which the forwarder reads during a recovery, after
+//     awaitAcknowledged.
+//
+// Lock order: settling, then recent.mu, or settling, then the locks of package
+// delivery (Engine.Feed). Bus.mu, idIndex.mu and link.mu are leaves: no other lock
+// is taken and no I/O happens while one of them is held.
 package redisbus
