@@ -6,13 +6,13 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// ready is what a group lets the writer do for it: take an event and count its
+// claimable is what a group lets the writer do for it: take an event and count its
 // first attempt in the transaction that appends it. That spares a transaction
 // between the append and the handler.
 //
 // The writer changes it while it appends, the dispatcher while it plans; the
 // group's mu guards it.
-type ready struct {
+type claimable struct {
 	// consumer handles what is claimed, and lease is for how long; an empty
 	// name means that nothing can be claimed now.
 	consumer string
@@ -54,52 +54,52 @@ func (b *Engine) Claim(tx *db.Tx, r *Record) error {
 func (g *group) claim(tx *db.Tx, r *Record) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ready.consumer == "" || g.ready.free <= 0 || r.Seq != g.ready.cursor+1 || !g.wanted(r.Type) {
+	if g.claimable.consumer == "" || g.claimable.free <= 0 || r.Seq != g.claimable.cursor+1 || !g.wanted(r.Type) {
 		return nil
 	}
-	until := g.b.opt.Now().Add(g.ready.lease).UnixMilli()
-	_, err := tx.Exec(insertPending, g.id, r.Seq, r.Lane, 1, g.ready.consumer, until, 0, "")
+	until := g.b.opt.Now().Add(g.claimable.lease).UnixMilli()
+	_, err := tx.Exec(insertPending, g.id, r.Seq, r.Lane, 1, g.claimable.consumer, until, 0, "")
 	if err != nil {
 		return err
 	}
 	if _, err := tx.Exec(moveCursor, r.Seq, g.id, r.Seq); err != nil {
 		return err
 	}
-	g.ready.free--
-	g.ready.cursor = r.Seq
-	g.ready.claimed[r.Seq] = claim{g.ready.consumer, until}
+	g.claimable.free--
+	g.claimable.cursor = r.Seq
+	g.claimable.claimed[r.Seq] = claim{g.claimable.consumer, until}
 	tx.AfterRollback(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.ready.cursor = r.Seq - 1
-		delete(g.ready.claimed, r.Seq)
+		g.claimable.cursor = r.Seq - 1
+		delete(g.claimable.claimed, r.Seq)
 	})
 	return nil
 }
 
 // offer says what may be claimed from now on: only what would begin at once,
 // since a claim counts as an attempt if the process dies.
-func (g *group) offer() {
+func (g *group) offerClaims() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ready.consumer = ""
+	g.claimable.consumer = ""
 	if len(g.consumers) != 1 || len(g.lanes.ready) > 0 || g.broken() || !g.canStart(g.consumers[0]) {
 		return
 	}
 	c := g.consumers[0]
-	g.ready.consumer, g.ready.lease = c.sub.Consumer, c.sub.Lease
-	g.ready.free = g.limit(c) - c.running - len(g.ready.claimed)
+	g.claimable.consumer, g.claimable.lease = c.sub.Consumer, c.sub.Lease
+	g.claimable.free = g.limit(c) - c.running - len(g.claimable.claimed)
 }
 
 // collect says whether the event of an entry was claimed, and notes it there.
-func (g *group) collect(e *entry) bool {
+func (g *group) acceptClaim(e *entry) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c, ok := g.ready.claimed[e.seq]
+	c, ok := g.claimable.claimed[e.seq]
 	if !ok {
 		return false
 	}
-	delete(g.ready.claimed, e.seq)
+	delete(g.claimable.claimed, e.seq)
 	// Whatever lies before it was in the database when it was claimed.
 	g.written = max(g.written, e.seq)
 	e.stored, e.claimedBy, e.leaseUntil = true, c.consumer, c.until
@@ -107,28 +107,28 @@ func (g *group) collect(e *entry) bool {
 }
 
 // moved notes the cursor that a transaction of the dispatcher writes.
-func (g *group) moved(tx *db.Tx, cursor int64) {
+func (g *group) noteCursor(tx *db.Tx, cursor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before := g.ready.cursor
-	g.ready.cursor = max(before, cursor)
+	before := g.claimable.cursor
+	g.claimable.cursor = max(before, cursor)
 	tx.AfterRollback(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.ready.cursor = before
+		g.claimable.cursor = before
 	})
 }
 
 // giveBack uncounts what was claimed and did not begin: stopping is not an
 // attempt.
-func (g *group) giveBack(p *plan) {
+func (g *group) releaseClaims(p *plan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ready.consumer = ""
-	for seq := range g.ready.claimed {
+	g.claimable.consumer = ""
+	for seq := range g.claimable.claimed {
 		p.update = append(p.update, &entry{seq: seq, stored: true})
 	}
-	clear(g.ready.claimed)
+	clear(g.claimable.claimed)
 	for _, e := range g.entries {
 		if e.claimedBy != "" {
 			e.claimedBy, e.leaseUntil = "", 0

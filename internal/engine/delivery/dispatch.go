@@ -15,18 +15,18 @@ import (
 
 // plan is what one turn of the dispatcher writes before it acts on it.
 type plan struct {
-	insert []*entry // taken, no pending row yet
-	update []*entry // attempt, consumer, lease, backoff or reason changed
-	commit []*entry // handled
-	bury   []*entry // to the dead letters
-	start  []*run
-	renew  []*entry // heartbeats
-	cursor int64
-	gone   []*entry // found committed by their handler while being written
+	insert           []*entry // taken, no pending row yet
+	update           []*entry // attempt, consumer, lease, backoff or reason changed
+	commit           []*entry // handled
+	deadLetters      []*entry // to the dead letters
+	start            []*run
+	renew            []*entry // heartbeats
+	cursor           int64
+	alreadyCommitted []*entry // found committed by their handler while being written
 }
 
 func (p *plan) empty(g *group) bool {
-	return len(p.insert)+len(p.update)+len(p.commit)+len(p.bury)+len(p.renew) == 0 && p.cursor == g.written
+	return len(p.insert)+len(p.update)+len(p.commit)+len(p.deadLetters)+len(p.renew) == 0 && p.cursor == g.written
 }
 
 // dispatch is the group's goroutine.
@@ -36,19 +36,19 @@ func (g *group) dispatch() {
 	for {
 		more, err := g.step()
 		if err != nil {
-			if g.failure() == nil { // said once, not at every try
+			if g.lastError() == nil { // said once, not at every try
 				g.b.log.Error("dispatch failed, trying again", "topic", g.name.topic, "group", g.name.name, "error", err)
 			}
-			g.fail(err)
+			g.setError(err)
 		} else {
-			g.fail(nil)
+			g.setError(nil)
 		}
-		wait := g.idle()
+		wait := g.idleTime()
 		if err != nil && !g.broken() {
 			wait = min(wait, writeRetry)
 		}
 		if more && err == nil {
-			g.poke()
+			g.wakeDispatcher()
 		}
 		timer.Reset(wait)
 		select {
@@ -62,7 +62,7 @@ func (g *group) dispatch() {
 }
 
 // idle is how long nothing has to be done unless something happens.
-func (g *group) idle() time.Duration {
+func (g *group) idleTime() time.Duration {
 	wait := time.Hour
 	now := g.b.opt.Now()
 	if len(g.lanes.waiting) > 0 {
@@ -90,15 +90,15 @@ func (g *group) step() (more bool, err error) {
 	for _, fn := range posts {
 		fn()
 	}
-	defer g.offer()
+	defer g.offerClaims()
 	p := &plan{cursor: g.written}
 	now := g.b.opt.Now()
 	if g.broken() {
 		g.settle(p, outcomes, now.UnixMilli())
 		g.drainAll()
-		return false, g.failure()
+		return false, g.lastError()
 	}
-	g.setBack(now.UnixMilli())
+	g.followClockSetBack(now.UnixMilli())
 	g.settle(p, outcomes, now.UnixMilli())
 	if err := g.intake(p, arrived, now.UnixMilli()); err != nil {
 		return true, g.finish(p, err)
@@ -109,7 +109,7 @@ func (g *group) step() (more bool, err error) {
 	}
 	g.heartbeat(p, now)
 	p.cursor = g.cursor
-	if onlySkipped := len(p.insert)+len(p.update)+len(p.commit)+len(p.bury)+len(p.renew) == 0; onlySkipped && g.cursor != g.written {
+	if onlySkipped := len(p.insert)+len(p.update)+len(p.commit)+len(p.deadLetters)+len(p.renew) == 0; onlySkipped && g.cursor != g.written {
 		if g.skipSince.IsZero() {
 			g.skipSince = now
 		}
@@ -120,7 +120,7 @@ func (g *group) step() (more bool, err error) {
 	if err := g.finish(p, nil); err != nil {
 		return false, err
 	}
-	return len(p.gone) > 0 || g.canTake() || len(g.lanes.ready) > 0 && g.room() > 0, nil
+	return len(p.alreadyCommitted) > 0 || g.canAdmit() || len(g.lanes.ready) > 0 && g.freeSlots() > 0, nil
 }
 
 // finish writes the plan, acts on it, and passes on why the turn was cut short.
@@ -132,20 +132,20 @@ func (g *group) finish(p *plan, cut error) error {
 		g.drainAll()
 		return errors.Join(cut, err)
 	}
-	g.launch(p)
+	g.startHandlers(p)
 	return cut
 }
 
 // canTake reports whether the next event may be taken, if there is one. A full
 // window is filled up a chunk at a time: each turn that takes an event writes
 // pages at both ends of it.
-func (g *group) canTake() bool {
+func (g *group) canAdmit() bool {
 	if n := len(g.entries); n >= window {
 		g.full = true
 	} else if n <= window-chunkRows {
 		g.full = false
 	}
-	return !g.full && (g.head < 0 || g.head > g.cursor) && g.room() > len(g.lanes.ready)
+	return !g.full && (g.head < 0 || g.head > g.cursor) && g.freeSlots() > len(g.lanes.ready)
 }
 
 // settle turns outcomes into what is to be written.
@@ -180,7 +180,7 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 		default:
 			e.consumer, e.leaseUntil, e.reason = "", 0, text.Truncate(o.err.Error(), reasonMax)
 			if e.attempt >= r.c.sub.MaxAttempts || bus.IsPermanent(o.err) {
-				p.bury = append(p.bury, e)
+				p.deadLetters = append(p.deadLetters, e)
 				g.forget(e, now)
 				break
 			}
@@ -199,7 +199,7 @@ func (g *group) forget(e *entry, now int64) {
 	}
 	delete(g.entries, e.seq)
 	if e.rec != nil && !e.replay {
-		g.kept -= e.rec.size()
+		g.memory -= e.rec.size()
 	}
 	g.lanes.remove(e)
 	g.schedule(e.lane, now)
@@ -215,14 +215,14 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 			g.head = max(g.head, r.Seq)
 		}
 	}
-	if len(g.buffer)+len(arrived) > fedMax {
+	if len(g.buffer)+len(arrived) > arrivedMax {
 		g.buffer = nil // the log has them
 	} else {
 		g.buffer = append(g.buffer, arrived...)
 	}
-	for asked := false; g.canTake(); {
-		if r := g.following(); r != nil {
-			g.take(p, r, now)
+	for asked := false; g.canAdmit(); {
+		if r := g.nextBuffered(); r != nil {
+			g.admit(p, r, now)
 			continue
 		}
 		if asked {
@@ -238,7 +238,7 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 
 // setBack lets what waits for a retry go along with a clock that was set back:
 // it waits no longer than its backoff.
-func (g *group) setBack(now int64) {
+func (g *group) followClockSetBack(now int64) {
 	back := g.seen - now
 	if g.seen = now; back <= 0 {
 		return
@@ -246,13 +246,13 @@ func (g *group) setBack(now int64) {
 	for _, e := range g.entries {
 		e.notBefore -= back
 	}
-	for _, ln := range g.lanes.unwait() {
+	for _, ln := range g.lanes.clearWaiting() {
 		g.schedule(ln, now)
 	}
 }
 
 // following returns the event behind the cursor if it is in memory.
-func (g *group) following() (r *Record) {
+func (g *group) nextBuffered() (r *Record) {
 	if len(g.ahead) > 0 {
 		r, g.ahead = g.ahead[0], g.ahead[1:]
 		return r
@@ -288,26 +288,26 @@ func (g *group) readMore(p *plan) error {
 	case len(chunk) > 0:
 		g.head = max(g.head, chunk[len(chunk)-1].Seq)
 	case damage != nil:
-		g.takeDamaged(p, damage)
+		g.admitDamaged(p, damage)
 	default:
 		g.head = info.Last // what was fed may be ahead of a log that is being restored
 	}
 	return nil
 }
 
-func (g *group) take(p *plan, r *Record, now int64) {
+func (g *group) admit(p *plan, r *Record, now int64) {
 	g.cursor = r.Seq
 	if !g.wanted(r.Type) {
 		return
 	}
 	e := &entry{seq: r.Seq}
-	if g.kept < inMemory {
+	if g.memory < inMemory {
 		e.rec = r
-		g.kept += r.size()
+		g.memory += r.size()
 	}
 	g.entries[r.Seq] = e
 	g.lanes.add(e, r.Lane)
-	if !g.collect(e) {
+	if !g.acceptClaim(e) {
 		p.insert = append(p.insert, e)
 	}
 	g.schedule(e.lane, now)
@@ -315,7 +315,7 @@ func (g *group) take(p *plan, r *Record, now int64) {
 
 // takeDamaged sends a row that cannot be believed to the dead letters, so that
 // one flipped bit does not stop the group. The row itself stays where it is.
-func (g *group) takeDamaged(p *plan, damage error) {
+func (g *group) admitDamaged(p *plan, damage error) {
 	g.cursor++
 	var at *Damaged
 	if errors.As(damage, &at) {
@@ -324,7 +324,7 @@ func (g *group) takeDamaged(p *plan, damage error) {
 	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
 	e := &entry{seq: g.cursor, reason: text.Truncate(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
 	p.insert = append(p.insert, e)
-	p.bury = append(p.bury, e)
+	p.deadLetters = append(p.deadLetters, e)
 }
 
 // placeholder stands for an event whose row is damaged.
@@ -370,7 +370,7 @@ func (g *group) choose(p *plan, now time.Time) error {
 			if e.reason == "" {
 				e.reason = fmt.Sprintf("the process ended during attempt %d", e.attempt)
 			}
-			p.bury = append(p.bury, e)
+			p.deadLetters = append(p.deadLetters, e)
 			g.forget(e, ms)
 			continue
 		}
@@ -413,7 +413,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 	case damage != nil:
 		g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", e.seq, "error", damage)
 		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, text.Truncate(damage.Error(), reasonMax)
-		p.bury = append(p.bury, e)
+		p.deadLetters = append(p.deadLetters, e)
 		g.forget(e, now)
 		return false, nil
 	case e.rec == nil:
@@ -422,7 +422,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 		g.forget(e, now)
 		return false, nil
 	}
-	g.kept += r.size()
+	g.memory += r.size()
 	return true, nil
 }
 
@@ -443,9 +443,9 @@ func (g *group) heartbeat(p *plan, now time.Time) {
 }
 
 // launch begins the handlers of a plan that is written.
-func (g *group) launch(p *plan) {
+func (g *group) startHandlers(p *plan) {
 	now := g.b.opt.Now().UnixMilli()
-	for _, e := range p.gone {
+	for _, e := range p.alreadyCommitted {
 		if r := e.run; r != nil { // committed already: it must not run again
 			delete(g.running, r)
 			r.c.running--
@@ -461,7 +461,7 @@ func (g *group) launch(p *plan) {
 	}
 	for _, r := range p.start {
 		rec := r.e.rec
-		go r.do(rec)
+		go r.handle(rec)
 	}
 	g.drainAll()
 }

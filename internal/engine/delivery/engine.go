@@ -181,7 +181,7 @@ func New(database *db.DB, events Log, opt Options) (*Engine, error) {
 
 // Regularly calls trim every [Options.TrimEvery] until the engine is stopped,
 // and raises an alarm for groups that fell silent.
-func (b *Engine) Regularly(trim func(context.Context) (int64, error)) {
+func (b *Engine) TrimPeriodically(trim func(context.Context) (int64, error)) {
 	if b.opt.TrimEvery <= 0 {
 		return
 	}
@@ -245,13 +245,13 @@ func (b *Engine) Refresh() {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, h := range b.hubs {
-		h.missed()
+		h.rereadAll()
 	}
 	for _, g := range b.groups {
 		g.mu.Lock()
 		g.missed = true
 		g.mu.Unlock()
-		g.poke()
+		g.wakeDispatcher()
 	}
 }
 

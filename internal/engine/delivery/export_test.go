@@ -28,7 +28,7 @@ func (q *TailQueue) Push(seq int64) { q.queue.push(&Record{Seq: seq}) }
 
 // Take returns what waits, as a reader takes it.
 func (q *TailQueue) Take() (seqs []int64) {
-	if !q.queue.take(&q.reader) {
+	if !q.queue.drainTo(&q.reader) {
 		return nil
 	}
 	for i, r := range q.reader.items {

@@ -16,9 +16,9 @@ const (
 	// window bounds what a group has taken and not committed. It is large, so
 	// that a lane that waits for a retry does not hold up the others.
 	window = 4096
-	// fedMax bounds what commits hand to a group directly; beyond it the group
+	// arrivedMax bounds what commits hand to a group directly; beyond it the group
 	// reads the log.
-	fedMax = 1024
+	arrivedMax = 1024
 	// inMemory is how many bytes of their events entries may keep in memory. A
 	// window of usual ones fits; what does not is read again when it is its turn.
 	inMemory = 4 << 20
@@ -51,13 +51,13 @@ type group struct {
 	wake   chan struct{} // one slot: a wake-up that is due is enough
 	hub    *hub
 
-	mu       sync.Mutex
-	posts    []func()
-	outcomes []outcome
-	arrived  []*Record
-	missed   bool // arrived was full: the log has more
-	err      error
-	ready    ready
+	mu        sync.Mutex
+	posts     []func()
+	outcomes  []outcome
+	arrived   []*Record
+	missed    bool // arrived was full: the log has more
+	err       error
+	claimable claimable
 
 	id        int64
 	cursor    int64 // taken up to here
@@ -71,7 +71,7 @@ type group struct {
 	lanes     lanes
 	ahead     []*Record // read behind the cursor and not taken
 	buffer    []*Record // arrived and not taken
-	kept      int       // bytes of entries' events in memory
+	memory    int       // bytes of entries' events in memory
 	consumers []*consumer
 	turn      int
 	abandoned int
@@ -82,11 +82,11 @@ func newGroup(b *Engine, name groupName, types []event.Type) *group {
 	return &group{
 		b: b, name: name, types: types,
 		loaded: make(chan struct{}), ended: make(chan struct{}), gaveUp: make(chan struct{}), stop: make(chan struct{}),
-		wake:    make(chan struct{}, 1),
-		entries: make(map[int64]*entry),
-		lanes:   lanes{byName: make(map[string]*lane)},
-		running: make(map[*run]struct{}),
-		ready:   ready{claimed: make(map[int64]claim)},
+		wake:      make(chan struct{}, 1),
+		entries:   make(map[int64]*entry),
+		lanes:     lanes{byName: make(map[string]*lane)},
+		running:   make(map[*run]struct{}),
+		claimable: claimable{claimed: make(map[int64]claim)},
 	}
 }
 
@@ -124,7 +124,7 @@ func (g *group) end() {
 	g.b.leaveHub(g.name.topic, g.hub)
 }
 
-func (g *group) fail(err error) {
+func (g *group) setError(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.err = err
@@ -140,7 +140,7 @@ func (g *group) broken() bool {
 	}
 }
 
-func (g *group) failure() error {
+func (g *group) lastError() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
@@ -148,13 +148,13 @@ func (g *group) failure() error {
 
 // trouble says why the group cannot deliver, or nil.
 func (g *group) trouble() error {
-	if err := g.failure(); err != nil {
+	if err := g.lastError(); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "The group %s of %s cannot go on.", g.name.name, g.name.topic)
 	}
 	return nil
 }
 
-func (g *group) poke() {
+func (g *group) wakeDispatcher() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -166,26 +166,26 @@ func (g *group) post(fn func()) {
 	g.mu.Lock()
 	g.posts = append(g.posts, fn)
 	g.mu.Unlock()
-	g.poke()
+	g.wakeDispatcher()
 }
 
 func (g *group) report(o outcome) {
 	g.mu.Lock()
 	g.outcomes = append(g.outcomes, o)
 	g.mu.Unlock()
-	g.poke()
+	g.wakeDispatcher()
 }
 
 // fed is called with committed records, in order.
-func (g *group) fed(records []*Record) {
+func (g *group) enqueue(records []*Record) {
 	g.mu.Lock()
-	if len(g.arrived)+len(records) > fedMax {
+	if len(g.arrived)+len(records) > arrivedMax {
 		g.missed = true
 	} else {
 		g.arrived = append(g.arrived, records...)
 	}
 	g.mu.Unlock()
-	g.poke()
+	g.wakeDispatcher()
 }
 
 func (g *group) load() error {
@@ -200,7 +200,7 @@ func (g *group) load() error {
 		if err := q.QueryRow("SELECT cursor FROM bus_groups WHERE id = ?", g.id).Scan(&g.cursor); err != nil {
 			return err
 		}
-		g.written, g.ready.cursor = g.cursor, g.cursor
+		g.written, g.claimable.cursor = g.cursor, g.cursor
 		if err := g.loadPending(q, 0); err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (g *group) serves(consumer string) bool {
 func (g *group) attach(c *consumer) {
 	g.consumers = append(g.consumers, c)
 	now := g.b.opt.Now().UnixMilli()
-	for _, ln := range g.lanes.unwait() {
+	for _, ln := range g.lanes.clearWaiting() {
 		g.schedule(ln, now)
 	}
 }
@@ -320,7 +320,7 @@ func (g *group) limit(c *consumer) int {
 }
 
 // room is how many more handlers may start.
-func (g *group) room() (n int) {
+func (g *group) freeSlots() (n int) {
 	for _, c := range g.consumers {
 		if g.canStart(c) {
 			n += g.limit(c) - c.running

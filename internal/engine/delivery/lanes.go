@@ -116,7 +116,7 @@ func (l *lanes) putBack(ln *lane) {
 }
 
 // unwait empties the waiting lanes, for when what they wait for has changed.
-func (l *lanes) unwait() []*lane {
+func (l *lanes) clearWaiting() []*lane {
 	out := []*lane(l.waiting)
 	l.waiting = nil
 	for _, ln := range out {

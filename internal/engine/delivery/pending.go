@@ -26,7 +26,7 @@ func (g *group) write(p *plan) error {
 			break
 		}
 		err = fmt.Errorf("write deliveries: %w", err)
-		g.fail(err)
+		g.setError(err)
 		if g.abandonedByAll() {
 			close(g.gaveUp)
 			g.undo(p)
@@ -48,9 +48,9 @@ func (g *group) write(p *plan) error {
 }
 
 func (g *group) writeAll(tx *db.Tx, p *plan) error {
-	p.gone = p.gone[:0]
+	p.alreadyCommitted = p.alreadyCommitted[:0]
 	for _, write := range []func(*db.Tx, *plan) error{
-		g.writeTaken, g.writeChanged, g.writeCommitted, g.writeBuried, g.writeRenewed,
+		g.writeTaken, g.writeChanged, g.writeCommitted, g.writeDeadLetters, g.writeRenewed,
 	} {
 		if err := write(tx, p); err != nil {
 			return err
@@ -59,7 +59,7 @@ func (g *group) writeAll(tx *db.Tx, p *plan) error {
 	if p.cursor <= g.written {
 		return nil
 	}
-	g.moved(tx, p.cursor)
+	g.noteCursor(tx, p.cursor)
 	_, err := tx.Exec(moveCursor, p.cursor, g.id, p.cursor)
 	return err
 }
@@ -105,7 +105,7 @@ func (g *group) writeChanged(tx *db.Tx, p *plan) error {
 		if n, err := res.RowsAffected(); err != nil {
 			return err
 		} else if n == 0 {
-			p.gone = append(p.gone, e)
+			p.alreadyCommitted = append(p.alreadyCommitted, e)
 		}
 	}
 	return nil
@@ -120,8 +120,8 @@ func (g *group) writeCommitted(tx *db.Tx, p *plan) error {
 	return nil
 }
 
-func (g *group) writeBuried(tx *db.Tx, p *plan) error {
-	for _, e := range p.bury {
+func (g *group) writeDeadLetters(tx *db.Tx, p *plan) error {
+	for _, e := range p.deadLetters {
 		res, err := tx.Exec("DELETE FROM bus_pending WHERE grp = ? AND seq = ?", g.id, e.seq)
 		if err != nil {
 			return err
@@ -133,14 +133,14 @@ func (g *group) writeBuried(tx *db.Tx, p *plan) error {
 		}
 		g.b.log.Error("an event went to the dead letters", "topic", g.name.topic, "group", g.name.name,
 			"event_id", e.rec.ID, "attempts", e.attempt, "reason", e.reason)
-		if err := g.bury(tx, e); err != nil {
+		if err := g.writeDeadLetter(tx, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *group) bury(tx *db.Tx, e *entry) error {
+func (g *group) writeDeadLetter(tx *db.Tx, e *entry) error {
 	body, err := json.Marshal(e.rec.Event)
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
@@ -181,7 +181,7 @@ func (g *group) flush() {
 		return
 	}
 	p := &plan{cursor: g.cursor}
-	g.giveBack(p)
+	g.releaseClaims(p)
 	if err := g.write(p); err != nil {
 		g.b.log.Warn("the place of a group was not written; some events are looked at again", "topic", g.name.topic,
 			"group", g.name.name, "error", err)

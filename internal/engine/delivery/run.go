@@ -54,7 +54,7 @@ var (
 
 // do runs the handler and reports what came of it, also when the handler ends
 // its goroutine.
-func (r *run) do(rec *Record) {
+func (r *run) handle(rec *Record) {
 	ctx, cancel := context.WithTimeout(r.c.ctx, r.c.sub.Timeout)
 	hung := time.AfterFunc(r.c.sub.Timeout+r.g.b.opt.Grace, func() { r.abandon(errHung) })
 	err := errExited

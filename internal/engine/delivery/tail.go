@@ -35,13 +35,13 @@ type tailQueue struct {
 	dropped int64
 	// again is from where on the log may hold what was not pushed; 0 while it
 	// does not.
-	again int64
+	reread int64
 }
 
 func (q *tailQueue) push(r *Record) {
 	q.mu.Lock()
 	switch {
-	case q.dropped != 0 || q.again != 0:
+	case q.dropped != 0 || q.reread != 0:
 	case len(q.items) >= q.max:
 		q.dropped = r.Seq
 	default:
@@ -50,21 +50,21 @@ func (q *tailQueue) push(r *Record) {
 	first := len(q.items) == 1 || q.dropped == r.Seq
 	q.mu.Unlock()
 	if first {
-		q.poke()
+		q.notify()
 	}
 }
 
 // look makes the tail read the log again from a place on.
-func (q *tailQueue) look(from int64) {
+func (q *tailQueue) requestReread(from int64) {
 	q.mu.Lock()
-	if q.dropped == 0 && q.again == 0 {
-		q.again = from
+	if q.dropped == 0 && q.reread == 0 {
+		q.reread = from
 	}
 	q.mu.Unlock()
-	q.poke()
+	q.notify()
 }
 
-func (q *tailQueue) poke() {
+func (q *tailQueue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -73,15 +73,15 @@ func (q *tailQueue) poke() {
 
 // take moves what waits to a reader that has nothing left, and reports whether
 // anything did. The reader's buffer is the queue's next one.
-func (q *tailQueue) take(r *reader) bool {
+func (q *tailQueue) drainTo(r *reader) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 && q.dropped == 0 && q.again == 0 {
+	if len(q.items) == 0 && q.dropped == 0 && q.reread == 0 {
 		return false
 	}
 	spare := r.items[:0]
-	r.items, r.dropped, r.again = q.items, q.dropped, q.again
-	q.items, q.dropped, q.again = spare, 0, 0
+	r.items, r.dropped, r.reread = q.items, q.dropped, q.reread
+	q.items, q.dropped, q.reread = spare, 0, 0
 	return true
 }
 
@@ -107,7 +107,7 @@ func (h *hub) push(records []*Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for g := range h.groups {
-		g.fed(records)
+		g.enqueue(records)
 	}
 	for _, r := range records {
 		for q := range h.all {
@@ -121,15 +121,15 @@ func (h *hub) push(records []*Record) {
 }
 
 // missed makes every tail read the log again behind what was fed.
-func (h *hub) missed() {
+func (h *hub) rereadAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for q := range h.all {
-		q.look(h.newest + 1)
+		q.requestReread(h.newest + 1)
 	}
 	for _, lane := range h.lanes {
 		for q := range lane {
-			q.look(h.newest + 1)
+			q.requestReread(h.newest + 1)
 		}
 	}
 }
@@ -246,7 +246,7 @@ type reader struct {
 	next  int
 	// dropped is where the log goes on behind items, 0 when the queue does, and
 	// again from where it is read although all that was there was seen.
-	dropped, again int64
+	dropped, reread int64
 	// damage ends the tail behind items.
 	damage error
 	// behind says that the log holds what was not seen, begun that the log was
@@ -275,7 +275,7 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 		if r.b.ctx.Err() != nil {
 			return bus.Delivery{}, false, errClosed()
 		}
-		if d, ok := r.hand(); ok {
+		if d, ok := r.nextBuffered(); ok {
 			return d, true, nil
 		}
 		switch {
@@ -284,20 +284,20 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 		case r.dropped != 0:
 			// All before it was pushed, so that is how far this tail has seen.
 			r.pos, r.dropped, r.behind = max(r.pos, r.dropped-1), 0, true
-		case r.again != 0:
-			r.pos, r.again, r.behind, r.seen = max(r.pos, r.again-1), 0, true, true
+		case r.reread != 0:
+			r.pos, r.reread, r.behind, r.seen = max(r.pos, r.reread-1), 0, true, true
 		case r.behind:
 			err := r.read(ctx)
 			if r.ready && fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
 				// It catches up, however long the log is out of reach meanwhile.
-				time.AfterFunc(rejoinRetry, r.queue.poke)
+				time.AfterFunc(rejoinRetry, r.queue.notify)
 				return bus.Delivery{}, false, nil
 			}
 			if err != nil {
 				return bus.Delivery{}, false, err
 			}
 		default:
-			if !r.queue.take(r) {
+			if !r.queue.drainTo(r) {
 				return bus.Delivery{}, false, nil
 			}
 		}
@@ -305,7 +305,7 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 }
 
 // hand returns the next of items that was not seen.
-func (r *reader) hand() (bus.Delivery, bool) {
+func (r *reader) nextBuffered() (bus.Delivery, bool) {
 	for r.next < len(r.items) {
 		rec := r.items[r.next]
 		r.items[r.next] = nil

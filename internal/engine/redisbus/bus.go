@@ -28,13 +28,13 @@ type Bus struct {
 	stream *stream
 
 	// unsent counts the committed rows that wait to be sent.
-	unsent atomic.Int64
-	recent recent
-	ledger ledger
-	hands  chan *parcel
-	wake   chan struct{} // one slot: a wake-up that is due is enough
+	unsent  atomic.Int64
+	recent  recent
+	idIndex idIndex
+	queue   chan *publishRequest
+	wake    chan struct{} // one slot: a wake-up that is due is enough
 	// enough is how many parcels have to be in hands before the forwarder looks.
-	enough atomic.Int64
+	wakeThreshold atomic.Int64
 
 	// settling is held while everybody is told of a batch. It guards newest, the
 	// newest place of each topic but the outputs that was told of.
@@ -55,13 +55,13 @@ type Bus struct {
 	up    bool                  // Redis can be used
 	// unanswered is what was on its way last when it is not known whether Redis has
 	// it.
-	unanswered []*item
-	waiting    []*parcel // what was taken from hands and is not on its way
-	flights    []*flight // what is on its way, oldest first
-	population int       // how many parcels wait and are on their way at a time
-	began      bool      // what an earlier process may have sent is in unanswered, or is told
-	pace       pace
-	again      bool // more rows may wait than were read
+	unanswered  []*item
+	waiting     []*publishRequest // what was taken from hands and is not on its way
+	inFlight    []*inFlightBatch  // what is on its way, oldest first
+	concurrency int               // how many publish requests wait and are on their way at a time
+	began       bool              // what an earlier process may have sent is in unanswered, or is told
+	sizer       batchSizer
+	moreRows    bool // more rows may wait than were read
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -82,8 +82,8 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{
-		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt), ledger: ledger{outputs: make(map[event.Topic]*output)},
-		hands: make(chan *parcel, handsMax), wake: make(chan struct{}, 1), again: true,
+		db: database, opt: opt, log: opt.Logger, now: opt.Now, link: newLink(opt), idIndex: idIndex{outputs: make(map[event.Topic]*output)},
+		queue: make(chan *publishRequest, queueMax), wake: make(chan struct{}, 1), moreRows: true,
 		newest: make(map[event.Topic]int64), held: make(map[event.Topic]int64),
 	}
 	b.stream = &stream{link: b.link, db: database}
@@ -98,42 +98,42 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	err = b.begin(ctx)
 	if !used {
-		err = again(ctx, err, func() error {
+		err = retryTimeout(ctx, err, func() error {
 			b.work.Go(b.link.drop())
 			return b.begin(ctx)
 		})
 	}
 	switch {
 	case err == nil:
-		b.back()
+		b.markUp()
 	case isRefusal(err) || !used:
 		b.cancel()
 		b.link.close()
 		b.work.Wait()
 		return nil, err
 	default:
-		b.lose(err)
+		b.markDown(err)
 	}
 	database.SetPublisher(b.write)
 	b.work.Go(b.forward)
-	b.Regularly(b.Trim)
+	b.TrimPeriodically(b.Trim)
 	return b, nil
 }
 
 // begin makes Redis usable and sends what waits.
 func (b *Bus) begin(ctx context.Context) error {
-	if err := b.reach(ctx); err != nil {
+	if err := b.ensureUsable(ctx); err != nil {
 		return err
 	}
-	return b.turn()
+	return b.sendPending()
 }
 
 // startTries is how often a start asks for an answer without which the program
 // ends. One that did not come in time may have: this machine stood still.
 const startTries = 3
 
-// again repeats what failed because no answer came in time.
-func again(ctx context.Context, err error, try func() error) error {
+// retryTimeout repeats what failed because no answer came in time.
+func retryTimeout(ctx context.Context, err error, try func() error) error {
 	for n := 1; n < startTries && errors.Is(err, context.DeadlineExceeded); n++ {
 		select {
 		case <-ctx.Done():
@@ -170,7 +170,7 @@ func (b *Bus) load(ctx context.Context) (used bool, err error) {
 			if err := rows.Scan(&topic); err != nil {
 				return err
 			}
-			b.handle(topic)
+			b.markHandled(topic)
 		}
 		return rows.Err()
 	})
@@ -188,7 +188,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 		return nil
 	}
 	if !slices.ContainsFunc(events, func(e event.Event) bool { return b.isHandled(e.Topic) }) {
-		p := parcels.Get().(*parcel)
+		p := publishRequests.Get().(*publishRequest)
 		now := b.now().UnixMilli()
 		for _, e := range events {
 			if err := e.Validate(); err != nil {
@@ -196,7 +196,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 			}
 			p.items = append(p.items, newItem(e, encodeHead(e), now))
 		}
-		if err := b.hand(ctx, p); !errors.Is(err, errAway) {
+		if err := b.enqueue(ctx, p); !errors.Is(err, errAway) {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 
 // flush waits until Redis has what was committed before, if Redis is there.
 func (b *Bus) flush(ctx context.Context) error {
-	if err := b.hand(ctx, parcels.Get().(*parcel)); !errors.Is(err, errAway) {
+	if err := b.enqueue(ctx, publishRequests.Get().(*publishRequest)); !errors.Is(err, errAway) {
 		return err
 	}
 	return nil
@@ -221,7 +221,7 @@ func (b *Bus) isHandled(topic event.Topic) bool {
 }
 
 // handle notes that a group handles a topic.
-func (b *Bus) handle(topic event.Topic) {
+func (b *Bus) markHandled(topic event.Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	topics := make(map[event.Topic]bool)
@@ -234,11 +234,11 @@ func (b *Bus) handle(topic event.Topic) {
 
 // Declare makes the group exist, so that nothing published later is missed.
 func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
-	b.handle(s.Topic)
+	b.markHandled(s.Topic)
 	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("declare group %s of %s: %w", s.Group, s.Topic, err)
 	}
-	return again(ctx, b.Engine.Declare(ctx, s), func() error { return b.Engine.Declare(ctx, s) })
+	return retryTimeout(ctx, b.Engine.Declare(ctx, s), func() error { return b.Engine.Declare(ctx, s) })
 }
 
 // Subscribe declares the group and handles its events until ctx ends.
@@ -274,7 +274,7 @@ func (b *Bus) Close() error {
 	b.Stop()
 	b.work.Wait()
 	b.closed.Store(true)
-	b.drain(errClosed)
+	b.failQueued(errClosed)
 	b.link.close()
 	return nil
 }

@@ -42,7 +42,7 @@ func errReplaced(prefix string) error {
 // reclaim takes the prefix under a new epoch and sends again what Redis lost.
 func (b *Bus) reclaim(ctx context.Context) error {
 	b.whole = false
-	b.ledger.clear()
+	b.idIndex.clear()
 	first := b.epoch == 0
 	have, err := b.takeEpoch(ctx, 0)
 	if rest, ok := refused(err, refusedEpoch); ok && first {
@@ -63,7 +63,7 @@ func (b *Bus) reclaim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lost, err := b.expectHoles(ctx, have)
+	lost, err := b.newGapFinder(ctx, have)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (b *Bus) reclaim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.tellGone(ctx, lost); err != nil {
+	if err := b.recordGaps(ctx, lost); err != nil {
 		return err
 	}
 	b.batch = max(b.batch, newest, have, firstBatch(b.epoch))
@@ -129,7 +129,7 @@ func isScriptRefusal(err error) bool {
 // topic in their order alone, and that is not the order of the batches: an event
 // whose answer got lost has its place from the batch before, and its row was sent
 // again in a later one.
-func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int64, err error) {
+func (b *Bus) restore(ctx context.Context, have int64, lost *gapFinder) (newest int64, err error) {
 	direct := b.recent.since(max(have, 0))
 	slices.SortStableFunc(direct, func(x, y *item) int { return cmp.Compare(x.pos, y.pos) })
 	count, leftOut := 0, int64(0)
@@ -137,10 +137,10 @@ func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int6
 		count += len(items)
 		for len(items) > 0 {
 			var part []*item
-			part, items = b.part(items)
+			part, items = b.cutBatch(items)
 			for _, it := range part {
 				newest = max(newest, it.batch)
-				lost.pass(it.topic, it.pos)
+				lost.advance(it.topic, it.pos)
 			}
 			n, err := b.resend(ctx, part)
 			if err != nil {
@@ -153,7 +153,7 @@ func (b *Bus) restore(ctx context.Context, have int64, lost *holes) (newest int6
 	pos, row := int64(0), int64(0)
 	for more := true; more; {
 		var items []*item
-		items, more, err = b.rows(ctx, b.pace.of(chunkBytes), "pos > 0 AND +batch > ? AND pos >= ? AND (pos > ? OR row > ?) ORDER BY pos, row",
+		items, more, err = b.rows(ctx, b.sizer.limit(chunkBytes), "pos > 0 AND +batch > ? AND pos >= ? AND (pos > ? OR row > ?) ORDER BY pos, row",
 			max(have, 0), pos, pos, row)
 		if err != nil {
 			return 0, err

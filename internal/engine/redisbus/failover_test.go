@@ -22,7 +22,7 @@ type pair struct {
 	trace []string
 }
 
-// follow makes the other one a replica of the one that is used, and waits until it
+// assignPositions makes the other one a replica of the one that is used, and waits until it
 // has what that one has.
 func (p *pair) follow() {
 	host, port, err := net.SplitHostPort(p.w.server.Addr)

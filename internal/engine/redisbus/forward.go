@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// handsMax bounds what waits to be taken by the forwarder; publishers
+	// queueMax bounds what waits to be taken by the forwarder; publishers
 	// beyond it wait in Publish.
-	handsMax = 1024
+	queueMax = 1024
 	// batchEvents is how many events without rows one batch may hold; a
 	// publisher's events are not split.
 	batchEvents = 512
@@ -22,44 +22,44 @@ const (
 	reconnectEvery = 250 * time.Millisecond
 )
 
-// parcel is what a publisher hands to the forwarder. An empty one is done when
+// publishRequest is what a publisher hands to the forwarder. An empty one is done when
 // all rows that were committed before are sent.
-type parcel struct {
+type publishRequest struct {
 	items []*item
 	err   error         // why Redis does not have them
 	done  chan struct{} // one slot: the forwarder never waits
 }
 
-// parcels are used again: each piece of an answer takes one.
-var parcels = sync.Pool{New: func() any { return &parcel{done: make(chan struct{}, 1)} }}
+// publishRequests are used again: each piece of an answer takes one.
+var publishRequests = sync.Pool{New: func() any { return &publishRequest{done: make(chan struct{}, 1)} }}
 
 // tell tells the publisher, who owns the parcel from then on.
-func (p *parcel) tell(err error) {
+func (p *publishRequest) finish(err error) {
 	p.err = err
 	p.done <- struct{}{}
 }
 
 // told takes what the publisher was told, and gives the parcel back.
-func (p *parcel) told() error {
+func (p *publishRequest) release() error {
 	err := p.err
 	clear(p.items)
 	p.items, p.err = p.items[:0], nil
-	parcels.Put(p)
+	publishRequests.Put(p)
 	return err
 }
 
 // hand gives events to the forwarder and waits until Redis has them. It returns
 // errAway when Redis is not there; the events may have arrived even so.
-func (b *Bus) hand(ctx context.Context, p *parcel) error {
+func (b *Bus) enqueue(ctx context.Context, p *publishRequest) error {
 	if b.link.epoch.Load() == 0 {
 		return errAway
 	}
 	select {
-	case b.hands <- p: // there is room, but for a crowd: to look at one channel is cheaper
+	case b.queue <- p: // there is room, but for a crowd: to look at one channel is cheaper
 	default:
-		b.poke()
+		b.wakeForwarder()
 		select {
-		case b.hands <- p:
+		case b.queue <- p:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-b.ctx.Done():
@@ -68,31 +68,31 @@ func (b *Bus) hand(ctx context.Context, p *parcel) error {
 	}
 	switch {
 	case b.closed.Load():
-		b.drain(errClosed)
-	case int64(len(b.hands)) >= b.enough.Load():
-		b.poke()
+		b.failQueued(errClosed)
+	case int64(len(b.queue)) >= b.wakeThreshold.Load():
+		b.wakeForwarder()
 	}
 	select {
 	case <-p.done:
-		return p.told()
+		return p.release()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
 // drain tells those whose parcels nobody has taken.
-func (b *Bus) drain(err error) {
+func (b *Bus) failQueued(err error) {
 	for {
 		select {
-		case p := <-b.hands:
-			p.tell(err)
+		case p := <-b.queue:
+			p.finish(err)
 		default:
 			return
 		}
 	}
 }
 
-func (b *Bus) poke() {
+func (b *Bus) wakeForwarder() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -101,32 +101,32 @@ func (b *Bus) poke() {
 
 // forward is the goroutine that everything goes through on its way to Redis.
 func (b *Bus) forward() {
-	defer b.settled()
+	defer b.awaitAcknowledged()
 	defer func() {
-		b.ground()
-		refuse(b.waiting)
+		b.abandonInFlight()
+		failAway(b.waiting)
 	}()
 	for {
-		err := b.reach(b.ctx)
+		err := b.ensureUsable(b.ctx)
 		if err == nil {
-			err = b.turn()
+			err = b.sendPending()
 		}
 		if err == nil && !b.up {
-			b.back()
+			b.markUp()
 		}
 		if err != nil && b.ctx.Err() == nil {
-			b.lose(err)
+			b.markDown(err)
 		}
 		switch {
 		case err != nil:
-			refuse(b.waiting)
+			failAway(b.waiting)
 			b.waiting = nil
 			if !b.pause(reconnectEvery) {
 				return
 			}
-		case b.again || len(b.waiting) > 0 && len(b.flights) == 0:
+		case b.moreRows || len(b.waiting) > 0 && len(b.inFlight) == 0:
 		default:
-			if !b.rest() {
+			if !b.waitForWork() {
 				return
 			}
 		}
@@ -134,17 +134,17 @@ func (b *Bus) forward() {
 }
 
 // rest waits until there is something to do, and reports whether the bus is still open.
-func (b *Bus) rest() bool {
+func (b *Bus) waitForWork() bool {
 	enough := 1
 	var answered chan struct{}
-	if len(b.flights) > 0 {
-		enough, answered = max(1, b.half()-len(b.waiting)), b.flights[0].answered
+	if len(b.inFlight) > 0 {
+		enough, answered = max(1, b.pipelineThreshold()-len(b.waiting)), b.inFlight[0].answered
 	}
-	if len(b.flights) == flightsMax {
-		enough = handsMax + 1
+	if len(b.inFlight) == inFlightMax {
+		enough = queueMax + 1
 	}
-	b.enough.Swap(int64(enough)) // not Store: what follows must not be read before it
-	if len(b.hands) >= enough {
+	b.wakeThreshold.Swap(int64(enough)) // not Store: what follows must not be read before it
+	if len(b.queue) >= enough {
 		return true
 	}
 	select {
@@ -153,17 +153,17 @@ func (b *Bus) rest() bool {
 	case <-answered:
 	case <-b.wake:
 	case <-b.link.doubts:
-		if err := b.look(); err != nil {
-			b.lose(err)
+		if err := b.checkConnection(); err != nil {
+			b.markDown(err)
 		}
 	}
 	return true
 }
 
 // reach makes Redis usable if it is not, up to the batch that comes next. The first one
-// of this process is sent before anybody reads, as [Bus.answer] does: it may be the one
+// of this process is sent before anybody reads, as [Bus.resendUnanswered] does: it may be the one
 // that an earlier process sent when it was killed.
-func (b *Bus) reach(ctx context.Context) error {
+func (b *Bus) ensureUsable(ctx context.Context) error {
 	if b.up {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (b *Bus) reach(ctx context.Context) error {
 		}
 		b.began = true
 	}
-	return b.answer()
+	return b.resendUnanswered()
 }
 
 const unsentRows = "pos = 0 ORDER BY row"
@@ -192,23 +192,23 @@ func (b *Bus) pause(d time.Duration) bool {
 			return false
 		case <-t.C:
 			return true
-		case p := <-b.hands:
-			p.tell(errAway)
+		case p := <-b.queue:
+			p.finish(errAway)
 		}
 	}
 }
 
-func refuse(parcels []*parcel) {
-	for _, p := range parcels {
-		p.tell(errAway)
+func failAway(requests []*publishRequest) {
+	for _, p := range requests {
+		p.finish(errAway)
 	}
 }
 
 // lose notes that Redis cannot be used; connecting again finds out what of it
 // is left.
-func (b *Bus) lose(err error) {
-	b.ground()
-	b.settled() // a restoration needs to know what was sent last
+func (b *Bus) markDown(err error) {
+	b.abandonInFlight()
+	b.awaitAcknowledged() // a restoration needs to know what was sent last
 	b.up = false
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	if errors.Is(err, context.DeadlineExceeded) || untrusted {
@@ -220,20 +220,20 @@ func (b *Bus) lose(err error) {
 	}
 }
 
-func (b *Bus) back() {
+func (b *Bus) markUp() {
 	b.up = true
 	b.link.epoch.Store(b.epoch)
 	if b.link.set(nil) {
 		b.log.Info("redis can be used", "server", b.opt.server(), "epoch", b.epoch)
 	}
-	b.again = true
+	b.moreRows = true
 	b.Refresh()
 }
 
 // look finds out whether Redis went away or forgot while nothing was sent. Nobody
 // asks all the time: who reads notices it, and so does who wants to know whether
 // the bus works ([Bus.Healthy]).
-func (b *Bus) look() error {
+func (b *Bus) checkConnection() error {
 	c, err := b.link.look(b.ctx)
 	if err != nil {
 		return b.unreachable(err)
@@ -246,40 +246,40 @@ func (b *Bus) look() error {
 
 // turn does what there is to do: rows first, then what was handed over, so that an event
 // which was handed over after a commit follows that commit's.
-func (b *Bus) turn() error {
-	b.waiting = b.refuseHandled(b.takeHands(b.waiting))
-	if b.up && !b.again && b.unsent.Load() == 0 && b.population > 1 {
-		return b.fly()
+func (b *Bus) sendPending() error {
+	b.waiting = b.rejectHandled(b.takeQueued(b.waiting))
+	if b.up && !b.moreRows && b.unsent.Load() == 0 && b.concurrency > 1 {
+		return b.pipeline()
 	}
-	if err := b.landAll(); err != nil {
+	if err := b.ackAll(); err != nil {
 		return err
 	}
 	var items []*item
 	var more bool
-	if b.again || b.unsent.Load() > 0 {
+	if b.moreRows || b.unsent.Load() > 0 {
 		var err error
-		if items, more, err = b.rows(b.ctx, b.pace.of(chunkBytes), unsentRows); err != nil {
+		if items, more, err = b.rows(b.ctx, b.sizer.limit(chunkBytes), unsentRows); err != nil {
 			return err
 		}
 	}
-	b.again = more
-	var done []*parcel
+	b.moreRows = more
+	var done []*publishRequest
 	if !more { // all rows that were committed before are in this batch
 		items, done = b.fill(items)
 	}
-	b.count(len(done))
+	b.noteConcurrency(len(done))
 	if err := b.deliver(items, done, false); err != nil {
-		refuse(done)
+		failAway(done)
 		return err
 	}
 	return nil
 }
 
 // fill adds what was handed over to a batch, as much as it may hold.
-func (b *Bus) fill(items []*item) ([]*item, []*parcel) {
+func (b *Bus) fill(items []*item) ([]*item, []*publishRequest) {
 	n, size := 0, 0
 	for _, p := range b.waiting {
-		if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > b.pace.of(chunkBytes)) {
+		if n > 0 && (len(items)+len(p.items) > batchEvents+rowsChunk || size > b.sizer.limit(chunkBytes)) {
 			break
 		}
 		for _, it := range p.items {
@@ -295,7 +295,7 @@ func (b *Bus) fill(items []*item) ([]*item, []*parcel) {
 
 // deliver sends a batch, waits for the answer and tells who is concerned. careful is as in
 // [Bus.send].
-func (b *Bus) deliver(items []*item, done []*parcel, careful bool) error {
+func (b *Bus) deliver(items []*item, done []*publishRequest, careful bool) error {
 	if len(items) > 0 {
 		b.batch++
 		if err := b.send(b.ctx, items, b.link.acked.Load(), b.batch, careful); err != nil {
@@ -304,17 +304,17 @@ func (b *Bus) deliver(items []*item, done []*parcel, careful bool) error {
 		}
 		b.link.acked.Store(b.batch)
 	}
-	b.settle(items, done, b.link.acked.Load())
+	b.acknowledge(items, done, b.link.acked.Load())
 	return nil
 }
 
-// answer sends the batch again whose answer got lost, before anybody may read: its
+// scriptReply sends the batch again whose answer got lost, before anybody may read: its
 // events may be in Redis, and whoever had read one that Redis lost before it was
 // told of would get it again, at another place. Those who published it were
 // told that Redis is away and write rows, which are found to be there then.
-func (b *Bus) answer() error {
+func (b *Bus) resendUnanswered() error {
 	for all := b.unanswered; len(all) > 0; {
-		part, rest := b.part(all)
+		part, rest := b.cutBatch(all)
 		if err := b.deliver(part, nil, true); err != nil {
 			b.unanswered = all
 			return err
@@ -328,20 +328,20 @@ func (b *Bus) answer() error {
 // settle tells everybody that a batch is in Redis, in the order of the batches.
 // When the next one may be waiting, that happens while Redis works on it. What
 // has to be marked is not put off: the next turn asks for what is not marked.
-func (b *Bus) settle(items []*item, done []*parcel, number int64) {
+func (b *Bus) acknowledge(items []*item, done []*publishRequest, number int64) {
 	b.settling.Lock()
 	tell := func() {
 		defer b.settling.Unlock()
 		b.announce(items, number)
 		for _, p := range done {
-			p.tell(nil)
+			p.finish(nil)
 		}
 	}
 	if rows, outputs := b.unmarked(items); len(rows)+len(outputs) > 0 {
 		tell()
 		if err := b.mark(rows, outputs); err != nil {
 			b.log.Error("outgoing rows are sent again", "error", err)
-			b.again = false // with the next event, not in a circle
+			b.moreRows = false // with the next event, not in a circle
 		}
 	} else if len(done) == 1 {
 		tell()
@@ -351,27 +351,27 @@ func (b *Bus) settle(items []*item, done []*parcel, number int64) {
 }
 
 // settled waits until everybody was told of the last batch.
-func (b *Bus) settled() {
+func (b *Bus) awaitAcknowledged() {
 	b.settling.Lock()
 	defer b.settling.Unlock()
 }
 
 // refuseHandled tells those who publish to a topic that got its first group since
 // they looked to write rows: from then on nothing is in Redis alone.
-func (b *Bus) refuseHandled(held []*parcel) []*parcel {
-	return slices.DeleteFunc(held, func(p *parcel) bool {
+func (b *Bus) rejectHandled(held []*publishRequest) []*publishRequest {
+	return slices.DeleteFunc(held, func(p *publishRequest) bool {
 		late := slices.ContainsFunc(p.items, func(it *item) bool { return b.isHandled(it.topic) })
 		if late {
-			p.tell(errAway)
+			p.finish(errAway)
 		}
 		return late
 	})
 }
 
-func (b *Bus) takeHands(held []*parcel) []*parcel {
-	for len(held) < handsMax {
+func (b *Bus) takeQueued(held []*publishRequest) []*publishRequest {
+	for len(held) < queueMax {
 		select {
-		case p := <-b.hands:
+		case p := <-b.queue:
 			held = append(held, p)
 		default:
 			return held

@@ -30,7 +30,7 @@ type link struct {
 	// acked is the newest batch that Redis has acknowledged.
 	acked atomic.Int64
 	// reads is how much of a stream is read at once.
-	reads pace
+	reads batchSizer
 	// doubts has an element when somebody met a Redis that is away or not whole.
 	doubts chan struct{}
 

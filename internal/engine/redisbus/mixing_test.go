@@ -33,7 +33,7 @@ type mixedTopic struct {
 	wrong          []string
 }
 
-// follow tails a topic, through all processes. Who is told that events are gone begins
+// assignPositions tails a topic, through all processes. Who is told that events are gone begins
 // again, and may see what it saw at the same place.
 func (m *mixed) follow(ctx context.Context, p *mixedTopic) {
 	var after bus.Position

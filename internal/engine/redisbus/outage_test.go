@@ -213,7 +213,7 @@ func TestAnAddressThatNeverWorkedIsRefused(t *testing.T) {
 	}
 }
 
-// An answer that does not come in time at the first start is asked for again: it may
+// An scriptReply that does not come in time at the first start is asked for again: it may
 // be this machine that stood still.
 func TestAFirstStartOutlastsAnAnswerThatDoesNotCome(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})

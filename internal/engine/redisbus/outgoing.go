@@ -65,7 +65,7 @@ func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 	}
 	tx.AfterCommit(func() {
 		b.unsent.Add(int64(len(events)))
-		b.poke()
+		b.wakeForwarder()
 	})
 	return nil
 }

@@ -22,8 +22,8 @@ func noteOutputs(tx *db.Tx, outputs []*output, at int64) error {
 	return nil
 }
 
-// wasOutput reports whether there was such an output.
-func wasOutput(ctx context.Context, database *db.DB, topic event.Topic) (was bool, err error) {
+// outputNoted reports whether there was such an output.
+func outputNoted(ctx context.Context, database *db.DB, topic event.Topic) (was bool, err error) {
 	err = database.Read(ctx, func(q db.Queryer) error {
 		var one int
 		err := q.QueryRow("SELECT 1 FROM bus_topics WHERE name = ?", string(topic)).Scan(&one)

@@ -21,14 +21,14 @@ func TestRecentRemembersWhatHasNoRow(t *testing.T) {
 	var r recent
 	r.add([]*item{
 		{topic: "a", id: "a1", entry: "one\n", pos: 1},
-		{topic: "b", id: "b1", entry: "", pos: place(3, 1)},
+		{topic: "b", id: "b1", entry: "", pos: makePosition(3, 1)},
 		{topic: "a", id: "a2", entry: "with a row", pos: 2, row: 7},
 		{topic: "a", id: "a3", entry: "nowhere"},
 	}, 5, start)
 	r.add([]*item{{topic: "a", id: "a4", entry: "with a row", pos: 4, row: 8}}, 6, start)
 	r.add([]*item{{topic: "a", id: "a5", entry: strings.Repeat("x", 100), pos: 5}}, 7, start.Add(time.Second))
 
-	first := fmt.Sprintf("5:a/a1/1/%q 5:b/b1/%d/%q", "one\n", place(3, 1), "")
+	first := fmt.Sprintf("5:a/a1/1/%q 5:b/b1/%d/%q", "one\n", makePosition(3, 1), "")
 	last := fmt.Sprintf("7:a/a5/5/%q", strings.Repeat("x", 100))
 	for _, tt := range []struct {
 		after int64

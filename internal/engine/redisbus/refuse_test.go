@@ -110,7 +110,7 @@ func TestRightsThatAreMissingAreNamed(t *testing.T) {
 		"reader":    " run HDEL, HSET, PEXPIRE, SADD, XADD, XTRIM on keys",
 	} {
 		opt := redisbus.Options{URL: "redis://" + user + ":pw@" + server.Addr, ReplyWithin: patience}
-		_, _, look := redisbus.Look(context.Background(), opt)
+		_, _, look := redisbus.Inspect(context.Background(), opt)
 		for what, err := range map[string]error{"a start": open(t, opt), "a look": look} {
 			if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.ToWire(err).Message, want) {
 				t.Errorf("%s as %s: %v, want a refusal that says %q", what, user, err, want)

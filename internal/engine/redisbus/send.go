@@ -13,8 +13,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// portion is what one batch has for one topic.
-type portion struct {
+// topicBatch is what one batch has for one topic.
+type topicBatch struct {
 	topic event.Topic
 	items []*item
 	// output is what is known of an output, nil for another topic, and fresh are the events
@@ -32,7 +32,7 @@ type script struct {
 	// single and several are outputs of which Redis has a stream and that get one event or
 	// more, others those of which it has none, or in a careful batch all; indexed are the
 	// other topics. refreshed are the outputs whose expiry is put off.
-	single, several, others, indexed, refreshed []*portion
+	single, several, others, indexed, refreshed []*topicBatch
 }
 
 // staleTries is how often a batch is sent again because what was known of its outputs is
@@ -44,15 +44,15 @@ const staleTries = 3
 // some of the items already, at the places that they have.
 func (b *Bus) send(ctx context.Context, items []*item, least, number int64, careful bool) error {
 	for try := 1; ; try++ {
-		s, err := b.sort(ctx, items, careful, try > 1)
+		s, err := b.buildScript(ctx, items, careful, try > 1)
 		if err != nil {
 			return err
 		}
 		s.field, s.least, s.number = batches, least, number
-		if err = b.arrived(s, b.append(ctx, s)); !errors.Is(err, errStale) {
+		if err = b.applyReply(s, b.append(ctx, s)); !errors.Is(err, errStale) {
 			return err
 		}
-		b.unplace(items)
+		b.clearPositions(items)
 		if try == staleTries {
 			return err
 		}
@@ -66,19 +66,19 @@ func (b *Bus) send(ctx context.Context, items []*item, least, number int64, care
 // may have sent without the time to note anything.
 //
 // It returns errUnread while batches are on their way and an output has to be read.
-func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s script, err error) {
+func (b *Bus) buildScript(ctx context.Context, items []*item, careful, again bool) (s script, err error) {
 	s.careful = careful
-	outputs, err := b.portions(ctx, items, &s, again || careful)
+	outputs, err := b.groupByTopic(ctx, items, &s, again || careful)
 	if err != nil {
 		return s, err
 	}
 	now := b.now()
 	for _, p := range outputs {
-		p.fresh = b.ledger.place(p.output, p.items, b.epoch, now)
+		p.fresh = b.idIndex.assign(p.output, p.items, b.epoch, now)
 		switch {
 		case len(p.fresh) == 0:
 			continue
-		case careful || !p.output.there:
+		case careful || !p.output.exists:
 			s.others = append(s.others, p)
 			continue
 		case len(p.fresh) == 1:
@@ -86,23 +86,23 @@ func (b *Bus) sort(ctx context.Context, items []*item, careful, again bool) (s s
 		default:
 			s.several = append(s.several, p)
 		}
-		if now.Sub(p.output.aged) >= appendRefresh {
+		if now.Sub(p.output.refreshedAt) >= appendRefresh {
 			s.refreshed = append(s.refreshed, p)
 		}
 	}
-	b.ledger.shrink()
+	b.idIndex.evict()
 	return s, nil
 }
 
 // portions sorts a batch by topic: the outputs are returned, the other topics added to s.
 // sure is as in [Bus.output].
-func (b *Bus) portions(ctx context.Context, items []*item, s *script, sure bool) (outputs []*portion, err error) {
+func (b *Bus) groupByTopic(ctx context.Context, items []*item, s *script, sure bool) (outputs []*topicBatch, err error) {
 	defer func() {
 		for _, p := range outputs {
-			p.output.portion = nil
+			p.output.topicBatch = nil
 		}
 	}()
-	var p *portion
+	var p *topicBatch
 	for i, it := range items {
 		if p == nil || p.topic != it.topic {
 			o, err := b.output(ctx, it.topic, sure)
@@ -110,7 +110,7 @@ func (b *Bus) portions(ctx context.Context, items []*item, s *script, sure bool)
 				return outputs, err
 			}
 			var known bool
-			if p, known = b.portionOf(o, s.indexed, it.topic); !known {
+			if p, known = b.topicBatchOf(o, s.indexed, it.topic); !known {
 				p.items = items[i : i : i+1] // often it has one
 				if o != nil {
 					outputs = append(outputs, p)
@@ -126,33 +126,33 @@ func (b *Bus) portions(ctx context.Context, items []*item, s *script, sure bool)
 }
 
 // portionOf returns the portion that a topic has in the batch that is sorted, or a new one.
-func (b *Bus) portionOf(o *output, indexed []*portion, topic event.Topic) (p *portion, known bool) {
+func (b *Bus) topicBatchOf(o *output, indexed []*topicBatch, topic event.Topic) (p *topicBatch, known bool) {
 	if o == nil {
 		for _, p := range indexed { // there is a handful of such topics
 			if p.topic == topic {
 				return p, true
 			}
 		}
-		return &portion{topic: topic}, false
+		return &topicBatch{topic: topic}, false
 	}
-	if known = o.portion != nil; !known {
-		o.portion = &portion{topic: topic, output: o}
+	if known = o.topicBatch != nil; !known {
+		o.topicBatch = &topicBatch{topic: topic, output: o}
 	}
-	return o.portion, known
+	return o.topicBatch, known
 }
 
 // unplace takes back the places of the events of outputs, and what was believed of these.
-func (b *Bus) unplace(items []*item) {
+func (b *Bus) clearPositions(items []*item) {
 	for _, it := range items {
 		if it.output != nil {
-			b.ledger.forget(it.topic)
+			b.idIndex.forget(it.topic)
 			it.pos = 0
 		}
 	}
 }
 
 // arrived notes what Redis says to a batch.
-func (b *Bus) arrived(s script, a answer) error {
+func (b *Bus) applyReply(s script, a scriptReply) error {
 	if a.err != nil {
 		return b.refusedBatch(a.err)
 	}
@@ -161,16 +161,16 @@ func (b *Bus) arrived(s script, a answer) error {
 	}
 	reply, err := a.indexed, error(nil)
 	for _, p := range s.indexed {
-		if reply, err = p.placed(b.epoch, reply); err != nil {
+		if reply, err = p.readPositions(b.epoch, reply); err != nil {
 			return fmt.Errorf("append events to %s: %w", p.topic, err)
 		}
 	}
 	now := b.now()
 	for _, p := range s.refreshed {
-		p.output.aged = now
+		p.output.refreshedAt = now
 	}
 	for _, p := range s.others {
-		p.output.there, p.output.gone, p.output.aged = true, false, now
+		p.output.exists, p.output.lost, p.output.refreshedAt = true, false, now
 	}
 	return nil
 }
@@ -179,11 +179,11 @@ func (b *Bus) arrived(s script, a answer) error {
 // and returns for how many that cannot be.
 func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err error) {
 	s := script{field: restoring, least: b.steps, number: b.steps + 1, careful: true}
-	byTopic := make(map[event.Topic]*portion)
+	byTopic := make(map[event.Topic]*topicBatch)
 	for _, it := range items {
 		p := byTopic[it.topic]
 		if p == nil {
-			p = &portion{topic: it.topic}
+			p = &topicBatch{topic: it.topic}
 			byTopic[it.topic] = p
 			if _, output := it.topic.OutputRequest(); output {
 				s.others = append(s.others, p)
@@ -202,35 +202,35 @@ func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err err
 	return a.leftOut, nil
 }
 
-// answer is what the append script says: how many events were left out, and what it says
+// scriptReply is what the append script says: how many events were left out, and what it says
 // of the topics with an index.
-type answer struct {
+type scriptReply struct {
 	leftOut int64
 	indexed []rueidis.RedisMessage
 	err     error
 }
 
 // append runs the script.
-func (b *Bus) append(ctx context.Context, s script) answer {
+func (b *Bus) append(ctx context.Context, s script) scriptReply {
 	keys, args, size := b.arguments(s)
 	return b.exchange(ctx, keys, args, size)
 }
 
 // exchange runs the script with arguments that have events of a size.
-func (b *Bus) exchange(ctx context.Context, keys, args []string, size int) (a answer) {
+func (b *Bus) exchange(ctx context.Context, keys, args []string, size int) (a scriptReply) {
 	began := time.Now()
 	message, err := b.link.run(ctx, appendScript, keys, args).ToMessage()
-	b.pace.took(time.Since(began), b.link.within, size > b.pace.of(chunkBytes)/2, err)
+	b.sizer.observe(time.Since(began), b.link.within, size > b.sizer.limit(chunkBytes)/2, err)
 	if a.err = err; err != nil {
 		return a
 	}
 	reply, err := message.ToArray()
 	if err != nil || len(reply) == 0 {
-		a.err = errors.Join(errAnswer, err)
+		a.err = errors.Join(errBadReply, err)
 		return a
 	}
 	if a.leftOut, err = reply[0].AsInt64(); err != nil {
-		a.err = errors.Join(errAnswer, err)
+		a.err = errors.Join(errBadReply, err)
 	}
 	a.indexed = reply[1:]
 	return a
@@ -250,7 +250,7 @@ func (b *Bus) refusedBatch(err error) error {
 	if _, ok := refused(err, refusedStale); ok {
 		return errStale
 	}
-	if errors.Is(err, errAnswer) {
+	if errors.Is(err, errBadReply) {
 		return err
 	}
 	return b.outage(err)
@@ -260,7 +260,7 @@ func (b *Bus) refusedBatch(err error) error {
 // returns the size of its events.
 func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	count := 0
-	for _, topics := range [][]*portion{s.single, s.several, s.others, s.indexed} {
+	for _, topics := range [][]*topicBatch{s.single, s.several, s.others, s.indexed} {
 		for _, p := range topics {
 			count += len(p.items)
 			for _, it := range p.items {
@@ -273,7 +273,7 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	keys = append(keys, b.link.claim, b.link.prefix+":topics")
 	args = append(args, strconv.FormatInt(b.epoch, 10), s.field, strconv.FormatInt(s.least, 10), strconv.FormatInt(s.number, 10),
 		strconv.Itoa(len(s.single)), strconv.Itoa(len(s.several)), strconv.Itoa(len(s.others)), strconv.Itoa(len(s.refreshed)),
-		yes(s.careful), milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
+		boolArg(s.careful), milliseconds(b.opt.OutputAge+appendRefresh), milliseconds(b.opt.OutputAge+delivery.TombstoneAge))
 	for _, p := range s.single {
 		it := p.fresh[0]
 		keys = append(keys, p.output.stream)
@@ -289,7 +289,7 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	for _, p := range s.others {
 		keys = append(keys, b.link.keys(p.topic).stream)
 		before := ""
-		if s.careful || p.output.gone {
+		if s.careful || p.output.lost {
 			before = entryID(p.fresh[0].pos - 1)
 		}
 		args = append(args, before, strconv.Itoa(len(p.fresh)))
@@ -323,8 +323,8 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	return keys, args, size
 }
 
-// yes is a truth as the script reads it.
-func yes(is bool) string {
+// boolArg is a truth as the script reads it.
+func boolArg(is bool) string {
 	if is {
 		return "1"
 	}
@@ -335,24 +335,24 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 
 // placed reads where the script put the events, and returns what follows in its
 // answer.
-func (p *portion) placed(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.RedisMessage, error) {
+func (p *topicBatch) readPositions(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.RedisMessage, error) {
 	if len(reply) < 2 {
-		return nil, errAnswer
+		return nil, errBadReply
 	}
 	n, err := reply[0].AsInt64()
 	exceptions, err2 := reply[1].AsInt64()
 	reply = reply[2:]
 	if err := errors.Join(err, err2); err != nil || exceptions < 0 || exceptions > int64(len(p.items)) || int64(len(reply)) < 2*exceptions {
-		return nil, errors.Join(errAnswer, err)
+		return nil, errors.Join(errBadReply, err)
 	}
 	next := 0
 	for ; exceptions > 0; exceptions-- {
 		i, err := reply[0].AsInt64()
 		text, err2 := reply[1].ToString()
 		if err := errors.Join(err, err2); err != nil || i < int64(next) || i >= int64(len(p.items)) {
-			return nil, errors.Join(errAnswer, err)
+			return nil, errors.Join(errBadReply, err)
 		}
-		n = follow(p.items[next:i], epoch, n)
+		n = assignPositions(p.items[next:i], epoch, n)
 		seq, ok := parseEntryID(text)
 		if !ok {
 			return nil, fmt.Errorf("redis answered %q for the event %q", brief(text), p.items[i].id)
@@ -360,15 +360,15 @@ func (p *portion) placed(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.R
 		p.items[i].pos = seq
 		next, reply = int(i)+1, reply[2:]
 	}
-	follow(p.items[next:], epoch, n)
+	assignPositions(p.items[next:], epoch, n)
 	return reply, nil
 }
 
-// follow gives items the places after the n-th.
-func follow(items []*item, epoch, n int64) int64 {
+// assignPositions gives items the places after the n-th.
+func assignPositions(items []*item, epoch, n int64) int64 {
 	for _, it := range items {
 		n++
-		it.pos = place(epoch, n)
+		it.pos = makePosition(epoch, n)
 	}
 	return n
 }
@@ -379,11 +379,11 @@ const (
 	restoring = "step"
 )
 
-// errUnread means that what an output has must be read first.
-var errUnread = errors.New("an output has to be read")
+// errOutputUnread means that what an output has must be read first.
+var errOutputUnread = errors.New("an output has to be read")
 
 // errStale means that an output has a stream, or has none, other than was believed. Nothing
 // was appended.
 var errStale = errors.New("redis has other outputs than were expected")
 
-var errAnswer = errors.New("redis answered for other events than were sent")
+var errBadReply = errors.New("redis answered for other events than were sent")

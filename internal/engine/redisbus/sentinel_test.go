@@ -59,7 +59,7 @@ func TestSentinelsWithAPassword(t *testing.T) {
 		}
 	}
 	// The rights that docs/operations.md names for a user who is found by sentinels.
-	if _, _, err := redisbus.Look(context.Background(), redisbus.Options{URL: "redis://enough:pw@" + addr + "?master_set=ours", SentinelPassword: "of-the-sentinel"}); err != nil {
+	if _, _, err := redisbus.Inspect(context.Background(), redisbus.Options{URL: "redis://enough:pw@" + addr + "?master_set=ours", SentinelPassword: "of-the-sentinel"}); err != nil {
 		t.Errorf("with the rights that are needed: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit
 	if _, output := topic.OutputRequest(); err != nil || !output || info.Exists {
 		return info, records, err
 	}
-	if was, err := wasOutput(ctx, l.db, topic); err != nil || !was {
+	if was, err := outputNoted(ctx, l.db, topic); err != nil || !was {
 		return info, records, err
 	}
 	return l.ask(ctx, topic, after, limit, true)
@@ -82,7 +82,7 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 		newest = client.B().Xrevrange().Key(k.stream).End("+").Start("-").Count(1).Build()
 	}
 	cmds := rueidis.Commands{client.B().Hmget().Key(l.link.claim).Field("epoch", "batch").Build(), newest}
-	limit = min(limit, l.link.reads.of(chunkEntries))
+	limit = min(limit, l.link.reads.limit(chunkEntries))
 	if limit > 0 {
 		cmds = append(cmds, client.B().Xrange().Key(k.stream).Start(from).End("+").Count(int64(limit)).Build())
 	}
@@ -93,7 +93,7 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 	replies := client.DoMulti(ctx, cmds...)
 	took := time.Since(began)
 	if limit > 0 && replies[2].Error() != nil {
-		l.link.reads.took(took, l.link.within, false, replies[2].Error())
+		l.link.reads.observe(took, l.link.within, false, replies[2].Error())
 	}
 	if err := check(replies[0]); err != nil {
 		return info, nil, err
@@ -122,7 +122,7 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return info, nil, l.link.unreadable(err)
 	}
-	l.link.reads.took(took, l.link.within, len(entries) == limit, nil)
+	l.link.reads.observe(took, l.link.within, len(entries) == limit, nil)
 	records, err = decodeEntries(topic, entries)
 	return info, records, err
 }

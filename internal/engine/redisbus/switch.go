@@ -22,7 +22,7 @@ func Unfinished(q db.Queryer) (n int64, err error) {
 func End(q db.Queryer, _ event.Topic) (int64, error) {
 	var epoch int64
 	err := q.QueryRow("SELECT epoch FROM redis_state").Scan(&epoch)
-	return place(epoch+1, 0), err
+	return makePosition(epoch+1, 0), err
 }
 
 // Unsent reports whether an event waits for Redis, so that nobody has seen it yet.

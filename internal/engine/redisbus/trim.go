@@ -25,7 +25,7 @@ const (
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	now := b.now()
 	b.recent.forget(now)
-	b.ledger.forgetIdle(now)
+	b.idIndex.forgetIdle(now)
 	if err := b.NoteAttached(ctx, now); err != nil {
 		return 0, err
 	}

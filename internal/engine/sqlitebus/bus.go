@@ -36,7 +36,7 @@ func New(database *db.DB, opt Options) (*Bus, error) {
 	}
 	b := &Bus{Engine: deliver, db: database, opt: opt, topics: make(topicCache)}
 	database.SetPublisher(b.append)
-	b.Regularly(b.Trim)
+	b.TrimPeriodically(b.Trim)
 	return b, nil
 }
 

@@ -28,7 +28,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 	opt := redisbus.Options{
 		URL: b.URL.Reveal(), Password: password.Reveal(), SentinelPassword: ofSentinels.Reveal(), CAFile: b.CAFile, Prefix: b.Prefix, AcceptLoss: b.AcceptLoss,
 	}
-	found, owner, err := redisbus.Look(ctx, opt)
+	found, owner, err := redisbus.Inspect(ctx, opt)
 	if fault.KindOf(err) == fault.Unavailable {
 		wrong, advice, says := strings.Cut(fault.ToWire(err).Message, ". ")
 		if !says {

@@ -24,7 +24,7 @@ func TestWhoMayWaitForWhat(t *testing.T) {
 		{"a reply of somebody by mention", "workflow.wait_for_reply", `{"messageId":"101","userId":"<@!6>","summary":"y"}`, inOps, []string{`"userId":"6"`}},
 		{"a reply of nobody", "workflow.wait_for_reply", `{"messageId":"101","userId":"@zoe","summary":"x"}`, inOps, []string{"not_found", "@zoe"}},
 		{"a reply to what is not there", "workflow.wait_for_reply", `{"messageId":"999","summary":"x"}`, inOps, []string{"not_found"}},
-		{"a reply to nothing", "workflow.wait_for_reply", `{"summary":"x"}`, inOps, []string{"invalid", "to which message"}},
+		{"a reply to nothing", "workflow.wait_for_reply", `{"summary":"x"}`, inOps, []string{"invalid", "Set the message whose reply"}},
 		{"a reply in a closed channel", "workflow.wait_for_reply", `{"sessionId":"#secret","messageId":"120","summary":"x"}`, inOps, []string{"denied"}},
 		{"a reply in a private one of others", "workflow.wait_for_reply", `{"sessionId":"20","messageId":"200","summary":"x"}`, inOps, []string{"denied"}},
 		{"an alias of nobody", "workflow.wait_for_reply", `{"sessionId":"#opps","messageId":"101","summary":"x"}`, inOps, []string{"not_found", "Did you mean #ops"}},

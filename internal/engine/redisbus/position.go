@@ -17,7 +17,7 @@ const (
 	epochMax = 1<<(63-countBits) - 1
 )
 
-func place(epoch, n int64) int64 { return epoch<<countBits | n }
+func makePosition(epoch, n int64) int64 { return epoch<<countBits | n }
 
 // entryID writes a place as the id of a stream's entry.
 func entryID(seq int64) string {
@@ -38,7 +38,7 @@ func parseEntryID(s string) (int64, bool) {
 	if err != nil || c < 0 || c > countMax {
 		return 0, false
 	}
-	return place(e, c), true
+	return makePosition(e, c), true
 }
 
 // Position implements delivery.Log.

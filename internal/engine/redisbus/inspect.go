@@ -11,10 +11,10 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Look connects to Redis, changes nothing, and says which server it found and
+// Inspect connects to Redis, changes nothing, and says which server it found and
 // the id of the store that the prefix belongs to, empty when it is nobody's; or
 // what is wrong with the server.
-func Look(ctx context.Context, opt Options) (found, owner string, err error) {
+func Inspect(ctx context.Context, opt Options) (found, owner string, err error) {
 	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt)}
 	if err := b.dial(); err != nil {

@@ -24,37 +24,37 @@ func TestTheLedgerGivesOutPlaces(t *testing.T) {
 			places: []string{"3-1", "3-2"}, fresh: []string{"a", "b"},
 		},
 		"one that an earlier process began": {
-			output: output{there: true, last: place(1, 7)},
+			output: output{exists: true, last: makePosition(1, 7)},
 			items:  []item{{id: "a"}, {id: "old"}, {id: "b"}, {id: "a"}},
 			places: []string{"3-8", "1-7", "3-9", "3-8"}, fresh: []string{"a", "b"},
 		},
 		"only what it has": {
-			output: output{there: true, last: place(1, 7)},
+			output: output{exists: true, last: makePosition(1, 7)},
 			items:  []item{{id: "older"}, {id: "old"}},
 			places: []string{"1-6", "1-7"},
 		},
 		"one that is gone goes on behind every place that was given out": {
-			output: output{gone: true}, most: 40,
+			output: output{lost: true}, most: 40,
 			items:  []item{{id: "a"}, {id: "b"}},
 			places: []string{"3-41", "3-42"}, fresh: []string{"a", "b"},
 		},
 		"what was sent and not answered keeps its place": {
-			output: output{there: true, last: place(1, 7)},
-			items:  []item{{id: "a", pos: place(2, 8)}, {id: "b", pos: place(2, 9)}, {id: "c"}, {id: "a"}},
+			output: output{exists: true, last: makePosition(1, 7)},
+			items:  []item{{id: "a", pos: makePosition(2, 8)}, {id: "b", pos: makePosition(2, 9)}, {id: "c"}, {id: "a"}},
 			places: []string{"2-8", "2-9", "3-10", "2-8"}, fresh: []string{"a", "b", "c"},
 		},
 		"also where the output is gone": {
-			output: output{gone: true}, most: 40,
-			items:  []item{{id: "a", pos: place(2, 8)}, {id: "b"}},
+			output: output{lost: true}, most: 40,
+			items:  []item{{id: "a", pos: makePosition(2, 8)}, {id: "b"}},
 			places: []string{"2-8", "3-9"}, fresh: []string{"a", "b"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := ledger{outputs: make(map[event.Topic]*output), most: c.most}
+			l := idIndex{outputs: make(map[event.Topic]*output), maxCount: c.most}
 			o := &c.output
-			o.topic, o.places = "out.req.web:s:1", make(map[hashedID]int64)
-			if o.there {
-				o.places[hashID("old")], o.places[hashID("older")] = place(1, 7), place(1, 6)
+			o.topic, o.positions = "out.req.web:s:1", make(map[hashedID]int64)
+			if o.exists {
+				o.positions[hashID("old")], o.positions[hashID("older")] = makePosition(1, 7), makePosition(1, 6)
 			}
 			l.put(o)
 			items := make([]*item, len(c.items))
@@ -63,7 +63,7 @@ func TestTheLedgerGivesOutPlaces(t *testing.T) {
 				items[i].hash = hashID(items[i].id)
 			}
 			var fresh, places []string
-			for _, it := range l.place(o, items, 3, time.Time{}) {
+			for _, it := range l.assign(o, items, 3, time.Time{}) {
 				fresh = append(fresh, it.id)
 			}
 			for _, it := range items {
@@ -75,25 +75,25 @@ func TestTheLedgerGivesOutPlaces(t *testing.T) {
 			if diff := cmp.Diff(c.fresh, fresh); diff != "" {
 				t.Errorf("to be sent (-want +got):\n%s", diff)
 			}
-			if l.ids != len(o.places) {
-				t.Errorf("it counts %d ids, and has %d", l.ids, len(o.places))
+			if l.ids != len(o.positions) {
+				t.Errorf("it counts %d ids, and has %d", l.ids, len(o.positions))
 			}
 		})
 	}
 }
 
-// The ledger forgets outputs that get no more events, and the oldest when it has too many
+// The idIndex forgets outputs that get no more events, and the oldest when it has too many
 // ids.
 func TestTheLedgerIsBounded(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
-	l := ledger{outputs: make(map[event.Topic]*output)}
+	l := idIndex{outputs: make(map[event.Topic]*output)}
 	add := func(name string, ids int, used time.Time) {
-		o := &output{topic: event.Topic(name), used: used, places: make(map[hashedID]int64)}
+		o := &output{topic: event.Topic(name), usedAt: used, positions: make(map[hashedID]int64)}
 		for i := range ids {
-			o.places[hashID(fmt.Sprint(i))] = int64(i)
+			o.positions[hashID(fmt.Sprint(i))] = int64(i)
 		}
 		l.put(o)
-		l.shrink()
+		l.evict()
 	}
 	has := func(names ...event.Topic) {
 		t.Helper()
@@ -104,7 +104,7 @@ func TestTheLedgerIsBounded(t *testing.T) {
 				t.Errorf("%s is forgotten", name)
 				continue
 			}
-			ids += len(o.places)
+			ids += len(o.positions)
 		}
 		if len(l.outputs) != len(names) || l.ids != ids {
 			t.Errorf("it has %d outputs and %d ids, want %d and %d", len(l.outputs), l.ids, len(names), ids)
@@ -114,11 +114,11 @@ func TestTheLedgerIsBounded(t *testing.T) {
 	add("b", 20, start.Add(time.Second))
 	add("b", 30, start.Add(time.Second)) // again
 	has("a", "b")
-	l.forgetIdle(start.Add(ledgerRest))
+	l.forgetIdle(start.Add(idIndexIdle))
 	has("a", "b")
-	l.forgetIdle(start.Add(ledgerRest + 1))
+	l.forgetIdle(start.Add(idIndexIdle + 1))
 	has("b")
-	add("c", ledgerIDs-40, start.Add(2*time.Second))
+	add("c", idIndexMax-40, start.Add(2*time.Second))
 	has("b", "c")
 	add("d", 11, start.Add(3*time.Second)) // one too many
 	has("d")

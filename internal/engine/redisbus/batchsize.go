@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// pace bounds how much is moved at once, so that the answer comes in time also when
+// batchSizer bounds how much is moved at once, so that the answer comes in time also when
 // the way to Redis is slow: what is too much would be too much again, for ever. After
 // an answer that did not come in time half as much is moved, and twice as much again
 // when much has come quickly.
-type pace struct{ halved atomic.Int32 }
+type batchSizer struct{ halvings atomic.Int32 }
 
-// halvedMost is how often it is halved: then a batch has 16 KiB, and a read one entry.
-const halvedMost = 8
+// halvingsMax is how often it is halved: then a batch has 16 KiB, and a read one entry.
+const halvingsMax = 8
 
 // of is what is moved at once now, of what may be at most.
-func (p *pace) of(most int) int { return max(1, most>>p.halved.Load()) }
+func (p *batchSizer) limit(most int) int { return max(1, most>>p.halvings.Load()) }
 
 // took notes how an exchange went that may take so long, and whether it moved about
 // as much as it may. One that took a quarter of its time can be twice as large.
-func (p *pace) took(took, within time.Duration, full bool, err error) {
-	n := p.halved.Load()
+func (p *batchSizer) observe(took, within time.Duration, full bool, err error) {
+	n := p.halvings.Load()
 	switch {
-	case errors.Is(err, context.DeadlineExceeded) && n < halvedMost:
-		p.halved.CompareAndSwap(n, n+1)
+	case errors.Is(err, context.DeadlineExceeded) && n < halvingsMax:
+		p.halvings.CompareAndSwap(n, n+1)
 	case err == nil && full && took < within/4 && n > 0:
-		p.halved.CompareAndSwap(n, n-1)
+		p.halvings.CompareAndSwap(n, n-1)
 	}
 }
 
 // part cuts off what is sent at once. It is an event at least.
-func (b *Bus) part(items []*item) (part, rest []*item) {
-	size, most := 0, b.pace.of(chunkBytes)
+func (b *Bus) cutBatch(items []*item) (part, rest []*item) {
+	size, most := 0, b.sizer.limit(chunkBytes)
 	for n, it := range items {
 		if size += it.size(); n > 0 && (n == rowsChunk || size > most) {
 			return items[:n], items[n:]

@@ -8,23 +8,23 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// holes finds, while a restoration gives back what Redis lost, where a topic has
+// gapFinder finds, while a restoration gives back what Redis lost, where a topic has
 // places that neither Redis has nor a row: their events were handled more than a
 // minute ago.
-type holes struct {
+type gapFinder struct {
 	// end is how far each topic was walked; gone is the last place that is
 	// missing, and count how many are.
-	end, gone, count map[event.Topic]int64
+	end, lastMissing, count map[event.Topic]int64
 }
 
 // pass walks on to a place that is given back, or is behind everything.
-func (h *holes) pass(topic event.Topic, pos int64) {
+func (h *gapFinder) advance(topic event.Topic, pos int64) {
 	end, known := h.end[topic]
 	if !known {
 		return
 	}
 	if missing := pos&countMax - end&countMax - 1; missing > 0 {
-		h.gone[topic] = pos - 1
+		h.lastMissing[topic] = pos - 1
 		h.count[topic] += missing
 	}
 	h.end[topic] = max(end, pos)
@@ -33,7 +33,7 @@ func (h *holes) pass(topic event.Topic, pos int64) {
 // expectHoles reads how far Redis has the topics of which we know more, when the
 // newest batch that it has is not the newest that it acknowledged. What it has from
 // a restoration that did not come to its end does not count.
-func (b *Bus) expectHoles(ctx context.Context, have int64) (*holes, error) {
+func (b *Bus) newGapFinder(ctx context.Context, have int64) (*gapFinder, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.link.within)
 	defer cancel()
 	client := b.link.connected()
@@ -48,14 +48,14 @@ func (b *Bus) expectHoles(ctx context.Context, have int64) (*holes, error) {
 			}
 		}
 	}
-	return &holes{end: maps.Clone(b.held), gone: make(map[event.Topic]int64), count: make(map[event.Topic]int64)}, nil
+	return &gapFinder{end: maps.Clone(b.held), lastMissing: make(map[event.Topic]int64), count: make(map[event.Topic]int64)}, nil
 }
 
 // tellGone notes what is missing, so that who reads on from before it is told
 // ([bus.ErrTrimmed]). Of a topic that Redis lost as a whole its next event says so.
-func (b *Bus) tellGone(ctx context.Context, h *holes) error {
+func (b *Bus) recordGaps(ctx context.Context, h *gapFinder) error {
 	for topic, newest := range b.newest {
-		h.pass(topic, newest+1)
+		h.advance(topic, newest+1)
 		if h.count[topic] == 0 {
 			continue
 		}
@@ -65,7 +65,7 @@ func (b *Bus) tellGone(ctx context.Context, h *holes) error {
 			continue
 		}
 		err := b.link.run(ctx, goneScript, []string{b.link.claim, b.link.keys(topic).meta}, []string{
-			strconv.FormatInt(b.epoch, 10), entryID(h.gone[topic]), strconv.FormatInt(h.gone[topic]&countMax, 10),
+			strconv.FormatInt(b.epoch, 10), entryID(h.lastMissing[topic]), strconv.FormatInt(h.lastMissing[topic]&countMax, 10),
 		}).Error()
 		if err != nil {
 			return b.unreachable(err)
