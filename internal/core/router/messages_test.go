@@ -5,9 +5,7 @@ import (
 	"testing"
 
 	"lilac/internal/core/surface"
-	"lilac/internal/engine/bus"
 	"lilac/internal/engine/db"
-	"lilac/internal/foundation/chat"
 	"lilac/internal/foundation/event"
 	"lilac/internal/store"
 )
