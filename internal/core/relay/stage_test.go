@@ -327,7 +327,10 @@ func (s *stage) finished() {
 	s.t.Helper()
 	for range 600 {
 		var row relay.Row
-		err := s.db.Read(s.t.Context(), func(q db.Queryer) (err error) { row, err = store.New(s.db).Relays.Relay(q, "discord", request); return err })
+		err := s.db.Read(s.t.Context(), func(q db.Queryer) (err error) {
+			row, err = store.New(s.db).Relays.Relay(q, "discord", request)
+			return err
+		})
 		if err == nil && row.Finished {
 			return
 		}

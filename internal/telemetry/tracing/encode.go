@@ -112,7 +112,7 @@ func encodeValue(v attribute.Value) []byte {
 		}
 		m.bytes(5, list)
 	default:
-		m.text(1, v.Emit())
+		m.text(1, v.String())
 	}
 	return m
 }
