@@ -17,7 +17,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// Bus is the engine. It satisfies [bus.Bus].
+// Bus is the engine that stores events in Redis. It implements [bus.Bus].
 type Bus struct {
 	*delivery.Engine
 	db     *db.DB
@@ -27,55 +27,55 @@ type Bus struct {
 	link   *link
 	stream *stream
 
-	// unsent counts the committed rows that wait to be sent.
+	// unsent counts committed rows that were not sent yet.
 	unsent  atomic.Int64
 	recent  recent
 	idIndex idIndex
 	queue   chan *publishRequest
-	wake    chan struct{} // one slot: a wake-up that is due is enough
-	// enough is how many parcels have to be in hands before the forwarder looks.
+	wake    chan struct{} // one slot: one pending wake-up is enough
+	// wakeThreshold is the number of queued requests that wakes the forwarder.
 	wakeThreshold atomic.Int64
 
-	// settling is held while everybody is told of a batch. It guards newest, the
-	// newest place of each topic but the outputs that was told of.
+	// settling is held while one batch is announced. It guards newest, the newest
+	// announced position of each topic other than outputs.
 	settling sync.Mutex
 	newest   map[event.Topic]int64
 
-	// handled are the topics with a group: what is published there becomes a
-	// row. The map is replaced, not changed, by who has mu.
+	// handled is the set of topics with a group: their events become rows. The map
+	// is never changed; a holder of mu replaces it.
 	mu      sync.Mutex
 	handled atomic.Pointer[map[event.Topic]bool]
 
 	// These belong to the forwarder, before it to Open.
-	epoch int64                 // the newest that was claimed
-	batch int64                 // the newest number that was used
-	steps int64                 // of the restoration
-	held  map[event.Topic]int64 // what Redis had when a loss was noticed
-	whole bool                  // claimed, and what was missing is restored
-	up    bool                  // Redis can be used
-	// unanswered is what was on its way last when it is not known whether Redis has
-	// it.
+	epoch int64                 // the newest epoch that was claimed
+	batch int64                 // the newest batch number that was used
+	steps int64                 // the steps of the current recovery
+	held  map[event.Topic]int64 // the newest position that Redis had when a loss was noticed
+	whole bool                  // the prefix is claimed and lost events are restored
+	up    bool                  // Redis is usable
+	// unanswered holds the items that were in flight when the connection failed.
+	// Redis may or may not have them.
 	unanswered  []*item
-	waiting     []*publishRequest // what was taken from hands and is not on its way
-	inFlight    []*inFlightBatch  // what is on its way, oldest first
-	concurrency int               // how many publish requests wait and are on their way at a time
-	began       bool              // what an earlier process may have sent is in unanswered, or is told
+	waiting     []*publishRequest // taken from queue, but not sent yet
+	inFlight    []*inFlightBatch  // sent but not acknowledged, oldest first
+	concurrency int               // estimated number of requests that wait or are in flight
+	began       bool              // the rows that an earlier process may have sent were loaded into unanswered
 	sizer       batchSizer
-	moreRows    bool // more rows may wait than were read
+	moreRows    bool // the database may have more rows to send
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	closed atomic.Bool // nobody takes what is handed over any more
+	closed atomic.Bool // the forwarder no longer reads queue
 }
 
 var _ bus.Bus = (*Bus)(nil)
 
-// Open makes the engine on an open database that has [Migrations], and installs
-// it as the database's publisher. It fails (fault.Invalid) when the server must
-// not be used. A server that is away is waited for in the background, unless
-// this database never used one: then the address may be wrong, and Open fails
-// (fault.Unavailable).
+// Open creates the engine on an open database that has [Migrations], and installs
+// it as the database's publisher. It fails with fault.Invalid if the server is
+// unsuitable. If the server is unavailable, the engine reconnects in the background.
+// But if this database never used Redis, the address may be wrong, so Open fails
+// with fault.Unavailable.
 func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	opt = opt.withDefaults()
 	if _, err := opt.client(); err != nil {
@@ -120,7 +120,7 @@ func Open(ctx context.Context, database *db.DB, opt Options) (*Bus, error) {
 	return b, nil
 }
 
-// begin makes Redis usable and sends what waits.
+// begin connects to Redis and sends the pending rows.
 func (b *Bus) begin(ctx context.Context) error {
 	if err := b.ensureUsable(ctx); err != nil {
 		return err
@@ -128,11 +128,12 @@ func (b *Bus) begin(ctx context.Context) error {
 	return b.sendPending()
 }
 
-// startTries is how often a start asks for an answer without which the program
-// ends. One that did not come in time may have: this machine stood still.
+// startTries is the number of attempts at startup before a timeout ends the
+// program. A timeout can also mean that this machine was suspended.
 const startTries = 3
 
-// retryTimeout repeats what failed because no answer came in time.
+// retryTimeout calls try again while the error is a timeout, up to startTries
+// attempts in total.
 func retryTimeout(ctx context.Context, err error, try func() error) error {
 	for n := 1; n < startTries && errors.Is(err, context.DeadlineExceeded); n++ {
 		select {
@@ -145,7 +146,8 @@ func retryTimeout(ctx context.Context, err error, try func() error) error {
 	return err
 }
 
-// load reads what an earlier process left, and whether one used Redis at all.
+// load reads the state that earlier processes left in the database. used reports
+// whether any of them used Redis.
 func (b *Bus) load(ctx context.Context) (used bool, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		var epoch, unsent int64
@@ -180,9 +182,10 @@ func (b *Bus) load(ctx context.Context) (used bool, err error) {
 	return used, nil
 }
 
-// Publish makes the events durable, all or none, in order. It returns when
-// Redis has them. What a group handles is durable in the database first, and so
-// is everything while Redis is away; then Publish returns without waiting.
+// Publish makes the events durable, all or none, in order. It returns once Redis
+// has them. If a group handles one of the topics, Publish writes the events to the
+// database first. While Redis is unavailable, it writes them to the database and
+// returns without waiting.
 func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -206,7 +209,8 @@ func (b *Bus) Publish(ctx context.Context, events ...event.Event) error {
 	return b.flush(ctx)
 }
 
-// flush waits until Redis has what was committed before, if Redis is there.
+// flush waits until Redis has all rows that were committed before the call. It
+// returns at once if Redis is unavailable.
 func (b *Bus) flush(ctx context.Context) error {
 	if err := b.enqueue(ctx, publishRequests.Get().(*publishRequest)); !errors.Is(err, errAway) {
 		return err
@@ -220,7 +224,7 @@ func (b *Bus) isHandled(topic event.Topic) bool {
 	return topics != nil && (*topics)[topic]
 }
 
-// handle notes that a group handles a topic.
+// markHandled records that a group handles a topic.
 func (b *Bus) markHandled(topic event.Topic) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -232,7 +236,8 @@ func (b *Bus) markHandled(topic event.Topic) {
 	b.handled.Store(&topics)
 }
 
-// Declare makes the group exist, so that nothing published later is missed.
+// Declare creates the group if it does not exist, so that it gets every event that
+// is published later.
 func (b *Bus) Declare(ctx context.Context, s bus.Subscription) error {
 	b.markHandled(s.Topic)
 	if err := b.flush(ctx); err != nil {
@@ -252,11 +257,11 @@ func (b *Bus) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handler) 
 	return b.Engine.Subscribe(ctx, s, h)
 }
 
-// Unsent is how many events wait in the database until Redis takes them.
+// Unsent returns the number of events that wait in the database to be sent to Redis.
 func (b *Bus) Unsent() int64 { return b.unsent.Load() }
 
-// Healthy asks Redis, and returns an error while events do not reach it, or would
-// not, are not safe there as its settings are, or are not handled.
+// Healthy checks Redis. It returns an error if Redis does not accept events, if its
+// settings can lose them, or if a group does not handle its events.
 func (b *Bus) Healthy(ctx context.Context) error {
 	if err := b.link.ask(ctx); err != nil {
 		return err
@@ -267,8 +272,8 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return b.Trouble()
 }
 
-// Close ends what still runs and waits for it. Events that were not sent wait
-// in the database for the next start.
+// Close stops all goroutines of the bus and waits for them. Unsent events stay in
+// the database until the next start.
 func (b *Bus) Close() error {
 	b.cancel()
 	b.Stop()

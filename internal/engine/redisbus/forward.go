@@ -12,34 +12,35 @@ import (
 )
 
 const (
-	// queueMax bounds what waits to be taken by the forwarder; publishers
-	// beyond it wait in Publish.
+	// queueMax is the maximum number of queued requests. When the queue is full,
+	// publishers block in Publish.
 	queueMax = 1024
-	// batchEvents is how many events without rows one batch may hold; a
-	// publisher's events are not split.
+	// batchEvents is the maximum number of events without rows in one batch. The
+	// events of one publisher are never split, so a batch can be larger.
 	batchEvents = 512
-	// reconnectEvery is how soon an attempt to connect follows the last one.
+	// reconnectEvery is the delay between attempts to connect.
 	reconnectEvery = 250 * time.Millisecond
 )
 
-// publishRequest is what a publisher hands to the forwarder. An empty one is done when
-// all rows that were committed before are sent.
+// publishRequest is a publisher's request to the forwarder. A request without items
+// finishes when all rows that were committed before it are sent.
 type publishRequest struct {
 	items []*item
-	err   error         // why Redis does not have them
-	done  chan struct{} // one slot: the forwarder never waits
+	err   error         // why the items were not sent
+	done  chan struct{} // one slot, so the forwarder never blocks
 }
 
-// publishRequests are used again: each piece of an answer takes one.
+// publishRequests pools requests, because each piece of an answer needs one.
 var publishRequests = sync.Pool{New: func() any { return &publishRequest{done: make(chan struct{}, 1)} }}
 
-// tell tells the publisher, who owns the parcel from then on.
+// finish reports the result to the publisher, which owns the request from then on.
 func (p *publishRequest) finish(err error) {
 	p.err = err
 	p.done <- struct{}{}
 }
 
-// told takes what the publisher was told, and gives the parcel back.
+// release returns the result of a finished request and puts the request back into
+// the pool.
 func (p *publishRequest) release() error {
 	err := p.err
 	clear(p.items)
@@ -48,14 +49,14 @@ func (p *publishRequest) release() error {
 	return err
 }
 
-// hand gives events to the forwarder and waits until Redis has them. It returns
-// errAway when Redis is not there; the events may have arrived even so.
+// enqueue queues events for the forwarder and waits until Redis has them. It returns
+// errAway if Redis is unavailable; Redis may have the events even then.
 func (b *Bus) enqueue(ctx context.Context, p *publishRequest) error {
 	if b.link.epoch.Load() == 0 {
 		return errAway
 	}
 	select {
-	case b.queue <- p: // there is room, but for a crowd: to look at one channel is cheaper
+	case b.queue <- p: // fast path: a select with one channel is cheaper than one with three
 	default:
 		b.wakeForwarder()
 		select {
@@ -80,7 +81,7 @@ func (b *Bus) enqueue(ctx context.Context, p *publishRequest) error {
 	}
 }
 
-// drain tells those whose parcels nobody has taken.
+// failQueued finishes all requests that are still in the queue.
 func (b *Bus) failQueued(err error) {
 	for {
 		select {
@@ -99,7 +100,7 @@ func (b *Bus) wakeForwarder() {
 	}
 }
 
-// forward is the goroutine that everything goes through on its way to Redis.
+// forward runs the forwarder goroutine, which sends all events to Redis.
 func (b *Bus) forward() {
 	defer b.awaitAcknowledged()
 	defer func() {
@@ -133,7 +134,7 @@ func (b *Bus) forward() {
 	}
 }
 
-// rest waits until there is something to do, and reports whether the bus is still open.
+// waitForWork waits until there is work, and reports whether the bus is still open.
 func (b *Bus) waitForWork() bool {
 	enough := 1
 	var answered chan struct{}
@@ -143,7 +144,7 @@ func (b *Bus) waitForWork() bool {
 	if len(b.inFlight) == inFlightMax {
 		enough = queueMax + 1
 	}
-	b.wakeThreshold.Swap(int64(enough)) // not Store: what follows must not be read before it
+	b.wakeThreshold.Swap(int64(enough)) // not Store: len(b.queue) must be read after this write
 	if len(b.queue) >= enough {
 		return true
 	}
@@ -160,9 +161,10 @@ func (b *Bus) waitForWork() bool {
 	return true
 }
 
-// reach makes Redis usable if it is not, up to the batch that comes next. The first one
-// of this process is sent before anybody reads, as [Bus.resendUnanswered] does: it may be the one
-// that an earlier process sent when it was killed.
+// ensureUsable connects to Redis if necessary and sends the unanswered batch again.
+// In a new process, the first pending rows count as unanswered, because an earlier
+// process may have sent them just before it was killed. They are sent before any
+// reads; see [Bus.resendUnanswered].
 func (b *Bus) ensureUsable(ctx context.Context) error {
 	if b.up {
 		return nil
@@ -182,7 +184,8 @@ func (b *Bus) ensureUsable(ctx context.Context) error {
 
 const unsentRows = "pos = 0 ORDER BY row"
 
-// pause waits while Redis is away; who hands something over is told at once.
+// pause waits while Redis is unavailable. Publishers get errAway at once. It reports
+// whether the bus is still open.
 func (b *Bus) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -204,15 +207,15 @@ func failAway(requests []*publishRequest) {
 	}
 }
 
-// lose notes that Redis cannot be used; connecting again finds out what of it
-// is left.
+// markDown records that Redis is unusable. The next connect finds out what Redis
+// still has.
 func (b *Bus) markDown(err error) {
 	b.abandonInFlight()
-	b.awaitAcknowledged() // a restoration needs to know what was sent last
+	b.awaitAcknowledged() // a recovery reads b.newest
 	b.up = false
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	if errors.Is(err, context.DeadlineExceeded) || untrusted {
-		b.work.Go(b.link.drop()) // it may be half open, or know authorities of before
+		b.work.Go(b.link.drop()) // the connection may be half open, or the client may use outdated CAs
 	}
 	b.link.epoch.Store(0)
 	if b.link.set(err) {
@@ -230,9 +233,9 @@ func (b *Bus) markUp() {
 	b.Refresh()
 }
 
-// look finds out whether Redis went away or forgot while nothing was sent. Nobody
-// asks all the time: who reads notices it, and so does who wants to know whether
-// the bus works ([Bus.Healthy]).
+// checkConnection checks whether Redis is reachable and still has all acknowledged
+// batches. There is no periodic check: reads and [Bus.Healthy] notice a problem and
+// signal link.doubts.
 func (b *Bus) checkConnection() error {
 	c, err := b.link.look(b.ctx)
 	if err != nil {
@@ -244,8 +247,8 @@ func (b *Bus) checkConnection() error {
 	return nil
 }
 
-// turn does what there is to do: rows first, then what was handed over, so that an event
-// which was handed over after a commit follows that commit's.
+// sendPending sends rows first and queued requests after them, so that an event that
+// was queued after a commit follows the events of that commit.
 func (b *Bus) sendPending() error {
 	b.waiting = b.rejectHandled(b.takeQueued(b.waiting))
 	if b.up && !b.moreRows && b.unsent.Load() == 0 && b.concurrency > 1 {
@@ -264,7 +267,7 @@ func (b *Bus) sendPending() error {
 	}
 	b.moreRows = more
 	var done []*publishRequest
-	if !more { // all rows that were committed before are in this batch
+	if !more { // this batch has all rows that were committed before the requests
 		items, done = b.fill(items)
 	}
 	b.noteConcurrency(len(done))
@@ -275,7 +278,7 @@ func (b *Bus) sendPending() error {
 	return nil
 }
 
-// fill adds what was handed over to a batch, as much as it may hold.
+// fill moves waiting requests into a batch, up to the size limits of a batch.
 func (b *Bus) fill(items []*item) ([]*item, []*publishRequest) {
 	n, size := 0, 0
 	for _, p := range b.waiting {
@@ -293,8 +296,8 @@ func (b *Bus) fill(items []*item) ([]*item, []*publishRequest) {
 	return items, done
 }
 
-// deliver sends a batch, waits for the answer and tells who is concerned. careful is as in
-// [Bus.send].
+// deliver sends a batch, waits for the reply and acknowledges the batch. For careful,
+// see [Bus.send].
 func (b *Bus) deliver(items []*item, done []*publishRequest, careful bool) error {
 	if len(items) > 0 {
 		b.batch++
@@ -308,10 +311,10 @@ func (b *Bus) deliver(items []*item, done []*publishRequest, careful bool) error
 	return nil
 }
 
-// scriptReply sends the batch again whose answer got lost, before anybody may read: its
-// events may be in Redis, and whoever had read one that Redis lost before it was
-// told of would get it again, at another place. Those who published it were
-// told that Redis is away and write rows, which are found to be there then.
+// resendUnanswered sends the items whose reply was lost again, before any reads:
+// Redis may have their events. If a reader had read such an event and Redis then lost
+// it, the event would later appear again at another position. The publishers got
+// errAway and wrote rows; when those rows are sent, Redis already has their ids.
 func (b *Bus) resendUnanswered() error {
 	for all := b.unanswered; len(all) > 0; {
 		part, rest := b.cutBatch(all)
@@ -325,9 +328,10 @@ func (b *Bus) resendUnanswered() error {
 	return nil
 }
 
-// settle tells everybody that a batch is in Redis, in the order of the batches.
-// When the next one may be waiting, that happens while Redis works on it. What
-// has to be marked is not put off: the next turn asks for what is not marked.
+// acknowledge announces batches in order: it feeds groups and tails, and finishes the
+// publishers' requests. If several publishers wait, it does so in the background while
+// Redis works on the next batch. It marks rows synchronously, because the next call of
+// sendPending reads the unmarked ones.
 func (b *Bus) acknowledge(items []*item, done []*publishRequest, number int64) {
 	b.settling.Lock()
 	tell := func() {
@@ -341,7 +345,7 @@ func (b *Bus) acknowledge(items []*item, done []*publishRequest, number int64) {
 		tell()
 		if err := b.mark(rows, outputs); err != nil {
 			b.log.Error("outgoing rows are sent again", "error", err)
-			b.moreRows = false // with the next event, not in a circle
+			b.moreRows = false // retry with the next event, not in a busy loop
 		}
 	} else if len(done) == 1 {
 		tell()
@@ -350,14 +354,15 @@ func (b *Bus) acknowledge(items []*item, done []*publishRequest, number int64) {
 	}
 }
 
-// settled waits until everybody was told of the last batch.
+// awaitAcknowledged waits until the last batch is announced.
 func (b *Bus) awaitAcknowledged() {
 	b.settling.Lock()
 	defer b.settling.Unlock()
 }
 
-// refuseHandled tells those who publish to a topic that got its first group since
-// they looked to write rows: from then on nothing is in Redis alone.
+// rejectHandled fails requests for topics that got their first group after the
+// publisher checked. The publisher then writes rows, so no event of a handled topic is
+// in Redis alone.
 func (b *Bus) rejectHandled(held []*publishRequest) []*publishRequest {
 	return slices.DeleteFunc(held, func(p *publishRequest) bool {
 		late := slices.ContainsFunc(p.items, func(it *item) bool { return b.isHandled(it.topic) })
@@ -380,7 +385,7 @@ func (b *Bus) takeQueued(held []*publishRequest) []*publishRequest {
 	return held
 }
 
-// announce feeds a batch that Redis has to groups and tails, and remembers it.
+// announce feeds an acknowledged batch to groups and tails, and keeps it in b.recent.
 func (b *Bus) announce(items []*item, batch int64) {
 	records := make([]*delivery.Record, len(items))
 	for i, it := range items {

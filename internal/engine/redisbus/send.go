@@ -13,35 +13,36 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// topicBatch is what one batch has for one topic.
+// topicBatch is the part of a batch that belongs to one topic.
 type topicBatch struct {
 	topic event.Topic
 	items []*item
-	// output is what is known of an output, nil for another topic, and fresh are the events
-	// that it may not have.
+	// output is the state of an output, nil for other topics. fresh holds the events
+	// that the output may not have yet.
 	output *output
 	fresh  []*item
 }
 
-// script is a batch as the append script wants it.
+// script is a batch in the form that appendScript expects.
 type script struct {
 	field         string
 	least, number int64
-	// careful says that Redis may have some of its events.
+	// careful is set if Redis may already have some of the events.
 	careful bool
-	// single and several are outputs of which Redis has a stream and that get one event or
-	// more, others those of which it has none, or in a careful batch all; indexed are the
-	// other topics. refreshed are the outputs whose expiry is put off.
+	// single and several are outputs that have a stream in Redis and get one event, or
+	// more than one. others are outputs without a stream; in a careful batch, all
+	// outputs. indexed are the other topics. refreshed are the outputs whose expiry is
+	// extended.
 	single, several, others, indexed, refreshed []*topicBatch
 }
 
-// staleTries is how often a batch is sent again because what was known of its outputs is
-// not so: they are read from Redis in between.
+// staleTries is the maximum number of attempts to send a batch when the state of its
+// outputs is stale. Between attempts, the outputs are read from Redis.
 const staleTries = 3
 
-// send appends items as the batch with a number, and gives each its place. Redis
-// must have the batch with the number least. careful says that it may have
-// some of the items already, at the places that they have.
+// send appends items as the batch with the given number and sets the position of each
+// item. Redis must have the batch with the number least. careful means that Redis may
+// already have some of the items, at their positions.
 func (b *Bus) send(ctx context.Context, items []*item, least, number int64, careful bool) error {
 	for try := 1; ; try++ {
 		s, err := b.buildScript(ctx, items, careful, try > 1)
@@ -59,13 +60,13 @@ func (b *Bus) send(ctx context.Context, items []*item, least, number int64, care
 	}
 }
 
-// sort sorts a batch by topic, gives the events of outputs their places, and finds out what
-// Redis is to be told of each topic. The order within a topic stays. What an output has
-// already is not sent, unless it may not be there. again says that what the database has
-// noted of the outputs is not enough; nor is it in a careful batch, which an earlier process
-// may have sent without the time to note anything.
+// buildScript groups a batch by topic and assigns the positions of output events. It
+// keeps the order within a topic, and omits events that an output already has. again
+// means that the database's record of outputs is not enough, so unknown outputs are
+// read from Redis. The same holds for a careful batch: an earlier process may have sent
+// it and been killed before it recorded the outputs.
 //
-// It returns errUnread while batches are on their way and an output has to be read.
+// It returns errOutputUnread if an output must be read while batches are in flight.
 func (b *Bus) buildScript(ctx context.Context, items []*item, careful, again bool) (s script, err error) {
 	s.careful = careful
 	outputs, err := b.groupByTopic(ctx, items, &s, again || careful)
@@ -94,8 +95,8 @@ func (b *Bus) buildScript(ctx context.Context, items []*item, careful, again boo
 	return s, nil
 }
 
-// portions sorts a batch by topic: the outputs are returned, the other topics added to s.
-// sure is as in [Bus.output].
+// groupByTopic groups a batch by topic. It returns the outputs and adds the other
+// topics to s. For sure, see [Bus.output].
 func (b *Bus) groupByTopic(ctx context.Context, items []*item, s *script, sure bool) (outputs []*topicBatch, err error) {
 	defer func() {
 		for _, p := range outputs {
@@ -111,7 +112,7 @@ func (b *Bus) groupByTopic(ctx context.Context, items []*item, s *script, sure b
 			}
 			var known bool
 			if p, known = b.topicBatchOf(o, s.indexed, it.topic); !known {
-				p.items = items[i : i : i+1] // often it has one
+				p.items = items[i : i : i+1] // no allocation if the topic has one event, as is common
 				if o != nil {
 					outputs = append(outputs, p)
 				} else {
@@ -125,10 +126,10 @@ func (b *Bus) groupByTopic(ctx context.Context, items []*item, s *script, sure b
 	return outputs, nil
 }
 
-// portionOf returns the portion that a topic has in the batch that is sorted, or a new one.
+// topicBatchOf returns the topicBatch of a topic in the current batch, or a new one.
 func (b *Bus) topicBatchOf(o *output, indexed []*topicBatch, topic event.Topic) (p *topicBatch, known bool) {
 	if o == nil {
-		for _, p := range indexed { // there is a handful of such topics
+		for _, p := range indexed { // a batch has only a few such topics
 			if p.topic == topic {
 				return p, true
 			}
@@ -141,7 +142,8 @@ func (b *Bus) topicBatchOf(o *output, indexed []*topicBatch, topic event.Topic) 
 	return o.topicBatch, known
 }
 
-// unplace takes back the places of the events of outputs, and what was believed of these.
+// clearPositions clears the positions of output events and forgets the state of the
+// outputs.
 func (b *Bus) clearPositions(items []*item) {
 	for _, it := range items {
 		if it.output != nil {
@@ -151,7 +153,7 @@ func (b *Bus) clearPositions(items []*item) {
 	}
 }
 
-// arrived notes what Redis says to a batch.
+// applyReply applies the reply of the append script to the items and outputs.
 func (b *Bus) applyReply(s script, a scriptReply) error {
 	if a.err != nil {
 		return b.refusedBatch(a.err)
@@ -175,8 +177,8 @@ func (b *Bus) applyReply(s script, a scriptReply) error {
 	return nil
 }
 
-// resend is the next step of a restoration: it gives items back to their places,
-// and returns for how many that cannot be.
+// resend runs the next step of a recovery: it appends items at their old positions. It
+// returns the number of items that Redis could not take back.
 func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err error) {
 	s := script{field: restoring, least: b.steps, number: b.steps + 1, careful: true}
 	byTopic := make(map[event.Topic]*topicBatch)
@@ -202,21 +204,22 @@ func (b *Bus) resend(ctx context.Context, items []*item) (leftOut int64, err err
 	return a.leftOut, nil
 }
 
-// scriptReply is what the append script says: how many events were left out, and what it says
-// of the topics with an index.
+// scriptReply is the reply of the append script: the number of events that it left out,
+// and the positions of events in indexed topics.
 type scriptReply struct {
 	leftOut int64
 	indexed []rueidis.RedisMessage
 	err     error
 }
 
-// append runs the script.
+// append runs the append script and waits for the reply.
 func (b *Bus) append(ctx context.Context, s script) scriptReply {
 	keys, args, size := b.arguments(s)
 	return b.exchange(ctx, keys, args, size)
 }
 
-// exchange runs the script with arguments that have events of a size.
+// exchange runs the append script. size is the number of bytes of its events; the
+// batch sizer uses it.
 func (b *Bus) exchange(ctx context.Context, keys, args []string, size int) (a scriptReply) {
 	began := time.Now()
 	message, err := b.link.run(ctx, appendScript, keys, args).ToMessage()
@@ -236,7 +239,7 @@ func (b *Bus) exchange(ctx context.Context, keys, args []string, size int) (a sc
 	return a
 }
 
-// refusedBatch says what it means that the append script did not do its work.
+// refusedBatch converts an error of the append script.
 func (b *Bus) refusedBatch(err error) error {
 	if rest, ok := refused(err, refusedEpoch); ok {
 		if epoch, err := strconv.ParseInt(rest, 10, 64); err == nil && epoch > b.epoch {
@@ -256,8 +259,8 @@ func (b *Bus) refusedBatch(err error) error {
 	return b.outage(err)
 }
 
-// arguments writes a batch as the keys and arguments of the append script, and
-// returns the size of its events.
+// arguments returns the keys and arguments of the append script for a batch, and the
+// size of its events in bytes.
 func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	count := 0
 	for _, topics := range [][]*topicBatch{s.single, s.several, s.others, s.indexed} {
@@ -323,7 +326,7 @@ func (b *Bus) arguments(s script) (keys, args []string, size int) {
 	return keys, args, size
 }
 
-// boolArg is a truth as the script reads it.
+// boolArg formats a boolean for the append script.
 func boolArg(is bool) string {
 	if is {
 		return "1"
@@ -333,8 +336,8 @@ func boolArg(is bool) string {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// placed reads where the script put the events, and returns what follows in its
-// answer.
+// readPositions reads the positions of the events from the script's reply, and returns
+// the rest of the reply.
 func (p *topicBatch) readPositions(epoch int64, reply []rueidis.RedisMessage) ([]rueidis.RedisMessage, error) {
 	if len(reply) < 2 {
 		return nil, errBadReply
@@ -364,7 +367,8 @@ func (p *topicBatch) readPositions(epoch int64, reply []rueidis.RedisMessage) ([
 	return reply, nil
 }
 
-// assignPositions gives items the places after the n-th.
+// assignPositions assigns consecutive positions after the n-th, and returns the last
+// count.
 func assignPositions(items []*item, epoch, n int64) int64 {
 	for _, it := range items {
 		n++
@@ -373,17 +377,17 @@ func assignPositions(items []*item, epoch, n int64) int64 {
 	return n
 }
 
-// The fields of the claim that count what was sent.
+// The fields of the claim that count batches and recovery steps.
 const (
 	batches   = "batch"
 	restoring = "step"
 )
 
-// errOutputUnread means that what an output has must be read first.
+// errOutputUnread means that the state of an output must be read from Redis first.
 var errOutputUnread = errors.New("an output has to be read")
 
-// errStale means that an output has a stream, or has none, other than was believed. Nothing
-// was appended.
+// errStale means that the state of an output was stale: its stream exists, or does not,
+// contrary to what this process expected. Nothing was appended.
 var errStale = errors.New("redis has other outputs than were expected")
 
 var errBadReply = errors.New("redis answered for other events than were sent")
