@@ -12,7 +12,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// connect makes Redis usable: reached, fit, claimed, and whole again.
+// connect makes Redis usable: it connects, checks the server, claims the prefix and
+// restores lost events.
 func (b *Bus) connect(ctx context.Context) error {
 	if err := b.dial(); err != nil {
 		return err
@@ -39,14 +40,14 @@ func errReplaced(prefix string) error {
 	return refusal("Another process with the same data took over the Redis prefix %q. Stop one of them and start again.", prefix)
 }
 
-// reclaim takes the prefix under a new epoch and sends again what Redis lost.
+// reclaim claims the prefix under a new epoch and restores the events that Redis lost.
 func (b *Bus) reclaim(ctx context.Context) error {
 	b.whole = false
 	b.idIndex.clear()
 	first := b.epoch == 0
 	have, err := b.takeEpoch(ctx, 0)
 	if rest, ok := refused(err, refusedEpoch); ok && first {
-		// The database is an older copy than the one that Redis has seen.
+		// The database is an older copy (a restored backup).
 		newer, parseErr := strconv.ParseInt(rest, 10, 64)
 		if parseErr != nil {
 			return fmt.Errorf("read the epoch of Redis: %w", parseErr)
@@ -86,17 +87,18 @@ func (b *Bus) reclaim(ctx context.Context) error {
 	return nil
 }
 
-// batchBits is how many batches an epoch has before its numbers run into those of
-// the next one: days at full speed. The scripts count exactly to 2^53.
+// batchBits limits the number of batches per epoch, so that the numbers of two epochs
+// do not overlap. It is enough for days at full speed. Lua represents integers exactly
+// up to 2^53.
 const batchBits = 53 - (63 - countBits)
 
-// firstBatch is behind every batch of the epochs before, also of those that
-// Redis does not have now and that no row tells of any more: a Redis that was
-// away may come back with them, and would seem to have what it never got.
+// firstBatch returns a number above every batch of earlier epochs, even of batches
+// that neither Redis nor a row has now. Otherwise, a Redis that comes back with such a
+// batch would seem to have batches that it never received.
 func firstBatch(epoch int64) int64 { return epoch << batchBits }
 
-// takeEpoch counts the epoch on, at least past one, and claims the prefix with
-// it. It returns the newest batch that Redis has, or -1 when Redis is empty.
+// takeEpoch increments the epoch to a value above past and claims the prefix with it.
+// It returns the newest batch that Redis has, or -1 if Redis has no claim.
 func (b *Bus) takeEpoch(ctx context.Context, past int64) (have int64, err error) {
 	err = b.db.Update(ctx, func(tx *db.Tx) error {
 		return tx.QueryRow("UPDATE redis_state SET epoch = max(epoch, ?) + 1 RETURNING epoch", past).Scan(&b.epoch)
@@ -124,11 +126,11 @@ func isScriptRefusal(err error) bool {
 	return false
 }
 
-// restore sends what was sent in batches after have once more, to the same
-// places, and returns the newest of those batches. Redis takes the places of a
-// topic in their order alone, and that is not the order of the batches: an event
-// whose answer got lost has its place from the batch before, and its row was sent
-// again in a later one.
+// restore sends the events of all batches after have again, at the same positions. It
+// returns the newest of those batches. It sends events in the order of their positions,
+// because Redis accepts only increasing positions in a stream. That can differ from the
+// order of the batches: if the reply to an event was lost, its position is from the
+// first batch, but its row was sent again in a later one.
 func (b *Bus) restore(ctx context.Context, have int64, lost *gapFinder) (newest int64, err error) {
 	direct := b.recent.since(max(have, 0))
 	slices.SortStableFunc(direct, func(x, y *item) int { return cmp.Compare(x.pos, y.pos) })
@@ -182,5 +184,5 @@ func (b *Bus) restore(ctx context.Context, have int64, lost *gapFinder) (newest 
 	return newest, nil
 }
 
-// errAway means that Redis cannot take an event now, or not without a row.
+// errAway means that Redis is unavailable, or that the event needs a row.
 var errAway = errors.New("redis is away")

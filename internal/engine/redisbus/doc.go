@@ -49,11 +49,11 @@
 //
 // Events that were handled more than a minute ago have no rows. If Redis loses
 // them, the forwarder finds the gaps, and readers that continue from before a gap
-// get [bus.ErrTrimmed]. This works as long as the process that sent them lives.
+// get [bus.ErrTrimmed]. This works only while the process that sent them is running.
 //
 // A lost output cannot be restored, because its events have no rows. The database
 // records that the output existed, so its readers get [bus.ErrTrimmed] and do not
-// wait for ever.
+// wait forever.
 //
 // # Damage
 //

@@ -19,32 +19,33 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// link is the connection to Redis and what is believed of it.
+// link is the connection to Redis and its state.
 type link struct {
 	prefix string
-	claim  string        // the key
-	within time.Duration // bounds one exchange
+	claim  string        // the key of the claim
+	within time.Duration // the timeout of one exchange
 
-	// epoch is ours; 0 while Redis is away or not whole.
+	// epoch is this process's epoch; 0 while Redis is unavailable or lacks
+	// acknowledged batches.
 	epoch atomic.Int64
-	// acked is the newest batch that Redis has acknowledged.
+	// acked is the number of the newest batch that Redis acknowledged.
 	acked atomic.Int64
-	// reads is how much of a stream is read at once.
+	// reads adapts the number of entries per read of a stream.
 	reads batchSizer
-	// doubts has an element when somebody met a Redis that is away or not whole.
+	// doubts signals the forwarder to check the connection. It has one slot.
 	doubts chan struct{}
 
 	mu     sync.Mutex
 	client rueidis.Client
-	// dropped says that the client is closed and another one is needed.
+	// dropped is set when the client is closed and must be replaced.
 	dropped bool
-	// why says why Redis cannot be used, nil while it can; told is what was news of
-	// that since it could the last time.
+	// why says why Redis is unusable, nil while it is usable. reported holds the
+	// error texts that were logged during the current outage.
 	why      error
 	reported []string
 }
 
-// reportedMax bounds what is news of one outage.
+// reportedMax is the maximum number of different errors to log per outage.
 const reportedMax = 16
 
 func newLink(opt Options) *link {
@@ -64,14 +65,15 @@ func (l *link) keys(topic event.Topic) topicKeys {
 	}
 }
 
-// away says why Redis cannot be used, or nil.
+// away returns the reason why Redis is unusable, or nil.
 func (l *link) away() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.why
 }
 
-// set notes whether Redis can be used and reports whether that is news.
+// set records why Redis is unusable, or that it is usable (nil). It reports whether
+// the change should be logged.
 func (l *link) set(why error) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +89,8 @@ func (l *link) set(why error) (news bool) {
 	return news
 }
 
-// troubleText is the text of an error without the port that this end had and the
-// moment at which a certificate was too old, which are others at each try.
+// troubleText returns the text of an error without the parts that differ at each
+// attempt: the local port, and the time at which a certificate was checked.
 func troubleText(err error) string {
 	if e, is := errors.AsType[*net.OpError](err); is && e.Err != nil {
 		return e.Op + " " + e.Err.Error()
@@ -102,8 +104,9 @@ func troubleText(err error) string {
 	return err.Error()
 }
 
-// reading returns the client and a check of the claim that was read with what
-// else was read: a Redis that is not whole is not believed.
+// reading returns the client and a check for the reply to the claim query that each
+// read sends first. The check fails if Redis lacks acknowledged batches; then the
+// caller must discard what it read.
 func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error) {
 	l.mu.Lock()
 	client, why := l.client, l.why
@@ -111,10 +114,10 @@ func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error
 	epoch, acked := l.epoch.Load(), l.acked.Load()
 	switch {
 	case isRefusal(why):
-		// Who reads has made no mistake, and may wait until it is mended.
+		// The reader made no mistake, so it gets Unavailable and may retry.
 		return nil, nil, &fault.Error{Kind: fault.Unavailable, Code: codeRefused, Message: fault.ToWire(why).Message}
 	case why != nil && fault.KindOf(why) != fault.Unavailable:
-		return nil, nil, l.unreadable(why) // there will be another time, for which who reads may wait
+		return nil, nil, l.unreadable(why) // the reader may retry
 	case why != nil:
 		return nil, nil, why
 	}
@@ -131,7 +134,7 @@ func (l *link) reading() (rueidis.Client, func(rueidis.RedisResult) error, error
 	}, nil
 }
 
-// ask asks Redis whether it is there and whole.
+// ask checks that Redis is reachable and has all acknowledged batches.
 func (l *link) ask(ctx context.Context) error {
 	client, check, err := l.reading()
 	if err != nil {
@@ -142,7 +145,7 @@ func (l *link) ask(ctx context.Context) error {
 	return check(client.Do(ctx, client.B().Hmget().Key(l.claim).Field("epoch", "batch").Build()))
 }
 
-// doubt has the forwarder look at Redis.
+// doubt makes the forwarder check the connection.
 func (l *link) doubt() {
 	select {
 	case l.doubts <- struct{}{}:
@@ -155,14 +158,14 @@ func (l *link) unreadable(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "Redis cannot be read now")
 }
 
-// claimState is what the claim says; epoch 0 when there is none.
+// claimState is the content of the claim. The epoch is 0 if there is no claim.
 type claimState struct{ epoch, batch int64 }
 
-// whole reports whether a Redis with this claim is ours and has what it
-// acknowledged.
+// whole reports whether this process holds the claim and Redis has all batches up to
+// acked.
 func (c claimState) whole(epoch, acked int64) bool { return c.epoch == epoch && c.batch >= acked }
 
-// readClaim reads the answer to HMGET claim epoch batch.
+// readClaim reads the reply to "HMGET claim epoch batch".
 func readClaim(reply rueidis.RedisResult) (c claimState, err error) {
 	values, err := reply.ToArray()
 	if err != nil {
@@ -183,7 +186,7 @@ func readClaim(reply rueidis.RedisResult) (c claimState, err error) {
 	return c, nil
 }
 
-// look reads the claim.
+// look reads the claim from Redis.
 func (l *link) look(ctx context.Context) (claimState, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
@@ -197,8 +200,8 @@ func (l *link) connected() rueidis.Client {
 	return l.client
 }
 
-// drop gives up a connection on which no answer comes, and returns what closes
-// it.
+// drop gives up a connection that no longer replies. The returned function closes it,
+// which can block.
 func (l *link) drop() (finish func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +212,7 @@ func (l *link) drop() (finish func()) {
 	return l.client.Close
 }
 
-// run executes a script.
+// run executes a script with a timeout.
 func (l *link) run(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
@@ -229,7 +232,8 @@ func (l *link) close() {
 
 var errClosed = &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The bus is closed."}
 
-// refused returns what follows the code in an answer of our scripts.
+// refused reports whether a script failed with the given code, and returns the text
+// after the code.
 func refused(err error, code string) (rest string, ok bool) {
 	reply, is := rueidis.IsRedisErr(err)
 	if !is {

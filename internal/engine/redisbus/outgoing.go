@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// unsentMax bounds the rows that wait for Redis: hours of work, and less
-	// than a gigabyte. Beyond it publishing is refused.
+	// unsentMax is the maximum number of unsent rows: hours of work, and less than a
+	// gigabyte. Beyond it, publishing fails.
 	unsentMax = 500_000
-	// rowsChunk bounds the rows of one batch.
+	// rowsChunk is the maximum number of rows in one batch.
 	rowsChunk = 256
-	// chunkBytes bounds the data of one batch. One event may be larger.
+	// chunkBytes is the maximum size of one batch. A batch with one event may be larger.
 	chunkBytes = 4 << 20
-	// keepSent is how long a row is kept at least after it was sent: longer
-	// than an append-only file that is synced every second can lag.
+	// keepSent is the minimum time that a row is kept after it was sent. It is longer
+	// than the delay of an append-only file that is synced every second.
 	keepSent = time.Minute
-	// sweepChunk bounds one transaction that removes rows.
+	// sweepChunk is the maximum number of rows that one transaction removes.
 	sweepChunk = 1000
 )
 
-// item is an event on its way to Redis.
+// item is an event to send to Redis.
 type item struct {
 	topic  event.Topic
 	id     string
-	hash   hashedID         // of the id of an output's event
-	entry  string           // what Redis is sent
-	record *delivery.Record // what is told when Redis has it, nil when that was told
-	output *output          // set when it is sent; nil for another topic
-	row    int64            // 0 when it has no row
-	pos    int64            // its place, 0 until it has one
+	hash   hashedID         // of the id, for events of outputs
+	entry  string           // the field "e" of its entry
+	record *delivery.Record // announced once Redis has the event; nil for items of recent
+	output *output          // set when it is sent; nil for other topics
+	row    int64            // its row in redis_outgoing, 0 if it has none
+	pos    int64            // its position, 0 until it has one
 	batch  int64
 }
 
@@ -50,7 +50,8 @@ func newItem(e event.Event, head []byte, appended int64) *item {
 
 func (i *item) size() int { return len(i.entry) + len(i.id) }
 
-// write is the database's publisher: it runs in the writer.
+// write is the database's publisher. It runs in the writer goroutine, in the caller's
+// transaction.
 func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 	if b.unsent.Load()+int64(len(events)) > unsentMax {
 		return fault.New(fault.Unavailable, "Redis has been away for so long that no more events can be kept for it.")
@@ -72,11 +73,11 @@ func (b *Bus) write(tx *db.Tx, events []event.Event) error {
 
 const itemColumns = "row, topic, id, head, data, sum, pos, batch"
 
-// rows reads items up to a limit of rows, and of bytes. A damaged row is left out;
-// it is named in the log and never sent.
+// rows reads items, at most rowsChunk rows and about most bytes. It omits damaged rows;
+// they are logged and never sent.
 func (b *Bus) rows(ctx context.Context, most int, query string, args ...any) (items []*item, more bool, err error) {
 	var damaged []int64
-	waiting := int64(0) // of the damaged ones
+	waiting := int64(0) // number of damaged rows that were not sent
 	now := b.now().UnixMilli()
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query("SELECT "+itemColumns+" FROM redis_outgoing WHERE "+query+" LIMIT ?", append(args, rowsChunk)...)
@@ -123,7 +124,7 @@ func (b *Bus) rows(ctx context.Context, most int, query string, args ...any) (it
 	return items, more, nil
 }
 
-// setAside keeps damaged rows from being sent. They stay where they are.
+// setAside marks damaged rows, so that they are never sent. The rows are kept.
 func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
 	if len(damaged) == 0 {
 		return nil
@@ -142,8 +143,8 @@ func (b *Bus) setAside(ctx context.Context, damaged []int64) error {
 	})
 }
 
-// unmarked returns what has to be noted of items that were sent: the rows, and
-// which outputs there are.
+// unmarked returns the rows to mark as sent, and the outputs that the database has not
+// recorded yet.
 func (b *Bus) unmarked(items []*item) (rows []*item, outputs []*output) {
 	for _, it := range items {
 		if it.row != 0 {
@@ -156,8 +157,8 @@ func (b *Bus) unmarked(items []*item) (rows []*item, outputs []*output) {
 	return rows, outputs
 }
 
-// mark notes that rows were sent, and outputs. It waits for no sync: after a
-// power cut they are sent again, which changes nothing.
+// mark marks rows as sent and records outputs. It does not wait for a sync to disk:
+// after a power cut the rows are sent again, and Redis ignores duplicates.
 func (b *Bus) mark(rows []*item, outputs []*output) error {
 	at := b.now().UnixMilli()
 	err := b.db.UpdateRelaxed(context.Background(), func(tx *db.Tx) error {
@@ -178,8 +179,8 @@ func (b *Bus) mark(rows []*item, outputs []*output) error {
 	return nil
 }
 
-// sweep removes rows that were sent a while ago and whose events every group
-// has committed. A group that is silent for too long keeps none.
+// sweep removes rows that were sent more than keepSent ago and whose events every group
+// has committed. Groups without a consumer for longer than SilentAfter do not count.
 func (b *Bus) sweep(ctx context.Context) error {
 	now := b.now()
 	for {

@@ -16,7 +16,8 @@ import (
 // leastVersion is the oldest major version that is supported.
 const leastVersion = 7
 
-// codeRefused marks what no waiting mends: somebody must change something.
+// codeRefused is the code of errors that a retry cannot fix: the operator must change
+// a setting.
 const codeRefused = "redis_refused"
 
 func refusal(format string, args ...any) error {
@@ -25,13 +26,13 @@ func refusal(format string, args ...any) error {
 	return err
 }
 
-// isRefusal reports whether an error needs somebody to change something.
+// isRefusal reports whether the operator must change a setting to fix the error.
 func isRefusal(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Code == codeRefused
 }
 
-// dial makes the client if there is none that can be used.
+// dial creates the client if there is none, or if the current one was dropped.
 func (b *Bus) dial() error {
 	b.link.mu.Lock()
 	there := b.link.client != nil && !b.link.dropped
@@ -39,7 +40,7 @@ func (b *Bus) dial() error {
 	if there {
 		return nil
 	}
-	option, err := b.opt.client() // the file of authorities may be another one by now
+	option, err := b.opt.client() // read again, because the CA file may have changed
 	if err != nil {
 		return err
 	}
@@ -56,8 +57,8 @@ func (b *Bus) dial() error {
 	return nil
 }
 
-// probe refuses a server that cannot keep the promises of the bus. What it can
-// do is asked, not its name: Valkey and others are as good.
+// probe returns an error if the server cannot keep the guarantees of the bus. It checks
+// features, not the product name, so Valkey and other compatible servers work.
 func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.link.within)
 	defer cancel()
@@ -97,7 +98,7 @@ func (b *Bus) probe(ctx context.Context) (info map[string]string, err error) {
 	return info, nil
 }
 
-// loses refuses a server whose settings let it lose events.
+// loses returns an error if the server's settings can lose events.
 func (b *Bus) loses(info map[string]string) error {
 	switch {
 	case info["maxmemory"] != "0" && strings.HasPrefix(info["maxmemory_policy"], "allkeys"):
@@ -108,7 +109,7 @@ func (b *Bus) loses(info map[string]string) error {
 	return nil
 }
 
-// unreachable turns an error of the client into one that says what to do.
+// unreachable converts an error of the client into one that says what to do.
 func (b *Bus) unreachable(err error) error {
 	if reply, is := rueidis.IsRedisErr(err); is {
 		text := reply.Error()
@@ -131,8 +132,8 @@ func (b *Bus) unreachable(err error) error {
 	return b.outage(err)
 }
 
-// refusedPassword is the error when a user or a password is refused. With sentinels
-// it may be theirs: they are asked first, and have one of their own.
+// refusedPassword returns the error for a rejected user or password. With sentinels, it
+// can be the sentinels' password, which is separate and is checked first.
 func (b *Bus) refusedPassword(text string) error {
 	server := b.opt.server()
 	switch {
@@ -144,8 +145,8 @@ func (b *Bus) refusedPassword(text string) error {
 	return refusal("The sentinel at %s, or the server that it names, refuses the password. That of sentinels is in bus.sentinelPasswordFile, that of the server in bus.url or bus.passwordFile.", server)
 }
 
-// outage is unreachable for what has worked before: it refuses nothing, since
-// whatever Redis answers now may pass.
+// outage is like unreachable, for a server that worked before: the error always allows
+// a retry, because the problem may be temporary.
 func (b *Bus) outage(err error) error {
 	if reply, is := rueidis.IsRedisErr(err); is {
 		return fault.New(fault.Unavailable, "Redis at %s cannot do its work: %s.", b.opt.server(), brief(reply.Error()))
@@ -153,8 +154,8 @@ func (b *Bus) outage(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "Redis at %s cannot be reached", b.opt.server())
 }
 
-// brief bounds what a server says before it is repeated, without which of our
-// scripts it says it of.
+// brief shortens a server's error text to one line, and removes the name of the script
+// that Redis appends to it.
 func brief(s string) string {
 	const enough = 200
 	s, _, _ = strings.Cut(s, "\n")

@@ -10,13 +10,13 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// recentBytes bounds what recent remembers: a minute of a busy program's
-// output, and no more than a program may cost.
+// recentBytes is the maximum memory of recent, in bytes. It is enough for a minute of
+// heavy output.
 const recentBytes = 16 << 20
 
-// recent remembers the events without rows that were sent in the last minute,
-// for a Redis that loses them: those of a batch as one piece of memory, in which
-// the garbage collector finds nothing to follow.
+// recent keeps the events without rows that were sent in the last minute, in case Redis
+// loses them. It stores each batch as one string without pointers, so the garbage
+// collector does not have to scan it.
 type recent struct {
 	mu      sync.Mutex
 	batches []sentBatch
@@ -26,7 +26,7 @@ type recent struct {
 type sentBatch struct {
 	number int64
 	at     time.Time
-	data   string // of each event its place, topic, id and entry
+	data   string // position, topic, id and entry of each event
 }
 
 func (r *recent) add(items []*item, number int64, at time.Time) {
@@ -69,7 +69,8 @@ func (r *recent) forget(now time.Time) {
 	r.drop(drop)
 }
 
-// drop removes the oldest n, and their memory when it is most of the slice.
+// drop removes the oldest n batches. It reallocates the slice when most of its capacity
+// is unused.
 func (r *recent) drop(n int) {
 	clear(r.batches[:n])
 	r.batches = r.batches[n:]
@@ -78,7 +79,7 @@ func (r *recent) drop(n int) {
 	}
 }
 
-// since returns what was sent in batches after one, oldest first.
+// since returns the events of all batches after the given one, oldest first.
 func (r *recent) since(batch int64) []*item {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +92,7 @@ func (r *recent) since(batch int64) []*item {
 	return out
 }
 
-// items is the opposite of what add does.
+// items decodes a batch that add encoded.
 func (b sentBatch) items() (out []*item) {
 	rest := []byte(b.data)
 	number := func() uint64 {

@@ -2,33 +2,33 @@ package redisbus
 
 import "github.com/redis/rueidis"
 
-// The keys below the prefix: "claim" (a hash: who may write here), "topics" (a
-// set: the topics that age), and for each topic "s:" its stream and "m:" a hash of
-// what is known of it:
+// The keys below the prefix are "claim" (a hash: the store that owns the prefix, its
+// epoch and its counters), "topics" (a set: the topics that Trim handles), and for each
+// topic "s:" (its stream) and "m:" (a hash: its metadata):
 //
-//	t  everything up to here is gone
+//	t  all entries up to this one were removed
 //
-// Topics other than outputs have also "i:", a hash from event id to entry id, and in "m:"
+// Topics other than outputs also have "i:", a hash from event id to entry id, and in "m:"
 //
-//	n  how many events it ever had    l  the newest entry
+//	n  number of events that it ever had    l  the newest entry
 //
-// An entry has two fields: "i" is the event's id, "e" is what sealed makes.
+// An entry has two fields: "i" is the event's id, "e" is the result of sealed.
 
-// What the scripts answer when they refuse.
+// Error codes of the scripts. The code is the first word of the error.
 const (
-	// refusedStore: the prefix belongs to another store, which follows.
+	// refusedStore: the prefix belongs to another store. The store's id follows.
 	refusedStore = "LILACSTORE"
-	// refusedEpoch: another epoch holds the prefix; it follows, or nothing
-	// when Redis knows of none.
+	// refusedEpoch: another epoch holds the prefix. The epoch follows, or nothing
+	// if Redis has no claim.
 	refusedEpoch = "LILACEPOCH"
-	// refusedLost: Redis lost batches; the newest that it has follows.
+	// refusedLost: Redis lost batches. The number of the newest one that it has follows.
 	refusedLost = "LILACLOST"
-	// refusedStale: another output has a stream than was believed.
+	// refusedStale: an output has a stream, or has none, contrary to what was expected.
 	refusedStale = "LILACSTALE"
 )
 
-// rightsScript answers with the commands that we use and that the user may not
-// run on a key of ours, or that the server does not have.
+// rightsScript returns the commands of the engine that the server does not have, or
+// that the user may not run on a key of the prefix.
 //
 //	ARGV key
 var rightsScript = rueidis.NewLuaScript(`
@@ -45,8 +45,8 @@ end
 return missing
 `)
 
-// claimScript takes the prefix. It answers with the newest batch, or -1 when
-// Redis knew nothing of us.
+// claimScript claims the prefix. It returns the newest batch, or -1 if Redis had no
+// claim of this store.
 //
 //	KEYS claim   ARGV store, epoch
 var claimScript = rueidis.NewLuaScript(`
@@ -58,33 +58,35 @@ if not c[3] then redis.call('HSET', KEYS[1], 'batch', '0') end
 return c[3] and tonumber(c[3]) or -1
 `)
 
-// appendScript appends events. Batches are counted in the field "batch"; the steps of a
-// restoration are in "step".
+// appendScript appends events. The field "batch" counts batches; the field "step"
+// counts the steps of a recovery.
 //
-// The events of an output have their places when they come (see ledger). In a careful
-// batch some of them may be in Redis at these places, because it was sent before and
-// its answer got lost, or is a restoration's. Otherwise it is first looked at whether
-// the outputs that are known to have a stream do, and those that are not do not:
-// when it is not so, nothing is appended.
+// The caller assigns the positions of output events (see idIndex). In a careful batch,
+// Redis may already have some of them at these positions, because the reply to an
+// earlier attempt was lost, or because the batch is part of a recovery. For other
+// batches, the script first checks that the outputs that should have a stream have one,
+// and that the others have none. If the check fails, it appends nothing.
 //
-// Other topics have an index of their ids: an id that is in it is not added again, and
-// an event gets its place here, but in a restoration. The index is
-// asked and written for many events at once, and only the first place of a
-// topic is written out: both make the script cheaper by a third.
+// Other topics have an index of their ids: an event whose id is in the index is not
+// added again. The script assigns the positions, except in a recovery. It reads and
+// writes the index for up to 500 events at once, and formats only the first position of
+// a topic: each makes the script cheaper; both together save a third of its time.
 //
-// It answers with how many events were left out, because their stream goes on behind
-// their places. Then, for each topic with an index, come the number of events that it had
-// and the number of exceptions, and the exceptions: the index of an event, from 0,
-// that the topic held before, and its place.
+// It returns the number of events that it left out because their stream already has
+// newer entries. Then follow, for each topic with an index, the number of events that
+// it had before, the number of exceptions, and the exceptions: the index (from 0) of an
+// event that the topic already had, and its position.
 //
-//	KEYS claim, topics, the streams of known outputs that get one event, of known ones that get more, and of others, the metas
-//	     of the others, the streams whose expiry is put off, then stream, ids and meta of each topic with an index
-//	ARGV epoch, field, least, number, how many of each of these kinds of outputs, how many streams are put off,
-//	     careful (1), age of a stream (ms), age of a meta (ms),
-//	     then, for each output that gets one event: its place, id and entry;
-//	     for each that gets more: place of the first, number of events, id and entry of each;
-//	     for each other output: up to where its events are gone or "", number of events, place, id and entry of each;
-//	     for each topic with an index: name, number of events, the id of each, the entry of each, and in a restoration the place of each
+//	KEYS claim, topics, the streams of existing outputs that get one event, those of existing outputs that get more, those of
+//	     other outputs, the metas of other outputs, the streams whose expiry is extended, then stream, ids and meta of each
+//	     topic with an index
+//	ARGV epoch, field, least, number, the number of outputs of each of these three kinds, the number of streams to extend,
+//	     careful ("1" or ""), age of a stream (ms), age of a meta (ms),
+//	     then, for each existing output that gets one event: position, id and entry;
+//	     for each existing output that gets more: position of the first event, number of events, id and entry of each;
+//	     for each other output: the last lost position or "", number of events, position, id and entry of each;
+//	     for each topic with an index: name, number of events, the id of each, the entry of each, and in a recovery the
+//	     position of each
 var appendScript = rueidis.NewLuaScript(`
 local call, epoch, field = redis.call, ARGV[1], ARGV[2]
 local c = call('HMGET', KEYS[1], 'epoch', field)
@@ -214,9 +216,10 @@ if tonumber(ARGV[4]) > have then call('HSET', KEYS[1], field, ARGV[4]) end
 return out
 `)
 
-// idsScript answers with the place that a stream got last, also when its entry is gone
-// ("" where there is no stream, or the user may not ask), then with the place and the id of
-// entries, "" for an entry that is none of ours. A Redis that lost batches is not believed.
+// idsScript returns the newest position of a stream, even if its entry was removed. It
+// is "" if there is no stream, or if the user may not run XINFO. Then follow the
+// position and the event id of each entry; the id is "" for a foreign entry. The script
+// fails if Redis lost batches, because then its entries are incomplete.
 //
 //	KEYS claim, stream   ARGV epoch, least, from, limit
 var idsScript = rueidis.NewLuaScript(`
@@ -235,10 +238,10 @@ end
 return out
 `)
 
-// goneScript notes that everything up to a place is gone, also when Redis has
-// nothing behind it: then it is the newest.
+// goneScript records that all entries up to a position are gone. If Redis has no
+// entries after it, it becomes the newest position.
 //
-//	KEYS claim, meta   ARGV epoch, place, its number
+//	KEYS claim, meta   ARGV epoch, position, its count
 var goneScript = rueidis.NewLuaScript(`
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if epoch ~= ARGV[1] then return redis.error_reply('LILACEPOCH ' .. (epoch or '')) end
@@ -249,7 +252,7 @@ end
 return 1
 `)
 
-// restoredScript ends a restoration: from here on batches are counted.
+// restoredScript ends a recovery and sets the number of the newest batch.
 //
 //	KEYS claim   ARGV epoch, steps, batch
 var restoredScript = rueidis.NewLuaScript(`
@@ -260,9 +263,9 @@ redis.call('HSET', KEYS[1], 'batch', ARGV[3])
 return 1
 `)
 
-// trimScript removes the oldest entries of a topic, as far as every group has
-// committed them and as long as they are older than an age. It looks at a
-// limited number and answers with how many it removed and the last of them.
+// trimScript removes the oldest entries of a topic: up to the floor that every group
+// has committed, and only entries that are old enough. It checks at most limit entries.
+// It returns the number of removed entries and the last of them.
 //
 //	KEYS claim, stream, ids, meta   ARGV epoch, floor, appended before (ms), limit
 var trimScript = rueidis.NewLuaScript(`
@@ -284,9 +287,9 @@ redis.call('HSET', KEYS[4], 't', last)
 return {#ids, last}
 `)
 
-// verifyScript answers with entries of a topic, with where the index has the
-// event of each, and with how many entries there are and how many ids. A stream
-// and its index expire one after the other: without a stream there is nothing.
+// verifyScript returns entries of a topic, the position that the index has for each,
+// the number of entries and the number of ids. If the stream has expired and its index
+// is about to expire, it returns an empty result.
 //
 //	KEYS stream, ids   ARGV from, limit
 var verifyScript = rueidis.NewLuaScript(`

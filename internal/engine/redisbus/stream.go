@@ -16,11 +16,11 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// chunkEntries bounds one read of a stream, so that a long one does not hold
-// up what else waits on the connection.
+// chunkEntries is the maximum number of entries per read, so that a long read does not
+// delay other commands on the connection.
 const chunkEntries = 256
 
-// stream is the log as the delivery reads it.
+// stream implements [delivery.Log] on Redis Streams.
 type stream struct {
 	link *link
 	db   *db.DB
@@ -49,9 +49,9 @@ func (l *stream) Read(ctx context.Context, topic event.Topic, after int64, lane 
 	}
 }
 
-// read reads a topic. Redis may have lost an output with all that was known of
-// it; then it is noted in the database. It is noted when it is in Redis, maybe
-// since Redis was asked, so Redis is asked once more.
+// read reads a topic. If Redis has no such output, but the database recorded it, Redis
+// may have lost it. It may also have been created after the first query, because
+// outputs are recorded after they are sent; so read queries Redis once more.
 func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit int) (info delivery.Topic, records []*delivery.Record, err error) {
 	info, records, err = l.ask(ctx, topic, after, limit, false)
 	if _, output := topic.OutputRequest(); err != nil || !output || info.Exists {
@@ -63,9 +63,10 @@ func (l *stream) read(ctx context.Context, topic event.Topic, after int64, limit
 	return l.ask(ctx, topic, after, limit, true)
 }
 
-// ask asks for the newest entry of a topic before it asks for its entries, so none
-// up to Last is missing, and for what was removed after, so that no gap
-// goes unnoticed. noted says that there was such a topic, whatever is known.
+// ask reads a topic in one pipeline. It queries the newest entry first, so that no
+// entry up to Last is missing, and the trimmed position last, so that it notices every
+// gap. noted means that the database has recorded the topic, so the topic existed even
+// if Redis does not have it.
 func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit int, noted bool) (info delivery.Topic, records []*delivery.Record, err error) {
 	client, check, err := l.link.reading()
 	if err != nil {
@@ -127,7 +128,7 @@ func (l *stream) ask(ctx context.Context, topic event.Topic, after int64, limit 
 	return info, records, err
 }
 
-// oneEntryID reads the answer to HMGET of one field.
+// oneEntryID reads the reply to HMGET of one field that holds an entry id.
 func oneEntryID(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
 	values, err := reply.ToArray()
 	if err != nil || len(values) != 1 || values[0].IsNil() {
@@ -143,7 +144,7 @@ func oneEntryID(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
 	return seq, true, nil
 }
 
-// newestEntry reads the answer to XREVRANGE of one entry.
+// newestEntry reads the reply to XREVRANGE of one entry.
 func newestEntry(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
 	entries, err := reply.AsXRange()
 	if rueidis.IsRedisNil(err) || err == nil && len(entries) == 0 {
@@ -158,8 +159,9 @@ func newestEntry(reply rueidis.RedisResult) (seq int64, ok bool, err error) {
 	return seq, true, nil
 }
 
-// decodeEntries stops at the first entry that is damaged, or that somebody else
-// added: nobody knows its place, so nothing behind it is read.
+// decodeEntries decodes entries up to the first one that is damaged or was added by
+// another program. The id of a foreign entry is not a position, so the entries after it
+// cannot be read.
 func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*delivery.Record, error) {
 	records := make([]*delivery.Record, 0, len(entries))
 	for _, entry := range entries {
@@ -179,7 +181,7 @@ func decodeEntries(topic event.Topic, entries []rueidis.XRangeEntry) ([]*deliver
 	return records, nil
 }
 
-// foreign is the fault of an entry whose place is none of ours.
+// foreign returns the error for an entry whose id is not a valid position.
 func foreign(topic event.Topic, id string) error {
 	return fault.New(fault.Unavailable, "The entry %s of the topic %s in Redis was added by another program. Write the stream anew without it (XDEL leaves its place taken; docs/operations.md has the command), or use another bus.prefix.", brief(id), topic)
 }
@@ -206,7 +208,7 @@ func (l *stream) Appended(ctx context.Context, topic event.Topic, seq int64) (in
 	_, appended, _, _ := unsealed(entry.FieldValues["e"])
 	at, err := strconv.ParseInt(appended, 10, 64)
 	if err != nil {
-		return 0, nil // a damaged entry; whoever reads it says so
+		return 0, nil // the entry is damaged; reading it reports that
 	}
 	return at, nil
 }
@@ -235,5 +237,5 @@ func (l *stream) first(ctx context.Context, topic event.Topic, from, to string) 
 	return &entries[0], nil
 }
 
-// errNotWhole means that Redis lost something that is about to be restored.
+// errNotWhole means that Redis lost batches and the forwarder will restore them.
 var errNotWhole = errors.New("redis lost events; they are being sent again")

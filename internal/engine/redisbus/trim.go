@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// appendRefresh is how often the expiry of an output topic is put off, so
-	// how much longer than its age it may stay.
+	// appendRefresh is the interval at which the expiry of a growing output is
+	// extended. An output can outlive its age by this much.
 	appendRefresh = 10 * time.Minute
-	// trimChunk bounds one run of the script, during which Redis does nothing
-	// else.
+	// trimChunk is the maximum number of entries per run of the script, because Redis
+	// executes nothing else during a run.
 	trimChunk = 200
 )
 
-// Trim removes what is older than the configured ages and committed by every
-// live group, and outgoing rows that are not needed any more. Redis lets output
-// topics expire by itself. Who is served while Redis is away is alive, too.
+// Trim removes events that are older than the configured ages and that every live group
+// has committed, and outgoing rows that are no longer needed. Output topics expire in
+// Redis by themselves. While Redis is unavailable, Trim still records which groups have
+// a consumer, so that they stay live.
 func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	now := b.now()
 	b.recent.forget(now)
@@ -36,7 +37,7 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 		return 0, fmt.Errorf("forget outputs: %w", err)
 	}
 	if b.link.away() != nil {
-		return 0, nil // there will be another time
+		return 0, nil // the next run removes the events
 	}
 	client := b.link.connected()
 	topics, err := client.Do(ctx, client.B().Smembers().Key(b.link.prefix+":topics").Build()).AsStrSlice()
