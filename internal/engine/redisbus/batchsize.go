@@ -11,14 +11,16 @@ import (
 // link. A timeout halves the size; a full exchange that is fast doubles it again.
 type batchSizer struct{ halvings atomic.Int32 }
 
-// halvingsMax is how often it is halved: then a batch has 16 KiB, and a read one entry.
+// halvingsMax is the maximum number of halvings. It leaves batches of 16 KiB, and reads
+// of one entry.
 const halvingsMax = 8
 
-// of scales most down while the link is slow.
+// limit scales most down while the link is slow.
 func (p *batchSizer) limit(most int) int { return max(1, most>>p.halvings.Load()) }
 
-// took notes how an exchange went that may take so long, and whether it moved about
-// as much as it may. One that took a quarter of its time can be twice as large.
+// observe adjusts the size after an exchange with the given duration and timeout. full
+// means that the exchange was about as large as the limit. If it took less than a
+// quarter of the timeout, the next one can be twice as large.
 func (p *batchSizer) observe(took, within time.Duration, full bool, err error) {
 	n := p.halvings.Load()
 	switch {
@@ -29,7 +31,7 @@ func (p *batchSizer) observe(took, within time.Duration, full bool, err error) {
 	}
 }
 
-// part cuts off what is sent at once. It is an event at least.
+// cutBatch splits off the items of one batch, at least one.
 func (b *Bus) cutBatch(items []*item) (part, rest []*item) {
 	size, most := 0, b.sizer.limit(chunkBytes)
 	for n, it := range items {

@@ -15,8 +15,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// head is an event without its topic, its id and its data, which keep their
-// own fields: the data comes back byte for byte.
+// head is an event without its topic, id and data. These are stored separately, so that
+// the data stays identical byte for byte.
 type head struct {
 	Type    event.Type    `json:"type"`
 	TS      int64         `json:"ts"`
@@ -25,9 +25,9 @@ type head struct {
 	Headers event.Headers `json:"headers,omitempty"`
 }
 
-// encodeHead makes the head of an event, with room behind it for what else [sealed]
-// puts into its entry. It does what encoding/json would, without reflection: every
-// piece of an answer passes here.
+// encodeHead encodes the head of an event, with spare capacity for the rest of the entry
+// (see [sealed]). The result is what encoding/json would produce. It avoids reflection
+// for speed, because it runs for every piece of an answer.
 func encodeHead(e event.Event) []byte {
 	size := len(e.Type) + len(e.Key) + len(e.Lane) + len(e.Data) + 128
 	for name, value := range e.Headers {
@@ -55,11 +55,11 @@ func encodeHead(e event.Event) []byte {
 	return append(out, '}')
 }
 
-// appendText appends a string as JSON.
+// appendText appends s as a JSON string.
 func appendText(out []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(s) // a string can always be encoded
+			quoted, _ := json.Marshal(s) // cannot fail for a string
 			return append(out, quoted...)
 		}
 	}
@@ -80,9 +80,8 @@ func sumEvent(topic event.Topic, id string, head, data []byte) int64 {
 	return db.Checksum([]byte(topic), []byte(id), head, data)
 }
 
-// sealed is an event as its entry holds it, in four lines: the head, when it was
-// appended (ms), the checksum of the whole entry, and the data, byte for byte. It uses
-// the room behind the head.
+// sealed returns the entry of an event: four lines with the head, the time of the append
+// (Unix ms), the checksum of the whole entry, and the data. It appends to head.
 func sealed(e event.Event, head []byte, appended int64) string {
 	out := strconv.AppendInt(append(head, '\n'), appended, 10)
 	sum := entrySum(e.Topic, e.ID, rueidis.BinaryString(head), rueidis.BinaryString(e.Data), rueidis.BinaryString(out[len(head)+1:]))
@@ -94,7 +93,7 @@ func entrySum(topic event.Topic, id, head, data, appended string) int64 {
 	return db.ChecksumText(string(topic), id, head, data, appended)
 }
 
-// unsealed is the opposite of sealed. It does not look at the sum.
+// unsealed splits an entry that sealed built. It does not verify the checksum.
 func unsealed(entry string) (head, appended, sum, data string) {
 	head, entry, _ = strings.Cut(entry, "\n")
 	appended, entry, _ = strings.Cut(entry, "\n")
@@ -102,7 +101,7 @@ func unsealed(entry string) (head, appended, sum, data string) {
 	return head, appended, sum, data
 }
 
-// decodeFields reads an entry, the opposite of what the append script writes.
+// decodeFields verifies and decodes the fields of an entry that the append script wrote.
 func decodeFields(topic event.Topic, f map[string]string) (event.Event, error) {
 	id := f["i"]
 	head, appended, sum, data := unsealed(f["e"])
@@ -112,7 +111,7 @@ func decodeFields(topic event.Topic, f map[string]string) (event.Event, error) {
 	return decodeEvent(topic, id, []byte(head), []byte(data))
 }
 
-// damagedEntry is the fault of an entry that is not one of ours.
+// damagedEntry returns the error for an entry whose checksum or content is wrong.
 func damagedEntry(topic event.Topic, seq int64) error {
 	return &delivery.Damaged{Seq: seq, Err: &fault.Error{
 		Kind: fault.Internal, Code: db.CodeDamagedRow,

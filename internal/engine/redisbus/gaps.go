@@ -11,12 +11,13 @@ import (
 // gapFinder reports, during a recovery, the positions of a topic that neither Redis
 // nor a row has: their events were handled more than a minute ago.
 type gapFinder struct {
-	// end is how far each topic was walked; gone is the last place that is
-	// missing, and count how many are.
+	// end is the position up to which each topic was checked, lastMissing its last
+	// missing position, and count the number of missing positions.
 	end, lastMissing, count map[event.Topic]int64
 }
 
-// pass walks on to a place that is given back, or is behind everything.
+// advance moves on to a position that is restored, or that is after all events, and
+// counts the positions in between as missing.
 func (h *gapFinder) advance(topic event.Topic, pos int64) {
 	end, known := h.end[topic]
 	if !known {
@@ -29,9 +30,9 @@ func (h *gapFinder) advance(topic event.Topic, pos int64) {
 	h.end[topic] = max(end, pos)
 }
 
-// expectHoles reads how far Redis has the topics of which we know more, when the
-// newest batch that it has is not the newest that it acknowledged. What it has from
-// a restoration that did not come to its end does not count.
+// newGapFinder reads the newest position of each topic from Redis if Redis lost
+// batches. Events that an incomplete earlier recovery restored do not count, so it keeps
+// the smallest position since the loss was noticed.
 func (b *Bus) newGapFinder(ctx context.Context, have int64) (*gapFinder, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.link.within)
 	defer cancel()
@@ -50,8 +51,9 @@ func (b *Bus) newGapFinder(ctx context.Context, have int64) (*gapFinder, error) 
 	return &gapFinder{end: maps.Clone(b.held), lastMissing: make(map[event.Topic]int64), count: make(map[event.Topic]int64)}, nil
 }
 
-// tellGone notes what is missing, so that who reads on from before it is told
-// ([bus.ErrTrimmed]). Of a topic that Redis lost as a whole its next event says so.
+// recordGaps records the gaps in Redis, so that readers that continue from before a gap
+// get [bus.ErrTrimmed]. If Redis lost a whole topic, appendScript records that with the
+// topic's next event.
 func (b *Bus) recordGaps(ctx context.Context, h *gapFinder) error {
 	for topic, newest := range b.newest {
 		h.advance(topic, newest+1)

@@ -14,44 +14,44 @@ import (
 )
 
 const (
-	// idIndexMax bounds the ids that the ledger remembers, some 50 bytes each. An output
-	// that is forgotten for them is read again when it gets its next event.
+	// idIndexMax is the maximum number of ids in the index, about 50 bytes each. An
+	// evicted output is read from Redis again when it gets its next event.
 	idIndexMax = 1 << 20
-	// idIndexIdle is how long an output is remembered that gets no event. One whose
-	// request runs gets one every 30 seconds.
+	// idIndexIdle is how long an output without new events stays in the index. An output
+	// whose request is running gets an event every 30 seconds.
 	idIndexIdle = time.Minute
 )
 
-// idIndex is what this process knows of the outputs that it publishes to. Nobody else
-// publishes to them, so it gives out their places and knows the ids that they have:
-// Redis need not be asked, nor keep an index of them. An output that is not in the
-// ledger and may be in Redis is read once, before its next event is sent.
+// idIndex holds the state of the outputs that this process publishes to. It is their
+// only publisher, so it assigns their positions and knows their ids without queries or
+// an index in Redis. An output that is not in the index and may be in Redis is read
+// once, before its next event is sent.
 type idIndex struct {
 	mu      sync.Mutex
 	outputs map[event.Topic]*output
-	ids     int // of all outputs
-	// most is the largest count that a place had which was given out. An output that is
-	// gone, and of which nothing is known, goes on behind it: no place is given out twice.
+	ids     int // number of ids in all outputs
+	// maxCount is the largest count of any assigned position. The positions of a lost
+	// output whose last position is unknown continue after it, so none is assigned twice.
 	maxCount int64
 }
 
-// output is what is known of one.
+// output is the state of one output.
 type output struct {
 	topic  event.Topic
-	stream string // its key
-	// last is the newest place that was given out, or 0.
+	stream string // the key of its stream
+	// last is the newest assigned position, or 0.
 	last int64
-	// there says that Redis has a stream of it, gone that it had one, which is gone.
+	// exists means that Redis has its stream; lost, that Redis had one and lost it.
 	exists, lost        bool
-	usedAt, refreshedAt time.Time // its last event, and when its expiry was put off
+	usedAt, refreshedAt time.Time // the time of its last event, and of the last extension of its expiry
 	positions           map[hashedID]int64
-	noted               bool // the database knows of it
+	noted               bool // the database has recorded it
 
-	// topicBatch is what the batch that is being sorted has for it.
+	// topicBatch is its part of the batch that buildScript groups now, nil otherwise.
 	topicBatch *topicBatch
 }
 
-// hashedID stands for an id. Two of its size are never the same by chance.
+// hashedID is a 128-bit hash of an event id. It saves memory; collisions are negligible.
 type hashedID [2]uint64
 
 var hashSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -66,7 +66,7 @@ func (l *idIndex) get(topic event.Topic) *output {
 	return l.outputs[topic]
 }
 
-// put remembers an output with the ids that it has.
+// put adds or replaces an output.
 func (l *idIndex) put(o *output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +75,9 @@ func (l *idIndex) put(o *output) {
 	l.ids += len(o.positions)
 }
 
-// shrink forgets outputs when there are too many ids, those first that got no event for the
-// longest time. One alone may have more: it is read in full or not at all.
+// evict removes the least recently used outputs when there are more than idIndexMax ids.
+// It always keeps the most recent one, because an output is indexed in full or not at
+// all.
 func (l *idIndex) evict() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +92,8 @@ func (l *idIndex) evict() {
 	}
 }
 
-// makePosition gives events the next places of their output in an epoch, and returns those that
-// the output may not have: one whose id it has gets the place of that.
+// assign assigns the next positions of an output to events, and returns the events that
+// the output may not have. An event whose id the output has gets the existing position.
 func (l *idIndex) assign(o *output, items []*item, epoch int64, now time.Time) []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +102,7 @@ func (l *idIndex) assign(o *output, items []*item, epoch int64, now time.Time) [
 	for i, it := range items {
 		pos, known := o.positions[it.hash]
 		switch {
-		case it.pos != 0: // it was sent before, and what became of it is not known
+		case it.pos != 0: // it was sent before, and Redis may have it
 		case known:
 			it.pos = pos
 			if !some {
@@ -124,7 +125,7 @@ func (l *idIndex) assign(o *output, items []*item, epoch int64, now time.Time) [
 	return fresh
 }
 
-// forget forgets an output: what is known of it is wrong, or not used any more.
+// forget removes an output whose state is stale.
 func (l *idIndex) forget(topic event.Topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +139,7 @@ func (l *idIndex) forgetLocked(topic event.Topic) {
 	}
 }
 
-// forgetIdle forgets the outputs that get no more events.
+// forgetIdle removes the outputs that got no events for idIndexIdle.
 func (l *idIndex) forgetIdle(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +150,7 @@ func (l *idIndex) forgetIdle(now time.Time) {
 	}
 }
 
-// clear forgets all outputs, when Redis may have lost events of any of them.
+// clear removes all outputs. It is called when Redis may have lost events of any output.
 func (l *idIndex) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,10 +158,10 @@ func (l *idIndex) clear() {
 	l.ids = 0
 }
 
-// output returns what is known of an output, or nil for another topic. An output of which
-// nothing is known, and that the database has not noted, is taken for a new one; the
-// script refuses it when it is not, unless the batch is careful. sure says that Redis is to
-// be asked whatever the database has noted.
+// output returns the state of an output, or nil for another topic. An output that is
+// neither in the index nor recorded in the database is assumed to be new. If it is not,
+// the script refuses the batch, unless the batch is careful. sure makes output read
+// Redis even if the database has not recorded the output.
 func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output, error) {
 	if _, is := topic.OutputRequest(); !is {
 		return nil, nil
@@ -185,8 +186,8 @@ func (b *Bus) output(ctx context.Context, topic event.Topic, sure bool) (*output
 	return o, nil
 }
 
-// learn reads the ids and places of an output from Redis, which must have all that it
-// acknowledged: where something is missing, the next place is one that was given out.
+// readOutput reads the ids and positions of an output from Redis. It fails if Redis
+// lacks acknowledged batches, because then a position could be assigned twice.
 func (b *Bus) readOutput(ctx context.Context, o *output) error {
 	epoch, least := strconv.FormatInt(b.epoch, 10), strconv.FormatInt(b.link.acked.Load(), 10)
 	for from, more := "-", true; more; {

@@ -5,24 +5,26 @@ import (
 	"slices"
 )
 
-// inFlightMax is how many batches are on their way at a time: while Redis works on one,
-// the next is written, and Redis does not wait for it. The second is refused should it
-// come first, since it says which one Redis must have (see appendScript).
+// inFlightMax is the maximum number of batches in flight. With two, the next batch is
+// already on the wire while Redis works on the first. If the second arrives first, Redis
+// refuses it, because it names its predecessor (see appendScript).
 const inFlightMax = 2
 
-// inFlightBatch is a batch on its way to Redis, of events without rows alone.
+// inFlightBatch is a batch that was sent and not acknowledged. It holds only events
+// without rows.
 type inFlightBatch struct {
 	items  []*item
 	done   []*publishRequest
 	script script
-	// behind says that it was sent while another one was on its way.
+	// pipelined is set if another batch was in flight when this one was sent.
 	pipelined bool
-	answered  chan struct{} // closed when answer is there
+	answered  chan struct{} // closed when answer is set
 	answer    scriptReply
 }
 
-// fly takes what has been answered, and sends what waits: at once when nothing is on its
-// way, and behind a batch that is, when it is about as large. Smaller ones cost more.
+// pipeline acknowledges batches with replies and sends waiting requests. If nothing is
+// in flight, it sends them at once; otherwise only when they are about as many as the
+// requests in flight, because many small batches cost more than one large batch.
 func (b *Bus) pipeline() error {
 	for len(b.inFlight) > 0 {
 		select {
@@ -43,11 +45,12 @@ func (b *Bus) pipeline() error {
 	return nil
 }
 
-// half is half of what publishers have on its way and waiting at a time.
+// pipelineThreshold returns half of the estimated number of concurrent requests.
 func (b *Bus) pipelineThreshold() int { return max(1, b.concurrency/2) }
 
-// count notes how much was on its way and waited when a batch of so many publish requests was sent.
-// A crowd that gets smaller is noticed after some batches.
+// noteConcurrency updates the estimate of concurrent requests when a batch with the
+// given number of requests is sent. The estimate rises at once and falls over several
+// batches.
 func (b *Bus) noteConcurrency(requests int) {
 	for _, f := range b.inFlight {
 		requests += len(f.done)
@@ -55,7 +58,7 @@ func (b *Bus) noteConcurrency(requests int) {
 	b.concurrency = max(requests+len(b.waiting)+len(b.queue), b.concurrency-(b.concurrency+7)/8)
 }
 
-// launch sends a batch and does not wait for the answer.
+// sendNext sends a batch of waiting requests without waiting for the reply.
 func (b *Bus) sendNext() error {
 	f := &inFlightBatch{answered: make(chan struct{})}
 	f.items, f.done = b.fill(nil)
@@ -67,10 +70,10 @@ func (b *Bus) sendNext() error {
 		}
 	}
 	if err != nil {
-		failAway(f.done) // nothing of it was sent
+		failAway(f.done) // nothing was sent
 		return err
 	}
-	if len(f.items) == 0 { // a flush: nothing that was committed waits
+	if len(f.items) == 0 { // a flush, and no committed rows are unsent
 		b.acknowledge(nil, f.done, b.link.acked.Load())
 		return nil
 	}
@@ -92,8 +95,9 @@ func (b *Bus) sendNext() error {
 	return nil
 }
 
-// land waits for the answer to the oldest batch and tells who is concerned. When Redis has
-// nothing of it for a reason that is known, it and what follows it are sent again.
+// ackOldest waits for the reply to the oldest batch and acknowledges the batch. If Redis
+// refused the batch because of stale outputs or its order, ackOldest sends it and the
+// following batches again.
 func (b *Bus) ackOldest() error {
 	f := b.inFlight[0]
 	<-f.answered
@@ -104,13 +108,13 @@ func (b *Bus) ackOldest() error {
 		b.acknowledge(f.items, f.done, f.script.number)
 		return nil
 	}
-	// What follows was refused for this one, or nobody knows.
+	// Redis refused the following batches because of this one, or their result is unknown.
 	items, done := b.awaitInFlight()
 	switch {
 	case errors.Is(err, errStale):
 		b.clearPositions(items)
 		err = b.deliver(items, done, false)
-	case errors.Is(err, errNotWhole) && f.pipelined: // it may have been too fast
+	case errors.Is(err, errNotWhole) && f.pipelined: // it may have overtaken its predecessor
 		err = b.deliver(items, done, true)
 	default:
 		b.unanswered = items
@@ -121,7 +125,7 @@ func (b *Bus) ackOldest() error {
 	return err
 }
 
-// landAll takes the answers to all batches.
+// ackAll acknowledges all batches in flight.
 func (b *Bus) ackAll() error {
 	for len(b.inFlight) > 0 {
 		if err := b.ackOldest(); err != nil {
@@ -131,7 +135,8 @@ func (b *Bus) ackAll() error {
 	return nil
 }
 
-// grounded waits for all replies and returns the events and requests that were in flight.
+// awaitInFlight waits for all replies and returns the events and requests that were in
+// flight.
 func (b *Bus) awaitInFlight() (items []*item, done []*publishRequest) {
 	for _, f := range b.inFlight {
 		<-f.answered
@@ -141,7 +146,8 @@ func (b *Bus) awaitInFlight() (items []*item, done []*publishRequest) {
 	return items, done
 }
 
-// ground gives up the batches in flight; whether Redis has them is unknown.
+// abandonInFlight gives up the batches in flight. Redis may have them, so they become
+// unanswered.
 func (b *Bus) abandonInFlight() {
 	items, done := b.awaitInFlight()
 	b.unanswered = append(b.unanswered, items...)

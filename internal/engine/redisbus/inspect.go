@@ -11,9 +11,9 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Inspect connects to Redis, changes nothing, and says which server it found and
-// the id of the store that the prefix belongs to, empty when it is nobody's; or
-// what is wrong with the server.
+// Inspect connects to Redis without changing anything. It returns a description of the
+// server and the id of the store that owns the prefix, or "" if no store does. If the
+// server is unsuitable, it returns an error that says why.
 func Inspect(ctx context.Context, opt Options) (found, owner string, err error) {
 	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt)}
@@ -52,8 +52,9 @@ func Inspect(ctx context.Context, opt Options) (found, owner string, err error) 
 	return fmt.Sprintf("Redis %s at %s, %s, %d topics", info["redis_version"], opt.server(), safe, length), brief(owner), nil
 }
 
-// writeScript writes nothing. It says what it is in its first line, and not that it
-// only reads: so Redis refuses it, before it runs, whenever it refuses writes.
+// writeScript writes nothing. Because it has a shebang line without the flag no-writes,
+// Redis rejects it before it runs whenever it rejects writes. See "Eval scripts with
+// flags" in the Redis documentation.
 var writeScript = rueidis.NewLuaScript("#!lua\nreturn 1")
 
 // tryWrite returns the code with which Redis refuses a write, or "".
@@ -71,8 +72,8 @@ func (b *Bus) tryWrite(ctx context.Context) (code string, err error) {
 	return "", nil
 }
 
-// takesWrites returns why a server that can be read takes no writes, or may lose
-// them.
+// takesWrites returns an error if the server rejects writes, or if its settings can lose
+// events.
 func (b *Bus) takesWrites(ctx context.Context) error {
 	client, _, err := b.link.reading()
 	if err != nil {
@@ -88,7 +89,7 @@ func (b *Bus) takesWrites(ctx context.Context) error {
 	if !answered {
 		return b.keepsEvents(ctx, client)
 	}
-	// Another code proves nothing, as in refusesWrites.
+	// Other codes prove nothing; see refusesWrites.
 	switch code, _, _ := strings.Cut(reply.Error(), " "); code {
 	case "OOM", "MISCONF", "NOREPLICAS", "READONLY":
 		return b.outage(err)
@@ -96,9 +97,9 @@ func (b *Bus) takesWrites(ctx context.Context) error {
 	return b.keepsEvents(ctx, client)
 }
 
-// keepsEvents returns why a server that takes events may lose them: somebody may
-// have changed its settings since the start, which would refuse it now. One that
-// does not say how it is set has said so then.
+// keepsEvents returns an error if the server's settings can lose events, because they
+// may have changed since this process connected. It ignores an error reply to INFO: the
+// settings were checked at the start.
 func (b *Bus) keepsEvents(ctx context.Context, client rueidis.Client) error {
 	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
 	if _, answered := rueidis.IsRedisErr(err); answered {
@@ -113,17 +114,17 @@ func (b *Bus) keepsEvents(ctx context.Context, client rueidis.Client) error {
 	return nil
 }
 
-// refusesWrites says why a server that answers takes no events, and what to do.
-// The code is what it says to a write, if it refuses one; another code than these
-// proves nothing, since not every server knows such a script.
+// refusesWrites returns why a server accepts no events and what to do, or "". code is
+// the error code of tryWrite. Other codes than these prove nothing, because not every
+// server supports scripts with a shebang line.
 func refusesWrites(code string, info map[string]string) string {
 	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(info[name], 10, 64) // what it does not say is 0
+		n, _ := strconv.ParseInt(info[name], 10, 64) // 0 if missing
 		return n
 	}
 	most := number("maxmemory")
 	switch {
-	// A script and what it is given count, too.
+	// The memory of a script and its arguments counts as well.
 	case code == "OOM", most > 0 && number("used_memory")+2*chunkBytes >= most:
 		return fmt.Sprintf("it has used up its memory (maxmemory %s). Raise maxmemory there.", info["maxmemory_human"])
 	case code == "MISCONF" && info["aof_last_write_status"] == "err":

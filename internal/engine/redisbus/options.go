@@ -14,7 +14,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Options say which Redis to use and how. The zero value of all but URL works.
+// Options configure the connection to Redis. Only URL is required.
 type Options struct {
 	delivery.Options
 	// URL is redis://user:password@host:port/db, rediss:// for TLS, or either
@@ -22,23 +22,24 @@ type Options struct {
 	URL string
 	// Password replaces the one in URL.
 	Password string
-	// SentinelPassword is what sentinels want, when they want one.
+	// SentinelPassword is the password of the sentinels, if they require one.
 	SentinelPassword string
-	// CAFile is a PEM file of authorities to trust beside those of the system.
+	// CAFile is a PEM file of certificate authorities to trust in addition to those of
+	// the system.
 	CAFile string
 	// Prefix begins every key; default "lilac".
 	Prefix string
-	// AcceptLoss uses a Redis without an append-only file.
+	// AcceptLoss allows a Redis without an append-only file, which can lose events.
 	AcceptLoss bool
-	// ReplyWithin bounds one exchange with Redis, and twice an attempt to connect;
-	// default three seconds.
+	// ReplyWithin is the timeout of one exchange with Redis; default three seconds. The
+	// timeout for connecting is half of it.
 	ReplyWithin time.Duration
-	// late is called before a batch is sent that nobody waits for; tests let one
-	// overtake another with it.
+	// late is called before a pipelined batch is sent. Tests use it to let one batch
+	// overtake another.
 	late func()
 }
 
-// DefaultPrefix begins the keys of who sets no other prefix.
+// DefaultPrefix is the default of [Options].Prefix.
 const DefaultPrefix = "lilac"
 
 func (o Options) withDefaults() Options {
@@ -47,24 +48,25 @@ func (o Options) withDefaults() Options {
 }
 
 const (
-	// replyWithin is well below the five seconds in which work must go on after an
-	// outage, and well above what a busy machine needs.
+	// replyWithin is well below the five seconds within which work must resume after an
+	// outage, and well above the reply time of a busy machine.
 	replyWithin = 3 * time.Second
-	// ringScale gives a connection 256 places for commands in flight; the
-	// forwarder has two on their way at most and readers a handful.
+	// ringScale is the binary logarithm of the commands that a connection can have in
+	// flight: 256. The forwarder has at most two in flight, readers a few.
 	ringScale = 8
-	// bufferSize is what a connection reads and writes at once. The library's
-	// half a megabyte each is for clients with thousands in flight.
+	// bufferSize is the size of the read and of the write buffer of a connection, in
+	// bytes. The library's default, 512 KiB, suits clients with thousands of commands in
+	// flight.
 	bufferSize = 64 << 10
-	// keepAlive is how often a quiet connection is made to carry something. One
-	// that is broken is noticed when it is used.
+	// keepAlive is the TCP keep-alive interval of an idle connection. Commands notice a
+	// broken connection sooner.
 	keepAlive = 15 * time.Second
-	// topologyEvery is how often sentinels are asked who is the master, should
-	// their announcement get lost.
+	// topologyEvery is how often the client asks the sentinels for the master, in case
+	// their announcement of a new one was lost.
 	topologyEvery = 2 * time.Second
 )
 
-// client makes the options of the client, or says what is wrong with ours.
+// client returns the options of the rueidis client, or an error if o is invalid.
 func (o Options) client() (rueidis.ClientOption, error) {
 	c, err := rueidis.ParseURL(o.URL)
 	if err != nil {
@@ -97,15 +99,16 @@ func (o Options) client() (rueidis.ClientOption, error) {
 	c.Dialer.KeepAlive = keepAlive
 	c.ConnWriteTimeout = o.ReplyWithin
 	c.DisableCache, c.DisableRetry = true, true
-	// One connection: what is sent first is done first.
+	// One connection, so that Redis executes commands in the order they were sent.
 	c.PipelineMultiplex = -1
 	c.RingScaleEachConn, c.ReadBufferEachConn, c.WriteBufferEachConn = ringScale, bufferSize, bufferSize
 	c.ClientName = "lilac"
 	return c, nil
 }
 
-// withoutServerName lets each server be verified by the address that was
-// dialled: sentinels name the master by another one than the URL.
+// withoutServerName makes the client verify each server's certificate against the
+// dialed address, because the sentinels report an address for the master that is not in
+// the URL.
 func withoutServerName(c *tls.Config) *tls.Config {
 	if c == nil {
 		return nil
@@ -130,23 +133,23 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// masterSet is what the sentinels call the master, empty without sentinels.
+// masterSet returns the sentinels' name of the master, or "" without sentinels.
 func (o Options) masterSet() string { return o.parsed().Sentinel.MasterSet }
 
-// hasPassword reports whether the server is given a password.
+// hasPassword reports whether a password for the server is set.
 func (o Options) hasPassword() bool { return o.Password != "" || o.parsed().Password != "" }
 
-// parsed is what the URL says; that it is one was found out before.
+// parsed returns the options in the URL. Open has already checked that the URL is valid.
 func (o Options) parsed() rueidis.ClientOption {
 	c, _ := rueidis.ParseURL(o.URL)
 	return c
 }
 
-// server names the server in messages, without secrets.
+// server returns the name of the server for messages, without secrets.
 func (o Options) server() string { return Server(o.URL) }
 
-// Server is the host and the port in the URL of a Redis, or several of them:
-// what may be told to the operator, and not to everybody.
+// Server returns the host and port, or several of them, in a Redis URL. Show it to the
+// operator only, not to other users.
 func Server(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	if i := strings.LastIndex(rest, "@"); i >= 0 {

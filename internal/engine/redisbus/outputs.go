@@ -9,9 +9,9 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// noteOutputs remembers in the database that there are these outputs, so that
-// a reader is told when Redis has lost one. The log of the database does not
-// have them: they stand there as removed.
+// noteOutputs records in the database that these outputs exist, so that their readers
+// get an error if Redis loses one. They are recorded as expired, because the database's
+// own log does not hold their events.
 func noteOutputs(tx *db.Tx, outputs []*output, at int64) error {
 	for _, o := range outputs {
 		_, err := tx.Exec("INSERT INTO bus_topics (name, output, last_append, expired) VALUES (?, 1, ?, 1) ON CONFLICT (name) DO NOTHING", string(o.topic), at)
@@ -22,7 +22,7 @@ func noteOutputs(tx *db.Tx, outputs []*output, at int64) error {
 	return nil
 }
 
-// outputNoted reports whether there was such an output.
+// outputNoted reports whether the database has recorded an output.
 func outputNoted(ctx context.Context, database *db.DB, topic event.Topic) (was bool, err error) {
 	err = database.Read(ctx, func(q db.Queryer) error {
 		var one int

@@ -8,8 +8,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// countBits is the part of a place that counts within the topic; the rest is
-// the epoch. That is 8 million starts, and 10^12 events in a topic.
+// countBits is the number of low bits of a position that hold the count within the
+// topic; the rest is the epoch. That allows 8 million starts, and 10^12 events per topic.
 const countBits = 40
 
 const (
@@ -19,7 +19,7 @@ const (
 
 func makePosition(epoch, n int64) int64 { return epoch<<countBits | n }
 
-// entryID writes a place as the id of a stream's entry.
+// entryID formats a position as the id of a stream entry.
 func entryID(seq int64) string {
 	id := strconv.AppendInt(make([]byte, 0, 24), seq>>countBits, 10)
 	return string(strconv.AppendInt(append(id, '-'), seq&countMax, 10))
@@ -61,8 +61,8 @@ func (l *stream) Seq(p bus.Position) (int64, error) {
 	return seq, nil
 }
 
-// Distance implements delivery.Log. Events are counted on over the epochs, so
-// the counts alone say how many lie between.
+// Distance implements delivery.Log. The count continues across epochs, so the
+// difference of the counts is the number of events.
 func (l *stream) Distance(from, to int64) int64 {
 	if to <= from || to&countMax == 0 {
 		return 0

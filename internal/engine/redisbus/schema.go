@@ -7,7 +7,7 @@ import (
 	"lilac/internal/engine/delivery"
 )
 
-// Migrations make the tables of the bus and of its outgoing rows.
+// Migrations create the tables of the bus and of its outgoing rows.
 var Migrations = slices.Concat(delivery.Migrations, []db.Migration{
 	{Name: "redis.0001-outgoing", SQL: `
 CREATE TABLE redis_state (
@@ -30,7 +30,7 @@ CREATE TABLE redis_outgoing (
 CREATE INDEX redis_outgoing_unsent ON redis_outgoing (row) WHERE pos = 0;
 CREATE INDEX redis_outgoing_batch ON redis_outgoing (batch);
 `},
-	// What was sent is given back in the order of the places.
+	// A recovery reads the sent rows in the order of their positions.
 	{Name: "redis.0002-places", SQL: `
 DROP INDEX redis_outgoing_batch;
 CREATE INDEX redis_outgoing_batch ON redis_outgoing (batch) WHERE pos > 0;

@@ -12,12 +12,11 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// badMax bounds what is reported; beyond it nobody reads on.
+// badMax is the maximum number of problems to report.
 const badMax = 1000
 
-// Verify reads every entry below the prefix and reports, by name, those that
-// are damaged or missing. Nothing is changed, and a running program is not
-// disturbed.
+// Verify reads every entry below the prefix and reports each damaged or missing one. It
+// changes nothing, and can run while another process uses the prefix.
 func Verify(ctx context.Context, opt Options) (bad []string, err error) {
 	opt = opt.withDefaults()
 	b := &Bus{opt: opt, link: newLink(opt)}
@@ -101,7 +100,7 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 			}
 		}
 		for i, entry := range entries {
-			at, _ := indexed[i].ToString() // nil is no place
+			at, _ := indexed[i].ToString() // "" if the index has no position
 			if _, err := decodeEntries(topic, []rueidis.XRangeEntry{entry}); err != nil || at != entry.ID {
 				bad = append(bad, fmt.Sprintf("The entry %s of the topic %s in Redis is damaged.", entry.ID, topic))
 			}
@@ -114,15 +113,15 @@ func (b *Bus) verifyTopic(ctx context.Context, topic event.Topic) (bad []string,
 	return bad, nil
 }
 
-// verifyOutput reads an output chunk by chunk. It has no index of its ids; its places
-// follow one another, so one that is missing is seen.
+// verifyOutput reads an output chunk by chunk. An output has no index of ids, but its
+// positions have no gaps, so a missing entry is detected.
 func (b *Bus) verifyOutput(ctx context.Context, topic event.Topic) (bad []string, err error) {
 	client, k := b.link.connected(), b.link.keys(topic)
 	trimmed, _, err := oneEntryID(client.Do(ctx, client.B().Hmget().Key(k.meta).Field("t").Build()))
 	if err != nil {
 		return nil, err
 	}
-	end := int64(0) // as Redis has it, if the user may ask for it
+	end := int64(0) // the newest position, if the user may run XINFO
 	if info, err := client.Do(ctx, client.B().XinfoStream().Key(k.stream).Build()).AsMap(); err == nil {
 		id := info["last-generated-id"]
 		if text, err := id.ToString(); err == nil {
@@ -131,7 +130,7 @@ func (b *Bus) verifyOutput(ctx context.Context, topic event.Topic) (bad []string
 	}
 	last := trimmed
 	missing := func(before int64) {
-		from := max(last, trimmed) // readers are told of what is gone up to there
+		from := max(last, trimmed) // readers get ErrTrimmed for entries up to trimmed
 		if n := before&countMax - from&countMax - 1; n > 0 {
 			bad = append(bad, fmt.Sprintf("The topic %s in Redis lacks %d entries behind %s.", topic, n, entryID(from)))
 		}
@@ -156,14 +155,14 @@ func (b *Bus) verifyOutput(ctx context.Context, topic event.Topic) (bad []string
 		more = len(entries) == chunkEntries
 		from = "(" + entries[len(entries)-1].ID
 	}
-	if last > trimmed { // else it has expired
+	if last > trimmed { // otherwise the stream has expired
 		missing(end + 1)
 	}
 	return bad, nil
 }
 
-// VerifyRows reads the rows that wait to be sent, or were lately, and reports
-// those that are damaged.
+// VerifyRows reads the outgoing rows, both unsent and recently sent ones, and reports
+// the damaged ones.
 func VerifyRows(ctx context.Context, database *db.DB) (bad []string, err error) {
 	err = database.Read(ctx, func(q db.Queryer) error {
 		rows, err := q.Query("SELECT row, topic, id, head, data, sum FROM redis_outgoing ORDER BY row")
