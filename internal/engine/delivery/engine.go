@@ -14,74 +14,75 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Record is an event with its place in its topic. It is shared between all who
-// receive it and never changed.
+// Record is an event with its position in its topic. All receivers share it, so it must
+// not be changed.
 type Record struct {
-	// Seq grows within a topic. Where Seq+1 is missing, the log is asked.
+	// Seq is the position. It increases within a topic, not always by one.
 	Seq int64
 	event.Event
 }
 
-// size is about how many bytes the record takes in memory.
+// size returns the approximate number of bytes that the record takes in memory.
 func (r *Record) size() int { return recordBytes + len(r.Data) }
 
-// Topic is what a log knows of a topic. The zero value is a topic that does
-// not exist.
+// Topic is the state of a topic in the log. The zero value is a topic that does not
+// exist.
 type Topic struct {
 	Exists bool
-	// Last is the place of the newest event, also when that was removed.
+	// Last is the position of the newest event, even if that event was removed.
 	Last int64
-	// Trimmed is the place up to which everything was removed.
+	// Trimmed is the position up to which all events were removed.
 	Trimmed int64
-	// Expired says that the topic was removed as a whole.
+	// Expired means that all events of the topic were removed.
 	Expired bool
 }
 
-// Log is where the events are. Its methods are called side by side.
+// Log stores the events. Its methods must be safe for concurrent use.
 type Log interface {
-	// Topic returns what is known of a topic.
+	// Topic returns the state of a topic.
 	Topic(ctx context.Context, topic event.Topic) (Topic, error)
-	// Read returns the topic and up to limit records behind after, or behind
-	// what was removed if that is later; of one lane if lane is not empty. It
-	// may return fewer records than there are, but none only at the end. A
-	// damaged record ends the result with its fault (db.CodeDamagedRow, in a
-	// [Damaged] unless it is the next place); what came before it is returned.
+	// Read returns the state of the topic and up to limit records after the position
+	// after, or after the removed events if that is later. If lane is not empty, it
+	// returns only records of that lane. It may return fewer records than exist, but
+	// it returns none only at the end of the topic. At a damaged record, it returns
+	// the records before it and an error with db.CodeDamagedRow, wrapped in a
+	// [Damaged] unless the damaged position is the next one.
 	Read(ctx context.Context, topic event.Topic, after int64, lane string, limit int) (Topic, []*Record, error)
-	// One returns the record at a place, or nil when it is not in the log.
+	// One returns the record at a position, or nil if it is not in the log.
 	One(ctx context.Context, topic event.Topic, seq int64) (*Record, error)
-	// Appended returns when the first event at or behind a place was appended,
-	// in Unix milliseconds, or 0 when there is none.
+	// Appended returns when the first event at or after a position was appended, in
+	// Unix milliseconds, or 0 if there is none.
 	Appended(ctx context.Context, topic event.Topic, seq int64) (int64, error)
-	// Distance returns how many events lie behind from, up to to.
+	// Distance returns the number of events after from, up to and including to.
 	Distance(from, to int64) int64
-	// Position is how a place is written; Seq reads it back.
+	// Position formats a position for the bus's callers; Seq parses it.
 	Position(seq int64) bus.Position
 	Seq(p bus.Position) (int64, error)
 }
 
 // Options tune an engine. The zero value works; tests shorten the times.
 type Options struct {
-	// Logger gets what nobody is there to be told; default: nowhere.
+	// Logger gets the errors that cannot be returned to a caller; default: discarded.
 	Logger *slog.Logger
 	// Now is the clock of leases, retries and ages; default [time.Now].
 	Now func() time.Time
-	// Age is how long events are kept at least; default 7 days. Ages overrides
-	// it for single topics.
+	// Age is the minimum time that events are kept; default 7 days. Ages overrides
+	// it for individual topics.
 	Age  time.Duration
 	Ages map[event.Topic]time.Duration
 	// OutputAge is how long an output topic is kept after its last append;
 	// default 24 h.
 	OutputAge time.Duration
-	// SilentAfter is how long a group without a consumer keeps events from
-	// being removed; default 7 days.
+	// SilentAfter is how long a group without a consumer prevents the removal of
+	// events that it has not committed; default 7 days.
 	SilentAfter time.Duration
-	// TrimEvery is how often the engine trims by itself; default a minute,
-	// negative never.
+	// TrimEvery is the interval of automatic trimming; default one minute. A negative
+	// value disables it.
 	TrimEvery time.Duration
-	// Grace is how long a handler may take to return after its context has
-	// ended, before its run counts as failed; default 5 s.
+	// Grace is how long a handler may take to return after its context has ended.
+	// After that, its attempt counts as failed; default 5 s.
 	Grace time.Duration
-	// TailQueue bounds what waits for one tail; default 256.
+	// TailQueue is the maximum number of queued events per tail; default 256.
 	TailQueue int
 }
 
@@ -94,14 +95,14 @@ const (
 	// defaultTailQueue absorbs a burst (a page that stalls for a second at
 	// 200 events/s) and costs 2 KB only while it is used.
 	defaultTailQueue = 256
-	// chunkRows bounds one read of the log.
+	// chunkRows is the maximum number of records per read of the log.
 	chunkRows = 256
-	// recordBytes is what a record takes beside its data: the struct, its
-	// strings and headers.
+	// recordBytes is the estimated memory of a record without its data: the struct,
+	// its strings and headers.
 	recordBytes = 512
 )
 
-// WithDefaults fills in what is not set.
+// WithDefaults returns the options with defaults for the fields that are not set.
 func (o Options) WithDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -129,7 +130,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// AgeOf is how long events of a topic are kept at least.
+// AgeOf returns the minimum time that events of a topic are kept.
 func (o Options) AgeOf(topic event.Topic) time.Duration {
 	if age, ok := o.Ages[topic]; ok {
 		return age
@@ -137,7 +138,7 @@ func (o Options) AgeOf(topic event.Topic) time.Duration {
 	return o.Age
 }
 
-// Engine delivers from one log. An engine of the bus embeds it and adds
+// Engine delivers the events of one log. An engine of the bus embeds it and adds
 // publishing and trimming.
 type Engine struct {
 	db     *db.DB
@@ -160,7 +161,7 @@ type groupName struct {
 	name  string
 }
 
-// New makes an engine on an open database that has [Migrations].
+// New creates an engine on an open database that has [Migrations].
 func New(database *db.DB, events Log, opt Options) (*Engine, error) {
 	opt = opt.WithDefaults()
 	b := &Engine{
@@ -179,8 +180,8 @@ func New(database *db.DB, events Log, opt Options) (*Engine, error) {
 	return b, nil
 }
 
-// Regularly calls trim every [Options.TrimEvery] until the engine is stopped,
-// and raises an alarm for groups that fell silent.
+// TrimPeriodically calls trim every [Options.TrimEvery] until the engine stops. At the
+// same interval, it logs the groups that have no consumer.
 func (b *Engine) TrimPeriodically(trim func(context.Context) (int64, error)) {
 	if b.opt.TrimEvery <= 0 {
 		return
@@ -207,7 +208,7 @@ func (b *Engine) TrimPeriodically(trim func(context.Context) (int64, error)) {
 	})
 }
 
-// Trouble says why events cannot be written or handled, or nil.
+// Trouble returns the reason why events cannot be written or handled, or nil.
 func (b *Engine) Trouble() error {
 	if err := b.db.Healthy(); err != nil {
 		return err
@@ -226,7 +227,7 @@ func (b *Engine) Trouble() error {
 	return nil
 }
 
-// Stop ends what still runs and waits for it.
+// Stop stops all goroutines of the engine and waits for them.
 func (b *Engine) Stop() {
 	b.mu.Lock()
 	b.closed = true
@@ -239,8 +240,8 @@ func errClosed() error {
 	return &fault.Error{Kind: fault.Unavailable, Code: "closed", Message: "The bus is closed."}
 }
 
-// Refresh makes every group and every tail read its log again: it has what was
-// not fed.
+// Refresh makes every group and every tail read the log again, because the log may have
+// records that were not fed.
 func (b *Engine) Refresh() {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -255,15 +256,15 @@ func (b *Engine) Refresh() {
 	}
 }
 
-// Damaged says at which place a log is damaged. Events that are missing are one
-// damage at the last of their places, however many they are: a single wrong bit
-// in the number of the newest row opens a gap of a billion.
+// Damaged is the error for a damaged position of a log. A gap counts as one damage, at
+// its last position: one flipped bit in the number of the newest row can open a gap of a
+// billion positions.
 type Damaged struct {
 	Seq int64
 	Err error
 }
 
-// Error is what Err says.
+// Error returns the text of Err.
 func (d *Damaged) Error() string { return d.Err.Error() }
 
 // Unwrap returns Err.

@@ -11,8 +11,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// EnsureTopic returns the number of a topic in the tables of the bus, which is
-// made if there is none. At is Unix milliseconds.
+// EnsureTopic returns the id of a topic in bus_topics and creates its row if necessary.
+// at is the current time in Unix milliseconds.
 func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
 	find := func() error {
 		return tx.QueryRow("SELECT id FROM bus_topics WHERE name = ?", string(topic)).Scan(&id)
@@ -27,15 +27,16 @@ func EnsureTopic(tx *db.Tx, topic event.Topic, at int64) (id int64, err error) {
 	return id, find()
 }
 
-// TombstoneAge is how long an output topic that is gone is remembered, so that
-// a reader of it is told instead of waiting.
+// TombstoneAge is how long a removed output topic is remembered, so that its readers
+// get an error instead of waiting.
 const TombstoneAge = 30 * 24 * time.Hour
 
-// tombstonesChunk bounds one transaction that forgets output topics.
+// tombstonesChunk is the maximum number of output topics that one transaction forgets.
 const tombstonesChunk = 1000
 
-// ForgetOutputs forgets output topics that have been gone for long. In the same
-// transaction it calls forgotten, so that nobody goes on believing in them.
+// ForgetOutputs deletes the rows of output topics that were removed more than
+// [TombstoneAge] ago. It calls forgotten in the same transaction, so that the caller can
+// invalidate its caches.
 func (b *Engine) ForgetOutputs(ctx context.Context, now time.Time, forgotten func()) error {
 	cutoff := now.Add(-b.opt.OutputAge - TombstoneAge).UnixMilli()
 	var due bool
@@ -53,12 +54,12 @@ func (b *Engine) ForgetOutputs(ctx context.Context, now time.Time, forgotten fun
 	})
 }
 
-// seenParts says how exactly the time a group was last served is noted: to the
-// hour when a group may be silent for a week.
+// seenParts sets the precision of the time at which a group last had a consumer: one
+// part of [Options.SilentAfter], which is one hour for a week.
 const seenParts = 168
 
-// alarm logs, once each, the groups that nobody serves although there is work
-// for them, or that nobody has served for a day.
+// alarm logs each silent group once (see [bus.GroupStatus.Silent]): a group without a
+// consumer that has work, or has had none for a day.
 func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
 	groups, err := b.Groups(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
 	silent := make(map[groupName]bool)
 	for _, g := range groups {
 		name := groupName{g.Topic, g.Group}
-		// Within the hour its consumer may still come, after a start.
+		// After a start, a consumer may need up to an hour to subscribe.
 		if !g.Silent() || g.SilentMS <= b.opt.SilentAfter.Milliseconds()/seenParts {
 			continue
 		}
@@ -81,7 +82,7 @@ func (b *Engine) alarm(ctx context.Context, told map[groupName]bool) error {
 	return nil
 }
 
-// NoteAttached marks the groups that are served as alive.
+// NoteAttached records that the groups with a consumer are live.
 func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
 	b.mu.RLock()
 	names := make([]groupName, 0, len(b.groups))
@@ -92,7 +93,7 @@ func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
 	before := now.Add(-b.opt.SilentAfter / seenParts).UnixMilli()
 	stale, err := b.notedBefore(ctx, names, before)
 	if err != nil || !stale {
-		return err // mostly they were noted this hour: nothing is written
+		return err // usually recorded within the last hour, so nothing to write
 	}
 	return b.db.UpdateRelaxed(ctx, func(tx *db.Tx) error {
 		for _, name := range names {
@@ -107,7 +108,8 @@ func (b *Engine) NoteAttached(ctx context.Context, now time.Time) error {
 	})
 }
 
-// notedBefore says whether one of the groups was marked as alive before a time.
+// notedBefore reports whether any of the groups was last recorded as live before the
+// given time.
 func (b *Engine) notedBefore(ctx context.Context, names []groupName, before int64) (stale bool, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		for _, name := range names {
@@ -125,9 +127,9 @@ func (b *Engine) notedBefore(ctx context.Context, names []groupName, before int6
 	return stale, nil
 }
 
-// Floor is the place up to which every live group of a topic has committed;
-// last when there is no group. A group that was silent for too long does not
-// count; that is logged.
+// Floor returns the position up to which every live group of a topic has committed, or
+// last if there is no group. A group without a consumer for longer than
+// [Options.SilentAfter] does not count; Floor logs that.
 func (b *Engine) Floor(q db.Queryer, topic event.Topic, last int64, now time.Time) (int64, error) {
 	rows, err := q.Query(`SELECT g.name, g.cursor, g.seen_at,
 		ifnull((SELECT min(seq) FROM bus_pending p WHERE p.grp = g.id AND p.event IS NULL), g.cursor + 1)
@@ -157,7 +159,7 @@ func (b *Engine) silent(seen int64, now time.Time) bool {
 	return now.Sub(time.UnixMilli(seen)) > b.opt.SilentAfter
 }
 
-// DropStale removes what silent groups had pending of removed events.
+// DropStale deletes the pending rows of silent groups for removed events.
 func (b *Engine) DropStale(tx *db.Tx, topic event.Topic, upTo int64) error {
 	_, err := tx.Exec(`DELETE FROM bus_pending WHERE seq <= ? AND event IS NULL AND grp IN
 		(SELECT g.id FROM bus_groups g JOIN bus_topics t ON t.id = g.topic WHERE t.name = ?)`, upTo, string(topic))

@@ -13,64 +13,66 @@ import (
 )
 
 const (
-	// window bounds what a group has taken and not committed. It is large, so
-	// that a lane that waits for a retry does not hold up the others.
+	// window is the maximum number of events that a group has admitted and not
+	// committed. It is large, so that a lane that waits for a retry does not hold up the
+	// others.
 	window = 4096
-	// arrivedMax bounds what commits hand to a group directly; beyond it the group
-	// reads the log.
+	// arrivedMax is the maximum number of records that are fed to a group directly;
+	// beyond it, the group reads the log.
 	arrivedMax = 1024
-	// inMemory is how many bytes of their events entries may keep in memory. A
-	// window of usual ones fits; what does not is read again when it is its turn.
+	// inMemory is the maximum size of the entries' events in memory, in bytes. A window
+	// of typical events fits. Events beyond the limit are read again when they start.
 	inMemory = 4 << 20
-	// abandonedMax is how many handlers that never returned a consumer may
-	// leave behind before they count against its parallel lanes.
+	// abandonedMax is the number of abandoned handlers that a consumer may have before
+	// they count against its parallel lanes.
 	abandonedMax = 64
-	// skipFlush is how long a cursor that only skipped may stay unwritten.
+	// skipFlush is the maximum delay before a cursor that only skipped events is
+	// written.
 	skipFlush = time.Second
-	// reasonMax bounds the text of a failure.
+	// reasonMax is the maximum length of a failure reason.
 	reasonMax = 2000
 )
 
 // group dispatches the events of one group to the consumers in this process.
-// Its goroutine owns everything but what mu guards; others post to it.
+// Its goroutine owns all fields except those that mu guards; other goroutines use post.
 type group struct {
 	b     *Engine
 	name  groupName
-	types []event.Type // what its consumers care for; empty means all
+	types []event.Type // the types that its consumers want; empty means all
 	users int          // guarded by Engine.mu
 
-	loaded   chan struct{} // start is over; startErr says how
+	loaded   chan struct{} // closed when start has finished and set startErr
 	startErr error
 	ended    chan struct{}
-	// gaveUp says that a plan could not be written when every consumer was
-	// leaving: this dispatcher starts nothing more, and the next one reads what
-	// is stored.
+	// gaveUp is closed if a plan could not be written while every consumer was
+	// stopping. This dispatcher then starts no more handlers, and the next one loads
+	// the stored state.
 	gaveUp chan struct{}
 	stop   chan struct{}
 	done   sync.WaitGroup
-	wake   chan struct{} // one slot: a wake-up that is due is enough
+	wake   chan struct{} // one slot: one pending wake-up is enough
 	hub    *hub
 
 	mu        sync.Mutex
 	posts     []func()
 	outcomes  []outcome
 	arrived   []*Record
-	missed    bool // arrived was full: the log has more
+	missed    bool // arrived was full, so the log has more records
 	err       error
 	claimable claimable
 
 	id        int64
-	cursor    int64 // taken up to here
+	cursor    int64 // all events up to here were admitted or skipped
 	written   int64 // the cursor in the database
-	head      int64 // known end of the topic
+	head      int64 // known end of the topic; -1 if unknown
 	skipSince time.Time
-	seen      int64 // ms, what the clock said last
+	seen      int64 // the last time read from the clock, in ms
 	beat      time.Time
 	entries   map[int64]*entry
-	full      bool // entries have filled the window, and still do nearly
+	full      bool // entries filled the window and have not shrunk by a chunk since
 	lanes     lanes
-	ahead     []*Record // read behind the cursor and not taken
-	buffer    []*Record // arrived and not taken
+	ahead     []*Record // read from the log after the cursor, not admitted yet
+	buffer    []*Record // fed, not admitted yet
 	memory    int       // bytes of entries' events in memory
 	consumers []*consumer
 	turn      int
@@ -90,8 +92,8 @@ func newGroup(b *Engine, name groupName, types []event.Type) *group {
 	}
 }
 
-// start declares the group, listens to the topic, loads what is pending and
-// begins to dispatch.
+// start declares the group, subscribes to the hub of the topic, loads the pending rows
+// and starts the dispatcher.
 func (g *group) start(s bus.Subscription) error {
 	if err := g.b.Declare(g.b.ctx, s); err != nil {
 		return err
@@ -111,7 +113,7 @@ func (g *group) start(s bus.Subscription) error {
 	return nil
 }
 
-// end stops the dispatcher after its last consumer has drained.
+// end stops the dispatcher, whose last consumer must have drained.
 func (g *group) end() {
 	close(g.stop)
 	g.done.Wait()
@@ -146,7 +148,7 @@ func (g *group) lastError() error {
 	return g.err
 }
 
-// trouble says why the group cannot deliver, or nil.
+// trouble returns the reason why the group cannot deliver, or nil.
 func (g *group) trouble() error {
 	if err := g.lastError(); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "The group %s of %s cannot go on.", g.name.name, g.name.topic)
@@ -176,7 +178,7 @@ func (g *group) report(o outcome) {
 	g.wakeDispatcher()
 }
 
-// fed is called with committed records, in order.
+// enqueue adds committed records for the dispatcher. The hub calls it in log order.
 func (g *group) enqueue(records []*Record) {
 	g.mu.Lock()
 	if len(g.arrived)+len(records) > arrivedMax {
@@ -196,7 +198,7 @@ func (g *group) load() error {
 		if g.id, err = findGroup(q, g.name.topic, g.name.name); err != nil {
 			return err
 		}
-		g.head = -1 // the first read says how far the log goes
+		g.head = -1 // the first read finds the end of the log
 		if err := q.QueryRow("SELECT cursor FROM bus_groups WHERE id = ?", g.id).Scan(&g.cursor); err != nil {
 			return err
 		}
@@ -211,7 +213,7 @@ func (g *group) load() error {
 	})
 }
 
-// loadPending makes entries of the pending rows, all or the one of seq.
+// loadPending creates entries for the pending rows: for all, or for the one at seq.
 func (g *group) loadPending(q db.Queryer, seq int64) error {
 	rows, err := q.Query(`SELECT p.seq, p.attempt, p.consumer, p.lease_until, p.not_before, p.reason, p.event, p.sum, p.lane
 		FROM bus_pending p WHERE p.grp = ? AND (? = 0 OR p.seq = ?) ORDER BY p.seq`, g.id, seq, seq)
@@ -240,8 +242,8 @@ func (g *group) loadPending(q db.Queryer, seq int64) error {
 	return rows.Err()
 }
 
-// schedule queues a lane for when its first entry may start: after its backoff,
-// and after the lease of a consumer that is not ours.
+// schedule queues a lane until its first entry may start: after its backoff, and after
+// the lease of a consumer that does not belong to this dispatcher.
 func (g *group) schedule(ln *lane, now int64) {
 	if len(ln.entries) == 0 {
 		return
@@ -271,8 +273,8 @@ func (g *group) attach(c *consumer) {
 	}
 }
 
-// detach lets the consumer's handlers return; those that do not are given up
-// after the grace.
+// detach stops a consumer. It waits for the consumer's handlers to return, and abandons
+// those that have not returned after [Options.Grace].
 func (g *group) detach(c *consumer) {
 	c.stopping = true
 	if g.drain(c) {
@@ -293,7 +295,7 @@ func (g *group) detach(c *consumer) {
 	})
 }
 
-// drain removes a stopping consumer once nothing of it runs.
+// drain removes a stopping consumer that has no running handlers.
 func (g *group) drain(c *consumer) bool {
 	if !c.stopping || c.running > 0 {
 		return false
@@ -308,8 +310,8 @@ func (g *group) drain(c *consumer) bool {
 	return true
 }
 
-// stopped reports whether a failure only means that the consumer is stopping:
-// that is not an attempt.
+// stopped reports whether a handler failed only because its consumer is stopping. That
+// does not count as an attempt.
 func stopped(c *consumer, err error) bool {
 	return c.ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(c.ctx)) ||
 		fault.KindOf(err) == fault.Cancelled)
@@ -319,7 +321,7 @@ func (g *group) limit(c *consumer) int {
 	return c.sub.Parallel - max(0, g.abandoned-abandonedMax)
 }
 
-// room is how many more handlers may start.
+// freeSlots returns the number of handlers that may start.
 func (g *group) freeSlots() (n int) {
 	for _, c := range g.consumers {
 		if g.canStart(c) {
@@ -333,7 +335,7 @@ func (g *group) canStart(c *consumer) bool {
 	return !c.stopping && c.ctx.Err() == nil && c.running < g.limit(c)
 }
 
-// pick chooses the consumer for the next delivery, in turns.
+// pick chooses the consumer for the next delivery, round robin.
 func (g *group) pick() *consumer {
 	for i := range g.consumers {
 		c := g.consumers[(g.turn+i)%len(g.consumers)]

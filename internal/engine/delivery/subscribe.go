@@ -13,7 +13,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// Defaults of a [bus.Subscription], as its documentation has them.
+// Defaults of a [bus.Subscription], as documented there.
 const (
 	defaultParallel    = 16
 	defaultLease       = 30 * time.Second
@@ -55,7 +55,7 @@ func withDefaults(s bus.Subscription) (bus.Subscription, error) {
 	return s, nil
 }
 
-// backoff is 100 ms · 4^(n-1), at most 30 s.
+// backoff returns the delay before the n-th retry: 100 ms · 4^(n-1), at most 30 s.
 func backoff(retry int) time.Duration {
 	d := firstBackoff
 	for range retry - 1 {
@@ -66,14 +66,15 @@ func backoff(retry int) time.Duration {
 	return d
 }
 
-// A group is declared so often, with a pause in between, while the database cannot
-// be written: it is when the program begins its work, and one that fails then ends it.
+// Declare retries while the database cannot be written, because it runs at startup,
+// where an error ends the program.
 const (
 	declareTries = 3
 	declarePause = time.Second
 )
 
-// Declare makes the group exist, so that nothing published later is missed.
+// Declare creates the group if it does not exist, so that it gets every event that is
+// published later.
 func (b *Engine) Declare(ctx context.Context, s bus.Subscription) error {
 	s, err := withDefaults(s)
 	if err != nil {
@@ -120,8 +121,8 @@ func (b *Engine) declare(ctx context.Context, s bus.Subscription) error {
 	return nil
 }
 
-// declareAgain notes that a group which exists is declared. Its log may be out
-// of reach meanwhile.
+// declareAgain records that an existing group is declared again. It does not need the
+// log, which may be unavailable.
 func (b *Engine) declareAgain(ctx context.Context, s bus.Subscription) (known bool, err error) {
 	err = b.db.Update(ctx, func(tx *db.Tx) error {
 		id, err := findGroup(tx, s.Topic, s.Group)
@@ -157,7 +158,7 @@ func (b *Engine) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handle
 		}
 		select {
 		case <-ctx.Done():
-		case <-g.gaveUp: // the next dispatcher serves this consumer
+		case <-g.gaveUp: // join the next dispatcher
 		}
 		g.post(func() { g.detach(c) })
 		<-c.drained
@@ -168,8 +169,8 @@ func (b *Engine) Subscribe(ctx context.Context, s bus.Subscription, h bus.Handle
 	}
 }
 
-// join attaches a consumer to the group's dispatcher, which the first one
-// starts. It returns nil when ctx ended first.
+// join attaches a consumer to the group's dispatcher. The first consumer starts the
+// dispatcher. join returns nil if ctx ended first.
 func (b *Engine) join(ctx context.Context, c *consumer) (*group, error) {
 	name, types := groupName{c.sub.Topic, c.sub.Group}, typeSet(c.sub.Types)
 	for {
@@ -215,7 +216,7 @@ func (b *Engine) join(ctx context.Context, c *consumer) (*group, error) {
 	}
 }
 
-// typeSet is a subscription's types in one order, each once.
+// typeSet returns the types of a subscription, sorted and without duplicates.
 func typeSet(types []event.Type) []event.Type {
 	return slices.Compact(slices.Sorted(slices.Values(types)))
 }
@@ -226,7 +227,7 @@ func otherTypes(name groupName, has, wants []event.Type) error {
 		name.name, name.topic, has, wants)}
 }
 
-// leave ends the dispatcher when its last consumer has left, and waits for it.
+// leave stops the dispatcher when its last consumer has left, and waits for it.
 func (b *Engine) leave(g *group) {
 	b.mu.Lock()
 	g.users--
@@ -242,7 +243,7 @@ func (b *Engine) leave(g *group) {
 	close(g.ended)
 }
 
-// Groups reports every group.
+// Groups returns the status of every group.
 func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 	type place struct{ cursor, oldest, seen int64 }
 	var out []bus.GroupStatus
@@ -283,7 +284,7 @@ func (b *Engine) Groups(ctx context.Context) ([]bus.GroupStatus, error) {
 	return out, nil
 }
 
-// lag fills in what only the log knows of a group.
+// lag sets the fields of a group's status that depend on the log.
 func (b *Engine) lag(ctx context.Context, s *bus.GroupStatus, cursor, oldest, now int64) error {
 	info, err := b.events.Topic(ctx, s.Topic)
 	if err != nil {
@@ -308,11 +309,11 @@ func (b *Engine) attached(topic event.Topic, name string) *group {
 	return b.groups[groupName{topic, name}]
 }
 
-// DropGroup removes a group that no consumer of this process serves.
+// DropGroup deletes a group. It fails if the group has a consumer in this process.
 func (b *Engine) DropGroup(ctx context.Context, topic event.Topic, name string) error {
 	return b.db.Update(ctx, func(tx *db.Tx) error {
-		// Within the transaction: a consumer is known before it declares its
-		// group, so one that comes later makes the group anew.
+		// Check within the transaction: a consumer is attached before it declares its
+		// group, so a consumer that comes later creates the group again.
 		if b.attached(topic, name) != nil {
 			return fault.New(fault.Conflict, "The group %s of %s is being served; it cannot be dropped.", name, topic)
 		}

@@ -12,29 +12,29 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// hub is where the commits of one topic meet those who listen to it now.
+// hub distributes the new records of one topic to its tails and groups.
 type hub struct {
 	mu     sync.Mutex
-	newest int64 // the last place that was fed
+	newest int64 // the last position that was fed
 	all    map[*tailQueue]struct{}
 	lanes  map[string]map[*tailQueue]struct{}
 	groups map[*group]struct{}
-	users  int // guarded by Bus.mu
+	users  int // guarded by Engine.mu
 }
 
-// tailQueue holds what a tail has not handled yet.
+// tailQueue holds the records that a tail has not handled yet.
 type tailQueue struct {
 	lane string
 	max  int
-	wake chan<- struct{} // one slot: a wake-up that is due is enough
+	wake chan<- struct{} // one slot: one pending wake-up is enough
 
 	mu    sync.Mutex
 	items []*Record
-	// dropped is the first record that did not fit; 0 while all did. From it
-	// on the tail must read the log.
+	// dropped is the position of the first record that did not fit, or 0. From there,
+	// the tail must read the log.
 	dropped int64
-	// again is from where on the log may hold what was not pushed; 0 while it
-	// does not.
+	// reread is the position from which the log may have records that were not
+	// pushed, or 0.
 	reread int64
 }
 
@@ -54,7 +54,7 @@ func (q *tailQueue) push(r *Record) {
 	}
 }
 
-// look makes the tail read the log again from a place on.
+// requestReread makes the tail read the log again from a position.
 func (q *tailQueue) requestReread(from int64) {
 	q.mu.Lock()
 	if q.dropped == 0 && q.reread == 0 {
@@ -71,8 +71,8 @@ func (q *tailQueue) notify() {
 	}
 }
 
-// take moves what waits to a reader that has nothing left, and reports whether
-// anything did. The reader's buffer is the queue's next one.
+// drainTo moves the queued records to a reader whose buffer is empty, and reports
+// whether there were any. It swaps the two buffers to avoid an allocation.
 func (q *tailQueue) drainTo(r *reader) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,8 +85,8 @@ func (q *tailQueue) drainTo(r *reader) bool {
 	return true
 }
 
-// Feed hands records that were appended to who listens. The engine of the log
-// calls it in log order; a record that was fed before does no harm.
+// Feed passes appended records to the tails and groups of their topics. The engine of
+// the log must call it in log order. A record that was fed before is ignored.
 func (b *Engine) Feed(records []*Record) {
 	for len(records) > 0 {
 		topic, n := records[0].Topic, 1
@@ -120,7 +120,7 @@ func (h *hub) push(records []*Record) {
 	}
 }
 
-// missed makes every tail read the log again behind what was fed.
+// rereadAll makes every tail read the log again after the last record that was fed.
 func (h *hub) rereadAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,7 +218,8 @@ func (b *Engine) Tail(ctx context.Context, t bus.Tail, h func(bus.Delivery) erro
 	return nil
 }
 
-// Open is [Engine.Tail] for who reads many topics in one goroutine.
+// Open is like [Engine.Tail], but lets one goroutine read many topics. The caller must
+// close the reader.
 func (b *Engine) Open(t bus.Tail, wake chan<- struct{}) (bus.Reader, error) {
 	pos, err := b.events.Seq(t.After)
 	if err != nil {
@@ -233,7 +234,8 @@ func (b *Engine) Open(t bus.Tail, wake chan<- struct{}) (bus.Reader, error) {
 	return r, nil
 }
 
-// reader is a tail on its way through a topic.
+// reader implements [bus.Reader]: it reads the log until it has caught up, then the
+// queue.
 type reader struct {
 	b   *Engine
 	t   bus.Tail
@@ -241,18 +243,19 @@ type reader struct {
 	pos int64
 
 	queue tailQueue
-	// items are what was taken and not handed out yet, from next on.
+	// items[next:] are the records that were not returned yet.
 	items []*Record
 	next  int
-	// dropped is where the log goes on behind items, 0 when the queue does, and
-	// again from where it is read although all that was there was seen.
+	// dropped is the position from which the log continues after items, or 0 if the
+	// queue continues. reread is the position from which to read the log again although
+	// the tail has seen everything before it, or 0.
 	dropped, reread int64
-	// damage ends the tail behind items.
+	// damage ends the tail after items.
 	damage error
-	// behind says that the log holds what was not seen, begun that the log was
-	// read once, ready that the queue took over from it once.
+	// behind means that the log has records that were not seen; begun, that the log
+	// was read once; ready, that the reader has switched to the queue once.
 	behind, begun, ready bool
-	// seen says that nothing that was removed from the log was missed.
+	// seen means that the tail has seen all events that were removed from the log.
 	seen bool
 }
 
@@ -266,7 +269,7 @@ func (r *reader) Close() {
 	r.hub = nil
 }
 
-// rejoinRetry is how soon a log that is out of reach is read again.
+// rejoinRetry is the delay before an unavailable log is read again.
 const rejoinRetry = 250 * time.Millisecond
 
 // Next implements [bus.Reader].
@@ -282,14 +285,14 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 		case r.damage != nil:
 			return bus.Delivery{}, false, r.damage
 		case r.dropped != 0:
-			// All before it was pushed, so that is how far this tail has seen.
+			// All records before dropped were pushed, so this tail has seen them.
 			r.pos, r.dropped, r.behind = max(r.pos, r.dropped-1), 0, true
 		case r.reread != 0:
 			r.pos, r.reread, r.behind, r.seen = max(r.pos, r.reread-1), 0, true, true
 		case r.behind:
 			err := r.read(ctx)
 			if r.ready && fault.KindOf(err) == fault.Unavailable && ctx.Err() == nil {
-				// It catches up, however long the log is out of reach meanwhile.
+				// Retry later: the tail catches up however long the log is unavailable.
 				time.AfterFunc(rejoinRetry, r.queue.notify)
 				return bus.Delivery{}, false, nil
 			}
@@ -304,7 +307,7 @@ func (r *reader) Next(ctx context.Context) (bus.Delivery, bool, error) {
 	}
 }
 
-// hand returns the next of items that was not seen.
+// nextBuffered returns the next item that was not seen.
 func (r *reader) nextBuffered() (bus.Delivery, bool) {
 	for r.next < len(r.items) {
 		rec := r.items[r.next]
@@ -319,8 +322,8 @@ func (r *reader) nextBuffered() (bus.Delivery, bool) {
 	return bus.Delivery{}, false
 }
 
-// read takes what comes next from the log. The last read begins after the
-// queue was in place and is short, so whatever it did not see will be pushed.
+// read reads the next records from the log. The queue receives records before the last
+// read begins, so no record is lost when the reader switches to the queue.
 func (r *reader) read(ctx context.Context) error {
 	if r.t.FromNow && !r.begun {
 		info, err := r.b.events.Topic(ctx, r.t.Topic)
@@ -355,7 +358,7 @@ func (r *reader) read(ctx context.Context) error {
 	return nil
 }
 
-// caughtUp goes over from the log to the queue.
+// caughtUp switches from the log to the queue.
 func (r *reader) caughtUp() {
 	r.items, r.begun, r.behind, r.seen = nil, true, false, false
 	if !r.ready && r.t.Ready != nil {
@@ -364,10 +367,10 @@ func (r *reader) caughtUp() {
 	r.ready = true
 }
 
-// startAt returns the position to read behind, or ErrTrimmed when something
-// behind it was removed. The beginning is what is still there, but an output
-// that was removed as a whole has none. Who has read some of such an output may have
-// read all: only an engine that knows where it ended knows that.
+// startAt returns the position after which to read, or ErrTrimmed if events after it
+// were removed. A read from the beginning starts at the oldest remaining event, but
+// fails for an output that was removed as a whole. A tail that continues in such an
+// output fails too, unless the engine knows that the tail has read all of it.
 func startAt(t Topic, after int64, fromBegin bool) (int64, error) {
 	switch {
 	case !t.Exists && after > 0, fromBegin && t.Expired, !fromBegin && after < t.Trimmed, t.Expired && after > t.Trimmed:
@@ -389,7 +392,7 @@ func (b *Engine) Fetch(ctx context.Context, topic event.Topic, after bus.Positio
 		var info Topic
 		info, records, err = b.events.Read(ctx, topic, pos, "", limit)
 		if err != nil && len(records) == 0 {
-			// A damaged row is reported when it is the first one asked for.
+			// Report a damaged row only if it is the first one of the request.
 			return nil, fmt.Errorf("fetch from %s: %w", topic, err)
 		}
 		if pos, err = startAt(info, pos, after == ""); err != nil {
@@ -398,8 +401,8 @@ func (b *Engine) Fetch(ctx context.Context, topic event.Topic, after bus.Positio
 		if len(records) == 0 || records[0].Seq > pos {
 			break
 		}
-		// A log with a hole has some from before it. Who read on behind these would be told
-		// of the hole, and so for ever.
+		// A log with a gap can have records from before the gap. A caller that continued
+		// after these would get ErrTrimmed again and again.
 	}
 	out := make([]bus.Delivery, 0, len(records))
 	for _, r := range records {
@@ -420,7 +423,7 @@ func (b *Engine) Last(ctx context.Context, topic event.Topic) (bus.Position, err
 // ackNothing is the Ack of deliveries that commit nothing.
 func ackNothing(*db.Tx) error { return nil }
 
-// untilClosed ends ctx also when the bus is closed.
+// untilClosed returns a context that also ends when the bus closes.
 func (b *Engine) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(b.ctx, cancel)
