@@ -14,7 +14,7 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// bus looks at Redis where the events are there. Nothing is changed.
+// bus checks Redis, if the events are stored there. It changes nothing.
 func (p Patient) bus(ctx context.Context) Finding {
 	b := p.Config.Bus
 	if !b.URL.Redis() {
@@ -39,7 +39,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 	if err != nil {
 		return refused("bus", err)
 	}
-	// Of a database that cannot be read its own finding tells.
+	// If the database cannot be read, its own finding reports that.
 	if store, err := db.ReadStoreID(ctx, p.Config.DataDir); err == nil && owner != "" && owner != store {
 		return Finding{
 			"bus", Fail, fmt.Sprintf("the Redis prefix %q belongs to another store (%s)", b.Prefix, owner),
@@ -61,14 +61,14 @@ func (p Patient) bus(ctx context.Context) Finding {
 	return Finding{"bus", OK, found + "; every entry is as it was written", ""}
 }
 
-// refused is the finding of what a start would refuse: what is wrong, and in further
-// sentences what to do.
+// refused returns the finding for a problem that prevents a start. The first sentence of err
+// becomes the message, and the others become the advice.
 func refused(check string, err error) Finding {
 	wrong, advice, _ := strings.Cut(fault.ToWire(err).Message, ". ")
 	return Finding{check, Fail, wrong, advice}
 }
 
-// adviceForRedis says what to do about a Redis that cannot be reached.
+// adviceForRedis returns the advice for a Redis server that cannot be reached.
 func adviceForRedis(err error) string {
 	if _, untrusted := errors.AsType[x509.UnknownAuthorityError](err); untrusted {
 		return "Name the file of the authority that signed the certificate in bus.caFile."

@@ -72,8 +72,8 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	return Finding{check, OK, path, ""}
 }
 
-// noDatabase is the finding of a data directory without one, which is new unless files
-// that one refers to are there.
+// noDatabase returns the finding for a data directory without a database. The directory is new,
+// unless it contains files that a database refers to.
 func (p Patient) noDatabase() Finding {
 	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
 		return Finding{"database", Warn, "there is none, or an empty one, beside the stored files of one", "Restore a backup: the next start makes a new one, which knows nothing."}
@@ -81,13 +81,13 @@ func (p Patient) noDatabase() Finding {
 	return Finding{"database", OK, "there is none yet; the first start makes it", ""}
 }
 
-// openAsItIs opens a database and leaves its tables as they are: after a mere look the
-// program that wrote it still has to be able to use it.
+// openAsItIs opens a database without migrating it, so that the version of Lilac that wrote it can
+// still open it.
 func openAsItIs(ctx context.Context, dir string) (*db.DB, error) {
 	return db.Open(ctx, db.Options{Dir: dir, Migrations: slices.Concat(redisbus.Migrations, store.Migrations), SkipMigrations: true})
 }
 
-// engineChange says why a start with another engine would be refused.
+// engineChange returns an error if a start with the configured bus engine would be refused.
 func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
 	next := delivery.Switching{Name: sqlitebus.EngineName, Unfinished: map[string]func(db.Queryer) (int64, error){
 		sqlitebus.EngineName: sqlitebus.Unfinished, redisbus.EngineName: redisbus.Unfinished,
@@ -98,7 +98,8 @@ func (p Patient) engineChange(ctx context.Context, database *db.DB) error {
 	return database.Read(ctx, func(q db.Queryer) error { return next.Allowed(q) })
 }
 
-// damaged reads all rows, and the files that they refer to.
+// damaged reads all rows and the stored files that they refer to, and lists those that are
+// damaged.
 func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, error) {
 	b, err := sqlitebus.New(database, sqlitebus.Options{Logger: slog.New(slog.DiscardHandler), TrimEvery: -1})
 	if err != nil {
@@ -123,7 +124,7 @@ func damaged(ctx context.Context, dataDir string, database *db.DB) ([]string, er
 	return append(bad, stored...), err
 }
 
-// asItsUser is the advice for what this user may not see.
+// asItsUser is the advice for data that the current user may not read.
 const asItsUser = "Run this as the user that the server runs as, and look at who owns the data directory."
 
 func adviceFor(err error) string {

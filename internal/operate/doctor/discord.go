@@ -7,11 +7,10 @@ import (
 	"lilac/internal/surfaces/discord"
 )
 
-// discordTimeout bounds the questions to Discord, one for each channel.
+// discordTimeout bounds all requests to Discord together; there is one for each channel.
 const discordTimeout = 30 * time.Second
 
-// discord looks at the bot: its token, its intents, and what it may do in each
-// allowed channel.
+// discord checks the bot's token, its intents, and its permissions in each allowed channel.
 func (p Patient) discord(ctx context.Context) []Finding {
 	c := p.Config.Surface.Discord
 	if !c.Token.Set() && c.Meant() {

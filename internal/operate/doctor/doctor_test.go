@@ -23,7 +23,7 @@ import (
 	"lilac/internal/store"
 )
 
-// patient is a machine on which nothing is wrong.
+// patient creates an installation without problems.
 func patient(t *testing.T, env map[string]string, file string) doctor.Patient {
 	t.Helper()
 	home := t.TempDir()
@@ -62,7 +62,7 @@ func examine(t *testing.T, p doctor.Patient, check string) doctor.Finding {
 	return doctor.Finding{}
 }
 
-// check compares a finding; one that is not good must say what to do.
+// check compares a finding with the expected one. A finding that is not OK must have advice.
 func check(t *testing.T, f doctor.Finding, status doctor.Status, want string) {
 	t.Helper()
 	if f.Status != status || !strings.Contains(f.Message, want) {
@@ -73,7 +73,7 @@ func check(t *testing.T, f doctor.Finding, status doctor.Status, want string) {
 	}
 }
 
-// answers serves fixed texts by path.
+// answers starts a server that returns fixed texts by path.
 func answers(t *testing.T, texts map[string]string) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, ok := texts[r.URL.Path]
@@ -126,7 +126,7 @@ func TestMachine(t *testing.T) {
 		}
 		p.Now = func() time.Time { return time.Now().Add(-time.Hour) }
 		check(t, examine(t, p, "clock"), doctor.Warn, "in the future")
-		p.Now = func() time.Time { return time.Date(1970, 7, 1, 0, 0, 0, 0, time.Local) } // of that year in every time zone
+		p.Now = func() time.Time { return time.Date(1970, 7, 1, 0, 0, 0, 0, time.Local) } // in 1970 in every time zone
 		check(t, examine(t, p, "clock"), doctor.Fail, "1970")
 	})
 	t.Run("the port is taken", func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestMachine(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(p.Config.DataDir, "lilac.db"), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// No user may open a directory as a file; not even root, as which tests may run.
+		// A directory cannot be opened as a file, even by root, which may run the tests.
 		if err := os.Mkdir(filepath.Join(p.Config.DataDir, "lilac.lock"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-// What keeps a server from starting is found before one is started.
+// doctor reports problems that prevent a start before a server is started.
 func TestWhatAStartRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -236,7 +236,7 @@ func TestWhatAStartRefuses(t *testing.T) {
 	check(t, examine(t, p, "traces"), doctor.Fail, "OTEL_X is wrong")
 }
 
-// Without one there is no sandbox to be tried, whatever is installed.
+// The sandbox cannot be tested without a directory for temporary files, whatever is installed.
 func TestTemporaryFiles(t *testing.T) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		t.Skip("needs bubblewrap (apt-get install bubblewrap)")
@@ -288,7 +288,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// provider is a fake that takes one key and has one model.
+// provider starts a fake provider that accepts one API key and has one model.
 func provider(t *testing.T, skew time.Duration) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))

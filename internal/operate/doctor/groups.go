@@ -15,16 +15,14 @@ import (
 )
 
 const (
-	// undoneAfter is how long a group may leave an event undone before it is
-	// worth a look.
+	// undoneAfter is the age at which an unhandled event causes a warning about its group.
 	undoneAfter = 10 * time.Minute
-	// silentApart is how much longer than the others a group has to be without
-	// a consumer to be left behind while no server runs and all of them are.
+	// silentApart applies while no server runs, when no group has consumers. A group that has been
+	// without a consumer for this much longer than the others is reported as unused.
 	silentApart = 24 * time.Hour
 )
 
-// groups finds groups of the running server that do not get on, and groups that
-// nobody serves any more.
+// groups finds consumer groups of the running server that are stuck or have no consumer.
 func (p Patient) groups(ctx context.Context) Finding {
 	groups, err := p.Server.Groups(ctx)
 	if err != nil {
@@ -50,8 +48,8 @@ func (p Patient) groups(ctx context.Context) Finding {
 	return Finding{"groups", OK, "every group gets on", ""}
 }
 
-// leftBehind finds groups in the database that were not served when the others
-// last were.
+// leftBehind finds groups in the database whose last consumer is much older than that of the other
+// groups.
 func (p Patient) leftBehind(ctx context.Context) Finding {
 	var all []bus.GroupStatus
 	err := WithGroups(ctx, p.Config.DataDir, func(b *sqlitebus.Bus) (err error) {
@@ -84,10 +82,10 @@ func dropIt(g bus.GroupStatus) string {
 	return fmt.Sprintf("If it belongs to something that is gone: lilac groups drop %s %s", g.Topic, g.Group)
 }
 
-// WithGroups opens the database of a data directory that no server has open and
-// hands fn the groups in it, which are there whatever the engine of the bus is.
-// It does nothing when there is no database yet, and refuses one whose tables the next
-// start changes.
+// WithGroups opens the database of a data directory that no server has open, and passes its
+// consumer groups to fn. The database holds the groups whichever bus engine is configured.
+// WithGroups does nothing if there is no database yet. It returns an error for a database that the
+// next start would migrate.
 func WithGroups(ctx context.Context, dir string, fn func(b *sqlitebus.Bus) error) error {
 	if info, err := os.Stat(filepath.Join(dir, db.FileName)); err != nil || info.Size() == 0 {
 		return nil

@@ -63,7 +63,7 @@ func TestAGroupThatWasLeftBehindIsNamed(t *testing.T) {
 	}
 }
 
-// After a look by a newer program the one that wrote the database still opens it.
+// After doctor of a newer version ran, the version that wrote the database can still open it.
 func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
@@ -96,7 +96,8 @@ func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 	check(t, look(false)["groups"], doctor.OK, "there are none yet")
 }
 
-// What an older program saved has no log beside it, and nothing is written that makes one.
+// A database that was restored from the backup of an older version has no write-ahead log. doctor
+// must not create one.
 func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
 	made, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	all := append(append([]db.Migration{}, redisbus.Migrations...), store.Migrations...)
@@ -110,7 +111,7 @@ func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// As a backup and its restore do.
+	// This is how a backup and its restore copy the database.
 	if _, err := db.Snapshot(t.Context(), made, filepath.Join(dir, db.FileName)); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"lilac/internal/telemetry/health"
 )
 
-// configuration tells where the settings come from and what is odd about them.
+// configuration reports the source of the settings and any warnings about them.
 func (p Patient) configuration() Finding {
 	c := p.Config
 	if c.File == "" {
@@ -36,7 +36,8 @@ func (p Patient) configuration() Finding {
 	return Finding{"configuration", OK, c.File, ""}
 }
 
-// workspace is a directory that a start makes, and nobody afterwards.
+// workspace checks the workspace. A start creates the directory, but a running server does not
+// recreate it.
 func (p Patient) workspace(running bool) Finding {
 	const check = "workspace"
 	if _, err := os.Stat(p.Config.Workspace); running && errors.Is(err, fs.ErrNotExist) {
@@ -48,10 +49,11 @@ func (p Patient) workspace(running bool) Finding {
 	return p.directory(check, p.Config.Workspace)
 }
 
-// writeAndEnter is what access(2) is asked for.
+// writeAndEnter is the mode W_OK|X_OK of access(2).
 const writeAndEnter = 3
 
-// temporary checks that there is a directory for temporary files: nothing makes it.
+// temporary checks that the directory for temporary files exists, because Lilac does not create
+// it.
 func temporary(dir string) Finding {
 	if err := syscall.Access(dir, writeAndEnter); err != nil {
 		return Finding{
@@ -62,7 +64,7 @@ func temporary(dir string) Finding {
 	return Finding{"temporary files", OK, dir, ""}
 }
 
-// directory checks that a directory can be written, or made.
+// directory checks that a directory is writable or can be created.
 func (p Patient) directory(check, dir string) Finding {
 	at := dir
 	for {
@@ -88,7 +90,7 @@ func (p Patient) directory(check, dir string) Finding {
 	return Finding{check, OK, dir, ""}
 }
 
-// private checks that nobody else can read what is kept.
+// private checks that other users cannot read the data directory.
 func (p Patient) private() Finding {
 	const check = "privacy"
 	for _, name := range []string{"", config.TokenFile, db.FileName} {
@@ -107,7 +109,7 @@ func (p Patient) private() Finding {
 	return Finding{check, OK, "the data directory is ours alone", ""}
 }
 
-// token checks that a start could read the token, if there is one.
+// token checks that a start could read the token file, if it exists.
 func (p Patient) token() Finding {
 	if _, err := p.Config.OperatorToken(); err != nil {
 		return refused("token", err)
@@ -132,7 +134,7 @@ func (p Patient) disk() Finding {
 	return Finding{"disk", OK, message, ""}
 }
 
-// clock finds a clock that stands before what was written already.
+// clock reports a system clock that is behind the time of data that was already written.
 func (p Patient) clock() Finding {
 	const advice = "Set the clock: timers and limits depend on it."
 	now := p.Now()
@@ -148,12 +150,12 @@ func (p Patient) clock() Finding {
 	return Finding{"clock", OK, now.Format(time.RFC3339), ""}
 }
 
-// port checks that a server could listen.
+// port checks that a server could listen on the configured address.
 func (p Patient) port() Finding {
 	return port("port", p.Config.Addr, "another address with --addr or addr")
 }
 
-// toolPort is the same for the tool server, without whose address nothing starts.
+// toolPort checks the address of the tool server, without which the server does not start.
 func (p Patient) toolPort() Finding {
 	if p.Config.Tools.Addr == "" {
 		return Finding{"tool port", OK, "none is configured; the socket is enough for commands", ""}
@@ -164,7 +166,7 @@ func (p Patient) toolPort() Finding {
 func port(check, addr, other string) Finding {
 	l, err := net.Listen("tcp", addr)
 	if err == nil {
-		_ = l.Close() // it was only to see
+		_ = l.Close() // it was opened only to test the address
 		return Finding{check, OK, addr + " is free", ""}
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -176,7 +178,7 @@ func port(check, addr, other string) Finding {
 	return Finding{check, Fail, fmt.Sprintf("%s cannot be listened on: %v", addr, err), "Choose " + other + "."}
 }
 
-// traces checks that a start takes OpenTelemetry's variables.
+// traces checks that the OTEL_* variables are valid for a start.
 func (p Patient) traces() Finding {
 	if p.Traces != nil {
 		return Finding{"traces", Fail, fault.ToWire(p.Traces).Message, "Set the variables so, or unset them: until then nothing starts."}

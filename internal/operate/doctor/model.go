@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// reachTimeout bounds the look at the model's host, askTimeout a question.
+	// reachTimeout bounds the connection test to the model's host; askTimeout bounds a request.
 	reachTimeout = 3 * time.Second
 	askTimeout   = 15 * time.Second
-	// maxModels bounds the list of a provider's models.
+	// maxModels bounds the size of a provider's model list, in bytes.
 	maxModels = 8 << 20
-	// maxSkew is how far our clock may be from the provider's: signatures and
-	// limits of time are wrong beyond it.
+	// maxSkew is the tolerated difference between the local clock and the provider's. A larger one
+	// breaks signatures and time limits.
 	maxSkew = 30 * time.Second
 )
 
-// keys looks whether the keys that are set can be keys at all. Where one is
-// wrong the provider says so only when the first person asks something.
+// keys checks that the configured API keys are plausible. Otherwise, the first user request would
+// reveal a wrong key.
 func (p Patient) keys() Finding {
 	var set []string
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Providers)) {
@@ -53,7 +53,7 @@ func (p Patient) keys() Finding {
 	return Finding{"keys", OK, "set for " + strings.Join(set, ", "), ""}
 }
 
-// prefixes are how the keys of the providers begin, where that is documented.
+// prefixes maps base URLs to the documented prefix of the provider's API keys.
 var prefixes = map[string]string{"https://api.anthropic.com": "sk-ant-", "https://api.openai.com/v1": "sk-"}
 
 func malformed(key string) string {
@@ -68,8 +68,7 @@ func malformed(key string) string {
 	return ""
 }
 
-// model looks at the model that answers, what is known of it, and whether it
-// can be reached.
+// model checks the model that answers: its settings, and whether its host is reachable.
 func (p Patient) model(ctx context.Context) []Finding {
 	m, err := p.Config.ResolveModel()
 	if err != nil {
@@ -110,12 +109,12 @@ func reach(ctx context.Context, m config.ModelChoice) *Finding {
 	if err != nil {
 		return &Finding{"model", Warn, m.String() + ": " + u.Host + " cannot be reached", "Look at the network, at providers." + m.Provider + ".baseURL and at proxies."}
 	}
-	_ = conn.Close() // it was only to see
+	_ = conn.Close() // it was opened only to test the connection
 	return nil
 }
 
-// ask lists the provider's models, which costs nothing and shows whether it
-// takes the key, has the model, and agrees about the time.
+// ask lists the provider's models. This is free, and it shows whether the provider accepts the API
+// key, offers the model, and agrees about the time.
 func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -128,7 +127,7 @@ func (p Patient) ask(ctx context.Context, m config.ModelChoice, message string) 
 		return []Finding{{"model", Fail, m.String() + ": its base URL cannot be read", "Look at providers." + m.Provider + ".baseURL."}}
 	}
 	req.Header = header
-	// Without redirects: they would carry the key to another host.
+	// Redirects are disabled, because they would send the API key to another host.
 	asker := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := asker.Do(req)
 	if err != nil {
@@ -160,7 +159,7 @@ func (p Patient) answered(res *http.Response, m config.ModelChoice, message stri
 		return known(m, message+"; the key is taken")
 	}
 	for _, have := range list.Data {
-		// An alias stands for the dated name; Gemini puts a word before it.
+		// An alias matches the dated name. Gemini prefixes its names with "models/".
 		if id := strings.TrimPrefix(have.ID, "models/"); id == m.Name || strings.HasPrefix(id, m.Name+"-2") || strings.HasPrefix(m.Name, id) && strings.HasSuffix(m.Name, "-latest") {
 			return known(m, message+"; the key is taken and the model is there")
 		}
@@ -168,7 +167,7 @@ func (p Patient) answered(res *http.Response, m config.ModelChoice, message stri
 	return Finding{"model", Warn, fmt.Sprintf("%s: the key is taken, and the provider does not list this model", m), "Look at the name of the model; it may have been retired."}
 }
 
-// skew compares the clocks.
+// skew compares the local clock with the Date header of the response.
 func (p Patient) skew(res *http.Response) (Finding, bool) {
 	theirs, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"lilac/internal/operate/config"
 )
 
-// sandbox says how commands are confined, why in that way, and what would
-// confine them better.
+// sandbox reports how commands are confined, why that mode was chosen, and how to improve it.
 func (p Patient) sandbox(ctx context.Context) Finding {
 	set := p.Config.Sandbox
 	if set.Mode == config.SandboxOff {
@@ -22,7 +21,8 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	}
 	box, err := sandbox.Open(ctx, sandbox.Mode(set.Mode))
 	if err != nil {
-		// What fits this machine is said there: in a container bubblewrap is not what is missing.
+		// The message names the cause on this machine. For example, in a container, installing
+		// bubblewrap does not help.
 		advice := "Do what is said there; or accept the risk with sandbox: {mode: off}."
 		if runtime.GOOS != "linux" {
 			advice = "Commands are confined on Linux only. Accept the risk with sandbox: {mode: off}."
@@ -62,7 +62,7 @@ func (p Patient) sandbox(ctx context.Context) Finding {
 	return Finding{"sandbox", OK, message, ""}
 }
 
-// internalHosts are the hosts that may be on a private network.
+// internalHosts lists the hosts that may resolve to private addresses.
 func (p Patient) internalHosts() string {
 	var names []string
 	for _, rule := range p.Config.Sandbox.Network.EgressRules() {

@@ -28,11 +28,11 @@ func (p Patient) server(ctx context.Context) (f Finding, running bool) {
 	return Finding{"server", OK, "it works at " + p.Server.Addr(), ""}, true
 }
 
-// parts are those of the running server that need attention.
+// parts returns findings for the components of the running server that need attention.
 func (p Patient) parts(ctx context.Context) (out []Finding) {
 	report, err := p.Server.Health(ctx)
 	if err != nil {
-		return nil // said by the finding about the server
+		return nil // the finding about the server reports this
 	}
 	for _, part := range report.Parts {
 		switch part.Status {
