@@ -364,7 +364,7 @@ func (p *program) stopHTTP(served <-chan error) error {
 }
 
 func (p *program) close() error {
-	_ = p.box.Wait() // tellOfSandbox has logged the error
+	_ = p.box.Wait() // ends the detection; tellOfSandbox logs its error
 	var errs []error
 	if p.listener != nil {
 		if err := p.listener.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
