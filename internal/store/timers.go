@@ -9,8 +9,8 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// timersMigration creates the table of timers. The column done holds the time of the newest
-// completed slot of a timer, in Unix milliseconds.
+// timersMigration creates the table of timers. Every slot of a timer up to the time
+// in done, in Unix milliseconds, has fired or was omitted.
 var timersMigration = db.Migration{Name: "timers.0001-timers", SQL: `
 CREATE TABLE timers (
 	name     TEXT PRIMARY KEY,
@@ -19,7 +19,7 @@ CREATE TABLE timers (
 ) STRICT, WITHOUT ROWID;
 `}
 
-// Timers is the table of timers and the slots that they have completed.
+// Timers is the table of timer states.
 type Timers struct{}
 
 // TimerState returns the stored state of a timer, or the zero State if there is none.
@@ -33,7 +33,7 @@ func (Timers) TimerState(q db.Queryer, name string) (state clock.State, err erro
 	return state, wrap("read timer", err)
 }
 
-// SetTimerState stores the schedule of a timer and the time of its newest completed slot.
+// SetTimerState stores the state of a timer.
 func (Timers) SetTimerState(tx *db.Tx, name string, state clock.State) error {
 	_, err := tx.Exec(`INSERT INTO timers (name, schedule, done) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET schedule = excluded.schedule, done = excluded.done`, name, state.Text, state.Done.UnixMilli())
