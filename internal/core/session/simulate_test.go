@@ -314,7 +314,7 @@ func seeds() uint64 {
 	switch {
 	case os.Getenv("LILAC_LONG") != "":
 		return 200_000
-	case testing.Short(): // with the race detector, which a pure function does not need
+	case testing.Short(): // used with the race detector, which a pure function does not need
 		return 2_000
 	}
 	return 20_000

@@ -89,7 +89,7 @@ func TestTheOutputReportsOpenCallsOfARequestThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// slow is a history table whose reads of conversations block until the reader is canceled.
+// slow is a history table whose reads of conversations repeat until the reader is canceled.
 type slow struct{ session.HistoryTable }
 
 func (s slow) Conversation(q db.Queryer, sessionID string) (session.Conversation, error) {

@@ -40,7 +40,7 @@ func script(t *testing.T) (topics map[event.Topic][]bus.Delivery) {
 	return topics
 }
 
-// play feeds a projection with the events after a cursor. order seeds the interleaving of the topics.
+// play feeds a projection with the events after a cursor. order selects the interleaving of the topics.
 // play stops after the given number of frames.
 func play(t *testing.T, topics map[event.Topic][]bus.Delivery, at cursor, order int, most int) (out []frame) {
 	t.Helper()

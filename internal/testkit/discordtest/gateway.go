@@ -348,9 +348,9 @@ func (c *conn) writeFrame(f frame) bool {
 	return c.ws.WriteMessage(websocket.TextMessage, data) == nil
 }
 
-// writeTimeout is how long a client may leave its socket unread. Lilac's handoff queue
-// can block a reader for longer than a test lasts, so the timeout only bounds resources
-// that dead clients hold.
+// writeTimeout is how long a client may leave its socket unread. Lilac stops
+// reading while its event queue is full, possibly for longer than a test lasts. The timeout
+// therefore only bounds the resources that dead clients hold.
 const writeTimeout = 5 * time.Minute
 
 // zlibStream implements the "zlib-stream" transport compression: one zlib context per

@@ -26,7 +26,7 @@ func TestABucketIsToldByHeadersAndEnforced(t *testing.T) {
 		if last.Get("X-RateLimit-Remaining") != "0" || last.Get("X-RateLimit-Limit") != "5" || last.Get("X-RateLimit-Reset-After") != "5.000" {
 			t.Errorf("headers %v", last)
 		}
-		// A request that crosses with the headers is not a violation. A later one is.
+		// A request that crosses with the headers on the network is not a violation. A later one is.
 		for _, avoidable := range []int{0, 1} {
 			_, err := c.CreateMessage(id(channel), safe("x"))
 			if err == nil {

@@ -44,9 +44,8 @@ func (p *pipes) Close() error {
 	return nil
 }
 
-// Addr returns an address that is reserved for documentation (RFC 5737). It is not a
-// private or loopback address, so clients that reject those can still fetch files from
-// it.
+// Addr returns an address that is reserved for documentation (RFC 5737), so it cannot be a
+// real host. Its host and port form a valid URL, from which attachments can be fetched.
 func (p *pipes) Addr() net.Addr { return pipeAddr{} }
 
 type pipeAddr struct{}

@@ -17,7 +17,7 @@ const (
 	maxMenu        = 15  // the same, for each of the other types
 	maxCreates     = 200 // the same, creations per day
 	maxCommandName = 32  // "Application Command Structure"
-	maxDescription = 100 // the same
+	maxDescription = 100 // "Application Command Structure"
 
 	commandSlash   = 1
 	commandUser    = 2
