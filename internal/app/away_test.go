@@ -12,7 +12,7 @@ import (
 )
 
 // After the database file is moved away, prompts are rejected, because the next start would
-// not find them, and readiness says what to do. Work continues once the file is back.
+// not find them, and /readyz says what to do. Work continues once the file is back.
 func TestADatabaseThatIsMovedAwayIsToldAndTakesNothing(t *testing.T) {
 	r := start(t, "model: demo\n")
 	_, body := r.post("/sessions", `{}`)
