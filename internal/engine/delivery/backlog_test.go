@@ -80,7 +80,7 @@ func deliver(t *testing.T, log delivery.Log) *delivery.Engine {
 // What an event of a backlog costs must not grow with it: each is read once,
 // together with its neighbours. The control is a lane of events that are so
 // large that a window of them is not kept in memory.
-func TestABacklogIsReadOnce(t *testing.T) {
+func TestBacklogIsReadOnce(t *testing.T) {
 	for _, row := range []struct {
 		name                 string
 		events, lanes, bytes int
@@ -130,7 +130,7 @@ func TestABacklogIsReadOnce(t *testing.T) {
 // An event for which no handler is free stays in the log, where it costs
 // nothing. The control is a lane that is busy: there is a handler for what may
 // lie behind its events, so these are taken.
-func TestWhatWouldOnlyWaitStaysInTheLog(t *testing.T) {
+func TestBacklogStaysInTheLog(t *testing.T) {
 	const events, parallel = 1000, 4
 	for _, row := range []struct {
 		name       string

@@ -6,15 +6,14 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// claimable is what a group lets the writer do for it: take an event and count its
-// first attempt in the transaction that appends it. That spares a transaction
-// between the append and the handler.
+// claimable holds what the database's writer may claim for a group: an event whose
+// first attempt is counted in the transaction that appends it. That saves a
+// transaction between the append and the handler.
 //
-// The writer changes it while it appends, the dispatcher while it plans; the
-// group's mu guards it.
+// Both the writer and the dispatcher change it; group.mu guards it.
 type claimable struct {
-	// consumer handles what is claimed, and lease is for how long; an empty
-	// name means that nothing can be claimed now.
+	// consumer handles claimed events, with this lease; an empty name means that
+	// nothing can be claimed now.
 	consumer string
 	lease    time.Duration
 	// free is how many more handlers may start.
@@ -25,15 +24,15 @@ type claimable struct {
 	claimed map[int64]claim
 }
 
-// claim is who an event was claimed for, and the end of the lease in ms.
+// A claim is the consumer of a claimed event and the end of its lease in ms.
 type claim struct {
 	consumer string
 	until    int64
 }
 
-// Claim hands a record that is being appended to the groups that can begin
-// with it at once. Engines call it whose places count up by one and that
-// append in tx; a record that is not claimed is taken when it is fed.
+// Claim offers a record that is being appended to the groups that can start it at
+// once. It is for engines whose positions increase by one and that append in tx;
+// groups read other records when they are fed.
 func (b *Engine) Claim(tx *db.Tx, r *Record) error {
 	b.mu.RLock()
 	h := b.hubs[r.Topic]
@@ -77,8 +76,8 @@ func (g *group) claim(tx *db.Tx, r *Record) error {
 	return nil
 }
 
-// offer says what may be claimed from now on: only what would begin at once,
-// since a claim counts as an attempt if the process dies.
+// offer updates what may be claimed: only events that would start at once, since
+// a claim counts as an attempt if the process dies.
 func (g *group) offerClaims() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,7 +90,7 @@ func (g *group) offerClaims() {
 	g.claimable.free = g.limit(c) - c.running - len(g.claimable.claimed)
 }
 
-// collect says whether the event of an entry was claimed, and notes it there.
+// collect reports whether the event of an entry was claimed, and records that in it.
 func (g *group) acceptClaim(e *entry) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +105,7 @@ func (g *group) acceptClaim(e *entry) bool {
 	return true
 }
 
-// moved notes the cursor that a transaction of the dispatcher writes.
+// moved records the cursor that a transaction of the dispatcher writes.
 func (g *group) noteCursor(tx *db.Tx, cursor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,8 +118,7 @@ func (g *group) noteCursor(tx *db.Tx, cursor int64) {
 	})
 }
 
-// giveBack uncounts what was claimed and did not begin: stopping is not an
-// attempt.
+// giveBack uncounts claims that did not start: stopping is not an attempt.
 func (g *group) releaseClaims(p *plan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"lilac/internal/foundation/text"
 )
 
-// plan is what one turn of the dispatcher writes before it acts on it.
+// A plan is what one step of the dispatcher writes before it acts on it.
 type plan struct {
 	insert           []*entry // taken, no pending row yet
 	update           []*entry // attempt, consumer, lease, backoff or reason changed
@@ -36,8 +36,8 @@ func (g *group) dispatch() {
 	for {
 		more, err := g.step()
 		if err != nil {
-			if g.lastError() == nil { // said once, not at every try
-				g.b.log.Error("dispatch failed, trying again", "topic", g.name.topic, "group", g.name.name, "error", err)
+			if g.lastError() == nil { // log once, not at every retry
+				g.b.log.Error("cannot dispatch; retrying", "topic", g.name.topic, "group", g.name.name, "error", err)
 			}
 			g.setError(err)
 		} else {
@@ -61,7 +61,7 @@ func (g *group) dispatch() {
 	}
 }
 
-// idle is how long nothing has to be done unless something happens.
+// idle returns how long the dispatcher may sleep unless it is woken.
 func (g *group) idleTime() time.Duration {
 	wait := time.Hour
 	now := g.b.opt.Now()
@@ -77,7 +77,8 @@ func (g *group) idleTime() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// step does all that can be done now. More says that it should be called again.
+// step does everything that can be done now. It returns more if it must be called
+// again at once.
 func (g *group) step() (more bool, err error) {
 	g.mu.Lock()
 	posts, outcomes, arrived := g.posts, g.outcomes, g.arrived
@@ -123,7 +124,8 @@ func (g *group) step() (more bool, err error) {
 	return len(p.alreadyCommitted) > 0 || g.canAdmit() || len(g.lanes.ready) > 0 && g.freeSlots() > 0, nil
 }
 
-// finish writes the plan, acts on it, and passes on why the turn was cut short.
+// finish writes the plan and acts on it. It returns cut, the reason why the step
+// ended early.
 func (g *group) finish(p *plan, cut error) error {
 	if cut != nil {
 		p.cursor = g.cursor
@@ -136,9 +138,9 @@ func (g *group) finish(p *plan, cut error) error {
 	return cut
 }
 
-// canTake reports whether the next event may be taken, if there is one. A full
-// window is filled up a chunk at a time: each turn that takes an event writes
-// pages at both ends of it.
+// canTake reports whether the next event may enter the window. A full window is
+// refilled one chunk at a time, because each step that admits an event writes pages
+// at both ends of the window.
 func (g *group) canAdmit() bool {
 	if n := len(g.entries); n >= window {
 		g.full = true
@@ -148,7 +150,7 @@ func (g *group) canAdmit() bool {
 	return !g.full && (g.head < 0 || g.head > g.cursor) && g.freeSlots() > len(g.lanes.ready)
 }
 
-// settle turns outcomes into what is to be written.
+// settle adds the outcomes of handlers to the plan.
 func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 	for _, o := range outcomes {
 		r := o.run
@@ -192,7 +194,7 @@ func (g *group) settle(p *plan, outcomes []outcome, now int64) {
 	}
 }
 
-// forget removes an entry that is committed and lets its lane go on.
+// forget removes a finished entry and schedules the next one of its lane.
 func (g *group) forget(e *entry, now int64) {
 	if g.entries[e.seq] != e {
 		return
@@ -205,10 +207,9 @@ func (g *group) forget(e *entry, now int64) {
 	g.schedule(e.lane, now)
 }
 
-// intake takes events behind the cursor while a handler could begin with one. An
-// event that would only wait is left in the log: what is taken costs a row. The
-// log is read once at most, so that a long look for what the consumers care for
-// does not keep those waiting who are done.
+// intake admits events after the cursor while a handler is free. The backlog stays
+// in the log, because an admitted event costs a row. intake reads the log at most
+// once, so that a long search for wanted types does not delay finished handlers.
 func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 	for _, r := range arrived {
 		if g.head >= 0 {
@@ -236,8 +237,8 @@ func (g *group) intake(p *plan, arrived []*Record, now int64) error {
 	return nil
 }
 
-// setBack lets what waits for a retry go along with a clock that was set back:
-// it waits no longer than its backoff.
+// setBack shifts retries when the clock was set back, so that none waits longer
+// than its backoff.
 func (g *group) followClockSetBack(now int64) {
 	back := g.seen - now
 	if g.seen = now; back <= 0 {
@@ -251,7 +252,7 @@ func (g *group) followClockSetBack(now int64) {
 	}
 }
 
-// following returns the event behind the cursor if it is in memory.
+// following returns the event after the cursor if it is in memory.
 func (g *group) nextBuffered() (r *Record) {
 	if len(g.ahead) > 0 {
 		r, g.ahead = g.ahead[0], g.ahead[1:]
@@ -278,7 +279,7 @@ func (g *group) readMore(p *plan) error {
 	}
 	if g.cursor < info.Trimmed {
 		if n := g.b.events.Distance(g.cursor, info.Trimmed); n > 0 {
-			g.b.log.Warn("events were removed before a group had read them", "topic", g.name.topic, "group", g.name.name, "events", n)
+			g.b.log.Warn("events were trimmed before a group read them", "topic", g.name.topic, "group", g.name.name, "events", n)
 		}
 		g.cursor = info.Trimmed
 	}
@@ -290,7 +291,7 @@ func (g *group) readMore(p *plan) error {
 	case damage != nil:
 		g.admitDamaged(p, damage)
 	default:
-		g.head = info.Last // what was fed may be ahead of a log that is being restored
+		g.head = info.Last // fed events may be ahead of a log that is being restored
 	}
 	return nil
 }
@@ -313,15 +314,15 @@ func (g *group) admit(p *plan, r *Record, now int64) {
 	g.schedule(e.lane, now)
 }
 
-// takeDamaged sends a row that cannot be believed to the dead letters, so that
-// one flipped bit does not stop the group. The row itself stays where it is.
+// takeDamaged moves a damaged row to the dead letters, so that one flipped bit does
+// not stop the group. The row itself stays in the log.
 func (g *group) admitDamaged(p *plan, damage error) {
 	g.cursor++
 	var at *Damaged
 	if errors.As(damage, &at) {
 		g.cursor = at.Seq
 	}
-	g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
+	g.b.log.Error("damaged event moved to the dead letters", "topic", g.name.topic, "group", g.name.name, "position", g.cursor, "error", damage)
 	e := &entry{seq: g.cursor, reason: text.Truncate(damage.Error(), reasonMax), rec: g.placeholder(g.cursor), lane: &lane{}}
 	p.insert = append(p.insert, e)
 	p.deadLetters = append(p.deadLetters, e)
@@ -334,7 +335,7 @@ func (g *group) placeholder(seq int64) *Record {
 	}}
 }
 
-// wanted reports whether the consumers of the group care for a type.
+// wanted reports whether the consumers of the group want a type.
 func (g *group) wanted(t event.Type) bool {
 	return len(g.types) == 0 || slices.Contains(g.types, t)
 }
@@ -361,7 +362,7 @@ func (g *group) choose(p *plan, now time.Time) error {
 				continue
 			}
 		}
-		if !g.wanted(e.rec.Type) { // taken for consumers that cared for it
+		if !g.wanted(e.rec.Type) { // admitted for consumers that wanted it
 			p.commit = append(p.commit, e)
 			g.forget(e, ms)
 			continue
@@ -411,13 +412,13 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 	case err != nil:
 		return false, err
 	case damage != nil:
-		g.b.log.Error("a damaged event was set aside", "topic", g.name.topic, "group", g.name.name, "position", e.seq, "error", damage)
+		g.b.log.Error("damaged event moved to the dead letters", "topic", g.name.topic, "group", g.name.name, "position", e.seq, "error", damage)
 		e.rec, e.replay, e.reason = g.placeholder(e.seq), true, text.Truncate(damage.Error(), reasonMax)
 		p.deadLetters = append(p.deadLetters, e)
 		g.forget(e, now)
 		return false, nil
 	case e.rec == nil:
-		g.b.log.Error("an event that was not handled is gone from the log", "topic", g.name.topic, "group", g.name.name, "position", e.seq)
+		g.b.log.Error("unhandled event is missing from the log", "topic", g.name.topic, "group", g.name.name, "position", e.seq)
 		p.commit = append(p.commit, e)
 		g.forget(e, now)
 		return false, nil
@@ -426,7 +427,7 @@ func (g *group) fetch(p *plan, e *entry, now int64) (bool, error) {
 	return true, nil
 }
 
-// heartbeat renews the leases of what runs, at a third of the shortest.
+// heartbeat renews the leases of running deliveries, at a third of the shortest lease.
 func (g *group) heartbeat(p *plan, now time.Time) {
 	if len(g.running) == 0 || now.Before(g.beat) {
 		return
@@ -442,7 +443,7 @@ func (g *group) heartbeat(p *plan, now time.Time) {
 	g.beat = next
 }
 
-// launch begins the handlers of a plan that is written.
+// launch starts the handlers of a written plan.
 func (g *group) startHandlers(p *plan) {
 	now := g.b.opt.Now().UnixMilli()
 	for _, e := range p.alreadyCommitted {

@@ -52,7 +52,7 @@ func alter(t *testing.T, database *db.DB, statement string) {
 
 // A consumer comes although the database cannot be written for a moment; one that
 // never can be is told.
-func TestAConsumerOutlastsADatabaseThatCannotBeWritten(t *testing.T) {
+func TestConsumerSurvivesAnUnwritableDatabase(t *testing.T) {
 	for name, mended := range map[string]bool{"for a moment": true, "for good": false} {
 		t.Run(name, func(t *testing.T) {
 			database, err := db.Open(t.Context(), db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})

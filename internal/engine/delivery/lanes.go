@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// entry is an event that the group has taken and not committed.
+// An entry is an event between the cursor and its commit.
 type entry struct {
 	seq  int64
 	lane *lane
-	// rec is the event; nil until it is needed when many wait.
+	// rec is the event; nil until it is needed if the group is over inMemory.
 	rec        *Record
 	replay     bool  // rec came with a replay, not from the log
 	damage     error // of what came with a replay
@@ -25,7 +25,7 @@ type entry struct {
 	run       *run // set while a handler runs
 }
 
-// lane is the order that is kept: one entry at a time, oldest first.
+// A lane runs one entry at a time, oldest first.
 type lane struct {
 	name    string
 	entries []*entry
@@ -35,8 +35,8 @@ type lane struct {
 	index  int // within waiting
 }
 
-// lanes are all lanes with something to do: ready ones in the order they
-// became so, waiting ones by the time they are due.
+// lanes holds all lanes with entries: the ready ones in FIFO order, the waiting
+// ones by their due time.
 type lanes struct {
 	byName  map[string]*lane
 	ready   []*lane
@@ -60,7 +60,7 @@ func (l *lanes) add(e *entry, name string) {
 
 func (l *lanes) remove(e *entry) {
 	ln := e.lane
-	if len(ln.entries) > 0 && ln.entries[0] == e { // as nearly always, and a lane may be long
+	if len(ln.entries) > 0 && ln.entries[0] == e { // the common case; a lane may be long
 		ln.entries[0], ln.entries = nil, ln.entries[1:]
 	} else {
 		ln.entries = slices.DeleteFunc(ln.entries, func(x *entry) bool { return x == e })
@@ -70,7 +70,7 @@ func (l *lanes) remove(e *entry) {
 	}
 }
 
-// schedule queues a lane whose first entry does not run.
+// schedule queues a lane unless its first entry is running.
 func (l *lanes) schedule(ln *lane, now, due int64) {
 	if ln.queued || len(ln.entries) == 0 || ln.entries[0].run != nil {
 		return
@@ -91,7 +91,7 @@ func (l *lanes) wake(now int64) {
 	}
 }
 
-// next takes the first ready lane that has something to start.
+// next removes and returns the first ready lane with an entry that can start.
 func (l *lanes) next() *lane {
 	for len(l.ready) > 0 {
 		ln := l.ready[0]
@@ -115,7 +115,7 @@ func (l *lanes) putBack(ln *lane) {
 	l.ready = slices.Insert(l.ready, 0, ln)
 }
 
-// unwait empties the waiting lanes, for when what they wait for has changed.
+// unwait empties the waiting lanes and returns them, to be scheduled again.
 func (l *lanes) clearWaiting() []*lane {
 	out := []*lane(l.waiting)
 	l.waiting = nil

@@ -17,7 +17,7 @@ import (
 
 // An event that was to be tried again and is in the log no more is lost, whatever its
 // age: that is an error, and said as what it is.
-func TestAnEventThatIsGoneFromTheLogIsAnError(t *testing.T) {
+func TestEventMissingFromTheLogIsAnError(t *testing.T) {
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	database, err := db.Open(patience, db.Options{Dir: t.TempDir(), Migrations: sqlitebus.Migrations})
@@ -61,6 +61,6 @@ func TestAnEventThatIsGoneFromTheLogIsAnError(t *testing.T) {
 	}
 	serve(func(context.Context, bus.Delivery) error { t.Error("it is handled"); return nil }, func(*sqlitebus.Bus) {},
 		func() bool {
-			return strings.Contains(log.String(), `level=ERROR msg="an event that was not handled is gone from the log"`)
+			return strings.Contains(log.String(), `level=ERROR msg="unhandled event is missing from the log"`)
 		})
 }

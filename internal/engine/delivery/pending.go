@@ -12,10 +12,10 @@ import (
 	"lilac/internal/engine/db"
 )
 
-// write stores a plan before anything acts on it. It waits for no sync: a
-// power cut may undo it, and then events are handled again, never lost. While
-// the database cannot be written it tries again, since nothing may be delivered
-// uncounted; it gives up when nobody is left to deliver to.
+// write stores a plan before anything acts on it. It does not sync: a
+// power cut may undo it, and then events are handled again, never lost. It retries
+// while the database cannot be written, because every attempt must be counted
+// before it runs; it gives up when all consumers are stopping.
 func (g *group) write(p *plan) error {
 	if p.empty(g) {
 		return nil
@@ -27,12 +27,12 @@ func (g *group) write(p *plan) error {
 		}
 		err = fmt.Errorf("write deliveries: %w", err)
 		g.setError(err)
-		if g.abandonedByAll() {
+		if g.allStopping() {
 			close(g.gaveUp)
 			g.undo(p)
 			return err
 		}
-		g.b.log.Error("deliveries wait for the database", "topic", g.name.topic, "group", g.name.name, "error", err)
+		g.b.log.Error("cannot write deliveries; retrying", "topic", g.name.topic, "group", g.name.name, "error", err)
 		select {
 		case <-time.After(writeRetry):
 		case <-g.stop:
@@ -65,7 +65,7 @@ func (g *group) writeAll(tx *db.Tx, p *plan) error {
 }
 
 // abandonedByAll reports whether every consumer is stopping.
-func (g *group) abandonedByAll() bool {
+func (g *group) allStopping() bool {
 	for _, c := range g.consumers {
 		if c.ctx.Err() == nil {
 			return false
@@ -74,7 +74,7 @@ func (g *group) abandonedByAll() bool {
 	return true
 }
 
-// writeRetry is how soon a write is tried again; a full disk is not worth more.
+// writeRetry is the delay before a failed write is retried. A full disk does not clear sooner.
 const writeRetry = 500 * time.Millisecond
 
 const (
@@ -131,7 +131,7 @@ func (g *group) writeDeadLetters(tx *db.Tx, p *plan) error {
 		} else if n == 0 {
 			continue // a handler that was given up had committed it after all
 		}
-		g.b.log.Error("an event went to the dead letters", "topic", g.name.topic, "group", g.name.name,
+		g.b.log.Error("event moved to the dead letters", "topic", g.name.topic, "group", g.name.name,
 			"event_id", e.rec.ID, "attempts", e.attempt, "reason", e.reason)
 		if err := g.writeDeadLetter(tx, e); err != nil {
 			return err
@@ -165,7 +165,7 @@ func (g *group) writeRenewed(tx *db.Tx, p *plan) error {
 	return nil
 }
 
-// undo forgets the runs of a plan that was not written: they have not started.
+// undo removes the runs of a plan that was not written; they have not started.
 func (g *group) undo(p *plan) {
 	for _, r := range p.start {
 		delete(g.running, r)
@@ -173,9 +173,9 @@ func (g *group) undo(p *plan) {
 	}
 }
 
-// flush writes a cursor that only skipped, and gives back what did not begin.
-// After a write was given up the cursor in memory is ahead of the pending rows;
-// writing it would lose events.
+// flush writes a cursor that only skipped events, and releases claims that did not
+// start. After an abandoned write, the cursor in memory is ahead of the pending
+// rows; writing it would lose events.
 func (g *group) flush() {
 	if g.broken() {
 		return
@@ -183,7 +183,7 @@ func (g *group) flush() {
 	p := &plan{cursor: g.cursor}
 	g.releaseClaims(p)
 	if err := g.write(p); err != nil {
-		g.b.log.Warn("the place of a group was not written; some events are looked at again", "topic", g.name.topic,
+		g.b.log.Warn("cannot write the cursor of a group; some events are read again", "topic", g.name.topic,
 			"group", g.name.name, "error", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"lilac/internal/foundation/fault"
 )
 
-// consumer is one Subscribe. Its fields beside the first three belong to the
-// group's dispatcher.
+// A consumer is one call of Subscribe. The dispatcher of the group owns all fields
+// but the first three.
 type consumer struct {
 	sub     bus.Subscription
 	handler bus.Handler
@@ -25,35 +25,35 @@ type consumer struct {
 	drained  chan struct{}
 }
 
-// run is one attempt of one delivery.
+// A run is one attempt of one delivery.
 type run struct {
 	g       *group
 	c       *consumer
 	e       *entry
 	attempt int
-	// told is set by whoever reports the outcome first: the handler that
-	// returned, or the one who gave up on it.
-	told  atomic.Bool
-	acked atomic.Bool
+	// told is set by the first reporter of the outcome: the handler that returned,
+	// or abandon.
+	reported atomic.Bool
+	acked    atomic.Bool
 }
 
 // outcome is how a run ended.
 type outcome struct {
 	run *run
 	err error
-	// abandoned: the handler has not returned and is not waited for.
+	// abandoned means that the handler has not returned and nothing waits for it.
 	abandoned bool
-	// returned: an abandoned handler has come back after all.
+	// returned means that an abandoned handler returned after all.
 	returned bool
 }
 
 var (
-	errHung   = errors.New("the handler did not return after its time was over")
+	errHung   = errors.New("the handler did not return in time")
 	errExited = errors.New("the handler ended its goroutine")
 )
 
-// do runs the handler and reports what came of it, also when the handler ends
-// its goroutine.
+// handle runs the handler and reports the outcome, even if the handler ends its
+// goroutine.
 func (r *run) handle(rec *Record) {
 	ctx, cancel := context.WithTimeout(r.c.ctx, r.c.sub.Timeout)
 	hung := time.AfterFunc(r.c.sub.Timeout+r.g.b.opt.Grace, func() { r.abandon(errHung) })
@@ -64,7 +64,7 @@ func (r *run) handle(rec *Record) {
 		}
 		hung.Stop()
 		cancel()
-		if r.told.CompareAndSwap(false, true) {
+		if r.reported.CompareAndSwap(false, true) {
 			r.g.report(outcome{run: r, err: err})
 			return
 		}
@@ -74,13 +74,13 @@ func (r *run) handle(rec *Record) {
 }
 
 func (r *run) abandon(cause error) {
-	if r.told.CompareAndSwap(false, true) {
+	if r.reported.CompareAndSwap(false, true) {
 		r.g.report(outcome{run: r, err: cause, abandoned: true})
 	}
 }
 
 // ack commits the delivery inside tx. It is refused when this attempt has been
-// given up, so a handler that comes back late cannot do its work twice.
+// abandoned, so a handler that returns late cannot commit its work twice.
 func (r *run) ack(tx *db.Tx) error {
 	res, err := tx.Exec("DELETE FROM bus_pending WHERE grp = ? AND seq = ? AND attempt = ? AND consumer = ?",
 		r.g.id, r.e.seq, r.attempt, r.c.sub.Consumer)

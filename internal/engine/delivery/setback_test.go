@@ -15,7 +15,7 @@ import (
 
 // An event that is to be tried again in seconds does not wait until a clock
 // that was set back is where it had been.
-func TestAClockThatWasSetBackHoldsUpNoRetry(t *testing.T) {
+func TestClockSetBackDoesNotDelayRetries(t *testing.T) {
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	var off atomic.Int64

@@ -9,7 +9,7 @@ import (
 
 // What is pushed while a reader looks again and again, and mostly finds
 // nothing, comes once and in order.
-func TestAQueueThatIsLookedAtTooOftenLosesNothing(t *testing.T) {
+func TestTailQueueLosesNothingAfterSpuriousRereads(t *testing.T) {
 	const records = 20_000
 	q := delivery.NewTailQueue(records)
 	var push sync.WaitGroup

@@ -7,16 +7,14 @@ import (
 	"time"
 )
 
-// batchSizer bounds how much is moved at once, so that the answer comes in time also when
-// the way to Redis is slow: what is too much would be too much again, for ever. After
-// an answer that did not come in time half as much is moved, and twice as much again
-// when much has come quickly.
+// batchSizer adapts the size of exchanges, so that replies arrive in time over a slow
+// link. A timeout halves the size; a full exchange that is fast doubles it again.
 type batchSizer struct{ halvings atomic.Int32 }
 
 // halvingsMax is how often it is halved: then a batch has 16 KiB, and a read one entry.
 const halvingsMax = 8
 
-// of is what is moved at once now, of what may be at most.
+// of scales most down while the link is slow.
 func (p *batchSizer) limit(most int) int { return max(1, most>>p.halvings.Load()) }
 
 // took notes how an exchange went that may take so long, and whether it moved about

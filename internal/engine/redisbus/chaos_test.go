@@ -219,7 +219,7 @@ func astray(where string, want, got []string) (wrong []string) {
 // An event whose answer got lost is read from the log before its publisher has
 // sent it again, and then Redis loses it: whoever has read it must not get it
 // again from another place.
-func TestWhatWasReadBeforeItWasAnsweredIsNotReadAgain(t *testing.T) {
+func TestEventReadBeforeItsReplyIsNotReadAgain(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)
 	w := newWorld(t, server, "redis://"+proxy.Addr)

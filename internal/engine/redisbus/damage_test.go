@@ -128,7 +128,7 @@ func rewrite(server *redistest.Server, key string, entries []any) {
 
 // What cannot go back to its place is not dropped in silence, and a stream that is
 // something else is not taken for one that goes on.
-func TestWhatCannotBeRestoredIsSaid(t *testing.T) {
+func TestLossThatCannotBeRestoredIsReported(t *testing.T) {
 	for _, topic := range []event.Topic{plain, aged} {
 		t.Run(string(topic), func(t *testing.T) { whatCannotBeRestoredIsSaid(t, topic) })
 	}

@@ -8,9 +8,8 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// gapFinder finds, while a restoration gives back what Redis lost, where a topic has
-// places that neither Redis has nor a row: their events were handled more than a
-// minute ago.
+// gapFinder reports, during a recovery, the positions of a topic that neither Redis
+// nor a row has: their events were handled more than a minute ago.
 type gapFinder struct {
 	// end is how far each topic was walked; gone is the last place that is
 	// missing, and count how many are.

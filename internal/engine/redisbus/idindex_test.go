@@ -11,7 +11,7 @@ import (
 )
 
 // What gets which place, and what is not sent because the output has it.
-func TestTheLedgerGivesOutPlaces(t *testing.T) {
+func TestIDIndexAssignsPositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		output output // with the ids "old" at 1-7 and "older" at 1-6, if it is there
 		most   int64
@@ -84,7 +84,7 @@ func TestTheLedgerGivesOutPlaces(t *testing.T) {
 
 // The idIndex forgets outputs that get no more events, and the oldest when it has too many
 // ids.
-func TestTheLedgerIsBounded(t *testing.T) {
+func TestIDIndexIsBounded(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	l := idIndex{outputs: make(map[event.Topic]*output)}
 	add := func(name string, ids int, used time.Time) {

@@ -131,7 +131,7 @@ func (b *Bus) ackAll() error {
 	return nil
 }
 
-// grounded waits for all answers and returns what was on its way.
+// grounded waits for all replies and returns the events and requests that were in flight.
 func (b *Bus) awaitInFlight() (items []*item, done []*publishRequest) {
 	for _, f := range b.inFlight {
 		<-f.answered
@@ -141,7 +141,7 @@ func (b *Bus) awaitInFlight() (items []*item, done []*publishRequest) {
 	return items, done
 }
 
-// ground gives up what is on its way: Redis may have it or not.
+// ground gives up the batches in flight; whether Redis has them is unknown.
 func (b *Bus) abandonInFlight() {
 	items, done := b.awaitInFlight()
 	b.unanswered = append(b.unanswered, items...)

@@ -20,7 +20,7 @@ import (
 
 // A batch that comes before the one it follows is refused and sent again: whichever is
 // faster, each publisher's events are there once and in their order.
-func TestABatchThatOvertakesAnotherChangesNoOrder(t *testing.T) {
+func TestBatchThatOvertakesAnotherKeepsTheOrder(t *testing.T) {
 	const publishers, each = 16, 100
 	topics := []event.Topic{"out.req.web:s:1", "out.req.web:s:2", "test.aged"}
 	server := redistest.Start(t, redistest.Options{})
@@ -98,7 +98,7 @@ func TestABatchThatOvertakesAnotherChangesNoOrder(t *testing.T) {
 
 // Whoever publishes while the bus is closed is told, wherever the events are by then: those
 // that wait for a batch to come back, too.
-func TestWhoPublishesWhileTheBusIsClosedIsTold(t *testing.T) {
+func TestPublishersFailWhenTheBusCloses(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	database, err := db.Open(t.Context(), db.Options{Dir: filepath.Join(t.TempDir(), "data"), Migrations: Migrations})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAServerThatRefusesWritesSaysWhy(t *testing.T) {
+func TestRefusedWritesAreExplained(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string
 		info map[string]string

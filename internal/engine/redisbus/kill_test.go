@@ -185,7 +185,7 @@ func (l lines) Write(p []byte) (int, error) {
 // An event that was in Redis when the program died, which had not noted it yet, is
 // sent again before a group or a tail can read it: if Redis then forgets it, it is
 // given back at the place where it was read.
-func TestWhatADeadProcessSentIsNotedBeforeItIsRead(t *testing.T) {
+func TestEventsOfADeadProcessAreRecordedBeforeReads(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
 	if err := w.bus.Declare(t.Context(), group); err != nil {

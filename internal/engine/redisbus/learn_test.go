@@ -69,7 +69,7 @@ func newAgingWorld(t testing.TB) (w *world, pass func()) {
 // An output that was silent for long is read before it goes on. When Redis has just lost
 // its last events, and nobody has noticed that yet, what comes next is not put where they
 // were: who has seen them would not see it.
-func TestALossThatNobodyNoticedGivesNoPlaceOutTwice(t *testing.T) {
+func TestUnnoticedLossDoesNotReusePositions(t *testing.T) {
 	w, pass := newAgingWorld(t)
 	w.publish("a", 3)
 	w.server.Remember()

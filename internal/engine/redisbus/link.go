@@ -40,12 +40,12 @@ type link struct {
 	dropped bool
 	// why says why Redis cannot be used, nil while it can; told is what was news of
 	// that since it could the last time.
-	why  error
-	told []string
+	why      error
+	reported []string
 }
 
-// toldMax bounds what is news of one outage.
-const toldMax = 16
+// reportedMax bounds what is news of one outage.
+const reportedMax = 16
 
 func newLink(opt Options) *link {
 	return &link{prefix: opt.Prefix, claim: opt.Prefix + ":claim", within: opt.ReplyWithin, doubts: make(chan struct{}, 1), why: errNotConnected}
@@ -78,10 +78,10 @@ func (l *link) set(why error) (news bool) {
 	switch text := troubleText(why); {
 	case why == nil:
 		news = l.why != nil
-		l.told = nil
-	case !slices.Contains(l.told, text) && len(l.told) < toldMax:
+		l.reported = nil
+	case !slices.Contains(l.reported, text) && len(l.reported) < reportedMax:
 		news = true
-		l.told = append(l.told, text)
+		l.reported = append(l.reported, text)
 	}
 	l.why = why
 	return news

@@ -13,7 +13,7 @@ import (
 )
 
 // An outage is told once for each reason, however often it is tried again.
-func TestWhatIsNewsOfAnOutage(t *testing.T) {
+func TestEachReasonOfAnOutageIsLoggedOnce(t *testing.T) {
 	reset := func(port int) error {
 		err := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET}
 		return fault.Wrap(fault.Unavailable, fmt.Errorf("dial: %w", err), "Redis cannot be reached")

@@ -31,7 +31,7 @@ var losses = map[string]func(s *redistest.Server, before redistest.Snapshot){
 
 // Nobody notices that Redis forgot: what it lost is there again at the places
 // it had, and each event is handled once.
-func TestWhatRedisForgetsIsGivenBack(t *testing.T) {
+func TestEventsThatRedisLosesAreRestored(t *testing.T) {
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, redistest.Options{})
@@ -77,7 +77,7 @@ func TestControlWithoutOutgoingRowsRedisLosesEvents(t *testing.T) {
 // An event whose answer got lost has its place before events that are sent
 // earlier than it the second time. All of them reach the tail, and are given
 // back when Redis forgets.
-func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
+func TestResentEventsAreDeliveredAndRestored(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)
 	w := newWorld(t, server, "redis://"+proxy.Addr)
@@ -131,7 +131,7 @@ func TestWhatWasSentTwiceIsSeenAndGivenBack(t *testing.T) {
 
 // A tail that has seen all there was goes on when Redis has lost it for good, and
 // one that has seen nothing when the first event's answer gets lost.
-func TestATailThatHasSeenEverythingGoesOn(t *testing.T) {
+func TestTailThatIsCaughtUpContinues(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
 	publish := func(id string) {
@@ -163,7 +163,7 @@ func TestATailThatHasSeenEverythingGoesOn(t *testing.T) {
 
 // What Redis loses long after it was handled is not kept by anybody: who reads on
 // from before it is told, and who has seen it is not.
-func TestAReaderIsToldOfWhatIsLostForGood(t *testing.T) {
+func TestReaderGetsErrTrimmedForEventsLostForGood(t *testing.T) {
 	var passed atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	server := redistest.Start(t, redistest.Options{})
@@ -276,7 +276,7 @@ func TestAPublisherThatIsLateForTheFirstGroupLosesNothing(t *testing.T) {
 
 // Events that nobody has handled yet survive a Redis that forgets, also while
 // no process of ours runs.
-func TestWhatWaitsSurvivesRedisForgetting(t *testing.T) {
+func TestPendingRowsSurviveALossInRedis(t *testing.T) {
 	for name, lose := range losses {
 		for _, running := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, running=%v", name, running), func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestWhatWaitsSurvivesRedisForgetting(t *testing.T) {
 
 // A Redis that takes the place of another one for a while (a volume that is not
 // mounted, another index in the URL) leaves what it got to the one that comes back.
-func TestAnOlderRedisIsGivenWhatAnotherOneGot(t *testing.T) {
+func TestOlderRedisReceivesTheMissingEvents(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
 	w.attach()
@@ -348,7 +348,7 @@ func TestAnOlderRedisIsGivenWhatAnotherOneGot(t *testing.T) {
 }
 
 // What is published while Redis is away is accepted, and arrives in order.
-func TestWhatIsPublishedWhileRedisIsAwayArrives(t *testing.T) {
+func TestEventsPublishedDuringAnOutageArrive(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
 	w.attach()

@@ -144,7 +144,7 @@ func TestAnOutputHasEachEventOnce(t *testing.T) {
 
 // An output that Redis lost, or let expire, goes on at places that it never had, and who
 // reads on from before is told.
-func TestAnOutputThatIsGoneGoesOn(t *testing.T) {
+func TestLostOutputContinues(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"in the same process": func(*world) {},
 		"in the next one": func(w *world) {
@@ -196,7 +196,7 @@ func TestAnOutputThatIsGoneGoesOn(t *testing.T) {
 // Of an output that Redis lost when the process died what has a row is given back. Who reads
 // on from before what has none is told, who begins gets what is behind it, and nothing of it
 // passes for damage.
-func TestAHoleInAnOutputIsTold(t *testing.T) {
+func TestGapInAnOutputIsReported(t *testing.T) {
 	w := newWorld(t, redistest.Start(t, redistest.Options{}), "")
 	direct := func(ids ...string) {
 		t.Helper()
@@ -255,7 +255,7 @@ func TestAHoleInAnOutputIsTold(t *testing.T) {
 
 // A batch that Redis takes long after it was given up, when it has been sent again,
 // changes nothing.
-func TestABatchThatIsLateChangesNothing(t *testing.T) {
+func TestLateBatchChangesNothing(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := &world{t: t, server: server, dir: t.TempDir(), url: server.URL(), replyWithin: 200 * time.Millisecond}
 	w.open()

@@ -9,7 +9,7 @@ import (
 
 // What was sent without a row comes back as it was sent, as long as it is recent
 // and there is room; what has a row, or got no place, is not kept.
-func TestRecentRemembersWhatHasNoRow(t *testing.T) {
+func TestRecentRemembersEventsWithoutRows(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	seen := func(r *recent, after int64) string {
 		var out []string

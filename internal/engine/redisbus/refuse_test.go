@@ -263,7 +263,7 @@ func TestAServerThatIsSetToLoseEventsIsNotHealthy(t *testing.T) {
 	}
 }
 
-func TestATopicOutlivesWhatIsKnownOfIt(t *testing.T) {
+func TestTopicSurvivesEvictedMetadata(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	w := newWorld(t, server, server.URL())
 	w.attach()

@@ -16,7 +16,7 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-func TestSentinelsSayWhoIsTheMaster(t *testing.T) {
+func TestSentinelsNameTheMaster(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	addr := startSentinel(t, server)
 	if err := open(t, redisbus.Options{URL: "redis://" + addr + "?master_set=ours"}); err != nil {

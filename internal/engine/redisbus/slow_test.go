@@ -16,7 +16,7 @@ import (
 
 // More waits than the way carries until the answer must be there: it is sent, given
 // back and read nevertheless, in smaller pieces.
-func TestASlowWayCarriesWhatWaits(t *testing.T) {
+func TestBacklogPassesASlowLink(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := faultproxy.Start(t, server.Addr)
 	w := &world{t: t, server: server, dir: t.TempDir(), url: "redis://" + proxy.Addr, replyWithin: 400 * time.Millisecond}

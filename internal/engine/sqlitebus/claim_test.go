@@ -112,7 +112,7 @@ func TestAttemptIsCountedWhenTheHandlerBegins(t *testing.T) {
 	close(leave)
 }
 
-func TestWaitingInItsLaneWhenTheConsumerStopsIsNoAttempt(t *testing.T) {
+func TestStoppingWhileWaitingInALaneIsNotAnAttempt(t *testing.T) {
 	_, engine := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	s := bus.Subscription{Topic: bustest.Topic, Group: "g", Consumer: "a", FromBegin: true}
 	begun, block := make(chan string, 4), make(chan struct{})
@@ -149,7 +149,7 @@ func TestWaitingInItsLaneWhenTheConsumerStopsIsNoAttempt(t *testing.T) {
 	}
 }
 
-func TestWhatIsRolledBackIsNotDelivered(t *testing.T) {
+func TestRolledBackEventsAreNotDelivered(t *testing.T) {
 	database, engine := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	got := make(chan bus.Delivery, 4)
 	consume(t, engine, bus.Subscription{Topic: bustest.Topic, Group: "g", Consumer: "a", FromBegin: true},

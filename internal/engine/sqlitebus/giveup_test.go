@@ -16,7 +16,7 @@ import (
 // Events that were taken while the database could not be written belong to the
 // next consumer: the place in the log does not move past them without their
 // pending rows, however soon the database recovers.
-func TestEventsOfAWriteThatWasGivenUpComeAgain(t *testing.T) {
+func TestEventsOfAnAbandonedWriteAreRedelivered(t *testing.T) {
 	delivered := make(chan struct{}, 100)
 	database, b := openBus(t, t.TempDir(), db.Options{}, sqlitebus.Options{TrimEvery: -1})
 	s := bus.Subscription{Topic: bustest.Topic, Group: "g"}

@@ -52,7 +52,7 @@ func parsePosition(p bus.Position) (int64, error) {
 
 func rowNumber(topic, seq int64) int64 { return topic<<seqBits | seq }
 
-// topicState is what appending needs to know of a topic.
+// topicState is the state of a topic that append needs.
 type topicState struct {
 	id         int64
 	last       int64
@@ -146,7 +146,7 @@ func (b *Bus) topic(tx *db.Tx, name event.Topic, at int64) (*topicState, error) 
 	return t, nil
 }
 
-// topicInfo is a topic as a reader sees it; id 0 means that there is none.
+// topicInfo is the state of a topic for readers; id 0 means that it does not exist.
 type topicInfo struct {
 	id, last, trimmed, lastAppend int64
 	output, expired               bool

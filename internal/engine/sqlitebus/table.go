@@ -10,7 +10,7 @@ import (
 	"lilac/internal/foundation/event"
 )
 
-// table is the log as the delivery reads it.
+// table implements [delivery.Log].
 type table struct{ db *db.DB }
 
 var _ delivery.Log = table{}

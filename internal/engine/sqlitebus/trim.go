@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// trimChunk bounds one transaction of a trim, so that it does not hold up
-	// what waits for the writer.
+	// trimChunk bounds one transaction of a trim, so that other writes are not
+	// delayed.
 	trimChunk = 1000
 )
 
@@ -51,8 +51,8 @@ func (b *Bus) Trim(ctx context.Context) (removed int64, err error) {
 	return removed, b.ForgetOutputs(ctx, now, func() { clear(b.topics) })
 }
 
-// toTrim returns the topics of which something may be removed. Where nothing
-// may, nothing is written: an idle program lets the disk rest.
+// toTrim returns the topics with removable events. If there is none, nothing is
+// written, so an idle program does not wake the disk.
 func (b *Bus) toTrim(ctx context.Context, now time.Time) (topics []trimTopic, err error) {
 	err = b.db.Read(ctx, func(q db.Queryer) error {
 		all, err := b.candidates(q, now)

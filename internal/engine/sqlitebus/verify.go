@@ -43,7 +43,7 @@ func (b *Bus) Verify(ctx context.Context) (bad []string, err error) {
 	return append(bad, stray...), err
 }
 
-// badMax bounds what is reported of one topic; beyond it nobody reads on.
+// badMax bounds the reports for one topic.
 const badMax = 1000
 
 // verifyTopic reads a topic chunk by chunk and steps over what is damaged.
