@@ -267,7 +267,7 @@ func TestWorkflowsAreListedAndCancelled(t *testing.T) {
 	p.Picture("workflows", false)
 	p.Click("[name=ended]")
 	p.Until("all are listed", "document.querySelectorAll('[data-workflow]').length === 3 && location.hash === '#/workflows?ended=1'")
-	p.Until("why one failed is told", "document.querySelector('[data-workflow=w3] .bad').innerText.includes('nothing to wait for')")
+	p.Until("why one failed is told", "document.querySelector('[data-workflow=w3] .bad').innerText.includes('no task to wait for')")
 	p.Do(chromedp.Evaluate[chromedp.Void]("history.back()"))
 	p.Until("back are those that wait", "document.querySelectorAll('[data-workflow]').length === 2 && !document.querySelector('[name=ended]').checked")
 	p.Do(chromedp.Focus("[data-workflow=w1]"))
