@@ -121,7 +121,7 @@ rules:
 	s.Restart()
 	// Two calls for the rule, two for the first workflow, one for the second,
 	// which sets up a third before it is stopped.
-	e2e.Eventually(t, 2*answerWithin, "the third workflow is over", func() bool { return strings.Contains(s.Log(), "a workflow wakes nobody") })
+	e2e.Eventually(t, 2*answerWithin, "the third workflow is over", func() bool { return strings.Contains(s.Log(), "cannot wake the agent for a workflow") })
 	if n := model.Count(); n != 5 {
 		t.Errorf("the model was called %d times", n)
 	}

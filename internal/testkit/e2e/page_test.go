@@ -82,7 +82,7 @@ func TestANewUserOnThePage(t *testing.T) {
 	p.Say("hello from the middle")
 	p.Shows("#outbox .fate", "Waiting for the next step…")
 	p.Picture("page", false)
-	p.Until("it says what became of it", "document.querySelector('#transcript .fate:not([hidden])')?.innerText.includes('Applied')")
+	p.Until("it says what became of it", "document.querySelector('#transcript .fate:not([hidden])')?.innerText.includes('Added to the answer')")
 	p.Until("the answer is over", lastState+" === 'done'")
 	if n := webuitest.Eval[int](p, "[...document.querySelectorAll('#transcript .words')].filter(e => e.innerText === 'hello from the middle').length"); n != 1 {
 		t.Errorf("the steer is shown %d times", n)
