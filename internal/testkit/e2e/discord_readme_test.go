@@ -152,7 +152,7 @@ func (u *readmeUser) setUp() {
 	d := u.d
 	d.Leave(d.Guild, d.Self())
 	u.configure(d.Guild, "allowDMs: true", fmt.Sprintf("channels: {%q: {mode: active}}", d.Lounge))
-	u.doctorSays("no DISCORD_TOKEN is set", "Reset Token")
+	u.doctorSays("DISCORD_TOKEN is not set", "Reset Token")
 	u.token("of-another-bot")
 	u.doctorSays("failed", "rejected the bot's token", "Reset")
 	u.token(discordtest.DefaultToken)
