@@ -21,10 +21,10 @@ func detectNamespaces(ctx context.Context) (Sandbox, error) {
 		return nil, errors.New("this program cannot be the first process of a sandbox")
 	}
 	if version := Landlock(); version < minLandlock {
-		return nil, fmt.Errorf("the kernel enforces version %d of Landlock, namespaces of our own need %d (Linux 5.19, with landlock in its lsm= list)", version, minLandlock)
+		return nil, fmt.Errorf("the kernel enforces version %d of Landlock, the built-in sandbox needs version %d (Linux 5.19, with landlock in its lsm= list)", version, minLandlock)
 	}
 	if err := probe(ctx, namespaces{}); err != nil {
-		return nil, fmt.Errorf("namespaces of our own do not work here: %w", err)
+		return nil, fmt.Errorf("the built-in namespace sandbox does not work here: %w", err)
 	}
 	return namespaces{}, nil
 }

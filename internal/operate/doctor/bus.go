@@ -18,7 +18,7 @@ import (
 func (p Patient) bus(ctx context.Context) Finding {
 	b := p.Config.Bus
 	if !b.URL.Redis() {
-		return Finding{"bus", OK, "the events are in the database", ""}
+		return Finding{"bus", OK, "events are in the database", ""}
 	}
 	password, err := b.Password()
 	ofSentinels, err2 := b.SentinelPassword()
@@ -34,7 +34,7 @@ func (p Patient) bus(ctx context.Context) Finding {
 		if !says {
 			wrong, advice = err.Error(), adviceForRedis(err)
 		}
-		return Finding{"bus", Fail, wrong, "What is accepted meanwhile is kept in the database. " + advice}
+		return Finding{"bus", Fail, wrong, "Until then, Lilac keeps accepted events in the database. " + advice}
 	}
 	if err != nil {
 		return refused("bus", err)
@@ -51,14 +51,14 @@ func (p Patient) bus(ctx context.Context) Finding {
 	}
 	switch bad, err := redisbus.Verify(ctx, opt); {
 	case err != nil:
-		return Finding{"bus", Fail, "its events could not be read to their end: " + err.Error(), ""}
+		return Finding{"bus", Fail, "cannot read all events: " + err.Error(), ""}
 	case len(bad) > 0:
 		return Finding{
 			"bus", Fail, fmt.Sprintf("what is damaged in Redis: %d, the first: %s", len(bad), bad[0]),
 			"What is damaged is not used. Keep a copy of Redis's files and look at its disk and memory.",
 		}
 	}
-	return Finding{"bus", OK, found + "; every entry is as it was written", ""}
+	return Finding{"bus", OK, found + "; all entries are intact", ""}
 }
 
 // refused returns the finding for a problem that prevents a start. The first sentence of err

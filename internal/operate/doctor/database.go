@@ -25,7 +25,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return Finding{check, Fail, "it cannot be looked at: " + err.Error(), asItsUser}
+		return Finding{check, Fail, "cannot open the database: " + err.Error(), asItsUser}
 	case err != nil && running:
 		return Finding{
 			check, Warn, "there is none in " + p.Config.DataDir + ", though a server runs",
@@ -35,7 +35,7 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 		return p.noDatabase()
 	}
 	if running {
-		f := Finding{check, OK, "the running server has it open", ""}
+		f := Finding{check, OK, "in use by the running server", ""}
 		if p.Deep {
 			f.Status, f.Advice = Warn, "Stop the server for a deep look."
 		}
@@ -55,19 +55,19 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 	}
 	switch {
 	case err != nil:
-		return Finding{check, Fail, "it could not be read to its end: " + err.Error(), "Keep a copy of the data directory and look at the disk."}
+		return Finding{check, Fail, "cannot read the whole database: " + err.Error(), "Keep a copy of the data directory, and check the disk."}
 	case len(bad) > 0:
-		return Finding{check, Fail, fmt.Sprintf("what is damaged: %d, the first: %s", len(bad), bad[0]), "Keep a copy of the data directory and restore a good one."}
+		return Finding{check, Fail, fmt.Sprintf("%d damaged rows or files; the first: %s", len(bad), bad[0]), "Keep a copy of the data directory, and restore a backup."}
 	case older && p.Deep:
-		return Finding{check, Warn, "an older Lilac wrote it, so that its rows were not read", "Look with the version that wrote it, or after the next start, which brings it up to date."}
+		return Finding{check, Warn, "written by an older version of Lilac; rows not checked", "Check with the version that wrote it, or after the next start, which migrates it."}
 	case older:
-		return Finding{check, OK, path + "; an older Lilac wrote it, the next start brings it up to date", ""}
+		return Finding{check, OK, path + "; written by an older version of Lilac; the next start migrates it", ""}
 	}
 	if err := p.engineChange(ctx, database); err != nil {
 		return refused(check, err)
 	}
 	if p.Deep {
-		return Finding{check, OK, "every row and every stored file is as it was written", ""}
+		return Finding{check, OK, "all rows and stored files are intact", ""}
 	}
 	return Finding{check, OK, path, ""}
 }
@@ -76,9 +76,9 @@ func (p Patient) database(ctx context.Context, running bool) Finding {
 // unless it contains files that a database refers to.
 func (p Patient) noDatabase() Finding {
 	if _, err := os.Stat(filepath.Join(p.Config.DataDir, "blobs")); err == nil {
-		return Finding{"database", Warn, "there is none, or an empty one, beside the stored files of one", "Restore a backup: the next start makes a new one, which knows nothing."}
+		return Finding{"database", Warn, "missing or empty, although there are stored files", "Restore a backup. Otherwise, the next start creates an empty database."}
 	}
-	return Finding{"database", OK, "there is none yet; the first start makes it", ""}
+	return Finding{"database", OK, "none yet; the first start creates it", ""}
 }
 
 // openAsItIs opens a database without migrating it, so that the version of Lilac that wrote it can

@@ -38,14 +38,14 @@ func (p Patient) groups(ctx context.Context) Finding {
 		message := fmt.Sprintf("the group %s of %s has %d events that are not done, the oldest for %s", g.Group, g.Topic, waiting, oldest.Round(time.Second))
 		switch {
 		case undone && g.Active:
-			return Finding{"groups", Fail, message, "Its log says why; a restart takes the events up again."}
+			return Finding{"groups", Fail, message, "See its log for the reason. A restart retries the events."}
 		case undone:
-			return Finding{"groups", Warn, message + ", and has no consumer", "It keeps events from being removed. " + dropIt(g)}
+			return Finding{"groups", Warn, message + ", and has no consumer", "It prevents the removal of old events. " + dropIt(g)}
 		case g.Silent() && waiting == 0:
 			return Finding{"groups", Warn, "no consumer for " + describeSilent(g), dropIt(g)}
 		}
 	}
-	return Finding{"groups", OK, "every group gets on", ""}
+	return Finding{"groups", OK, "no consumer group is stuck", ""}
 }
 
 // leftBehind finds groups in the database whose last consumer is much older than that of the other
@@ -57,10 +57,10 @@ func (p Patient) leftBehind(ctx context.Context) Finding {
 		return err
 	})
 	if err != nil {
-		return Finding{"groups", Warn, "they could not be looked at: " + fault.ToWire(err).Message, "See what is said of the database."}
+		return Finding{"groups", Warn, "cannot read the consumer groups: " + fault.ToWire(err).Message, "See the finding about the database."}
 	}
 	if len(all) == 0 {
-		return Finding{"groups", OK, "there are none yet", ""}
+		return Finding{"groups", OK, "none yet", ""}
 	}
 	least := all[0].SilentMS
 	for _, g := range all {
@@ -71,7 +71,7 @@ func (p Patient) leftBehind(ctx context.Context) Finding {
 			return Finding{"groups", Warn, "no consumer for " + describeSilent(g), dropIt(g)}
 		}
 	}
-	return Finding{"groups", OK, "none was left behind", ""}
+	return Finding{"groups", OK, "no consumer group is unused", ""}
 }
 
 func describeSilent(g bus.GroupStatus) string {

@@ -87,13 +87,13 @@ func TestALookLeavesTheTablesAsTheyAre(t *testing.T) {
 		return out
 	}
 	open(older)
-	check(t, look(false)["database"], doctor.OK, "the next start brings it up to date")
+	check(t, look(false)["database"], doctor.OK, "the next start migrates it")
 	check(t, look(false)["groups"], doctor.Warn, "an older Lilac wrote the database")
-	check(t, look(true)["database"], doctor.Warn, "its rows were not read")
+	check(t, look(true)["database"], doctor.Warn, "rows not checked")
 	open(older)
 	open(all)
-	check(t, look(true)["database"], doctor.OK, "every stored file") // the control
-	check(t, look(false)["groups"], doctor.OK, "there are none yet")
+	check(t, look(true)["database"], doctor.OK, "stored files are intact") // the control
+	check(t, look(false)["groups"], doctor.OK, "none yet")
 }
 
 // A database that was restored from the backup of an older version has no write-ahead log. doctor
@@ -116,5 +116,5 @@ func TestALookAtARestoredDatabaseOfAnOlderProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := doctor.Patient{Config: &config.Config{DataDir: dir, Workspace: t.TempDir()}}
-	check(t, examine(t, p, "database"), doctor.OK, "the next start brings it up to date")
+	check(t, examine(t, p, "database"), doctor.OK, "the next start migrates it")
 }

@@ -58,8 +58,8 @@ func TestADeepLookFindsWhatIsDamagedInRedis(t *testing.T) {
 	if err := database.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(t, examineBus(t, p), doctor.OK, "every entry is as it was written")
-	check(t, examine(t, p, "database"), doctor.Fail, "damaged: 1, the first: The row 1 of the table redis_outgoing")
+	check(t, examineBus(t, p), doctor.OK, "all entries are intact")
+	check(t, examine(t, p, "database"), doctor.Fail, "1 damaged rows or files; the first: The row 1 of the table redis_outgoing")
 	server.Do("HDEL", "lilac:i:env", "e1")
 	check(t, examineBus(t, p), doctor.Fail, "damaged in Redis: 2, the first: The topic env")
 }

@@ -103,7 +103,7 @@ func TestRequestHasATimeline(t *testing.T) {
 
 func TestDamagedRowHidesNothingElse(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
-	const why = "The row bad is damaged. It was not used; restore the database from a copy."
+	const why = "The row bad is damaged and was not used. Restore the database from a backup."
 	for view, add := range map[string]func(){
 		"requests": func() {
 			f.requests = append(f.requests, object{"id": "bad", "sessionId": "", "client": "", "state": "damaged", "createdAt": 0, "steps": 0, "usage": object{}, "detail": why})
@@ -134,7 +134,7 @@ func TestDamagedRowHidesNothingElse(t *testing.T) {
 
 func TestDamagedMessageIsShownInPlace(t *testing.T) {
 	f, p := furnished(t, "", "#/requests", 1100, 900)
-	const why = "The row s1/2 of the table history is damaged. It was not used; restore the database from a copy."
+	const why = "The row s1/2 of the table history is damaged and was not used. Restore the database from a backup."
 	f.set(func() {
 		damaged := object{"id": "bad", "requestId": "web:s1:m0", "createdAt": 0, "role": "system", "content": why, "damaged": true}
 		f.messages = slices.Insert(f.messages, 1, damaged)
