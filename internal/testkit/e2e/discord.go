@@ -98,8 +98,8 @@ func (d *Discord) Env() []string {
 	return []string{"LILAC_CONFIG=" + d.file, "DISCORD_TOKEN=" + discordtest.DefaultToken}
 }
 
-// Kill kills a connected server and resets the rate limits, because the next process does not know
-// the limits that Discord has told this one.
+// Kill kills a connected server. It tells the fake Discord that the next process does not know the
+// rate limits yet, so that its first 429 is not a violation.
 func (d *Discord) Kill(s *Server) {
 	s.Kill()
 	d.Forgotten()
