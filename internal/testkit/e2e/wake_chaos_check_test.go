@@ -165,8 +165,8 @@ func (w *wakeful) outcomes() map[string][]handled {
 	return out
 }
 
-// envLog returns the events that the rules received, by ID. It includes the events in the rules'
-// records, because a Redis that lost its data no longer has them.
+// envLog returns the events in the log that the rules received, by ID. A Redis that lost its data
+// lacks some of them, so checkEvents also checks the recorded outcomes.
 func (w *wakeful) envLog() map[string]event.EnvEvent {
 	out := map[string]event.EnvEvent{}
 	for _, e := range w.s.Topic("env") {
@@ -181,7 +181,8 @@ func (w *wakeful) envLog() map[string]event.EnvEvent {
 	return out
 }
 
-// checkEvents checks that each event has one outcome, and that the agent received it at most once.
+// checkEvents checks that each event has one outcome, and that the agent received it once if a rule
+// woke the agent with it.
 func (w *wakeful) checkEvents() {
 	w.t.Helper()
 	outcomes, told := w.outcomes(), map[string]int{}
