@@ -48,8 +48,8 @@ func (p Patient) groups(ctx context.Context) Finding {
 	return Finding{"groups", OK, "no consumer group is stuck", ""}
 }
 
-// leftBehind finds groups in the database whose last consumer is much older than that of the other
-// groups.
+// leftBehind finds groups in the database that have been without a consumer for much longer than
+// the other groups.
 func (p Patient) leftBehind(ctx context.Context) Finding {
 	var all []bus.GroupStatus
 	err := WithGroups(ctx, p.Config.DataDir, func(b *sqlitebus.Bus) (err error) {

@@ -11,23 +11,23 @@ import (
 	"lilac/internal/testkit/llmtest"
 )
 
-// price is what a whole answer says it has read: far more than all that is
-// estimated where nothing is said.
+// price is the number of input tokens that a complete answer reports. It is far above all
+// estimates for answers without usage.
 const price = 1_000_000
 
-// moody is a model that answers at random and breaks off at random. It is as
-// strict as the provider that it stands for.
+// moody is a model that gives random answers and breaks off at random. It validates requests as
+// strictly as the provider that it imitates.
 type moody struct {
 	server *llmtest.Server
-	// mark is how long its commands sleep that should not be left, so that they are found.
+	// mark is the sleep time of its commands, by which leftover processes are found.
 	mark string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	rnd     *rand.Rand
 	refused []string
-	whole   int // answers that were whole and said what they cost
+	whole   int // complete answers that reported their usage
 	trace   []string
-	// calm ends its moods.
+	// calm ends the random failures.
 	calm bool
 }
 
@@ -81,7 +81,7 @@ func (m *moody) script(r llmtest.Request) llmtest.Script {
 	return m.spoilt(s)
 }
 
-// spoilt is what becomes of one answer in three.
+// spoilt makes one answer in three fail.
 func (m *moody) spoilt(s llmtest.Script) llmtest.Script {
 	switch m.rnd.IntN(30) {
 	case 0:
@@ -145,12 +145,12 @@ func (m *moody) call(n, i int) llmtest.Call {
 	if m.oneOf(5) {
 		c.Name = pick(m.rnd, "nothing", "multi_tool_use.parallel", "functions.bash", "Bash ", "bäsh", strings.Repeat("long", 40), "a b\n")
 	}
-	raw, _ := json.Marshal(input) // strings and numbers always marshal
+	raw, _ := json.Marshal(input) // strings and numbers always encode
 	c.Input = string(raw)
 	return c
 }
 
-// oneOf is true once in n times.
+// oneOf returns true once in n times on average.
 func (m *moody) oneOf(n int) bool { return m.rnd.IntN(n) == 0 }
 
 func (m *moody) upTo(ms int) time.Duration { return time.Duration(m.rnd.IntN(ms+1)) * time.Millisecond }

@@ -13,7 +13,8 @@ import (
 	"lilac/internal/testkit/e2e"
 )
 
-// left says what is still under way. The timer goes on, and so does its session.
+// left describes the work that is not finished. It ignores the timer and its session, which never
+// end.
 func (w *weather) left() string {
 	w.read()
 	var out []string
@@ -42,7 +43,7 @@ func (w *weather) left() string {
 	return strings.Join(out, ", ")
 }
 
-// read reads what stands in the conversations now.
+// read reads the current histories of the conversations.
 func (w *weather) read() {
 	for _, session := range slices.Concat(w.talks, []string{w.ops, w.pulse, w.d.General, w.d.Lounge}) {
 		var out struct{ Messages []e2e.Said }
@@ -51,7 +52,7 @@ func (w *weather) read() {
 	}
 }
 
-// told counts how often a wish was said and answered in the history.
+// told counts how often a wish is in the history as a prompt and as an answer.
 func (w *weather) told(wish string) (said, answered int) {
 	for _, m := range w.histories[w.wishes[wish]] {
 		switch holds := slices.Contains(strings.Fields(m.Text()), wish); {
@@ -64,7 +65,7 @@ func (w *weather) told(wish string) (said, answered int) {
 	return said, answered
 }
 
-// heard counts how often a webhook was told.
+// heard counts how often a webhook is in the histories.
 func (w *weather) heard(hook string) (n int) {
 	for _, m := range w.histories[w.ops] {
 		if m.Role == "user" && strings.Contains(m.Text(), `The hook "`+hook+`" came.`) {
@@ -74,7 +75,7 @@ func (w *weather) heard(hook string) (n int) {
 	return n
 }
 
-// check requires all that was promised when everything is over.
+// check checks all guarantees at the end.
 func (w *weather) check() {
 	w.t.Helper()
 	for wish := range w.wishes {
@@ -100,7 +101,7 @@ func (w *weather) check() {
 	if out, err := w.command("doctor"); err != nil {
 		w.t.Errorf("lilac doctor: %v\n%s", err, out)
 	}
-	if !w.switches { // else there are gaps, and what is told after one was told before
+	if !w.switches { // an engine change causes gaps, after which the stream repeats events
 		w.seen()
 	}
 	for _, v := range w.d.TakeViolations() {
@@ -108,7 +109,7 @@ func (w *weather) check() {
 	}
 }
 
-// granted requires that a wish was said and answered once.
+// granted checks that a wish is in the history once and was answered once.
 func (w *weather) granted(wish string) {
 	w.t.Helper()
 	where := w.wishes[wish]
@@ -134,7 +135,7 @@ func (w *weather) granted(wish string) {
 
 var replies = regexp.MustCompile(`reply r\w+ to \d+`)
 
-// ends requires that each task's end and each reply was told once.
+// ends checks that each task's end and each reply was reported once.
 func (w *weather) ends() {
 	w.t.Helper()
 	ends, told := map[string]int{}, map[string]int{}
@@ -167,7 +168,7 @@ func (w *weather) ends() {
 
 var slot = regexp.MustCompile(`The slot "(\S+)" came\.`)
 
-// slots requires that each moment of the timer was told at most once, in order.
+// slots checks that each time of the timer was reported at most once, in order.
 func (w *weather) slots() {
 	w.t.Helper()
 	last := ""
@@ -184,7 +185,7 @@ func (w *weather) slots() {
 	}
 }
 
-// seen requires that who follows the event stream has seen each request end, once.
+// seen checks that the reader of the event stream has seen the end of each request, once.
 func (w *weather) seen() {
 	w.t.Helper()
 	var missed []string
@@ -207,13 +208,13 @@ func (w *weather) seen() {
 	w.reader.mu.Lock()
 	defer w.reader.mu.Unlock()
 	for _, wrong := range w.reader.wrong {
-		if strings.Contains(wrong, "twice") { // words may be gone with Redis; the end has them
+		if strings.Contains(wrong, "twice") { // Redis may have lost parts of the text, but the end contains all of it
 			w.t.Error(wrong)
 		}
 	}
 }
 
-// command runs a command of the program in the environment of the server.
+// command runs a CLI command of the program in the environment of the server.
 func (w *weather) command(args ...string) (out string, err error) {
 	cmd := exec.Command(e2e.Binary(w.t), args...)
 	cmd.Env = append([]string{

@@ -17,15 +17,15 @@ import (
 	"lilac/internal/testkit/redistest"
 )
 
-// ailment is what a Redis suffers from for a while.
+// An ailment is a temporary failure of Redis.
 type ailment struct {
 	name       string
 	begin, end func(r *redistest.Server)
-	// refused says that the program does not start with such a Redis.
+	// refused means that the program does not start with such a Redis.
 	refused bool
 }
 
-// does runs a command in a server.
+// does returns a function that runs commands in a Redis server.
 func does(args ...string) func(r *redistest.Server) {
 	return func(r *redistest.Server) { r.Do(args...) }
 }
@@ -45,7 +45,7 @@ var ailments = []ailment{
 	},
 }
 
-// writes has a server write its file again, and waits until it is there: it
+// writes makes Redis rewrite its append-only file and waits until it is done, because the file
 // cannot be copied before.
 func writes(r *redistest.Server) {
 	r.Do("CONFIG", "SET", "appendonly", "yes")
@@ -55,34 +55,35 @@ func writes(r *redistest.Server) {
 	})
 }
 
-// weather is the program with everything around it, in whatever befalls it.
+// weather is the program with its whole environment, in which anything can fail.
 type weather struct {
 	t   *testing.T
 	rnd *rand.Rand
 	s   *e2e.Server
 	d   *e2e.Discord
 	r   *redistest.Server
-	// reader follows the event stream.
+	// reader reads the event stream.
 	reader *reader
 	began  time.Time
 	trace  []string
 
 	up    bool
 	kills int
-	// redis says which engine there is, switches that it may be another one.
+	// redis means that the engine is Redis. switches means that the engine may change.
 	redis, switches bool
 	sick            *ailment
 	kept            []redistest.Snapshot
-	held            bool // [redistest.Server.Remember] was called last
+	held            bool // true if [redistest.Server.Remember] was called last
 
 	talks      []string
 	ops, pulse string
-	// wishes are where each was said, retry is what nobody has taken yet.
+	// wishes maps a wish to its conversation. retry holds calls that the server has not accepted
+	// yet.
 	wishes  map[string]string
 	retry   []func() bool
 	hooks   []string
 	replied map[string]bool
-	// histories are the conversations as they were read last.
+	// histories holds the conversations as last read.
 	histories map[string][]e2e.Said
 }
 
@@ -129,8 +130,8 @@ func (w *weather) env() []string {
 	return append(slices.Clone(w.s.Env), bus)
 }
 
-// start starts the program. While events of one engine wait it refuses another
-// one, and then has the one before.
+// start starts the program. If unhandled events of one engine prevent a change, it starts the
+// program with the previous engine.
 func (w *weather) start() {
 	w.t.Helper()
 	if w.sick != nil && w.sick.refused {
@@ -150,7 +151,7 @@ func (w *weather) start() {
 	w.note("start, with redis: %t", w.redis)
 }
 
-// runs starts the program and reports whether it stays.
+// runs starts the program and reports whether it keeps running.
 func (w *weather) runs() bool {
 	w.t.Helper()
 	w.s.Spawn(w.env()...)
@@ -168,13 +169,13 @@ func (w *weather) runs() bool {
 	return !over
 }
 
-// unhandled are the events that keep the program from another engine.
+// unhandled counts the events that prevent a change of the engine.
 const unhandled = `SELECT (SELECT count(*) FROM bus_pending WHERE event IS NULL) + CASE (SELECT value FROM meta WHERE name = 'bus_engine') WHEN 'redis' THEN
 	(SELECT count(*) FROM redis_outgoing o WHERE pos = 0 OR pos > 0 AND EXISTS (
 		SELECT 1 FROM bus_topics t JOIN bus_groups g ON g.topic = t.id WHERE t.name = o.topic AND g.cursor < o.pos))
 	ELSE (SELECT count(*) FROM bus_groups g JOIN bus_log l ON l.pos > (g.topic << 32 | g.cursor) AND l.pos <= (g.topic << 32 | 4294967295)) END`
 
-// stop ends the program in good order, mostly when it could have another engine.
+// stop stops the program gracefully, usually when its engine could change.
 func (w *weather) stop() {
 	if w.switches {
 		w.heal()
@@ -188,7 +189,7 @@ func (w *weather) stop() {
 
 func (w *weather) kill() {
 	if w.kills == 3 {
-		return // a request that is taken up more often fails, as it should
+		return // a request that is resumed more often fails, as intended
 	}
 	w.kills++
 	w.note("kill")
@@ -204,7 +205,7 @@ func (w *weather) heal() {
 	}
 }
 
-// strike has something befall Redis.
+// strike makes Redis fail.
 func (w *weather) strike() {
 	if w.sick != nil {
 		w.heal()
@@ -243,7 +244,7 @@ func (w *weather) strike() {
 	}
 }
 
-// wish makes one up that is said somewhere.
+// wish creates a wish and sends it to a random or given place.
 func (w *weather) wish(n int, where ...string) (wish, place string) {
 	wish, place = fmt.Sprint("m", n, wishKinds[w.rnd.IntN(len(wishKinds))]), where[w.rnd.IntN(len(where))]
 	w.wishes[wish] = place
@@ -283,7 +284,7 @@ func (w *weather) do(n int) {
 	case what < 33:
 		w.strike()
 	default:
-		time.Sleep(time.Duration(w.rnd.IntN(900)) * time.Millisecond) // people are slow
+		time.Sleep(time.Duration(w.rnd.IntN(900)) * time.Millisecond) // simulate slow users
 	}
 	if w.up && w.s.Exited() {
 		w.t.Fatal("the program ended by itself")
@@ -291,7 +292,7 @@ func (w *weather) do(n int) {
 	w.again()
 }
 
-// again sends what nobody has taken yet.
+// again repeats calls that the server has not accepted yet.
 func (w *weather) again() {
 	if w.up {
 		w.retry = slices.DeleteFunc(w.retry, func(send func() bool) bool { return send() })
@@ -300,7 +301,7 @@ func (w *weather) again() {
 
 var asked = regexp.MustCompile(`^question (\d+ask)\?$`)
 
-// reply replies to what the agent has asked.
+// reply replies to the agent's questions.
 func (w *weather) reply() {
 	for _, m := range w.d.Ours(w.d.General) {
 		if q := asked.FindStringSubmatch(m.Content); q != nil && !w.replied[m.ID] {
@@ -311,7 +312,7 @@ func (w *weather) reply() {
 	}
 }
 
-// calm ends all misfortune and waits until nothing is under way.
+// calm ends all failures and waits until the program is idle.
 func (w *weather) calm() {
 	w.t.Helper()
 	w.heal()
@@ -335,11 +336,11 @@ func (w *weather) calm() {
 	}
 }
 
-// Whatever befalls Redis and the program, with everything at a time: every wish
-// comes true once, on Discord and in the history, every task's end and every reply
-// is told once, every workflow wakes the agent once, every webhook and every moment
-// of a timer is one event, and who follows the event stream sees each request end.
-// Every second time the bus changes between starts.
+// Redis and the program fail in many ways while everything happens at once. Every wish is
+// fulfilled once, on Discord and in the history; the end of every task and every reply is reported
+// once; every workflow wakes the agent once; every webhook and every time of a timer is one event;
+// and readers of the event stream see the end of each request. In every second run, the bus engine
+// changes between starts.
 func TestWhateverBefallsRedis(t *testing.T) {
 	needsCommands(t)
 	t.Parallel()
