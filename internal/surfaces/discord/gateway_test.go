@@ -191,7 +191,7 @@ func TestADayOfFlappingBeginsFewSessions(t *testing.T) {
 	// token.
 	begun, wrong := flap(t, func(o *discord.Options) { o.IdentifyLimit = discord.IdentifyLimit{Burst: 1 << 30, Every: time.Second} })
 	if begun <= 1000 || !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "resets the token") }) {
-		t.Errorf("without a ration %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
+		t.Errorf("without an identify limit %d sessions were begun, and Discord says %q: the test shows nothing", begun, wrong)
 	}
 }
 

@@ -25,14 +25,14 @@ import (
 // dependencies.
 type world struct {
 	t testing.TB
-	// ration is the default limit if the test uses fake time. Otherwise sessions can start without a
+	// identifyLimit is the default limit if the test uses fake time. Otherwise sessions can start without a
 	// pause.
-	ration  discord.IdentifyLimit
-	server  *discordtest.Server
-	guild   string
-	channel string
-	ann     discordtest.User
-	bob     discordtest.User
+	identifyLimit discord.IdentifyLimit
+	server        *discordtest.Server
+	guild         string
+	channel       string
+	ann           discordtest.User
+	bob           discordtest.User
 
 	dir    string
 	db     *db.DB
@@ -49,7 +49,7 @@ type world struct {
 func newWorld(t testing.TB, o discordtest.Options) *world {
 	w := &world{t: t, server: discordtest.New(t, o), dir: t.TempDir(), log: &logtest.Log{}}
 	if !o.Memory {
-		w.ration = discord.IdentifyLimit{Burst: 20, Every: time.Minute, MinInterval: time.Millisecond}
+		w.identifyLimit = discord.IdentifyLimit{Burst: 20, Every: time.Minute, MinInterval: time.Millisecond}
 	}
 	w.ann, w.bob = w.server.User("Ann"), w.server.User("Bob")
 	w.guild = w.server.Guild("home", w.ann, w.bob)
@@ -101,7 +101,7 @@ func (w *world) options() discord.Options {
 		},
 		DB: w.db, Tables: discord.TablesOf(store.Discord{}), Blobs: w.blobs,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, IdentifyLimit: w.ration,
+		HTTP:   &http.Client{Transport: dial}, Dial: w.server.Dial, IdentifyLimit: w.identifyLimit,
 	}
 }
 

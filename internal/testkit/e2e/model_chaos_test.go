@@ -23,7 +23,7 @@ import (
 type ordeal struct {
 	t     *testing.T
 	s     *e2e.Server
-	m     *moody
+	m     *randomModel
 	rnd   *rand.Rand
 	up    bool
 	kills bool // kill and stop the program
@@ -43,7 +43,7 @@ type saidIn struct {
 
 func newOrdeal(t *testing.T, seed uint64) *ordeal {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	m := &moody{rnd: rand.New(rand.NewPCG(seed, 9)), mark: fmt.Sprintf("98%07d.%d", os.Getpid(), seed)}
+	m := &randomModel{rnd: rand.New(rand.NewPCG(seed, 9)), mark: fmt.Sprintf("98%07d.%d", os.Getpid(), seed)}
 	m.server = llmtest.New(t, m.answer)
 	config := fmt.Sprintf("model: x/m\nproviders: {x: {type: %s, baseURL: %q, apiKey: k}}\n", []string{"anthropic", "openai"}[seed%2], m.server.URL) +
 		fmt.Sprintf("limits: {request: {steps: %d, tokens: 0}, day: {tokens: 0}}\n", pick(rnd, 0, 0, 4)) +

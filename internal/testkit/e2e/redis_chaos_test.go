@@ -55,8 +55,8 @@ func writes(r *redistest.Server) {
 	})
 }
 
-// weather is the program with its whole environment, in which anything can fail.
-type weather struct {
+// redisChaos is the program with its whole environment, in which anything can fail.
+type redisChaos struct {
 	t   *testing.T
 	rnd *rand.Rand
 	s   *e2e.Server
@@ -87,8 +87,8 @@ type weather struct {
 	histories map[string][]e2e.Said
 }
 
-func newWeather(t *testing.T, seed uint64) *weather {
-	w := &weather{
+func newWeather(t *testing.T, seed uint64) *redisChaos {
+	w := &redisChaos{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 11)), began: time.Now(), redis: true, switches: seed%2 == 1,
 		wishes: map[string]string{}, replied: map[string]bool{}, histories: map[string][]e2e.Said{},
 		r: redistest.Start(t, redistest.Options{}), d: e2e.NewDiscord(t, discordtest.Options{}),
@@ -118,11 +118,11 @@ rules:
 	return w
 }
 
-func (w *weather) note(format string, args ...any) {
+func (w *redisChaos) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%6.2f %s", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...)))
 }
 
-func (w *weather) env() []string {
+func (w *redisChaos) env() []string {
 	bus := "LILAC_BUS_URL=sqlite:"
 	if w.redis {
 		bus = "LILAC_BUS_URL=" + w.r.URL()
@@ -132,7 +132,7 @@ func (w *weather) env() []string {
 
 // start starts the program. If unhandled events of one engine prevent a change, it starts the
 // program with the previous engine.
-func (w *weather) start() {
+func (w *redisChaos) start() {
 	w.t.Helper()
 	if w.sick != nil && w.sick.refused {
 		w.heal()
@@ -152,7 +152,7 @@ func (w *weather) start() {
 }
 
 // runs starts the program and reports whether it keeps running.
-func (w *weather) runs() bool {
+func (w *redisChaos) runs() bool {
 	w.t.Helper()
 	w.s.Spawn(w.env()...)
 	over := false
@@ -176,7 +176,7 @@ const unhandled = `SELECT (SELECT count(*) FROM bus_pending WHERE event IS NULL)
 	ELSE (SELECT count(*) FROM bus_groups g JOIN bus_log l ON l.pos > (g.topic << 32 | g.cursor) AND l.pos <= (g.topic << 32 | 4294967295)) END`
 
 // stop stops the program gracefully, usually when its engine could change.
-func (w *weather) stop() {
+func (w *redisChaos) stop() {
 	if w.switches {
 		w.heal()
 		w.note("all is handled: %t", e2e.Poll(2*time.Second, func() bool { return w.s.Count(unhandled) == 0 }))
@@ -187,7 +187,7 @@ func (w *weather) stop() {
 	w.d.Forgotten()
 }
 
-func (w *weather) kill() {
+func (w *redisChaos) kill() {
 	if w.kills == 3 {
 		return // a request that is resumed more often fails, as intended
 	}
@@ -197,7 +197,7 @@ func (w *weather) kill() {
 	w.d.Kill(w.s)
 }
 
-func (w *weather) heal() {
+func (w *redisChaos) heal() {
 	if w.sick != nil {
 		w.sick.end(w.r)
 		w.note("Redis is not %s any more", w.sick.name)
@@ -206,7 +206,7 @@ func (w *weather) heal() {
 }
 
 // strike makes Redis fail.
-func (w *weather) strike() {
+func (w *redisChaos) strike() {
 	if w.sick != nil {
 		w.heal()
 		return
@@ -245,14 +245,14 @@ func (w *weather) strike() {
 }
 
 // wish creates a wish and sends it to a random or given place.
-func (w *weather) wish(n int, where ...string) (wish, place string) {
+func (w *redisChaos) wish(n int, where ...string) (wish, place string) {
 	wish, place = fmt.Sprint("m", n, wishKinds[w.rnd.IntN(len(wishKinds))]), where[w.rnd.IntN(len(where))]
 	w.wishes[wish] = place
 	w.note("%s in %s", wish, place)
 	return wish, place
 }
 
-func (w *weather) do(n int) {
+func (w *redisChaos) do(n int) {
 	w.t.Helper()
 	switch what := w.rnd.IntN(40); {
 	case what < 8:
@@ -293,7 +293,7 @@ func (w *weather) do(n int) {
 }
 
 // again repeats calls that the server has not accepted yet.
-func (w *weather) again() {
+func (w *redisChaos) again() {
 	if w.up {
 		w.retry = slices.DeleteFunc(w.retry, func(send func() bool) bool { return send() })
 	}
@@ -302,7 +302,7 @@ func (w *weather) again() {
 var asked = regexp.MustCompile(`^question (\d+ask)\?$`)
 
 // reply replies to the agent's questions.
-func (w *weather) reply() {
+func (w *redisChaos) reply() {
 	for _, m := range w.d.Ours(w.d.General) {
 		if q := asked.FindStringSubmatch(m.Content); q != nil && !w.replied[m.ID] {
 			w.replied[m.ID] = true
@@ -313,7 +313,7 @@ func (w *weather) reply() {
 }
 
 // calm ends all failures and waits until the program is idle.
-func (w *weather) calm() {
+func (w *redisChaos) calm() {
 	w.t.Helper()
 	w.heal()
 	if !w.up {

@@ -15,7 +15,7 @@ import (
 
 // left describes the work that is not finished. It ignores the timer and its session, which never
 // end.
-func (w *weather) left() string {
+func (w *redisChaos) left() string {
 	w.read()
 	var out []string
 	for what, query := range map[string]string{
@@ -44,7 +44,7 @@ func (w *weather) left() string {
 }
 
 // read reads the current histories of the conversations.
-func (w *weather) read() {
+func (w *redisChaos) read() {
 	for _, session := range slices.Concat(w.talks, []string{w.ops, w.pulse, w.d.General, w.d.Lounge}) {
 		var out struct{ Messages []e2e.Said }
 		w.s.Request("GET", "/sessions/"+session+"/messages?limit=1000", nil, &out)
@@ -53,7 +53,7 @@ func (w *weather) read() {
 }
 
 // told counts how often a wish is in the history as a prompt and as an answer.
-func (w *weather) told(wish string) (said, answered int) {
+func (w *redisChaos) told(wish string) (said, answered int) {
 	for _, m := range w.histories[w.wishes[wish]] {
 		switch holds := slices.Contains(strings.Fields(m.Text()), wish); {
 		case holds && m.Role == "user":
@@ -66,7 +66,7 @@ func (w *weather) told(wish string) (said, answered int) {
 }
 
 // heard counts how often a webhook is in the histories.
-func (w *weather) heard(hook string) (n int) {
+func (w *redisChaos) heard(hook string) (n int) {
 	for _, m := range w.histories[w.ops] {
 		if m.Role == "user" && strings.Contains(m.Text(), `The hook "`+hook+`" came.`) {
 			n++
@@ -76,7 +76,7 @@ func (w *weather) heard(hook string) (n int) {
 }
 
 // check checks all guarantees at the end.
-func (w *weather) check() {
+func (w *redisChaos) check() {
 	w.t.Helper()
 	for wish := range w.wishes {
 		w.granted(wish)
@@ -110,7 +110,7 @@ func (w *weather) check() {
 }
 
 // granted checks that a wish is in the history once and was answered once.
-func (w *weather) granted(wish string) {
+func (w *redisChaos) granted(wish string) {
 	w.t.Helper()
 	where := w.wishes[wish]
 	if said, answered := w.told(wish); said != 1 || answered != 1 {
@@ -136,7 +136,7 @@ func (w *weather) granted(wish string) {
 var replies = regexp.MustCompile(`reply r\w+ to \d+`)
 
 // ends checks that each task's end and each reply was reported once.
-func (w *weather) ends() {
+func (w *redisChaos) ends() {
 	w.t.Helper()
 	ends, told := map[string]int{}, map[string]int{}
 	for _, messages := range w.histories {
@@ -169,7 +169,7 @@ func (w *weather) ends() {
 var slot = regexp.MustCompile(`The slot "(\S+)" came\.`)
 
 // slots checks that each time of the timer was reported at most once, in order.
-func (w *weather) slots() {
+func (w *redisChaos) slots() {
 	w.t.Helper()
 	last := ""
 	for _, m := range w.histories[w.pulse] {
@@ -186,7 +186,7 @@ func (w *weather) slots() {
 }
 
 // seen checks that the reader of the event stream has seen the end of each request, once.
-func (w *weather) seen() {
+func (w *redisChaos) seen() {
 	w.t.Helper()
 	var missed []string
 	e2e.Poll(answerWithin, func() bool {
@@ -215,7 +215,7 @@ func (w *weather) seen() {
 }
 
 // command runs a CLI command of the program in the environment of the server.
-func (w *weather) command(args ...string) (out string, err error) {
+func (w *redisChaos) command(args ...string) (out string, err error) {
 	cmd := exec.Command(e2e.Binary(w.t), args...)
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.s.Dir, "LILAC_TOKEN=" + e2e.Token, "LILAC_ADDR=" + w.s.Addr,

@@ -15,9 +15,9 @@ import (
 // estimates for answers without usage.
 const price = 1_000_000
 
-// moody is a model that gives random answers and breaks off at random. It validates requests as
+// randomModel is a model that gives random answers and breaks off at random. It validates requests as
 // strictly as the provider that it imitates.
-type moody struct {
+type randomModel struct {
 	server *llmtest.Server
 	// mark is the sleep time of its commands, by which leftover processes are found.
 	mark string
@@ -31,7 +31,7 @@ type moody struct {
 	calm bool
 }
 
-func (m *moody) answer(r llmtest.Request) llmtest.Script {
+func (m *randomModel) answer(r llmtest.Request) llmtest.Script {
 	why := refusals(r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *moody) answer(r llmtest.Request) llmtest.Script {
 	return s
 }
 
-func (m *moody) script(r llmtest.Request) llmtest.Script {
+func (m *randomModel) script(r llmtest.Request) llmtest.Script {
 	s := llmtest.Script{
 		Noise: m.oneOf(4), Delay: m.upTo(3), Wait: m.upTo(30),
 		Usage: llmtest.Usage{Input: price, Output: int64(m.rnd.IntN(100)), CacheRead: int64(m.rnd.IntN(100)), CacheWrite: int64(m.rnd.IntN(100))},
@@ -82,7 +82,7 @@ func (m *moody) script(r llmtest.Request) llmtest.Script {
 }
 
 // spoilt makes one answer in three fail.
-func (m *moody) spoilt(s llmtest.Script) llmtest.Script {
+func (m *randomModel) spoilt(s llmtest.Script) llmtest.Script {
 	switch m.rnd.IntN(30) {
 	case 0:
 		s.CutAfter = 1 + m.rnd.IntN(2500)
@@ -115,7 +115,7 @@ func (m *moody) spoilt(s llmtest.Script) llmtest.Script {
 	return s
 }
 
-func (m *moody) call(n, i int) llmtest.Call {
+func (m *randomModel) call(n, i int) llmtest.Call {
 	c := llmtest.Call{ID: fmt.Sprintf("call_%d_%d", n, i), Name: "bash", Pieces: 1 + m.rnd.IntN(4)}
 	if m.oneOf(4) {
 		c.ID = pick(m.rnd, "same", "", "functions.bash:0")
@@ -151,8 +151,10 @@ func (m *moody) call(n, i int) llmtest.Call {
 }
 
 // oneOf returns true once in n times on average.
-func (m *moody) oneOf(n int) bool { return m.rnd.IntN(n) == 0 }
+func (m *randomModel) oneOf(n int) bool { return m.rnd.IntN(n) == 0 }
 
-func (m *moody) upTo(ms int) time.Duration { return time.Duration(m.rnd.IntN(ms+1)) * time.Millisecond }
+func (m *randomModel) upTo(ms int) time.Duration {
+	return time.Duration(m.rnd.IntN(ms+1)) * time.Millisecond
+}
 
 func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
